@@ -1,0 +1,33 @@
+"""Compiles the native kernels; without a C compiler the package installs all the same.
+
+Each kernel `X.pyx` has a plain-Python reference beside it, which is used when the compiled one is missing.
+"""
+
+from pathlib import Path
+
+from setuptools import Extension, setup
+
+SOURCES = sorted(Path("src").rglob("*.pyx"))
+
+
+def extensions() -> list[Extension]:
+    modules = [
+        Extension(
+            ".".join(path.relative_to("src").with_suffix("").parts),
+            [str(path)],
+            extra_compile_args=["-O3"],
+            optional=True,
+        )
+        for path in SOURCES
+    ]
+    if not modules:
+        return []
+    from Cython.Build import cythonize
+
+    built: list[Extension] = cythonize(modules, language_level=3)
+    for extension in built:
+        extension.optional = True
+    return built
+
+
+setup(ext_modules=extensions())
