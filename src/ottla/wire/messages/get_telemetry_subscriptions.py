@@ -1,0 +1,28 @@
+"""The GetTelemetrySubscriptions request and response, all versions. Made by tools/declare_messages.py."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from ottla.base.ids import ZERO_UUID, Uuid
+from ottla.wire.schema import F, Message, Spec
+
+
+class GetTelemetrySubscriptionsRequest(Message):
+    SPEC: ClassVar[Spec] = Spec("request", api_key=71, versions="0", flexible="0+")
+
+    client_instance_id: Annotated[Uuid, F("uuid", "0+")] = ZERO_UUID
+
+
+class GetTelemetrySubscriptionsResponse(Message):
+    SPEC: ClassVar[Spec] = Spec("response", api_key=71, versions="0", flexible="0+")
+
+    throttle_time_ms: Annotated[int, F("int32", "0+")] = 0
+    error_code: Annotated[int, F("int16", "0+")] = 0
+    client_instance_id: Annotated[Uuid, F("uuid", "0+")] = ZERO_UUID
+    subscription_id: Annotated[int, F("int32", "0+")] = 0
+    accepted_compression_types: Annotated[list[int], F("[]int8", "0+")] = []
+    push_interval_ms: Annotated[int, F("int32", "0+")] = 0
+    telemetry_max_bytes: Annotated[int, F("int32", "0+")] = 0
+    delta_temporality: Annotated[bool, F("bool", "0+")] = False
+    requested_metrics: Annotated[list[str], F("[]string", "0+")] = []

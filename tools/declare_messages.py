@@ -1,0 +1,246 @@
+"""Writes the message declarations from Kafka's message definitions. A developer's tool, never shipped.
+
+    python tools/declare_messages.py DEFINITIONS [--into src/ottla]
+
+DEFINITIONS is a folder that holds, at any depth, either the JSON definitions themselves (`.../message/*.json`,
+`.../metadata/*.json`) or Kafka's jars, which carry them. Only facts are taken: names, types, versions, tags and
+defaults. A struct keeps the name it has in its definition; where two structs of one file share a name, the
+later one is prefixed by its message's name.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import keyword
+import re
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+Json = dict[str, Any]
+
+# One file per API: its module name and the API's name as the definitions spell it.
+APIS = {
+    "alter_configs": "AlterConfigs",
+    "api_versions": "ApiVersions",
+    "create_partitions": "CreatePartitions",
+    "create_topics": "CreateTopics",
+    "delete_records": "DeleteRecords",
+    "delete_topics": "DeleteTopics",
+    "describe_cluster": "DescribeCluster",
+    "describe_configs": "DescribeConfigs",
+    "describe_log_dirs": "DescribeLogDirs",
+    "describe_producers": "DescribeProducers",
+    "describe_quorum": "DescribeQuorum",
+    "describe_topic_partitions": "DescribeTopicPartitions",
+    "fetch": "Fetch",
+    "find_coordinator": "FindCoordinator",
+    "get_telemetry_subscriptions": "GetTelemetrySubscriptions",
+    "incremental_alter_configs": "IncrementalAlterConfigs",
+    "init_producer_id": "InitProducerId",
+    "list_config_resources": "ListConfigResources",
+    "list_offsets": "ListOffsets",
+    "metadata": "Metadata",
+    "offset_for_leader_epoch": "OffsetForLeaderEpoch",
+    "produce": "Produce",
+    "update_features": "UpdateFeatures",
+}
+HEADERS = ("RequestHeader", "ResponseHeader")
+CONTROL_RECORDS = (
+    "ControlRecordTypeSchema",
+    "EndTxnMarker",
+    "KRaftVersionRecord",
+    "LeaderChangeMessage",
+    "SnapshotFooterRecord",
+    "SnapshotHeaderRecord",
+    "VotersRecord",
+)
+
+PYTHON_TYPES = {
+    "bool": "bool",
+    "float64": "float",
+    "string": "str",
+    "bytes": "bytes",
+    "records": "Records",
+    "uuid": "Uuid",
+    **dict.fromkeys(("int8", "int16", "uint16", "int32", "uint32", "int64"), "int"),
+}
+ZERO_VALUES = {"bool": "False", "float": "0.0", "str": '""', "bytes": 'b""', "Uuid": "ZERO_UUID", "int": "0"}
+
+
+def read_definitions(source: Path) -> dict[str, Json]:
+    """All definitions below a folder, by name, with the folder kind ("message", "metadata") they came from."""
+    found: dict[str, Json] = {}
+    for folder, text in _definition_texts(source):
+        definition = json.loads(re.sub(r"^\s*//.*$", "", text, flags=re.MULTILINE))
+        if folder == "message" or definition["type"] == "metadata":
+            found[definition["name"]] = definition
+    return found
+
+
+def _definition_texts(source: Path) -> Iterator[tuple[str, str]]:
+    for path in sorted(source.rglob("*.json")):
+        if path.parent.name in {"message", "metadata"}:
+            yield path.parent.name, path.read_text()
+    for jar in sorted(source.rglob("kafka*.jar")):
+        with zipfile.ZipFile(jar) as archive:
+            for name in archive.namelist():
+                if match := re.fullmatch(r"common/(message|metadata)/\w+\.json", name):
+                    yield match[1], archive.read(name).decode()
+
+
+def snake_case(name: str) -> str:
+    """`KRaftVersionFeature` becomes kraft_version_feature, `LastKnownELR` last_known_elr."""
+    text = name.replace("KRaft", "Kraft")
+    text = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", text).lower()
+    return text + "_" if keyword.iskeyword(text) else text
+
+
+class Module:
+    """One generated file: classes in the order in which Python must see them."""
+
+    def __init__(self, docstring: str) -> None:
+        self.docstring = docstring
+        self.classes: list[str] = []
+        self.taken: set[str] = set()
+
+    def add(self, definition: Json) -> None:
+        """Declare a message and, before it, the structs it holds."""
+        common = {struct["name"]: struct for struct in definition.get("commonStructs", ())}
+        names: dict[str, str] = {}
+        spec = [repr(definition["type"])]
+        if "apiKey" in definition:
+            spec.append(f"api_key={definition['apiKey']}")
+        spec.append(f"versions={definition['validVersions']!r}")
+        spec.append(f"flexible={definition.get('flexibleVersions', 'none')!r}")
+        body = [f"    SPEC: ClassVar[Spec] = Spec({', '.join(spec)})", ""]
+        fields = definition.get("fields", ())
+        self.taken.add(definition["name"])
+        body += [self._field(field, definition["name"], common, names) for field in fields]
+        self._add_class(definition["name"], body)
+
+    def _add_class(self, name: str, body: Iterable[str]) -> None:
+        self.classes.append("\n".join([f"class {name}(Message):", *body]))
+
+    def _struct(self, field: Json, owner: str, common: dict[str, Json], names: dict[str, str]) -> str:
+        """Declare the struct of a field unless it is a shared one already declared; its Python name."""
+        wanted = field["type"].removeprefix("[]")
+        if wanted in names and wanted in common:
+            return names[wanted]
+        name = wanted if wanted not in self.taken else owner + wanted
+        self.taken.add(name)
+        names[wanted] = name
+        fields = field.get("fields") or common[wanted]["fields"]
+        self._add_class(name, [self._field(inner, owner, common, names) for inner in fields])
+        return name
+
+    def _field(self, field: Json, owner: str, common: dict[str, Json], names: dict[str, str]) -> str:
+        is_array = field["type"].startswith("[]")
+        element = field["type"].removeprefix("[]")
+        python_type = PYTHON_TYPES.get(element) or self._struct(field, owner, common, names)
+        kind = element if element in PYTHON_TYPES else "struct"
+        default = _default(field, is_array=is_array, python_type=python_type)
+        if is_array:
+            python_type, kind = f"list[{python_type}]", "[]" + kind
+        if default == "None" or "nullableVersions" in field:
+            python_type += " | None"
+        name = snake_case(field["name"])
+        return f"    {name}: Annotated[{python_type}, F({', '.join(_facts(field, kind))})] = {default}"
+
+    def text(self) -> str:
+        """The whole file, unformatted."""
+        body = "\n\n\n".join(self.classes)
+        typing_names = ["Annotated", "ClassVar"] if "Annotated[" in body else ["ClassVar"]
+        schema_names = [name for name in ("F", "Message", "Spec") if re.search(rf"\b{name}\b", body)]
+        imports = [f"from typing import {', '.join(typing_names)}", ""]
+        if "default_factory" in body:
+            imports += ["from msgspec import field", ""]
+        id_names = [name for name in ("ZERO_UUID", "Uuid") if re.search(rf"\b{name}\b", body)]
+        if id_names:
+            imports += [f"from ottla.base.ids import {', '.join(id_names)}"]
+        if re.search(r"\bRecords\b", body):
+            schema_names.insert(2, "Records")
+        imports += [f"from ottla.wire.schema import {', '.join(schema_names)}"]
+        head = f'"""{self.docstring}"""\n\nfrom __future__ import annotations\n\n'
+        return head + "\n".join(imports) + "\n\n\n" + body + "\n"
+
+
+def _facts(field: Json, kind: str) -> list[str]:
+    facts = [repr(kind), repr(field["versions"])]
+    if "nullableVersions" in field:
+        facts.append(f"nullable={field['nullableVersions']!r}")
+    if "tag" in field:
+        facts.append(f"tag={field['tag']}")
+        facts.append(f"tagged={field['taggedVersions']!r}")
+    if field.get("ignorable"):
+        facts.append("ignorable=True")
+    if "flexibleVersions" in field:
+        facts.append(f"flexible={field['flexibleVersions']!r}")
+    return facts
+
+
+def _default(field: Json, *, is_array: bool, python_type: str) -> str:
+    default = field.get("default", "")
+    if default in ("null", None) or (python_type == "Records" and default == ""):
+        return "None"
+    if is_array:
+        return "[]"
+    if python_type not in ZERO_VALUES:
+        return f"field(default_factory={python_type})"
+    if default == "":
+        return ZERO_VALUES[python_type]
+    if python_type == "bool":
+        return str(default).capitalize()
+    if python_type == "int":
+        return str(int(str(default), 0))
+    return repr(default)
+
+
+def api_module(api: str, definitions: dict[str, Json]) -> Module:
+    """The file of one API: request and response."""
+    module = Module(f"The {api} request and response, all versions. Made by tools/declare_messages.py.")
+    module.add(definitions[f"{api}Request"])
+    module.add(definitions[f"{api}Response"])
+    return module
+
+
+def declare(definitions: dict[str, Json]) -> dict[str, str]:
+    """All generated files: path below the package, text."""
+    files = {f"wire/messages/{name}.py": api_module(api, definitions).text() for name, api in APIS.items()}
+    headers = Module("The headers before every request and response. Made by tools/declare_messages.py.")
+    control = Module("Payloads of control records in logs. Made by tools/declare_messages.py.")
+    metadata = Module("The records of the cluster metadata log. Made by tools/declare_messages.py.")
+    for module, names in ((headers, HEADERS), (control, CONTROL_RECORDS)):
+        for name in names:
+            module.add(definitions[name])
+    records = [found for found in definitions.values() if found["type"] == "metadata"]
+    for definition in sorted(records, key=lambda found: int(found["apiKey"])):
+        metadata.add(definition)
+    files["wire/messages/headers.py"] = headers.text()
+    files["wire/messages/control.py"] = control.text()
+    files["metadata/records.py"] = metadata.text()
+    return files
+
+
+def formatted(text: str) -> str:
+    """The text as the project's formatter wants it."""
+    command = [sys.executable, "-m", "ruff", "format", "--line-length", "110", "-"]
+    return subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout  # noqa: S603
+
+
+def main() -> None:
+    """Read the definitions and write every declaration."""
+    parser = argparse.ArgumentParser(description="Write message declarations from Kafka's definitions.")
+    parser.add_argument("definitions", type=Path, help="folder with JSON definitions or with Kafka's jars")
+    parser.add_argument("--into", type=Path, default=Path("src/ottla"), help="the package to write into")
+    arguments = parser.parse_args()
+    for name, text in declare(read_definitions(arguments.definitions)).items():
+        (arguments.into / name).write_text(formatted(text))
+
+
+if __name__ == "__main__":
+    main()
