@@ -1,0 +1,34 @@
+"""Everything a request handler may use, in one place, so that no handler needs to know who built it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ottla.base.clock import Clock
+    from ottla.base.ids import Uuid
+    from ottla.base.rng import Random
+    from ottla.broker.fetch_sessions import FetchSessions
+    from ottla.broker.purgatory import Purgatory
+    from ottla.config.broker import BrokerConfig
+    from ottla.controller.driver import ControllerDriver
+    from ottla.metadata.delta import MetadataDelta
+    from ottla.metadata.image import MetadataImage
+    from ottla.replication.replicas import Replicas
+    from ottla.storage.log_dirs import LogDirs
+
+
+class Broker:
+    """The parts of one broker. `image` is replaced whenever the metadata log moves on."""
+
+    cluster_id: str
+    node_id: int
+    config: BrokerConfig
+    clock: Clock
+    rng: Random
+    image: MetadataImage
+    controller: ControllerDriver
+    replicas: Replicas
+    log_dirs: LogDirs
+    purgatory: Purgatory
+    sessions: FetchSessions
