@@ -1,0 +1,346 @@
+"""Fetch, by hand: requests of many partitions are read in one pass, record bytes are never joined to the rest.
+
+Versions 4-18. Session fields from 7, leader epochs from 9, rack from 11, flexible from 12 (with diverging
+epoch and leader hint as tags), topic ids instead of names from 13, the replica's id moves into a tag in 15,
+node endpoints from 16. Held byte for byte to `wire.messages.fetch` by its tests.
+
+A response is a list of buffers for one `sendmsg`: packed headers alternate with the record bytes as they
+came from the file. As in `wire.produce`, a topic is keyed by its bytes on the wire, and a request may not
+announce more entries than its size can justify.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import Struct, error
+from typing import Final, NamedTuple
+
+from ottla.base.errors import RemoteProtocolError
+from ottla.wire.produce import NodeEndpoint, encode_endpoints, skip_tags, uvarint, write_uvarint
+
+FIRST_FLEXIBLE: Final = 12
+FIRST_TOPIC_IDS: Final = 13
+FIRST_SESSIONS: Final = 7
+
+_I16 = Struct(">h")
+_I32 = Struct(">i")
+_HEADER = Struct(">ii")
+_REPLICA_STATE = Struct(">iq")
+_LIMITS = Struct(">iiib")
+_SESSION = Struct(">ii")
+_TOP = Struct(">ihi")
+_ABORTED = Struct(">qq")
+# A fetch entry is at least 16 bytes long; more entries than this are no consumer's.
+_ENTRIES_MAX = 100_000
+
+# partition, current_leader_epoch (9+), fetch_offset, last_fetched_epoch (12+), log_start_offset (5+), max_bytes
+_ENTRY_V4 = Struct(">iqi")
+_ENTRY_V5 = Struct(">iqqi")
+_ENTRY_V9 = Struct(">iiqqi")
+_ENTRY_V12 = Struct(">iiqiqi")
+
+# index, error, high watermark, last stable offset, log start offset (5+)
+_DATA_V4 = Struct(">ihqq")
+_DATA_V5 = Struct(">ihqqq")
+
+
+class FetchPartition(NamedTuple):
+    index: int
+    current_leader_epoch: int
+    fetch_offset: int
+    last_fetched_epoch: int
+    log_start_offset: int
+    max_bytes: int
+
+
+class FetchRequest(NamedTuple):
+    replica_id: int
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+    isolation_level: int
+    session_id: int
+    session_epoch: int
+    topics: list[tuple[bytes, list[FetchPartition]]]
+    forgotten: list[tuple[bytes, list[int]]]
+    rack: str
+
+
+class PartitionData:
+    """One partition of a response; the defaults are those of an error."""
+
+    __slots__ = (
+        "aborted",
+        "current_leader",
+        "diverging",
+        "error_code",
+        "high_watermark",
+        "index",
+        "last_stable_offset",
+        "log_start_offset",
+        "records",
+    )
+
+    def __init__(
+        self,
+        index: int,
+        error_code: int = 0,
+        high_watermark: int = -1,
+        last_stable_offset: int = -1,
+        log_start_offset: int = -1,
+        records: bytes | memoryview = b"",
+    ) -> None:
+        self.index = index
+        self.error_code = error_code
+        self.high_watermark = high_watermark
+        self.last_stable_offset = last_stable_offset
+        self.log_start_offset = log_start_offset
+        self.records = records
+        self.aborted: Sequence[tuple[int, int]] | None = None
+        self.diverging: tuple[int, int] | None = None
+        self.current_leader: tuple[int, int] | None = None
+
+
+def parse_request(frame: memoryview, position: int, version: int) -> FetchRequest:
+    """Read the body that starts at `position`."""
+    try:
+        return _Reader(frame, version).request(position)
+    except (IndexError, error) as cause:
+        raise RemoteProtocolError("fetch request ends too early") from cause
+
+
+class _Reader:
+    """Reads one request; only here the differences between versions are known."""
+
+    def __init__(self, frame: memoryview, version: int) -> None:
+        self.frame = frame
+        self.version = version
+        self.flexible = version >= FIRST_FLEXIBLE
+        self.entries_left = _ENTRIES_MAX
+
+    def request(self, position: int) -> FetchRequest:
+        frame, version = self.frame, self.version
+        replica_id = -1
+        if version < 15:
+            (replica_id,) = _I32.unpack_from(frame, position)
+            position += 4
+        max_wait_ms, min_bytes, max_bytes, isolation_level = _LIMITS.unpack_from(frame, position)
+        position += _LIMITS.size
+        session_id, session_epoch = 0, -1
+        if version >= FIRST_SESSIONS:
+            session_id, session_epoch = _SESSION.unpack_from(frame, position)
+            position += _SESSION.size
+        topics, position = self._topics(position)
+        forgotten: list[tuple[bytes, list[int]]] = []
+        if version >= FIRST_SESSIONS:
+            forgotten, position = self._forgotten(position)
+        rack = b""
+        if version >= 11:
+            rack, position = self._string(position)
+        if self.flexible:
+            replica_id = self._replica_tag(position, replica_id)
+        return FetchRequest(
+            replica_id,
+            max_wait_ms,
+            min_bytes,
+            max_bytes,
+            isolation_level,
+            session_id,
+            session_epoch,
+            topics,
+            forgotten,
+            rack.decode("utf-8", "replace"),
+        )
+
+    def _topics(self, position: int) -> tuple[list[tuple[bytes, list[FetchPartition]]], int]:
+        read = {4: self._entries_v4, 5: self._entries_v5, 9: self._entries_v9, 12: self._entries_v12}
+        version = self.version
+        entries = read[12 if version >= 12 else 9 if version >= 9 else 5 if version >= 5 else 4]
+        count, position = self._count(position)
+        topics = []
+        for _ in range(count):
+            key, position = self._topic(position)
+            partition_count, position = self._count(position)
+            partitions, position = entries(position, partition_count)
+            if self.flexible:
+                position = skip_tags(self.frame, position)
+            topics.append((key, partitions))
+        return topics, position
+
+    def _entries_v4(self, position: int, count: int) -> tuple[list[FetchPartition], int]:
+        out = []
+        for _ in range(count):
+            index, offset, max_bytes = _ENTRY_V4.unpack_from(self.frame, position)
+            position += _ENTRY_V4.size
+            out.append(FetchPartition(index, -1, offset, -1, -1, max_bytes))
+        return out, position
+
+    def _entries_v5(self, position: int, count: int) -> tuple[list[FetchPartition], int]:
+        out = []
+        for _ in range(count):
+            index, offset, log_start, max_bytes = _ENTRY_V5.unpack_from(self.frame, position)
+            position += _ENTRY_V5.size
+            out.append(FetchPartition(index, -1, offset, -1, log_start, max_bytes))
+        return out, position
+
+    def _entries_v9(self, position: int, count: int) -> tuple[list[FetchPartition], int]:
+        out = []
+        for _ in range(count):
+            index, epoch, offset, log_start, max_bytes = _ENTRY_V9.unpack_from(self.frame, position)
+            position += _ENTRY_V9.size
+            out.append(FetchPartition(index, epoch, offset, -1, log_start, max_bytes))
+        return out, position
+
+    def _entries_v12(self, position: int, count: int) -> tuple[list[FetchPartition], int]:
+        frame, out = self.frame, []
+        for _ in range(count):
+            out.append(FetchPartition._make(_ENTRY_V12.unpack_from(frame, position)))
+            position += _ENTRY_V12.size
+            # The tags (replica directory, follower's high watermark) concern replicas only.
+            position = position + 1 if not frame[position] else skip_tags(frame, position)
+        return out, position
+
+    def _forgotten(self, position: int) -> tuple[list[tuple[bytes, list[int]]], int]:
+        count, position = self._count(position)
+        forgotten = []
+        for _ in range(count):
+            key, position = self._topic(position)
+            partition_count, position = self._count(position)
+            indexes = list(Struct(f">{partition_count}i").unpack_from(self.frame, position))
+            position += 4 * partition_count
+            if self.flexible:
+                position = skip_tags(self.frame, position)
+            forgotten.append((key, indexes))
+        return forgotten, position
+
+    def _replica_tag(self, position: int, replica_id: int) -> int:
+        """Tag 1 (15+) carries the replica's id; the cluster id in tag 0 is the quorum's affair."""
+        frame = self.frame
+        count, position = uvarint(frame, position)
+        for _ in range(count):
+            tag, position = uvarint(frame, position)
+            size, position = uvarint(frame, position)
+            if position + size > len(frame):
+                raise RemoteProtocolError("tagged field beyond the end of the request")
+            if tag == 1 and self.version >= 15:
+                replica_id = _REPLICA_STATE.unpack_from(frame, position)[0]
+            position += size
+        return replica_id
+
+    def _count(self, position: int) -> tuple[int, int]:
+        if self.flexible:
+            count, position = uvarint(self.frame, position)
+            count -= 1
+        else:
+            (count,) = _I32.unpack_from(self.frame, position)
+            position += 4
+        if count < 0:
+            raise RemoteProtocolError("null array where none is allowed")
+        self.entries_left -= count
+        if self.entries_left < 0:
+            raise RemoteProtocolError("more entries than a fetch may have")
+        return count, position
+
+    def _topic(self, position: int) -> tuple[bytes, int]:
+        if self.version < FIRST_TOPIC_IDS:
+            return self._string(position)
+        if position + 16 > len(self.frame):
+            raise RemoteProtocolError("topic id beyond the end of the request")
+        return bytes(self.frame[position : position + 16]), position + 16
+
+    def _string(self, position: int) -> tuple[bytes, int]:
+        if self.flexible:
+            length, position = uvarint(self.frame, position)
+            length -= 1
+        else:
+            (length,) = _I16.unpack_from(self.frame, position)
+            position += 2
+        if length < 0 or position + length > len(self.frame):
+            raise RemoteProtocolError("string missing or beyond the end of the request")
+        return bytes(self.frame[position : position + length]), position + length
+
+
+TopicData = tuple[bytes, Sequence[PartitionData]]
+
+
+def encode_response(
+    version: int,
+    correlation_id: int,
+    error_code: int,
+    session_id: int,
+    topics: Sequence[TopicData],
+    endpoints: Sequence[NodeEndpoint] = (),
+) -> list[bytes | memoryview]:
+    """The whole response frame as buffers to send one after the other."""
+    flexible = version >= FIRST_FLEXIBLE
+    packed = bytearray(8)
+    if flexible:
+        packed += b"\0"
+    packed += _TOP.pack(0, error_code, session_id) if version >= FIRST_SESSIONS else b"\0\0\0\0"
+    packed += _length(len(topics), flexible)
+    buffers: list[bytes | memoryview] = []
+    total = 0
+    for key, partitions in topics:
+        if version >= FIRST_TOPIC_IDS:
+            packed += key
+        elif flexible:
+            packed += write_uvarint(len(key) + 1) + key
+        else:
+            packed += _I16.pack(len(key)) + key
+        packed += _length(len(partitions), flexible)
+        for data in partitions:
+            _pack_partition(packed, data, version)
+            records = data.records
+            if len(records):
+                buffers += (bytes(packed), records)
+                total += len(packed) + len(records)
+                packed = bytearray()
+            if flexible:
+                packed += _tags(data)
+        if flexible:
+            packed += b"\0"
+    if flexible:
+        packed += encode_endpoints(endpoints) if endpoints and version >= 16 else b"\0"
+    buffers.append(bytes(packed))
+    total += len(packed)
+    first = buffers[0]
+    buffers[0] = _HEADER.pack(total - 4, correlation_id) + first[8:]
+    return buffers
+
+
+def _pack_partition(packed: bytearray, data: PartitionData, version: int) -> None:
+    """Everything of a partition up to and including the length of its records."""
+    if version >= 5:
+        packed += _DATA_V5.pack(
+            data.index, data.error_code, data.high_watermark, data.last_stable_offset, data.log_start_offset
+        )
+    else:
+        packed += _DATA_V4.pack(data.index, data.error_code, data.high_watermark, data.last_stable_offset)
+    flexible = version >= FIRST_FLEXIBLE
+    if data.aborted is None:
+        packed += b"\0" if flexible else b"\xff\xff\xff\xff"
+    else:
+        packed += _length(len(data.aborted), flexible)
+        for producer_id, first_offset in data.aborted:
+            packed += _ABORTED.pack(producer_id, first_offset)
+            if flexible:
+                packed += b"\0"
+    if version >= 11:
+        packed += b"\xff\xff\xff\xff"  # preferred read replica: none
+    size = len(data.records)
+    packed += write_uvarint(size + 1) if flexible else _I32.pack(size)
+
+
+def _tags(data: PartitionData) -> bytes:
+    if data.diverging is None and data.current_leader is None:
+        return b"\0"
+    fields = []
+    if data.diverging is not None:
+        fields.append(b"\x00\x0d" + Struct(">iqB").pack(*data.diverging, 0))
+    if data.current_leader is not None:
+        fields.append(b"\x01\x09" + Struct(">iiB").pack(*data.current_leader, 0))
+    return bytes((len(fields),)) + b"".join(fields)
+
+
+def _length(count: int, flexible: bool) -> bytes:
+    return write_uvarint(count + 1) if flexible else _I32.pack(count)
