@@ -1,0 +1,325 @@
+"""What a log knows about the producers that write to it: sequence numbers, epochs and open transactions.
+
+Per producer id: its epoch, the last five batches (enough for a client with five requests in flight to retry any of
+them), the time of its last batch, the epoch of the transaction coordinator that last ended a transaction here, and
+where its open transaction begins.
+
+`check` is the question a leader asks before an append: it changes nothing and answers with a duplicate, nothing, or
+an `ApiError`. `append_batch` and `append_marker` record what is in the log, and trust it: followers and recovery use
+them on batches that a leader has checked.
+
+The first unstable offset is where a reader of committed records must stop: the start of the earliest transaction that
+is open, or whose marker is not yet below the high watermark.
+
+Bounds: a producer costs some 400 bytes and leaves when `producer.id.expiration.ms` have passed since its last batch.
+Nothing else limits their number, as in Kafka: forgetting a live producer would let a retry be written twice.
+
+Must not know files (`producer_snapshot` does) or batches' bytes. Concurrency: the log's task only.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+from ottla.base.errors import ApiError, ErrorCode, invariant
+
+BATCHES_REMEMBERED: Final = 5
+NO_EPOCH: Final = -1
+NO_SEQUENCE: Final = -1
+NO_TRANSACTION: Final = -1
+NO_TIMESTAMP: Final = -1
+_SEQUENCE_MASK: Final = 2**31 - 1  # sequence numbers wrap from 2^31-1 to 0
+_FIELDS: Final = 4  # of a remembered batch: last sequence, last offset, offset delta, timestamp
+
+
+class Duplicate(NamedTuple):
+    """A batch that is already in the log."""
+
+    base_offset: int
+    last_offset: int
+    timestamp: int
+
+
+class CompletedTxn(NamedTuple):
+    """A transaction that a marker has just ended."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int  # of the marker
+    last_stable_offset: int  # of the log, counting this transaction as ended
+    aborted: bool
+
+
+class ProducerSnapshotEntry(NamedTuple):
+    """One producer in a snapshot; of its batches only the last survives."""
+
+    producer_id: int
+    epoch: int
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+    coordinator_epoch: int
+    txn_first_offset: int
+
+
+class ProducerEntry:
+    __slots__ = ("_batches", "coordinator_epoch", "epoch", "last_timestamp", "txn_first_offset")
+
+    def __init__(self, epoch: int, coordinator_epoch: int, last_timestamp: int, txn_first_offset: int) -> None:
+        self.epoch = epoch
+        self.coordinator_epoch = coordinator_epoch
+        self.last_timestamp = last_timestamp
+        self.txn_first_offset = txn_first_offset
+        self._batches: array[int] = array("q")
+
+    @property
+    def last_sequence(self) -> int:
+        return self._batches[-4] if self._batches else NO_SEQUENCE
+
+    @property
+    def last_offset(self) -> int:
+        """The offset of the last data record, -1 if none is remembered."""
+        return self._batches[-3] if self._batches else -1
+
+    @property
+    def offset_delta(self) -> int:
+        return self._batches[-2] if self._batches else 0
+
+    def find(self, base_sequence: int, last_sequence: int) -> Duplicate | None:
+        """The remembered batch with exactly these sequence numbers."""
+        batches = self._batches
+        for at in range(0, len(batches), _FIELDS):
+            if batches[at] == last_sequence:
+                delta = batches[at + 2]
+                if (last_sequence - delta) & _SEQUENCE_MASK == base_sequence:
+                    return Duplicate(batches[at + 1] - delta, batches[at + 1], batches[at + 3])
+        return None
+
+    def move_to_epoch(self, epoch: int) -> None:
+        """Batches of an older epoch are of no use: a new epoch starts at sequence 0."""
+        if epoch != self.epoch:
+            self.epoch = epoch
+            del self._batches[:]
+
+    def remember(self, last_sequence: int, last_offset: int, offset_delta: int, timestamp: int) -> None:
+        batches = self._batches
+        if len(batches) == BATCHES_REMEMBERED * _FIELDS:
+            del batches[:_FIELDS]
+        batches.extend((last_sequence, last_offset, offset_delta, timestamp))
+        self.last_timestamp = timestamp
+
+
+class ProducerState:
+    def __init__(self, expiration_ms: int) -> None:
+        self.expiration_ms = expiration_ms
+        self.end_offset = 0  # everything in the log below it is reflected here
+        self._producers: dict[int, ProducerEntry] = {}
+        # First offset -> producer id of open transactions. Transactions begin in offset order, so that is the
+        # order of the dictionary too.
+        self._open: dict[int, int] = {}
+        # (marker offset, first offset) of ended transactions whose marker is not known to be replicated.
+        self._unreplicated: deque[tuple[int, int]] = deque()
+        self._unreplicated_first = NO_TRANSACTION
+
+    def __len__(self) -> int:
+        return len(self._producers)
+
+    @property
+    def first_unstable_offset(self) -> int | None:
+        """Where the earliest undecided or not yet replicated transaction begins."""
+        first_open = next(iter(self._open), None)
+        if not self._unreplicated:
+            return first_open
+        first = self._unreplicated_first
+        return first if first_open is None else min(first, first_open)
+
+    def get(self, producer_id: int) -> ProducerEntry | None:
+        return self._producers.get(producer_id)
+
+    def items(self) -> Iterable[tuple[int, ProducerEntry]]:
+        return self._producers.items()
+
+    def check(
+        self,
+        producer_id: int,
+        epoch: int,
+        base_sequence: int,
+        last_sequence: int,
+        *,
+        transactional: bool = False,
+        epoch_per_transaction: bool = False,
+    ) -> Duplicate | None:
+        """Whether a client's batch may be appended: None if so, the earlier append if it is a retry.
+
+        `base_sequence` -1 is a batch of a coordinator, of which only the epoch is checked. With
+        `epoch_per_transaction` (Produce from version 12 on) the first batch of a transaction has sequence 0.
+        """
+        entry = self._producers.get(producer_id)
+        if entry is None:
+            if transactional and epoch_per_transaction and base_sequence > 0:
+                raise _out_of_order(f"producer {producer_id} starts a transaction at {base_sequence}, not at 0")
+            return None
+        if base_sequence != NO_SEQUENCE:
+            if epoch == entry.epoch:
+                duplicate = entry.find(base_sequence, last_sequence)
+                if duplicate is not None:
+                    return duplicate
+            self._check_sequence(producer_id, entry, epoch, base_sequence)
+            in_transaction = entry.txn_first_offset != NO_TRANSACTION
+            if transactional and epoch_per_transaction and base_sequence > 0 and not in_transaction:
+                raise _out_of_order(f"producer {producer_id} starts a transaction at {base_sequence}, not at 0")
+        else:
+            self._check_epoch(producer_id, entry, epoch)
+        if entry.txn_first_offset != NO_TRANSACTION and not transactional:
+            raise ApiError(
+                ErrorCode.INVALID_TXN_STATE,
+                f"producer {producer_id} has an open transaction and sent a batch outside of it",
+            )
+        return None
+
+    def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int) -> None:
+        """Whether a transaction coordinator may end a transaction of this producer."""
+        entry = self._producers.get(producer_id)
+        if entry is None:
+            return
+        self._check_epoch(producer_id, entry, epoch)
+        if coordinator_epoch < entry.coordinator_epoch:
+            raise ApiError(
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+                f"coordinator epoch {coordinator_epoch} is behind {entry.coordinator_epoch}",
+            )
+
+    def append_batch(
+        self,
+        producer_id: int,
+        epoch: int,
+        last_sequence: int,
+        base_offset: int,
+        last_offset: int,
+        timestamp: int,
+        *,
+        transactional: bool,
+    ) -> None:
+        """Record a data batch that is in the log; `timestamp` is its greatest."""
+        entry = self._producers.get(producer_id)
+        if entry is None:
+            entry = ProducerEntry(epoch, -1, NO_TIMESTAMP, NO_TRANSACTION)
+            self._producers[producer_id] = entry
+        entry.move_to_epoch(epoch)
+        entry.remember(last_sequence, last_offset, last_offset - base_offset, timestamp)
+        if transactional and entry.txn_first_offset == NO_TRANSACTION:
+            entry.txn_first_offset = base_offset
+            self._open[base_offset] = producer_id
+        self.end_offset = last_offset + 1
+
+    def append_marker(
+        self, producer_id: int, epoch: int, offset: int, timestamp: int, coordinator_epoch: int, *, aborted: bool
+    ) -> CompletedTxn | None:
+        """Record a transaction marker that is in the log; None if the producer had nothing open here."""
+        entry = self._producers.get(producer_id)
+        if entry is None:
+            entry = ProducerEntry(epoch, coordinator_epoch, timestamp, NO_TRANSACTION)
+            self._producers[producer_id] = entry
+        entry.move_to_epoch(epoch)
+        entry.coordinator_epoch = coordinator_epoch
+        entry.last_timestamp = timestamp
+        self.end_offset = offset + 1
+        first = entry.txn_first_offset
+        if first == NO_TRANSACTION:
+            return None
+        entry.txn_first_offset = NO_TRANSACTION
+        invariant(self._open.pop(first, None) == producer_id, f"transaction at {first} ended twice")
+        if not self._unreplicated or first < self._unreplicated_first:
+            self._unreplicated_first = first
+        self._unreplicated.append((offset, first))
+        stable = next(iter(self._open), offset + 1)
+        return CompletedTxn(producer_id, first, offset, stable, aborted)
+
+    def high_watermark_moved(self, high_watermark: int) -> None:
+        """Transactions whose marker is replicated no longer hold readers back."""
+        unreplicated = self._unreplicated
+        removed_first = False
+        while unreplicated and unreplicated[0][0] < high_watermark:
+            removed_first |= unreplicated.popleft()[1] == self._unreplicated_first
+        if removed_first and unreplicated:
+            self._unreplicated_first = min(first for _, first in unreplicated)
+
+    def log_start_moved(self, log_start_offset: int) -> None:
+        """Records below `log_start_offset` are gone. Producers stay: their sequence numbers still count."""
+        self.high_watermark_moved(log_start_offset)
+        self.end_offset = max(self.end_offset, log_start_offset)
+
+    def remove_expired(self, now_ms: int) -> int:
+        """Forget producers that have been silent for too long; those with an open transaction stay."""
+        expired = [
+            producer_id
+            for producer_id, entry in self._producers.items()
+            if self._is_expired(entry.last_timestamp, entry.txn_first_offset, now_ms)
+        ]
+        for producer_id in expired:
+            del self._producers[producer_id]
+        return len(expired)
+
+    def clear(self, end_offset: int) -> None:
+        self._producers.clear()
+        self._open.clear()
+        self._unreplicated.clear()
+        self.end_offset = end_offset
+
+    def load(self, entries: Iterable[ProducerSnapshotEntry], end_offset: int, now_ms: int) -> None:
+        """Become the state that a snapshot at `end_offset` describes."""
+        self.clear(end_offset)
+        for saved in entries:
+            if self._is_expired(saved.timestamp, saved.txn_first_offset, now_ms):
+                continue
+            entry = ProducerEntry(saved.epoch, saved.coordinator_epoch, saved.timestamp, saved.txn_first_offset)
+            if saved.last_offset >= 0:
+                entry.remember(saved.last_sequence, saved.last_offset, saved.offset_delta, saved.timestamp)
+            self._producers[saved.producer_id] = entry
+        opened = ((e.txn_first_offset, p) for p, e in self._producers.items() if e.txn_first_offset >= 0)
+        self._open.update(sorted(opened))
+
+    def snapshot(self) -> Iterator[ProducerSnapshotEntry]:
+        """The producers in the order of their ids, so that equal states make equal files."""
+        for producer_id, entry in sorted(self._producers.items()):
+            yield ProducerSnapshotEntry(
+                producer_id,
+                entry.epoch,
+                entry.last_sequence,
+                entry.last_offset,
+                entry.offset_delta,
+                entry.last_timestamp,
+                entry.coordinator_epoch,
+                entry.txn_first_offset,
+            )
+
+    def _is_expired(self, last_timestamp: int, txn_first_offset: int, now_ms: int) -> bool:
+        return txn_first_offset == NO_TRANSACTION and now_ms - last_timestamp >= self.expiration_ms
+
+    def _check_epoch(self, producer_id: int, entry: ProducerEntry, epoch: int) -> None:
+        if epoch < entry.epoch:
+            raise ApiError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"epoch {epoch} of producer {producer_id} is behind {entry.epoch}",
+            )
+
+    def _check_sequence(self, producer_id: int, entry: ProducerEntry, epoch: int, base_sequence: int) -> None:
+        self._check_epoch(producer_id, entry, epoch)
+        if epoch > entry.epoch:
+            if base_sequence != 0:
+                raise _out_of_order(f"epoch {epoch} of producer {producer_id} starts at {base_sequence}, not at 0")
+            return
+        # A producer whose epoch came with a marker has no batch yet: -1 makes 0 the next in line.
+        expected = (entry.last_sequence + 1) & _SEQUENCE_MASK
+        if base_sequence != expected:
+            raise _out_of_order(
+                f"producer {producer_id} sent sequence number {base_sequence} where {expected} was expected"
+            )
+
+
+def _out_of_order(message: str) -> ApiError:
+    return ApiError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, message)

@@ -1,0 +1,205 @@
+"""What the three index files of a segment have in common: fixed-size entries of big-endian integers.
+
+Owns the way from a file to columns (one `array` per field, never an object per entry) and back. Entries are appended
+in memory and reach the file with `flush`; no file stays open between calls, so ten thousand logs cost no descriptors
+here and renaming a segment is a matter of `path`. Nothing is read until an index is first asked for something.
+
+Files are dense: unlike Kafka, which preallocates the active index and trims it at roll or close, only real entries are
+written. A zero tail that Kafka left behind is recognised and cut.
+
+Crash policy: entries carry no checksum. What does not parse or does not increase raises `CorruptIndex`; the owner
+resets the index and rebuilds it from the log, which is the only source of truth.
+
+Concurrency: one owner at a time (the task of the log, or the thread it handed a closed segment to).
+"""
+
+from __future__ import annotations
+
+import operator
+import sys
+from array import array
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import ClassVar, Final
+
+from ottla.base.errors import OttlaError, invariant
+from ottla.base.files import Disk, File
+
+INT32_MAX: Final = 2**31 - 1
+_PROBE_BYTES: Final = 64 * 1024
+
+
+class CorruptIndex(OttlaError):
+    """An index file contradicts itself; it must be rebuilt from the log."""
+
+
+class SparseIndex:
+    """Columns of one index file. Subclasses give the fields' type codes and the meaning."""
+
+    fields: ClassVar[tuple[str, ...]]
+    entry_bytes: ClassVar[int]
+    zero_tail: ClassVar[bool] = True  # whether the file may be preallocated with zeros
+
+    def __init__(self, disk: Disk, path: str, base_offset: int, max_bytes: int) -> None:
+        self.path = path
+        self.base_offset = base_offset
+        self._disk = disk
+        self._max_entries = max_bytes // self.entry_bytes
+        self._loaded: list[array[int]] | None = None
+        self._written = 0  # entries known to be in the file
+        self._tail_cut = True  # False while the file may be longer than its entries
+
+    @property
+    def _columns(self) -> list[array[int]]:
+        if self._loaded is None:
+            self._loaded = self._load()
+        return self._loaded
+
+    @property
+    def entry_count(self) -> int:
+        return len(self._columns[0])
+
+    @property
+    def size_bytes(self) -> int:
+        return self.entry_count * self.entry_bytes
+
+    @property
+    def is_full(self) -> bool:
+        return self.entry_count >= self._max_entries
+
+    def check(self) -> None:
+        """Read the file if that has not happened yet; raises CorruptIndex."""
+        _ = self._columns
+
+    def flush(self, *, sync: bool = False) -> None:
+        """Bring the file to the state in memory, creating it if it is missing."""
+        columns = self._columns
+        count = len(columns[0])
+        file = self._disk.open(self.path, create=True)
+        try:
+            if not self._tail_cut:
+                file.truncate(self._written * self.entry_bytes)
+                self._tail_cut = True
+            if count > self._written:
+                new = [column[self._written :] for column in columns]
+                file.pwritev([_interleave(new, self.entry_bytes)], self._written * self.entry_bytes)
+                self._written = count
+            if sync:
+                file.datasync()
+        finally:
+            file.close()
+
+    def release(self) -> None:
+        """Forget the entries in memory; they are read again when needed. Call after `flush`."""
+        if self._loaded is not None:
+            invariant(self._written == len(self._loaded[0]), f"unflushed entries of {self.path} released")
+            self._loaded = None
+
+    def close(self) -> None:
+        """Flush with sync and release."""
+        self.flush(sync=True)
+        self.release()
+
+    def reset(self) -> None:
+        """Drop all entries without reading the file, to rebuild it."""
+        self._loaded = [array(code) for code in self.fields]
+        self._written = 0
+        self._tail_cut = False
+
+    def _keep(self, count: int) -> None:
+        """Drop all entries from number `count` on."""
+        columns = self._columns
+        if count >= len(columns[0]):
+            return
+        for column in columns:
+            del column[count:]
+        if self._written > count:
+            self._written = count
+            self._tail_cut = False
+
+    def _load(self) -> list[array[int]]:
+        if not self._disk.exists(self.path):
+            return [array(code) for code in self.fields]
+        file = self._disk.open(self.path)
+        try:
+            size = file.size()
+            whole = size - size % self.entry_bytes
+            length = self._used_bytes(file, whole) if self.zero_tail else whole
+            data = file.pread(length, 0) if length else b""
+        finally:
+            file.close()
+        if len(data) != length or (size != whole and length == whole):
+            # A cut-off last entry is a crash while writing; after a zero tail it is only padding.
+            raise CorruptIndex(f"{self.path}: {size} bytes are not a whole number of entries")
+        columns = _split(data, self.fields, self.entry_bytes)
+        problem = self._problem(columns)
+        if problem:
+            raise CorruptIndex(f"{self.path}: {problem}")
+        self._written = len(columns[0])
+        self._tail_cut = length == size
+        return columns
+
+    def _used_bytes(self, file: File, whole: int) -> int:
+        """Where the zero tail starts: entries are never all zero, so halve the range until little is left to read."""
+        entry = self.entry_bytes
+        low, high = 0, whole // entry
+        while (high - low) * entry > _PROBE_BYTES:
+            middle = (low + high) // 2
+            if any(file.pread(entry, middle * entry)):
+                low = middle + 1
+            else:
+                high = middle
+        rest = file.pread((high - low) * entry, low * entry).rstrip(b"\0")
+        return (low + -(-len(rest) // entry)) * entry
+
+    def _problem(self, columns: Sequence[array[int]]) -> str | None:
+        """What is wrong with entries read from a file, or None."""
+        raise AssertionError
+
+    def _relative(self, offset: int) -> int:
+        relative = offset - self.base_offset
+        invariant(0 <= relative <= INT32_MAX, f"offset {offset} does not fit {self.path}")
+        return relative
+
+    @staticmethod
+    def _count_below(column: array[int], bound: int) -> int:
+        return bisect_left(column, bound)
+
+
+def increases(column: array[int]) -> bool:
+    return all(map(operator.lt, column, column[1:]))
+
+
+def never_decreases(column: array[int]) -> bool:
+    return all(map(operator.le, column, column[1:]))
+
+
+def _interleave(columns: Sequence[array[int]], entry_bytes: int) -> bytearray:
+    """Entries of the columns, big endian. Byte lanes are copied with strides, which costs no step per entry."""
+    out = bytearray(entry_bytes * len(columns[0]))
+    at = 0
+    for column in columns:
+        width = column.itemsize
+        lane = column.tobytes()
+        for byte in range(width):
+            source = width - 1 - byte if sys.byteorder == "little" else byte
+            out[at + byte :: entry_bytes] = lane[source::width]
+        at += width
+    return out
+
+
+def _split(data: bytes, fields: Sequence[str], entry_bytes: int) -> list[array[int]]:
+    """The inverse of `_interleave`."""
+    columns: list[array[int]] = []
+    at = 0
+    for code in fields:
+        column: array[int] = array(code)
+        width = column.itemsize
+        lane = bytearray(width * (len(data) // entry_bytes))
+        for byte in range(width):
+            target = width - 1 - byte if sys.byteorder == "little" else byte
+            lane[target::width] = data[at + byte :: entry_bytes]
+        column.frombytes(lane)
+        columns.append(column)
+        at += width
+    return columns
