@@ -1,0 +1,87 @@
+# Everything a contributor types. `make help` lists it.
+#
+# `setup` is idempotent: stamps below .venv remember what was done, so the second call takes a blink.
+
+SHELL := /bin/bash
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+COMPILED := $(VENV)/.compiled
+KERNELS := $(shell find src -name '*.pyx' -o -name '*.pxd')
+CHECKED := src tests bench fuzz
+# What a test run may be told: make test ARGS='-k retention -x'
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup check format test demo compat bench torture fuzz kcat maven clean
+
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+setup: $(INSTALLED) $(COMPILED) ## make .venv, install Ottla editable with its tools, compile the kernels
+
+$(INSTALLED): pyproject.toml setup.py
+	@echo "setup: virtual environment in $(VENV) with $$($(PYTHON) --version)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "setup: installing Ottla (editable) and its development tools"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+$(COMPILED): $(INSTALLED) $(KERNELS)
+	@if command -v "$${CC:-cc}" >/dev/null || command -v gcc >/dev/null; then \
+		echo "setup: compiling the kernels"; \
+		$(BIN)/python setup.py --quiet build_ext --inplace; \
+	else \
+		echo "setup: no C compiler found; Ottla runs on its plain-Python references, slower"; \
+	fi
+	@touch $@
+
+check: setup ## static checks: ruff, formatting, mypy strict, layers
+	$(BIN)/ruff check $(wildcard $(CHECKED))
+	$(BIN)/ruff format --check $(wildcard $(CHECKED))
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: setup ## rewrite the sources in the one format
+	$(BIN)/ruff check --fix $(wildcard $(CHECKED))
+	$(BIN)/ruff format $(wildcard $(CHECKED))
+
+test: setup check ## static checks and every test that needs nothing but Python
+	$(BIN)/python -m pytest $(ARGS)
+
+demo: setup ## one broker, a match, two consumers, in this terminal
+	@$(BIN)/ottla demo --data demo-data $(ARGS)
+
+compat: setup kcat maven ## the tools and files of Apache Kafka itself, kcat, request-by-request comparison
+	$(BIN)/python -m bench.kafka_jars
+	$(BIN)/python -m pytest -m compat $(ARGS)
+
+bench: setup maven ## Ottla beside Apache Kafka on this machine; the table goes to bench/results
+	$(BIN)/python -m bench.run $(ARGS)
+
+torture: setup ## 100 kills of the broker under load, histories checked
+	$(BIN)/python -m pytest -m torture $(ARGS)
+
+fuzz: setup ## feed the decoders and recovery with malformed bytes for a while
+	$(BIN)/python -m fuzz $(ARGS)
+
+kcat:
+	@command -v kcat >/dev/null || { \
+		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+			echo "compat: installing kcat"; \
+			apt-get install -qq -y kcat >/dev/null || { apt-get update -qq && apt-get install -qq -y kcat >/dev/null; }; \
+		else echo "compat: kcat is missing; its tests are skipped"; fi; }
+
+maven:
+	@command -v mvn >/dev/null || { \
+		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+			echo "installing Maven, which fetches Apache Kafka"; \
+			apt-get install -qq -y maven >/dev/null || { apt-get update -qq && apt-get install -qq -y maven >/dev/null; }; \
+		else echo "Maven (mvn) is needed to fetch Apache Kafka: please install it"; exit 1; fi; }
+
+clean: ## remove everything that was built, fetched or left behind
+	rm -rf $(VENV) .bench build dist demo-data .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find src tests bench -name '__pycache__' -prune -exec rm -rf {} +
+	find src -name '*.so' -delete
+	find src -name '*.pyx' -printf '%p\n' | sed 's/\.pyx$$/.c/' | xargs -r rm -f

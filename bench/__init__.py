@@ -1,0 +1,1 @@
+"""Ottla beside Apache Kafka: same machine, same disk, same clients, one after the other."""
