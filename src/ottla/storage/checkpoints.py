@@ -1,14 +1,17 @@
 """The small text files of a log directory.
 
-- Offset checkpoints (`recovery-point-`, `log-start-`, `replication-`, `cleaner-offset-checkpoint`): a line with the
-  version 0, a line with the number of entries, then `topic partition offset` a line. An empty file has no entries.
+- Offset checkpoints (`recovery-point-`, `log-start-`, `replication-`, `cleaner-offset-checkpoint`): a line
+  with the version 0, a line with the number of entries, then `topic partition offset` a line. An empty file
+  has no entries.
 - `leader-epoch-checkpoint` has the same frame with `epoch start-offset` lines (see `epoch_cache`).
 - `partition.metadata`: `version: 0` and `topic_id: <base64 uuid>`, without a last newline.
-- `.kafka_cleanshutdown`: a JSON object with version 0 and the broker epoch of the process that stopped cleanly.
+- `.kafka_cleanshutdown`: a JSON object with version 0 and the broker epoch of the process that stopped
+  cleanly.
 - `meta.properties`: a Java properties file, version 1, with cluster.id, node.id and directory.id.
 
-Crash policy: every file is replaced as a whole (`Disk.replace`), so a reader sees the old or the new one. What does
-not parse raises `CorruptCheckpoint` naming file and line; the caller decides whether it can do without.
+Crash policy: every file is replaced as a whole (`Disk.replace`), so a reader sees the old or the new one.
+What does not parse raises `CorruptCheckpoint` naming file and line; the caller decides whether it can do
+without.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """The leader epochs of a log and where each began (`leader-epoch-checkpoint`).
 
-Version 0 and the number of entries on the first two lines, then `epoch start-offset` a line. Epochs and start offsets
-strictly increase.
+Version 0 and the number of entries on the first two lines, then `epoch start-offset` a line. Epochs and start
+offsets strictly increase.
 
-A change is made in memory; `flush` writes it. The rule that keeps a crash harmless: flush before the recovery point
-passes the start of a new epoch, because below the recovery point the log is not scanned again, and above it every
-batch tells its epoch. Entries that a crash brings back are cut by `truncate_from_end` and `truncate_from_start` when
-the log is loaded.
+A change is made in memory; `flush` writes it. The rule that keeps a crash harmless: flush before the recovery
+point passes the start of a new epoch, because below the recovery point the log is not scanned again, and
+above it every batch tells its epoch. Entries that a crash brings back are cut by `truncate_from_end` and
+`truncate_from_start` when the log is loaded.
 
 Concurrency: the log's task only.
 """
@@ -62,8 +62,8 @@ class EpochCache:
     def assign(self, epoch: int, start_offset: int) -> bool:
         """Note that `epoch` begins at `start_offset`; True if that was news.
 
-        Entries that contradict the new one (a higher epoch, or a start at or after it) are dropped: they belong to
-        records that were truncated away.
+        Entries that contradict the new one (a higher epoch, or a start at or after it) are dropped: they
+        belong to records that were truncated away.
         """
         invariant(epoch >= 0 and start_offset >= 0, f"epoch {epoch} at {start_offset} in {self.path}")
         if self._epochs and self._epochs[-1] == epoch and self._starts[-1] <= start_offset:
@@ -78,8 +78,8 @@ class EpochCache:
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """(epoch, end offset) of the greatest known epoch at or below the asked one.
 
-        (-1, -1) for the undefined epoch and for one above all known; an epoch below all known ends where the first
-        known one starts.
+        (-1, -1) for the undefined epoch and for one above all known; an epoch below all known ends where the
+        first known one starts.
         """
         if epoch == UNDEFINED_EPOCH or not self._epochs or epoch > self._epochs[-1]:
             return UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET

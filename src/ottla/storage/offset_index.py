@@ -3,9 +3,9 @@
     relative offset  int32   last offset of a batch, minus the segment's base offset
     position         int32   where that batch starts in the log file
 
-Big endian, 8 bytes an entry, one entry about every `index.interval.bytes` of log; both fields strictly increase.
-An offset is found by taking the greatest entry at or below it and scanning the log from its position. Position 0 is
-never indexed, which is how a preallocated zero tail is told from entries.
+Big endian, 8 bytes an entry, one entry about every `index.interval.bytes` of log; both fields strictly
+increase. An offset is found by taking the greatest entry at or below it and scanning the log from its
+position. Position 0 is never indexed, which is how a preallocated zero tail is told from entries.
 
 Crash policy and concurrency: see `sparse_index`.
 """
@@ -31,7 +31,7 @@ class OffsetIndex(SparseIndex):
         return self.base_offset + (relative[-1] if relative else 0)
 
     def append(self, offset: int, position: int) -> None:
-        """Index the batch at `position`, whose last offset is `offset`. The caller rolls before the index is full."""
+        """Index the batch at `position` whose last offset is `offset`. A full index must have been rolled."""
         relative, positions = self._columns
         entry = self._relative(offset)
         invariant(not self.is_full, f"append to the full index {self.path}")
@@ -52,7 +52,7 @@ class OffsetIndex(SparseIndex):
         return self.base_offset + relative[slot], positions[slot]
 
     def first_at_or_after(self, position: int) -> tuple[int, int] | None:
-        """The least entry whose position is at or after `position`: an upper bound for a read of limited size."""
+        """The least entry at or after a position of the log: an upper bound for a read of limited size."""
         relative, positions = self._columns
         slot = self._count_below(positions, position)
         if slot == len(positions):

@@ -6,11 +6,11 @@
     entries  producer id int64, epoch int16, last sequence int32, last offset int64, offset delta int32,
              timestamp int64, coordinator epoch int32, first offset of the open transaction int64 (or -1)
 
-Big endian. One is taken when a segment is rolled (named after the new segment) and one at a clean stop; after a start
-the newest usable one is loaded and the log replayed from its offset.
+Big endian. One is taken when a segment is rolled (named after the new segment) and one at a clean stop; after
+a start the newest usable one is loaded and the log replayed from its offset.
 
-Crash policy: files are written in place, the CRC tells a torn one, and a snapshot that does not check out is deleted
-and the next older one used; without any, the whole log is replayed.
+Crash policy: files are written in place, the CRC tells a torn one, and a snapshot that does not check out is
+deleted and the next older one used; without any, the whole log is replayed.
 
 Concurrency: the log's task only.
 """
@@ -98,8 +98,10 @@ class ProducerSnapshots:
         self._offsets.append(state.end_offset)
         return True
 
-    def load_newest(self, state: ProducerState, log_start_offset: int, log_end_offset: int, now_ms: int) -> None:
-        """Bring the state as near to `log_end_offset` as the files allow; the caller replays the log from its end.
+    def load_newest(
+        self, state: ProducerState, log_start_offset: int, log_end_offset: int, now_ms: int
+    ) -> None:
+        """Bring the state as near to the log's end as the files allow; the caller replays the log from there.
 
         Snapshots outside of (log start, log end] are deleted, and so are those that do not check out.
         """
@@ -133,8 +135,10 @@ class ProducerSnapshots:
             self.delete(snapshot)
 
     def keep_for(self, segment_base_offsets: Collection[int]) -> None:
-        """Delete the snapshots that belong to no segment, but not the newest one above all of them: that was taken
-        at a clean stop."""
+        """Delete the snapshots that belong to no segment, save the newest if it lies above all of them.
+
+        That one was taken at a clean stop.
+        """
         newest_segment = max(segment_base_offsets, default=-1)
         for offset in self.offsets:
             at_stop = offset == self.latest and offset >= newest_segment
@@ -148,4 +152,9 @@ class ProducerSnapshots:
 
 
 def _is_snapshot(name: str) -> bool:
-    return name.endswith(SUFFIX) and len(name) == 20 + len(SUFFIX) and name[:20].isascii() and name[:20].isdigit()
+    return (
+        name.endswith(SUFFIX)
+        and len(name) == 20 + len(SUFFIX)
+        and name[:20].isascii()
+        and name[:20].isdigit()
+    )

@@ -1,18 +1,19 @@
 """What a log knows about the producers that write to it: sequence numbers, epochs and open transactions.
 
-Per producer id: its epoch, the last five batches (enough for a client with five requests in flight to retry any of
-them), the time of its last batch, the epoch of the transaction coordinator that last ended a transaction here, and
-where its open transaction begins.
+Per producer id: its epoch, the last five batches (enough for a client with five requests in flight to retry
+any of them), the time of its last batch, the epoch of the transaction coordinator that last ended a
+transaction here, and where its open transaction begins.
 
-`check` is the question a leader asks before an append: it changes nothing and answers with a duplicate, nothing, or
-an `ApiError`. `append_batch` and `append_marker` record what is in the log, and trust it: followers and recovery use
-them on batches that a leader has checked.
+`check` is the question a leader asks before an append: it changes nothing and answers with a duplicate,
+nothing, or an `ApiError`. `append_batch` and `append_marker` record what is in the log, and trust it:
+followers and recovery use them on batches that a leader has checked.
 
-The first unstable offset is where a reader of committed records must stop: the start of the earliest transaction that
-is open, or whose marker is not yet below the high watermark.
+The first unstable offset is where a reader of committed records must stop: the start of the earliest
+transaction that is open, or whose marker is not yet below the high watermark.
 
-Bounds: a producer costs some 400 bytes and leaves when `producer.id.expiration.ms` have passed since its last batch.
-Nothing else limits their number, as in Kafka: forgetting a live producer would let a retry be written twice.
+Bounds: a producer costs some 400 bytes and leaves when `producer.id.expiration.ms` have passed since its last
+batch. Nothing else limits their number, as in Kafka: forgetting a live producer would let a retry be written
+twice.
 
 Must not know files (`producer_snapshot` does) or batches' bytes. Concurrency: the log's task only.
 """
@@ -69,7 +70,9 @@ class ProducerSnapshotEntry(NamedTuple):
 class ProducerEntry:
     __slots__ = ("_batches", "coordinator_epoch", "epoch", "last_timestamp", "txn_first_offset")
 
-    def __init__(self, epoch: int, coordinator_epoch: int, last_timestamp: int, txn_first_offset: int) -> None:
+    def __init__(
+        self, epoch: int, coordinator_epoch: int, last_timestamp: int, txn_first_offset: int
+    ) -> None:
         self.epoch = epoch
         self.coordinator_epoch = coordinator_epoch
         self.last_timestamp = last_timestamp
@@ -161,7 +164,9 @@ class ProducerState:
         entry = self._producers.get(producer_id)
         if entry is None:
             if transactional and epoch_per_transaction and base_sequence > 0:
-                raise _out_of_order(f"producer {producer_id} starts a transaction at {base_sequence}, not at 0")
+                raise _out_of_order(
+                    f"producer {producer_id} starts a transaction at {base_sequence}, not at 0"
+                )
             return None
         if base_sequence != NO_SEQUENCE:
             if epoch == entry.epoch:
@@ -171,7 +176,9 @@ class ProducerState:
             self._check_sequence(producer_id, entry, epoch, base_sequence)
             in_transaction = entry.txn_first_offset != NO_TRANSACTION
             if transactional and epoch_per_transaction and base_sequence > 0 and not in_transaction:
-                raise _out_of_order(f"producer {producer_id} starts a transaction at {base_sequence}, not at 0")
+                raise _out_of_order(
+                    f"producer {producer_id} starts a transaction at {base_sequence}, not at 0"
+                )
         else:
             self._check_epoch(producer_id, entry, epoch)
         if entry.txn_first_offset != NO_TRANSACTION and not transactional:
@@ -198,10 +205,10 @@ class ProducerState:
         producer_id: int,
         epoch: int,
         last_sequence: int,
+        *,
         base_offset: int,
         last_offset: int,
         timestamp: int,
-        *,
         transactional: bool,
     ) -> None:
         """Record a data batch that is in the log; `timestamp` is its greatest."""
@@ -217,7 +224,14 @@ class ProducerState:
         self.end_offset = last_offset + 1
 
     def append_marker(
-        self, producer_id: int, epoch: int, offset: int, timestamp: int, coordinator_epoch: int, *, aborted: bool
+        self,
+        producer_id: int,
+        epoch: int,
+        coordinator_epoch: int,
+        *,
+        offset: int,
+        timestamp: int,
+        aborted: bool,
     ) -> CompletedTxn | None:
         """Record a transaction marker that is in the log; None if the producer had nothing open here."""
         entry = self._producers.get(producer_id)
@@ -276,7 +290,9 @@ class ProducerState:
         for saved in entries:
             if self._is_expired(saved.timestamp, saved.txn_first_offset, now_ms):
                 continue
-            entry = ProducerEntry(saved.epoch, saved.coordinator_epoch, saved.timestamp, saved.txn_first_offset)
+            entry = ProducerEntry(
+                saved.epoch, saved.coordinator_epoch, saved.timestamp, saved.txn_first_offset
+            )
             if saved.last_offset >= 0:
                 entry.remember(saved.last_sequence, saved.last_offset, saved.offset_delta, saved.timestamp)
             self._producers[saved.producer_id] = entry
@@ -311,7 +327,9 @@ class ProducerState:
         self._check_epoch(producer_id, entry, epoch)
         if epoch > entry.epoch:
             if base_sequence != 0:
-                raise _out_of_order(f"epoch {epoch} of producer {producer_id} starts at {base_sequence}, not at 0")
+                raise _out_of_order(
+                    f"epoch {epoch} of producer {producer_id} starts at {base_sequence}, not at 0"
+                )
             return
         # A producer whose epoch came with a marker has no batch yet: -1 makes 0 the next in line.
         expected = (entry.last_sequence + 1) & _SEQUENCE_MASK

@@ -1,14 +1,15 @@
 """What the three index files of a segment have in common: fixed-size entries of big-endian integers.
 
-Owns the way from a file to columns (one `array` per field, never an object per entry) and back. Entries are appended
-in memory and reach the file with `flush`; no file stays open between calls, so ten thousand logs cost no descriptors
-here and renaming a segment is a matter of `path`. Nothing is read until an index is first asked for something.
+Owns the way from a file to columns (one `array` per field, never an object per entry) and back. Entries are
+appended in memory and reach the file with `flush`; no file stays open between calls, so ten thousand logs
+cost no descriptors here and renaming a segment is a matter of `path`. Nothing is read until an index is first
+asked for something.
 
-Files are dense: unlike Kafka, which preallocates the active index and trims it at roll or close, only real entries are
-written. A zero tail that Kafka left behind is recognised and cut.
+Files are dense: unlike Kafka, which preallocates the active index and trims it at roll or close, only real
+entries are written. A zero tail that Kafka left behind is recognised and cut.
 
-Crash policy: entries carry no checksum. What does not parse or does not increase raises `CorruptIndex`; the owner
-resets the index and rebuilds it from the log, which is the only source of truth.
+Crash policy: entries carry no checksum. What does not parse or does not increase raises `CorruptIndex`; the
+owner resets the index and rebuilds it from the log, which is the only source of truth.
 
 Concurrency: one owner at a time (the task of the log, or the thread it handed a closed segment to).
 """
@@ -140,7 +141,7 @@ class SparseIndex:
         return columns
 
     def _used_bytes(self, file: File, whole: int) -> int:
-        """Where the zero tail starts: entries are never all zero, so halve the range until little is left to read."""
+        """Where the zero tail starts. Entries are never all zero: halve the range until little is left."""
         entry = self.entry_bytes
         low, high = 0, whole // entry
         while (high - low) * entry > _PROBE_BYTES:
@@ -175,7 +176,7 @@ def never_decreases(column: array[int]) -> bool:
 
 
 def _interleave(columns: Sequence[array[int]], entry_bytes: int) -> bytearray:
-    """Entries of the columns, big endian. Byte lanes are copied with strides, which costs no step per entry."""
+    """Entries of the columns, big endian. Byte lanes are copied with strides: no step per entry."""
     out = bytearray(entry_bytes * len(columns[0]))
     at = 0
     for column in columns:

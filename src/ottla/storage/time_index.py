@@ -3,9 +3,9 @@
     timestamp        int64   greatest timestamp of the segment up to and including the offset
     relative offset  int32   offset of the record with that timestamp, minus the segment's base offset
 
-Big endian, 12 bytes an entry, written together with entries of the offset index and once more when the segment is
-rolled or closed. Timestamps strictly increase, offsets never decrease; an entry (t, o) says that every record of the
-segment later than t lies after o. A batch older than what was seen adds no entry.
+Big endian, 12 bytes an entry, written together with entries of the offset index and once more when the
+segment is rolled or closed. Timestamps strictly increase, offsets never decrease; an entry (t, o) says that
+every record of the segment later than t lies after o. A batch older than what was seen adds no entry.
 
 Crash policy and concurrency: see `sparse_index`.
 """
@@ -41,7 +41,7 @@ class TimeIndex(SparseIndex):
         return timestamps[-1], self.base_offset + relative[-1]
 
     def maybe_append(self, timestamp: int, offset: int, *, at_roll: bool = False) -> None:
-        """Add (timestamp, offset) if it is later than the last entry; `at_roll` may take the reserved slot."""
+        """Add (timestamp, offset) if it is later than the last entry; `at_roll` may use the reserved slot."""
         timestamps, relative = self._columns
         last_timestamp, last_offset = self.last_entry
         invariant(at_roll or not self.is_full, f"append to the full index {self.path}")
