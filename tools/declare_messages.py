@@ -2,10 +2,10 @@
 
     python tools/declare_messages.py DEFINITIONS [--into src/ottla]
 
-DEFINITIONS is a folder that holds, at any depth, either the JSON definitions themselves (`.../message/*.json`,
-`.../metadata/*.json`) or Kafka's jars, which carry them. Only facts are taken: names, types, versions, tags and
-defaults. A struct keeps the name it has in its definition; where two structs of one file share a name, the
-later one is prefixed by its message's name.
+DEFINITIONS is a folder that holds, at any depth, either the JSON definitions themselves
+(`.../message/*.json`, `.../metadata/*.json`) or Kafka's jars, which carry them. Only facts are taken: names,
+types, versions, tags and defaults. A struct keeps the name it has in its definition; where two structs of one
+file share a name, the later one is prefixed by its message's name.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ ZERO_VALUES = {"bool": "False", "float": "0.0", "str": '""', "bytes": 'b""', "Uu
 
 
 def read_definitions(source: Path) -> dict[str, Json]:
-    """All definitions below a folder, by name, with the folder kind ("message", "metadata") they came from."""
+    """All definitions below a folder, by name."""
     found: dict[str, Json] = {}
     for folder, text in _definition_texts(source):
         definition = json.loads(re.sub(r"^\s*//.*$", "", text, flags=re.MULTILINE))
@@ -189,15 +189,11 @@ def _default(field: Json, *, is_array: bool, python_type: str) -> str:
         return "None"
     if is_array:
         return "[]"
-    if python_type not in ZERO_VALUES:
-        return f"field(default_factory={python_type})"
     if default == "":
-        return ZERO_VALUES[python_type]
+        return ZERO_VALUES.get(python_type, f"field(default_factory={python_type})")
     if python_type == "bool":
         return str(default).capitalize()
-    if python_type == "int":
-        return str(int(str(default), 0))
-    return repr(default)
+    return str(int(str(default), 0)) if python_type == "int" else repr(default)
 
 
 def api_module(api: str, definitions: dict[str, Json]) -> Module:

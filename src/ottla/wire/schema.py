@@ -9,11 +9,11 @@ as data, and nothing else in the code knows it:
         topics: Annotated[list[MetadataRequestTopic] | None, F("[]struct", "0+", nullable="1+")] = []
         allow_auto_topic_creation: Annotated[bool, F("bool", "4+")] = True
 
-Every field has a default: the value that stands for it where a version lacks the field, so messages are built
-by keyword and a handler names only what it means to say. Structs inside a message carry no `SPEC`: they follow
-the message that holds them. Annotations stay text until `fields_of` is asked, which keeps importing cheap.
+Every field has a default: the value that stands for it where a version lacks the field. So messages are built
+by keyword, and a handler names only what it means to say. Structs inside a message carry no `SPEC`: they
+follow the message that holds them. Annotations stay text until `fields_of` is asked: importing stays cheap.
 
-This module knows nothing of bytes; `wire.compiler` turns declarations into code.
+This module knows nothing of bytes; `wire.decoder` and `wire.encoder` turn declarations into code.
 """
 
 from __future__ import annotations

@@ -1,0 +1,282 @@
+"""Makes the function that reads one version of a message.
+
+The structs of a message are read by one flat function, without a call per struct. It is as lax as Kafka and
+not more: any negative length is null where null is allowed, any non-zero byte is true, tags may repeat or
+come unsorted, the length of a known tagged field is not compared with what the field used, malformed UTF-8
+becomes U+FFFD, bytes after the message are ignored.
+
+It is stricter in two ways that no honest peer notices. At most `TAGGED_FIELDS_MAX` tagged fields per struct,
+and unknown ones are skipped, not kept. And each object is charged against `room`, the memory that the caller
+grants, *before* an array is built: an array of tiny structs costs its sender 2 bytes per element and us a
+hundred.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from ottla.wire import primitives
+from ottla.wire.primitives import STRING_BYTES_MAX, TAGGED_FIELDS_MAX, Source
+from ottla.wire.schema import Field, Message, fields_of
+from ottla.wire.source import SCALAR_CODES, FunctionSource, Layout
+
+# data, position, room -> message, position behind it, room left
+Reader = Callable[[Source, int, int], tuple[Any, int, int]]
+
+# What objects cost in memory, measured on 64-bit CPython and rounded up to what its allocator hands out.
+INT_BYTES = 32
+UUID_BYTES = 112
+VIEW_BYTES = 208
+LIST_BYTES = 64
+# A list grows ahead of its use.
+SLOT_BYTES = 10
+STRING_BYTES = 64
+WIDE_STRING_BYTES = 96
+WIDE_CHARACTER_BYTES = 4
+
+
+def object_bytes(message: type[Message]) -> int:
+    """What one instance may hold in memory, apart from the contents of its strings and arrays."""
+    total = sys.getsizeof(message()) + 16
+    for field in fields_of(message):
+        if field.is_array:
+            total += LIST_BYTES
+        elif field.struct is not None:
+            total += object_bytes(field.struct)
+        else:
+            total += _scalar_bytes(field.element_kind)
+    return total
+
+
+def _scalar_bytes(kind: str) -> int:
+    return {"bool": 0, "uuid": UUID_BYTES, "records": VIEW_BYTES, "string": 0, "bytes": 0}.get(
+        kind, INT_BYTES
+    )
+
+
+def wire_bytes_min(message: type[Message], version: int, *, flexible: bool) -> int:
+    """The fewest bytes that a struct takes on the wire: every string empty, every array null."""
+    layout = Layout(message, version, flexible=flexible)
+    total = 1 if flexible else 0
+    for field in layout.plain:
+        total += _field_bytes_min(field, version, flexible=flexible)
+    return total
+
+
+def _field_bytes_min(field: Field, version: int, *, flexible: bool) -> int:
+    if field.is_array or field.wire.kind in ("string", "bytes", "records"):
+        if flexible and field.wire.flexible is None:
+            return 1
+        return 2 if field.wire.kind == "string" else 4
+    if field.struct is not None:
+        nullable = version in field.wire.nullable
+        return 1 if nullable else wire_bytes_min(field.struct, version, flexible=flexible)
+    return sys_size(field.wire.kind)
+
+
+def sys_size(kind: str) -> int:
+    """The size of a scalar on the wire."""
+    return {"bool": 1, "int8": 1, "int16": 2, "uint16": 2, "int32": 4, "uint32": 4, "uuid": 16}.get(kind, 8)
+
+
+def make_reader(message: type[Message], version: int) -> Reader:
+    """Compile the reader of one version."""
+    source = _ReaderSource(message.__name__, version)
+    source.line("end = len(data)")
+    source.charge(str(object_bytes(message)))
+    result = source.struct(message, flexible=version in message.SPEC.flexible)
+    source.line(f"return {result}, p, room")
+    return source.compile("read", "data, p, room", f"{message.__name__} reader")
+
+
+class _ReaderSource(FunctionSource):
+    def __init__(self, name: str, version: int) -> None:
+        super().__init__(version)
+        self.path = name
+        for helper in ("uvarint_rest", "uuid_of", "uuids_of", "unpacked", "refuse"):
+            self.names[helper] = getattr(primitives, helper)
+
+    def flush(self) -> None:
+        """Unpack the run of fixed-size values."""
+        if not self.run:
+            return
+        codes = [code for code, _ in self.run]
+        layout, names = self.take_run()
+        if codes == ["B"]:
+            self.line(f"{names[0]} = data[p]")
+        else:
+            self.line(f"{', '.join(names)}, = {self.bind(layout.unpack_from, 'unpack')}(data, p)")
+        self.line(f"p += {layout.size}")
+
+    def charge(self, amount: str) -> None:
+        self.line(f"room -= {amount}")
+        self.line(f"if room < 0: refuse('{self.path}: more than its memory budget allows')")
+
+    def struct(self, message: type[Message], *, flexible: bool) -> str:
+        """Emit the reading of a struct; returns the expression that makes it."""
+        layout = Layout(message, self.version, flexible=flexible)
+        values: dict[str, str] = {}
+        later: list[str] = []
+        for field in layout.plain:
+            values[field.name] = self.field(field, flexible, later)
+        for field in layout.tagged:
+            values[field.name] = self.variable(field.name)
+            self.line(f"{values[field.name]} = {self.fresh_default(field)}")
+        if flexible:
+            count = self.variable("tags")
+            self.run.append(("B", count))
+        self.flush()
+        for line in later:
+            self.line(line)
+        if flexible:
+            self.tagged_fields(layout, count, values)
+        arguments = ", ".join(f"{name}={value}" for name, value in values.items())
+        return f"{self.bind(message, message.__name__)}({arguments})"
+
+    def fresh_default(self, field: Field) -> str:
+        """An expression for a field's default that shares nothing mutable."""
+        if field.default is None:
+            return "None"
+        if field.is_array:
+            return "[]"
+        if field.struct is not None:
+            return f"{self.bind(field.struct, field.struct.__name__)}()"
+        return self.bind(field.default, "default")
+
+    def field(self, field: Field, struct_flexible: bool, later: list[str]) -> str:
+        """Emit the reading of one field into a new variable, or queue it in the run of fixed-size values."""
+        outer, self.path = self.path, f"{self.path}.{field.name}"
+        target = self.variable(field.name)
+        kind = field.wire.kind
+        flexible = self.is_flexible(field, struct_flexible=struct_flexible)
+        nullable = self.version in field.wire.nullable
+        if kind in SCALAR_CODES:
+            self.run.append((SCALAR_CODES[kind], target))
+            if kind == "uuid":
+                later.append(f"{target} = uuid_of({target})")
+        elif field.is_array:
+            self.array(field, target, nullable=nullable, flexible=flexible)
+        elif field.struct is not None:
+            self.nested(field.struct, target, nullable=nullable, flexible=struct_flexible)
+        else:
+            self.text(kind, target, nullable=nullable, flexible=flexible)
+        self.path = outer
+        return target
+
+    def length(self, code: str, *, flexible: bool) -> str:
+        """Emit the reading of a length; the name that holds it, negative for null."""
+        name = self.variable("n")
+        self.run.append(("B" if flexible else code, name))
+        self.flush()
+        if flexible:
+            self.line(f"if {name} > 127: {name}, p = uvarint_rest(data, p, {name})")
+            self.line(f"{name} -= 1")
+        return name
+
+    def null_guard(self, length: str, target: str, *, nullable: bool) -> None:
+        if nullable:
+            self.line(f"if {length} < 0: {target} = None")
+        else:
+            self.line(f"if {length} < 0: refuse('{self.path} must not be null')")
+
+    def text(self, kind: str, target: str, *, nullable: bool, flexible: bool) -> None:
+        """A string, bytes or records."""
+        length = self.length("h" if kind == "string" else "i", flexible=flexible)
+        self.null_guard(length, target, nullable=nullable)
+        with self.block("else:"):
+            after = self.variable("q")
+            self.line(f"{after} = p + {length}")
+            self.line(f"if {after} > end: refuse('{self.path} is longer than the message')")
+            if kind == "string":
+                # Only a varint can say more.
+                if flexible:
+                    self.line(f"if {length} > {STRING_BYTES_MAX}: refuse('{self.path} is too long')")
+                self.line(f"{target} = str(data[p:{after}], 'utf-8', 'replace')")
+                wide = f"{WIDE_CHARACTER_BYTES} * {length} + {WIDE_STRING_BYTES}"
+                self.charge(f"{length} + {STRING_BYTES} if {target}.isascii() else {wide}")
+            elif kind == "bytes":
+                self.charge(f"{length} + {STRING_BYTES}")
+                self.line(f"{target} = bytes(data[p:{after}])")
+            else:
+                self.line(f"{target} = memoryview(data)[p:{after}]")
+            self.line(f"p = {after}")
+
+    def array(self, field: Field, target: str, *, nullable: bool, flexible: bool) -> None:
+        length = self.length("i", flexible=flexible)
+        self.null_guard(length, target, nullable=nullable)
+        with self.block("else:"):
+            kind = field.element_kind
+            if field.struct is not None:
+                size = max(1, wire_bytes_min(field.struct, self.version, flexible=flexible))
+                cost = object_bytes(field.struct) + SLOT_BYTES
+            elif kind in SCALAR_CODES:
+                size = sys_size(kind)
+                cost = _scalar_bytes(kind) + SLOT_BYTES
+            else:
+                size = 1 if flexible else 2
+                cost = SLOT_BYTES
+            self.line(f"if {length} * {size} > end - p: refuse('{self.path} has more elements than bytes')")
+            self.charge(f"{length} * {cost}")
+            if kind in SCALAR_CODES:
+                self.scalars(kind, size, length, target)
+            else:
+                self.elements(field, length, target, flexible=flexible)
+
+    def scalars(self, kind: str, size: int, length: str, target: str) -> None:
+        if kind == "uuid":
+            self.line(f"{target} = uuids_of(bytes(data[p:p + {length} * 16]))")
+        else:
+            self.line(f"{target} = unpacked('{SCALAR_CODES[kind]}', {length}, data, p)")
+        self.line(f"p += {length} * {size}")
+
+    def elements(self, field: Field, length: str, target: str, *, flexible: bool) -> None:
+        """A loop over elements with a size of their own."""
+        append = self.variable("append")
+        self.line(f"{target} = []")
+        self.line(f"{append} = {target}.append")
+        with self.block(f"for _ in range({length}):"):
+            if field.struct is not None:
+                made = self.struct(field.struct, flexible=flexible)
+            else:
+                made = self.variable("element")
+                self.text(field.element_kind, made, nullable=False, flexible=flexible)
+            self.line(f"{append}({made})")
+
+    def nested(self, message: type[Message], target: str, *, nullable: bool, flexible: bool) -> None:
+        """A struct that is a field itself; a nullable one is preceded by a byte, negative for null."""
+        if not nullable:
+            self.flush()
+            self.line(f"{target} = {self.struct(message, flexible=flexible)}")
+            return
+        present = self.variable("present")
+        self.run.append(("b", present))
+        self.flush()
+        self.line(f"if {present} < 0: {target} = None")
+        with self.block("else:"):
+            self.line(f"{target} = {self.struct(message, flexible=flexible)}")
+
+    def tagged_fields(self, layout: Layout, count: str, values: dict[str, str]) -> None:
+        tag, size = self.variable("tag"), self.variable("size")
+        with self.block(f"if {count}:"):
+            self.line(f"if {count} > 127: {count}, p = uvarint_rest(data, p, {count})")
+            self.line(f"if {count} > {TAGGED_FIELDS_MAX}: refuse('{self.path} has too many tagged fields')")
+            with self.block(f"for _ in range({count}):"):
+                for name in (tag, size):
+                    self.line(f"{name} = data[p]")
+                    self.line("p += 1")
+                    self.line(f"if {name} > 127: {name}, p = uvarint_rest(data, p, {name})")
+                word = "if"
+                for field in layout.tagged:
+                    with self.block(f"{word} {tag} == {field.wire.tag}:"):
+                        later: list[str] = []
+                        read = self.field(field, True, later)
+                        self.flush()
+                        for line in later:
+                            self.line(line)
+                        self.line(f"{values[field.name]} = {read}")
+                    word = "elif"
+                with self.block("else:" if layout.tagged else "if True:"):
+                    self.line(f"if not 0 <= {size} <= end - p: refuse('a tag is longer than the message')")
+                    self.line(f"p += {size}")
