@@ -1,7 +1,8 @@
 """The smallest possible client: how soon after its start does a broker acknowledge a record?
 
-It connects again and again, asks for a topic's metadata so that the topic is created, and produces one record with
-acks=all until error code 0 comes back. Frames are written by hand: no client library's own waiting is measured.
+It connects again and again, asks for a topic's metadata so that the topic is created, and produces one record
+with acks=all until error code 0 comes back. Frames are written by hand: no client library's own waiting is
+measured.
 """
 
 from __future__ import annotations
@@ -70,3 +71,11 @@ def wait(port: int, *, topic: str = "first-ack", timeout_s: float = 60, alive: o
             alive()
         time.sleep(0.002)
     raise TimeoutError(f"no acknowledgement on port {port} within {timeout_s} s")
+
+
+def has_groups(port: int) -> bool:
+    """Whether the broker advertises JoinGroup (key 11), asked with ApiVersions v0."""
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as sock:
+        answer = call(sock, 18, 0, b"")
+    count = struct.unpack_from(">i", answer, 2)[0]
+    return any(struct.unpack_from(">h", answer, 6 + 6 * number)[0] == 11 for number in range(count))

@@ -1,7 +1,7 @@
 """Fetches the jars of Apache Kafka with Maven, once, below `.bench/kafka/libs`.
 
-Only the runtime dependencies of the broker and of the command line tools: no start scripts are needed, a main class
-and a class path are enough. Run as a program it fetches and says where.
+Only the runtime dependencies of the broker and of the command line tools: no start scripts are needed, a main
+class and a class path are enough. Run as a program it fetches and says where.
 """
 
 from __future__ import annotations
@@ -39,6 +39,11 @@ def class_path() -> str:
     if not marker.exists():
         fetch()
     return f"{KAFKA_LIBS}/*"
+
+
+def java(main_class: str, *options: str) -> list[str]:
+    """The beginning of a command line that runs one of Kafka's programs."""
+    return ["java", "-Xmx512m", *options, "-cp", class_path(), main_class]
 
 
 def fetch() -> None:

@@ -1,7 +1,8 @@
 """The brokers that are compared, as processes: Apache Kafka (one combined node) and Ottla.
 
-A peer owns its data directory and its process. `start` returns once a record has been acknowledged and remembers how
-long that took; formatting Kafka's directory is not counted. `stop` ends it cleanly, `kill` does not.
+A peer owns its data directory and its process. `start` returns once a record has been acknowledged and
+remembers how long that took; formatting Kafka's directory is not counted. `stop` ends it cleanly, `kill` does
+not.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from bench import first_ack, process
-from bench.kafka_jars import class_path
+from bench.kafka_jars import class_path, java
 
 KAFKA_JVM = (
     "-Xmx1g",
@@ -157,8 +158,8 @@ class KafkaPeer(Peer):
         if not (self.data / "meta.properties").exists():
             cluster_id = base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=").replace("-", "A")
             subprocess.run(
-                ["java", "-cp", class_path(), "kafka.tools.StorageTool", "format", "--standalone"]
-                + ["-t", cluster_id, "-c", str(self.properties)],
+                [*java("kafka.tools.StorageTool"), "format", "--standalone", "-t", cluster_id]
+                + ["-c", str(self.properties)],
                 check=True,
                 capture_output=True,
             )

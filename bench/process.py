@@ -28,7 +28,8 @@ def cpu_seconds(pid: int) -> float:
             stat = Path(f"/proc/{member}/stat").read_text()
         except OSError:
             continue
-        # Fields are counted after the command's closing parenthesis; utime, stime, cutime, cstime are 14 to 17.
+        # Fields are counted after the command's closing parenthesis; utime, stime, cutime, cstime are 14 to
+        # 17.
         total += sum(int(field) for field in stat.rpartition(")")[2].split()[11:15])
     return total / TICKS
 
