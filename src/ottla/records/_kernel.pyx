@@ -1,0 +1,351 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+# cython: overflowcheck=False
+"""Structural check of produced batches, compiled. `_reference.py` says the same in plain Python, and is the specification.
+
+One call looks at one batch: header, CRC and, where the records are not packed, every record. All positions are
+compared with the end before a byte is read; arithmetic on lengths is done as `end - position`, which cannot wrap.
+"""
+
+from crc32c import crc32c
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+
+cdef enum:
+    OK = 0
+    NO_BATCH = 1
+    LENGTH_TOO_SMALL = 2
+    MAGIC_UNKNOWN = 3
+    MAGIC_OLD = 4
+    ZSTD_TOO_EARLY = 5
+    SECOND_BATCH = 6
+    BASE_OFFSET_NOT_ZERO = 7
+    TOO_LARGE = 8
+    HEADER_CUT = 9
+    CRC_WRONG = 10
+    CODEC_UNKNOWN = 11
+    OFFSET_RANGE_INVALID = 12
+    COUNT_INVALID = 13
+    COUNT_INCONSISTENT = 14
+    CONTROL_FROM_CLIENT = 15
+    SEQUENCE_INVALID = 16
+    RECORD_LENGTH_UNREADABLE = 17
+    RECORD_MALFORMED = 18
+    RECORDS_LEFT_OVER = 19
+
+    LOG_OVERHEAD = 12
+    LENGTH_MIN = 14
+    MAGIC_OFFSET = 16
+    ATTRIBUTES_OFFSET = 21
+    RECORDS_OFFSET = 61
+    CODEC_MASK = 0x07
+    CODEC_ZSTD = 4
+    CONTROL_MASK = 0x20
+    NO_TIMESTAMP = -1
+
+cdef int64_t TIMESTAMP_MAX = 0x7FFFFFFFFFFFFFFF
+
+cdef struct Walked:
+    int verdict
+    int64_t max_timestamp
+    int64_t min_timestamp
+    int64_t keyless
+    bint sequential
+
+# Where a varint ended, or why it did not: the bytes ended early, or it was longer than its width allows.
+cdef enum:
+    UNREADABLE = -1
+    CUT = -2
+
+
+cdef inline Py_ssize_t varint32(const uint8_t* data, Py_ssize_t position, Py_ssize_t end, int32_t* value) noexcept nogil:
+    cdef uint32_t raw = 0
+    cdef uint8_t byte
+    cdef int shift = 0
+    value[0] = 0
+    if position < 0:
+        return CUT
+    while shift <= 28:
+        if position >= end:
+            return CUT
+        byte = data[position]
+        position += 1
+        raw |= (<uint32_t>(byte & 0x7F)) << shift
+        if byte < 0x80:
+            value[0] = <int32_t>((raw >> 1) ^ (0 - (raw & 1)))
+            return position
+        shift += 7
+    return UNREADABLE
+
+
+cdef inline Py_ssize_t varint64(const uint8_t* data, Py_ssize_t position, Py_ssize_t end, int64_t* value) noexcept nogil:
+    cdef uint64_t raw = 0
+    cdef uint8_t byte
+    cdef int shift = 0
+    value[0] = 0
+    if position < 0:
+        return CUT
+    while shift <= 63:
+        if position >= end:
+            return CUT
+        byte = data[position]
+        position += 1
+        raw |= (<uint64_t>(byte & 0x7F)) << shift
+        if byte < 0x80:
+            value[0] = <int64_t>((raw >> 1) ^ (0 - (raw & 1)))
+            return position
+        shift += 7
+    return UNREADABLE
+
+
+cdef inline Py_ssize_t skip(Py_ssize_t position, int32_t size, Py_ssize_t end) noexcept nogil:
+    if position < 0 or size <= 0:
+        return position
+    return position + size if size <= end - position else CUT
+
+
+cdef Py_ssize_t skip_headers(const uint8_t* data, Py_ssize_t position, Py_ssize_t end, int32_t count) noexcept nogil:
+    cdef int32_t size = 0
+    while count > 0:
+        position = varint32(data, position, end, &size)
+        if size < 0:
+            return CUT
+        position = skip(position, size, end)
+        position = varint32(data, position, end, &size)
+        position = skip(position, size, end)
+        if position < 0:
+            return CUT
+        count -= 1
+    return position
+
+
+cdef Walked walk_records(
+    const uint8_t* data, Py_ssize_t start, Py_ssize_t end, int64_t count, int64_t base_timestamp, bint strict
+) noexcept nogil:
+    cdef Walked result
+    cdef Py_ssize_t position = start, record_end = end
+    cdef int64_t index = 0, timestamp = 0, delta = 0
+    cdef int32_t size = 0, offset_delta = 0, key_size = 0
+    result.verdict = RECORD_MALFORMED
+    result.max_timestamp = NO_TIMESTAMP
+    result.min_timestamp = TIMESTAMP_MAX
+    result.keyless = 0
+    result.sequential = True
+    while index < count:
+        position = varint32(data, position, end, &size)
+        if position < 0:
+            if position == UNREADABLE and strict:
+                result.verdict = RECORD_LENGTH_UNREADABLE
+            return result
+        if strict:
+            if size <= 0 or size > end - position:
+                return result
+            record_end = position + size
+        position = varint64(data, position + 1, record_end, &delta)
+        position = varint32(data, position, record_end, &offset_delta)
+        position = varint32(data, position, record_end, &key_size)
+        position = skip(position, key_size, record_end)
+        position = varint32(data, position, record_end, &size)
+        position = skip(position, size, record_end)
+        position = varint32(data, position, record_end, &size)
+        if position < 0 or size < 0:
+            return result
+        if size != 0:
+            position = skip_headers(data, position, record_end, size)
+        if position < 0 or (strict and position != record_end):
+            return result
+        timestamp = <int64_t>(<uint64_t>base_timestamp + <uint64_t>delta)
+        if timestamp > result.max_timestamp:
+            result.max_timestamp = timestamp
+        if timestamp < result.min_timestamp and timestamp != NO_TIMESTAMP:
+            result.min_timestamp = timestamp
+        if key_size < 0:
+            result.keyless += 1
+        if offset_delta != index:
+            result.sequential = False
+        index += 1
+    result.verdict = OK if position == end else RECORDS_LEFT_OVER
+    return result
+
+
+def walk(buf, Py_ssize_t start, Py_ssize_t end, int64_t count, int64_t base_timestamp, bint strict):
+    """See `_reference.walk`."""
+    cdef Py_buffer view
+    cdef Walked walked
+    PyObject_GetBuffer(buf, &view, PyBUF_SIMPLE)
+    try:
+        if not 0 <= start <= end <= view.len:
+            raise ValueError("the records section lies outside the buffer")
+        with nogil:
+            walked = walk_records(<const uint8_t*>view.buf, start, end, count, base_timestamp, strict)
+    finally:
+        PyBuffer_Release(&view)
+    if walked.verdict != OK:
+        return walked.verdict, 0, 0, 0, False
+    return OK, walked.max_timestamp, walked.min_timestamp, walked.keyless, walked.sequential
+
+
+cdef inline uint32_t read_u32(const uint8_t* at) noexcept nogil:
+    return (<uint32_t>at[0] << 24) | (<uint32_t>at[1] << 16) | (<uint32_t>at[2] << 8) | at[3]
+
+
+cdef inline int64_t read_i64(const uint8_t* at) noexcept nogil:
+    return <int64_t>((<uint64_t>read_u32(at) << 32) | read_u32(at + 4))
+
+
+cdef inline int read_i16(const uint8_t* at) noexcept nogil:
+    cdef int value = (at[0] << 8) | at[1]
+    return value - 0x10000 if value & 0x8000 else value
+
+
+cdef int frame(const uint8_t* data, Py_ssize_t remaining, Py_ssize_t* size) noexcept nogil:
+    cdef int32_t length
+    size[0] = 0
+    if remaining < LOG_OVERHEAD:
+        return NO_BATCH
+    length = <int32_t>read_u32(data + 8)
+    if length < LENGTH_MIN:
+        return LENGTH_TOO_SMALL
+    if remaining < MAGIC_OFFSET + 1:
+        return NO_BATCH
+    if data[MAGIC_OFFSET] > 2:
+        return MAGIC_UNKNOWN
+    if remaining < <Py_ssize_t>length + LOG_OVERHEAD:
+        return NO_BATCH
+    size[0] = <Py_ssize_t>length + LOG_OVERHEAD
+    return OK
+
+
+cdef int check_before_crc(
+    const uint8_t* data, Py_ssize_t available, int64_t max_message_bytes, bint zstd_allowed, Py_ssize_t* size
+) noexcept nogil:
+    cdef Py_ssize_t following_size
+    cdef int codec
+    cdef int verdict = frame(data, available, size)
+    if verdict != OK:
+        return verdict
+    if data[MAGIC_OFFSET] != 2:
+        return MAGIC_OLD
+    codec = data[ATTRIBUTES_OFFSET + 1] & CODEC_MASK
+    if codec >= CODEC_ZSTD and not zstd_allowed:
+        return ZSTD_TOO_EARLY if codec == CODEC_ZSTD else CODEC_UNKNOWN
+    verdict = frame(data + size[0], available - size[0], &following_size)
+    if verdict == OK:
+        return SECOND_BATCH
+    if verdict != NO_BATCH:
+        return verdict
+    if read_i64(data) != 0:
+        return BASE_OFFSET_NOT_ZERO
+    if size[0] > max_message_bytes:
+        return TOO_LARGE
+    if size[0] < RECORDS_OFFSET:
+        return HEADER_CUT
+    return OK
+
+
+cdef int check_header(const uint8_t* data) noexcept nogil:
+    cdef int32_t last_offset_delta = <int32_t>read_u32(data + 23)
+    cdef int32_t count = <int32_t>read_u32(data + 57)
+    cdef uint8_t attributes = data[ATTRIBUTES_OFFSET + 1]
+    if attributes & CODEC_MASK > CODEC_ZSTD:
+        return CODEC_UNKNOWN
+    if last_offset_delta < 0:
+        return OFFSET_RANGE_INVALID
+    if count <= 0:
+        return COUNT_INVALID
+    if count - 1 != last_offset_delta:
+        return COUNT_INCONSISTENT
+    if attributes & CONTROL_MASK:
+        return CONTROL_FROM_CLIENT
+    if read_i64(data + 43) >= 0 and <int32_t>read_u32(data + 53) < 0:
+        return SEQUENCE_INVALID
+    return OK
+
+
+cdef tuple refuse(int verdict):
+    return verdict, None, 0, 0, 0, False
+
+
+def check_batch(buf, int64_t max_message_bytes, bint zstd_allowed):
+    """See `_reference.check_batch`."""
+    cdef Py_buffer view
+    cdef const uint8_t* data
+    cdef Py_ssize_t size = 0
+    cdef int verdict
+    cdef Walked walked
+    PyObject_GetBuffer(buf, &view, PyBUF_SIMPLE)
+    try:
+        data = <const uint8_t*>view.buf
+        verdict = check_before_crc(data, view.len, max_message_bytes, zstd_allowed, &size)
+        if verdict != OK:
+            return refuse(verdict)
+        if <uint32_t>crc32c(memoryview(buf)[ATTRIBUTES_OFFSET:size]) != read_u32(data + 17):
+            return refuse(CRC_WRONG)
+        verdict = check_header(data)
+        if verdict != OK:
+            return refuse(verdict)
+        if data[ATTRIBUTES_OFFSET + 1] & CODEC_MASK:
+            walked.max_timestamp = NO_TIMESTAMP
+            walked.min_timestamp = TIMESTAMP_MAX
+            walked.keyless = 0
+            walked.sequential = True
+        else:
+            walked = walk_records(
+                data, RECORDS_OFFSET, size, <int32_t>read_u32(data + 57), read_i64(data + 27), True
+            )
+            if walked.verdict != OK:
+                return refuse(walked.verdict)
+        header = (
+            0,
+            <int32_t>read_u32(data + 8),
+            <int32_t>read_u32(data + 12),
+            2,
+            read_u32(data + 17),
+            read_i16(data + ATTRIBUTES_OFFSET),
+            <int32_t>read_u32(data + 23),
+            read_i64(data + 27),
+            read_i64(data + 35),
+            read_i64(data + 43),
+            read_i16(data + 51),
+            <int32_t>read_u32(data + 53),
+            <int32_t>read_u32(data + 57),
+        )
+        return OK, header, walked.max_timestamp, walked.min_timestamp, walked.keyless, walked.sequential
+    finally:
+        PyBuffer_Release(&view)
+
+
+def murmur2(buf):
+    """See `_reference.murmur2`."""
+    cdef Py_buffer view
+    cdef const uint8_t* data
+    cdef Py_ssize_t position = 0, length
+    cdef uint32_t h, k, multiplier = 0x5BD1E995
+    PyObject_GetBuffer(buf, &view, PyBUF_SIMPLE)
+    try:
+        data = <const uint8_t*>view.buf
+        length = view.len
+        h = <uint32_t>0x9747B28C ^ <uint32_t>length
+        while length - position >= 4:
+            k = data[position] | (<uint32_t>data[position + 1] << 8)
+            k |= (<uint32_t>data[position + 2] << 16) | (<uint32_t>data[position + 3] << 24)
+            k *= multiplier
+            k ^= k >> 24
+            k *= multiplier
+            h *= multiplier
+            h ^= k
+            position += 4
+        if length > position:
+            k = data[position]
+            if length - position > 1:
+                k |= <uint32_t>data[position + 1] << 8
+            if length - position > 2:
+                k |= <uint32_t>data[position + 2] << 16
+            h ^= k
+            h *= multiplier
+        h ^= h >> 13
+        h *= multiplier
+        h ^= h >> 15
+        return h
+    finally:
+        PyBuffer_Release(&view)

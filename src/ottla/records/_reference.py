@@ -1,0 +1,239 @@
+"""The kernel in plain Python: what `_kernel.pyx` computes, said slowly. Tests hold the two equal, verdict by verdict.
+
+`check_batch` is all that is asked of the structure of a produced batch, in one call; `walk` is its part for a
+records section alone, for batches that had to be unpacked first. Neither trusts a single length it reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from crc32c import crc32c
+
+from ottla.records.batch import (
+    ATTRIBUTES_OFFSET,
+    CODEC_MASK,
+    CONTROL_MASK,
+    HEADER,
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    MAGIC,
+    MAGIC_OFFSET,
+    NO_TIMESTAMP,
+    RECORDS_OFFSET,
+    Buffer,
+)
+from ottla.records.verdict import Verdict
+
+Walk = tuple[int, int, int, int, bool]
+"""verdict, max timestamp, min timestamp, records without a key, whether offset deltas count 0, 1, 2, …"""
+
+Check = tuple[int, tuple[int, ...] | None, int, int, int, bool]
+"""verdict, header fields in wire order (None unless sound), and the walk's results (of uncompressed batches)."""
+
+TIMESTAMP_MAX = 0x7FFF_FFFF_FFFF_FFFF
+_LENGTH_MIN = 14
+_HEADER_TO_MAGIC = MAGIC_OFFSET + 1
+_CODEC_ZSTD = 4
+_UNREADABLE = -1
+_CUT = -2
+
+
+def walk(buf: Buffer, start: int, end: int, count: int, base_timestamp: int, strict: bool) -> Walk:
+    """Go over `count` records that must fill buf[start:end] exactly.
+
+    `strict` also holds every record to its declared length; Kafka does not do that for batches it keeps packed.
+    The max starts at NO_TIMESTAMP; the min leaves records without a timestamp out.
+    """
+    max_timestamp, min_timestamp, keyless, sequential = NO_TIMESTAMP, TIMESTAMP_MAX, 0, True
+    position = start
+    for index in range(count):
+        size, position = _varint(buf, position, end, 32)
+        if position == _UNREADABLE:
+            verdict = Verdict.RECORD_LENGTH_UNREADABLE if strict else Verdict.RECORD_MALFORMED
+            return verdict, 0, 0, 0, False
+        if position < 0 or (strict and not 0 < size <= end - position):
+            return Verdict.RECORD_MALFORMED, 0, 0, 0, False
+        record_end = position + size if strict else end
+        delta, position = _varint(buf, position + 1, record_end, 64)
+        offset_delta, position = _varint(buf, position, record_end, 32)
+        key_size, position = _varint(buf, position, record_end, 32)
+        position = _rest_of_record(buf, _skip(position, key_size, record_end), record_end)
+        if position < 0 or (strict and position != record_end):
+            return Verdict.RECORD_MALFORMED, 0, 0, 0, False
+        timestamp = wrap_long(base_timestamp + delta)
+        max_timestamp = max(max_timestamp, timestamp)
+        if timestamp != NO_TIMESTAMP:
+            min_timestamp = min(min_timestamp, timestamp)
+        keyless += key_size < 0
+        sequential = sequential and offset_delta == index
+    if position != end:
+        return Verdict.RECORDS_LEFT_OVER, 0, 0, 0, False
+    return Verdict.OK, max_timestamp, min_timestamp, keyless, sequential
+
+
+def scan(buf: Buffer, start: int, end: int, count: int, base_timestamp: int) -> Iterator[tuple[int, bool]]:
+    """Timestamp and "has a key" of each record of a section that `walk` found sound; to name the ones at fault."""
+    position = start
+    for _ in range(count):
+        _, position = _varint(buf, position, end, 32)
+        delta, position = _varint(buf, position + 1, end, 64)
+        _, position = _varint(buf, position, end, 32)
+        key_size, position = _varint(buf, position, end, 32)
+        position = _rest_of_record(buf, _skip(position, key_size, end), end)
+        yield wrap_long(base_timestamp + delta), key_size >= 0
+
+
+def _rest_of_record(buf: Buffer, position: int, end: int) -> int:
+    """Past value and headers; negative where they are malformed."""
+    size, position = _varint(buf, position, end, 32)
+    position = _skip(position, size, end)
+    headers, position = _varint(buf, position, end, 32)
+    if position < 0 or headers < 0:
+        return _CUT
+    for _ in range(headers):
+        size, position = _varint(buf, position, end, 32)
+        if size < 0:
+            return _CUT
+        position = _skip(position, size, end)
+        size, position = _varint(buf, position, end, 32)
+        position = _skip(position, size, end)
+        if position < 0:
+            return _CUT
+    return position
+
+
+def _varint(buf: Buffer, position: int, end: int, bits: int) -> tuple[int, int]:
+    """Zig-zag value and where it ends: _CUT if the bytes end early (or did before), _UNREADABLE if it is too long.
+
+    Bits beyond the width are dropped.
+    """
+    if position < 0:
+        return 0, _CUT
+    raw = 0
+    for shift in range(0, bits + 6, 7):
+        if position >= end:
+            return 0, _CUT
+        byte = buf[position]
+        position += 1
+        raw |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            raw &= (1 << bits) - 1
+            return (raw >> 1) ^ -(raw & 1), position
+    return 0, _UNREADABLE
+
+
+def _skip(position: int, size: int, end: int) -> int:
+    if position < 0 or size <= 0:
+        return position
+    return position + size if size <= end - position else _CUT
+
+
+def wrap_long(value: int) -> int:
+    """To 64 bits, as Java adds longs."""
+    return (value + 0x8000_0000_0000_0000 & 0xFFFF_FFFF_FFFF_FFFF) - 0x8000_0000_0000_0000
+
+
+def check_batch(buf: Buffer, max_message_bytes: int, zstd_allowed: bool) -> Check:
+    """Everything about the structure of a partition's produce data, in Kafka's order of checks."""
+    verdict, size = _frame(buf, 0)
+    if verdict == Verdict.OK:
+        verdict = _check_request(buf, size, zstd_allowed)
+    if verdict != Verdict.OK:
+        return verdict, None, 0, 0, 0, False
+    verdict = _check_bytes(buf, size, max_message_bytes)
+    if verdict != Verdict.OK:
+        return verdict, None, 0, 0, 0, False
+    header = HEADER.unpack_from(buf, 0)
+    verdict = _check_header(header)
+    if verdict != Verdict.OK:
+        return verdict, None, 0, 0, 0, False
+    attributes, base_timestamp, count = header[5], header[7], header[12]
+    if attributes & CODEC_MASK:
+        return verdict, header, NO_TIMESTAMP, TIMESTAMP_MAX, 0, True
+    walked = walk(buf, RECORDS_OFFSET, size, count, base_timestamp, True)
+    if walked[0] != Verdict.OK:
+        return walked[0], None, 0, 0, 0, False
+    return verdict, header, *walked[1:]
+
+
+def _frame(buf: Buffer, position: int) -> tuple[Verdict, int]:
+    """The size of the batch at `position`; NO_BATCH if it is not all there."""
+    remaining = len(buf) - position
+    if remaining < LOG_OVERHEAD:
+        return Verdict.NO_BATCH, 0
+    length = int.from_bytes(buf[position + 8 : position + 12], "big", signed=True)
+    if length < _LENGTH_MIN:
+        return Verdict.LENGTH_TOO_SMALL, 0
+    if remaining < _HEADER_TO_MAGIC:
+        return Verdict.NO_BATCH, 0
+    if buf[position + MAGIC_OFFSET] > MAGIC:
+        return Verdict.MAGIC_UNKNOWN, 0
+    if remaining < length + LOG_OVERHEAD:
+        return Verdict.NO_BATCH, 0
+    return Verdict.OK, length + LOG_OVERHEAD
+
+
+def _check_request(buf: Buffer, size: int, zstd_allowed: bool) -> Verdict:
+    if buf[MAGIC_OFFSET] != MAGIC:
+        return Verdict.MAGIC_OLD
+    if not zstd_allowed:
+        codec = buf[ATTRIBUTES_OFFSET + 1] & CODEC_MASK
+        if codec >= _CODEC_ZSTD:
+            return Verdict.ZSTD_TOO_EARLY if codec == _CODEC_ZSTD else Verdict.CODEC_UNKNOWN
+    following, _ = _frame(buf, size)
+    if following == Verdict.NO_BATCH:
+        return Verdict.OK
+    return Verdict.SECOND_BATCH if following == Verdict.OK else following
+
+
+def _check_bytes(buf: Buffer, size: int, max_message_bytes: int) -> Verdict:
+    if any(buf[:8]):
+        return Verdict.BASE_OFFSET_NOT_ZERO
+    if size > max_message_bytes:
+        return Verdict.TOO_LARGE
+    if size < HEADER_SIZE:
+        return Verdict.HEADER_CUT
+    if crc32c(memoryview(buf)[ATTRIBUTES_OFFSET:size]) != int.from_bytes(buf[17:21], "big"):
+        return Verdict.CRC_WRONG
+    return Verdict.OK
+
+
+def _check_header(header: tuple[int, ...]) -> Verdict:
+    attributes, last_offset_delta, producer_id, base_sequence, count = (
+        header[5],
+        header[6],
+        header[9],
+        header[11],
+        header[12],
+    )
+    if attributes & CODEC_MASK > _CODEC_ZSTD:
+        return Verdict.CODEC_UNKNOWN
+    if last_offset_delta < 0:
+        return Verdict.OFFSET_RANGE_INVALID
+    if count <= 0:
+        return Verdict.COUNT_INVALID
+    if last_offset_delta + 1 != count:
+        return Verdict.COUNT_INCONSISTENT
+    if attributes & CONTROL_MASK:
+        return Verdict.CONTROL_FROM_CLIENT
+    if producer_id >= 0 and base_sequence < 0:
+        return Verdict.SEQUENCE_INVALID
+    return Verdict.OK
+
+
+def murmur2(data: Buffer) -> int:
+    """The hash of Kafka's default partitioner, as an unsigned number of 32 bits."""
+    length = len(data)
+    multiplier, mask = 0x5BD1E995, 0xFFFFFFFF
+    h = 0x9747B28C ^ length
+    whole = length & ~3
+    for position in range(0, whole, 4):
+        k = int.from_bytes(data[position : position + 4], "little") * multiplier & mask
+        k = (k ^ k >> 24) * multiplier & mask
+        h = (h * multiplier & mask) ^ k
+    if length > whole:
+        h ^= int.from_bytes(data[whole:], "little")
+        h = h * multiplier & mask
+    h = (h ^ h >> 13) * multiplier & mask
+    return h ^ h >> 15

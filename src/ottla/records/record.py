@@ -1,0 +1,157 @@
+"""Single records inside a batch, for those who need them: tools, coordinators, compaction, tests.
+
+A record is: length (varint), attributes i8 (unused), timestamp delta (varlong), offset delta (varint), key and
+value (varint length, -1 for null, then the bytes), number of headers (varint), and for each header a key and a
+value (the value may be null). Varints are zig-zag: 32 bits in at most 5 bytes, 64 bits in at most 10.
+
+Nothing on the produce or fetch path comes here: one Python object per record is what that path must not cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ottla.records.batch import RECORDS_OFFSET, BatchHeader, Buffer, CorruptBatch, TimestampType, read_header
+from ottla.records.compression import Codec, DecompressedTooLarge, DecompressionFailed, decompress
+
+DECOMPRESSED_BYTES_MAX = 104_857_600
+"""No batch unpacks to more than the largest request that may carry it unpacked (`socket.request.max.bytes`)."""
+
+
+class Header(NamedTuple):
+    """A record's header."""
+
+    key: str
+    value: bytes | None
+
+
+class Record(NamedTuple):
+    """One record; offset and timestamp are relative to its batch."""
+
+    offset_delta: int
+    timestamp_delta: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Header, ...] = ()
+    attributes: int = 0
+
+
+class MalformedRecord(ValueError):
+    """Bytes that do not follow the record format."""
+
+
+def append_varint(out: bytearray, value: int) -> None:
+    """Zig-zag and append; for values of up to 64 bits."""
+    raw = value << 1 if value >= 0 else (-value << 1) - 1
+    while raw > 0x7F:
+        out.append(raw & 0x7F | 0x80)
+        raw >>= 7
+    out.append(raw)
+
+
+def read_varint(buf: Buffer, position: int, end: int, bits: int = 32) -> tuple[int, int]:
+    """The value and where it ends; the bits beyond `bits` are dropped, as Java's shifts drop them."""
+    raw = 0
+    for shift in range(0, bits + 6, 7):
+        if position >= end:
+            raise MalformedRecord("a varint passes the end")
+        byte = buf[position]
+        position += 1
+        raw |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            raw &= (1 << bits) - 1
+            return (raw >> 1) ^ -(raw & 1), position
+    raise MalformedRecord(f"a varint is longer than {bits} bits allow")
+
+
+def _read_bytes(buf: Buffer, position: int, end: int) -> tuple[bytes | None, int]:
+    size, position = read_varint(buf, position, end)
+    if size < 0:
+        return None, position
+    if size > end - position:
+        raise MalformedRecord(f"{size} bytes announced, {end - position} left")
+    return bytes(buf[position : position + size]), position + size
+
+
+def read_record(buf: Buffer, position: int, end: int) -> tuple[Record, int]:
+    """The record that starts at `position` and where it ends; raises MalformedRecord."""
+    size, position = read_varint(buf, position, end)
+    if size <= 0 or size > end - position:
+        raise MalformedRecord(f"a record of {size} bytes announced, {end - position} left")
+    end = position + size
+    attributes = buf[position]
+    timestamp_delta, position = read_varint(buf, position + 1, end, 64)
+    offset_delta, position = read_varint(buf, position, end)
+    key, position = _read_bytes(buf, position, end)
+    value, position = _read_bytes(buf, position, end)
+    count, position = read_varint(buf, position, end)
+    if not 0 <= count <= end - position:
+        raise MalformedRecord(f"{count} headers announced, {end - position} bytes left")
+    headers = []
+    for _ in range(count):
+        name, position = _read_bytes(buf, position, end)
+        if name is None:
+            raise MalformedRecord("a header has no key")
+        content, position = _read_bytes(buf, position, end)
+        headers.append(Header(name.decode("utf-8", "replace"), content))
+    if position != end:
+        raise MalformedRecord(f"{end - position} bytes are left over at the end of a record")
+    return Record(offset_delta, timestamp_delta, key, value, tuple(headers), attributes), end
+
+
+def append_record(out: bytearray, record: Record) -> None:
+    """Append one record in its wire form."""
+    body = bytearray((record.attributes,))
+    append_varint(body, record.timestamp_delta)
+    append_varint(body, record.offset_delta)
+    _append_bytes(body, record.key)
+    _append_bytes(body, record.value)
+    append_varint(body, len(record.headers))
+    for name, content in record.headers:
+        _append_bytes(body, name.encode())
+        _append_bytes(body, content)
+    append_varint(out, len(body))
+    out += body
+
+
+def _append_bytes(out: bytearray, data: bytes | None) -> None:
+    if data is None:
+        append_varint(out, -1)
+    else:
+        append_varint(out, len(data))
+        out += data
+
+
+def records_section(batch: Buffer, header: BatchHeader, limit: int = DECOMPRESSED_BYTES_MAX) -> Buffer:
+    """The records of a batch, unpacked; raises CorruptBatch where that is impossible or passes the limit."""
+    section = memoryview(batch)[RECORDS_OFFSET : header.size_in_bytes]
+    if header.compression == Codec.NONE:
+        return section
+    try:
+        return decompress(header.compression, section, limit)
+    except (DecompressionFailed, DecompressedTooLarge) as error:
+        raise CorruptBatch(f"batch at offset {header.base_offset}: {error}") from None
+
+
+def iter_records(batch: Buffer, header: BatchHeader | None = None) -> Iterator[Record]:
+    """The records of exactly one batch, unpacked if need be; raises CorruptBatch at what cannot be read."""
+    if header is None:
+        header = read_header(batch)
+    section = records_section(batch, header)
+    position = 0
+    for _ in range(header.records_count):
+        try:
+            record, position = read_record(section, position, len(section))
+        except MalformedRecord as error:
+            raise CorruptBatch(f"batch at offset {header.base_offset}: {error}") from None
+        yield record
+    if position != len(section):
+        raise CorruptBatch(f"batch at offset {header.base_offset}: bytes are left over after its last record")
+
+
+def record_timestamp(header: BatchHeader, record: Record) -> int:
+    """A record's time: its own, or that of the append if the batch says so."""
+    if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
+        return header.max_timestamp
+    return header.base_timestamp + record.timestamp_delta
