@@ -1,0 +1,79 @@
+"""What the edge allows: connections, frame sizes, bytes in flight, patience. All bounded by default.
+
+Kafka leaves most of these off; a broker that one careless client can exhaust is no use, so the defaults
+here are large but finite. `queued.max.request.bytes`, `max.connections`, `max.connections.per.ip`,
+`socket.request.max.bytes` and `connections.max.idle.ms` set them.
+"""
+
+from __future__ import annotations
+
+import resource
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+if TYPE_CHECKING:
+    from ottla.config.broker import BrokerConfig
+
+# A frame that does not fit the shared receive buffer gets memory of its own, as its bytes arrive.
+LARGE_FRAME_BYTES: Final = 64 * 1024
+# Files and sockets the broker needs for itself.
+_RESERVED_DESCRIPTORS: Final = 256
+_CONNECTIONS_MAX: Final = 20_000
+_IN_FLIGHT_BYTES_MAX: Final = 256 * 1024 * 1024
+
+
+class Limits(msgspec.Struct, frozen=True):
+    frame_bytes_max: int = 100 * 1024 * 1024
+    connections_max: int = _CONNECTIONS_MAX
+    connections_per_ip_max: int = 2**31 - 1
+    in_flight_bytes_max: int = _IN_FLIGHT_BYTES_MAX
+    connection_in_flight_bytes_max: int = 16 * 1024 * 1024
+    connection_pending_max: int = 2048
+    idle_seconds_max: float = 600.0
+    # A frame once begun must show its size within `frame_start_seconds_max`, then keep coming.
+    frame_start_seconds_max: float = 10.0
+    frame_bytes_per_second_min: int = 1024
+    # A client with answers waiting must read some of them.
+    write_stall_seconds_max: float = 60.0
+
+    @classmethod
+    def from_config(cls, config: BrokerConfig) -> Limits:
+        frame_bytes_max = config.int("socket.request.max.bytes")
+        queued = config.long("queued.max.request.bytes")
+        descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        room = max(16, (descriptors - _RESERVED_DESCRIPTORS) * 3 // 4)
+        idle_ms = config.long("connections.max.idle.ms")
+        return cls(
+            frame_bytes_max=frame_bytes_max,
+            connections_max=min(config.int("max.connections"), _CONNECTIONS_MAX, room),
+            connections_per_ip_max=config.int("max.connections.per.ip"),
+            # Less than one frame could never be received at all.
+            in_flight_bytes_max=max(queued if queued > 0 else _IN_FLIGHT_BYTES_MAX, frame_bytes_max),
+            idle_seconds_max=idle_ms / 1000 if idle_ms >= 0 else float("inf"),
+        )
+
+
+class ConnectionCount:
+    """How many connections there are, in all and from each address."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._per_ip: Counter[str] = Counter()
+        self.total = 0
+
+    def admit(self, ip: str) -> bool:
+        """Count one more connection from `ip` unless a limit is reached."""
+        limits = self._limits
+        if self.total >= limits.connections_max or self._per_ip[ip] >= limits.connections_per_ip_max:
+            return False
+        self.total += 1
+        self._per_ip[ip] += 1
+        return True
+
+    def leave(self, ip: str) -> None:
+        self.total -= 1
+        self._per_ip[ip] -= 1
+        if not self._per_ip[ip]:
+            del self._per_ip[ip]

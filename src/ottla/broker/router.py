@@ -1,0 +1,112 @@
+"""From a frame to its handler, and from the handler's result to an answer.
+
+An API or version this broker does not serve closes the connection, as Kafka does; only ApiVersions answers an
+unknown version (in its version 0, so that any client can read it). A handler may answer at once or await;
+either way its request is the only one of its connection until it is answered, Produce excepted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Coroutine
+from struct import Struct
+from typing import TYPE_CHECKING, Any, cast
+
+from ottla.base.errors import RemoteProtocolError
+from ottla.broker.outbox import Answer
+from ottla.broker.registry import ROUTES, Call, RawHandler, Route
+from ottla.wire import codec
+from ottla.wire.apis import ApiKey, request_header_version, response_header_version
+from ottla.wire.produce import skip_tags
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+    from ottla.broker.connection import Connection
+    from ottla.broker.services import Broker
+
+_HEADER = Struct(">hhih")
+_RESPONSE = Struct(">ii")
+
+
+class Router:
+    """Answers frames with the handlers of `ROUTES`."""
+
+    def __init__(self, broker: Broker, loop: asyncio.AbstractEventLoop, log: FilteringBoundLogger) -> None:
+        self._broker = broker
+        self._loop = loop
+        self._log = log
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def __call__(self, connection: Connection, frame: memoryview) -> None:
+        if len(frame) < _HEADER.size:
+            raise RemoteProtocolError("request ends within its header")
+        api_key, version, correlation_id, client_id_bytes = _HEADER.unpack_from(frame)
+        route = ROUTES.get(api_key)
+        if route is None:
+            raise RemoteProtocolError(f"API {api_key} is not served")
+        body, client_id = _header_rest(frame, api_key, version, client_id_bytes)
+        call = Call(version, correlation_id, client_id, connection, self._broker)
+        if not route.versions[0] <= version <= route.versions[1]:
+            if api_key != ApiKey.API_VERSIONS:
+                raise RemoteProtocolError(f"{route.api_key.name} version {version} is not served")
+            self._answer_unknown_api_versions(route, call)
+        elif route.request is None:
+            cast(RawHandler, route.handler)(frame, body, call)
+        else:
+            self._answer(route, frame, body, call)
+
+    def _answer(self, route: Route, frame: memoryview, body: int, call: Call) -> None:
+        version = call.api_version
+        request = codec.decode(cast(Any, route.request), frame, version, start=body)
+        result: Any = route.handler(request, call)  # type: ignore[call-arg, arg-type]
+        connection = call.connection
+        if not inspect.iscoroutine(result):
+            connection.reply(_encode(route.api_key, call, result))
+            return
+        answer = Answer()
+        connection.expect(answer, exclusive=True)
+        task = self._loop.create_task(self._finish(route, result, answer, call))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _finish(self, route: Route, work: Coroutine[Any, Any, Any], answer: Answer, call: Call) -> None:
+        try:
+            result = await work
+            call.connection.finish(answer, _encode(route.api_key, call, result))
+        except RemoteProtocolError as error:
+            self._log.info("connection closed", peer=call.connection.peer, reason=str(error))
+            call.connection.close()
+        except Exception:
+            self._log.exception("request failed", peer=call.connection.peer, api=route.api_key.name)
+            call.connection.close()
+
+    def _answer_unknown_api_versions(self, route: Route, call: Call) -> None:
+        call.api_version = -1
+        result: Any = route.handler(None, call)  # type: ignore[call-arg, arg-type]
+        call.api_version = 0
+        call.connection.reply(_encode(route.api_key, call, result))
+
+
+def _header_rest(frame: memoryview, api_key: int, version: int, client_id_bytes: int) -> tuple[int, str | None]:
+    """Where the body starts, and the client id."""
+    body = _HEADER.size
+    client_id = None
+    if client_id_bytes >= 0:
+        if body + client_id_bytes > len(frame):
+            raise RemoteProtocolError("request ends within its client id")
+        client_id = str(frame[body : body + client_id_bytes], "utf-8", "replace")
+        body += client_id_bytes
+    if request_header_version(api_key, version) >= 2:
+        try:
+            body = skip_tags(frame, body)
+        except IndexError as error:
+            raise RemoteProtocolError("request ends within its header") from error
+    return body, client_id
+
+
+def _encode(api_key: ApiKey, call: Call, result: Any) -> list[bytes]:
+    body = result if isinstance(result, bytes) else codec.encode(result, call.api_version)
+    tags = b"\0" if response_header_version(api_key, call.api_version) else b""
+    return [_RESPONSE.pack(len(body) + 4 + len(tags), call.correlation_id) + tags, body]
