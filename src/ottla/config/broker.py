@@ -1,0 +1,88 @@
+"""The settings of one broker as written down at its start (file, environment, overrides), parsed once.
+
+`BrokerConfig` is the static layer; what can change while the broker runs lies above it, in `dynamic`.
+Typed access checks the type: asking for a name that does not exist, or for a number where the value is
+null, is a bug of ours and stops the node.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from ottla.base.errors import violated
+from ottla.config.key import Value, parse
+from ottla.config.keys import BROKER_KEYS
+
+
+class BrokerValues:
+    """Typed access to a complete set of parsed broker settings."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: Mapping[builtins.str, Value]) -> None:
+        self._values = values
+
+    def value(self, name: builtins.str) -> Value:
+        """The parsed value, whatever its type; None where the setting is null."""
+        return self._values[name]
+
+    def bool(self, name: builtins.str) -> builtins.bool:
+        value = self._values[name]
+        return value if isinstance(value, bool) else violated(f"{name} is not a boolean")
+
+    def int(self, name: builtins.str) -> builtins.int:
+        value = self._values[name]
+        if isinstance(value, bool) or not isinstance(value, int):
+            violated(f"{name} is not a whole number")
+        return value
+
+    def long(self, name: builtins.str) -> builtins.int:
+        return self.int(name)
+
+    def float(self, name: builtins.str) -> builtins.float:
+        value = self._values[name]
+        return value if isinstance(value, float) else violated(f"{name} is not a number")
+
+    def str(self, name: builtins.str) -> builtins.str:
+        value = self._values[name]
+        return value if isinstance(value, str) else violated(f"{name} is not a text")
+
+    def list(self, name: builtins.str) -> builtins.list[builtins.str]:
+        value = self._values[name]
+        return value if isinstance(value, list) else violated(f"{name} is not a list")
+
+
+class BrokerConfig(BrokerValues):
+    """The static settings of one broker. `explicit` holds what somebody wrote down; the rest are defaults.
+
+    Names that Kafka does not know stay in `explicit` and have no effect. A bad value raises ConfigRefused.
+    """
+
+    __slots__ = ("explicit",)
+
+    def __init__(self, explicit: Mapping[builtins.str, builtins.str] | None = None) -> None:
+        self.explicit: Mapping[builtins.str, builtins.str] = MappingProxyType(dict(explicit or {}))
+        super().__init__(
+            {
+                name: parse(key, self.explicit[name]) if name in self.explicit else default_value(name)
+                for name, key in BROKER_KEYS.items()
+            }
+        )
+
+    def text(self, name: builtins.str) -> builtins.str | None:
+        """The setting as text: as written, or the default."""
+        explicit = self.explicit.get(name)
+        return BROKER_KEYS[name].default if explicit is None else explicit.strip()
+
+
+_DEFAULTS: dict[str, Value] = {}
+
+
+def default_value(name: str) -> Value:
+    """The parsed default of a broker setting; None also where there is no default."""
+    if name not in _DEFAULTS:
+        key = BROKER_KEYS[name]
+        _DEFAULTS[name] = None if key.default is None else parse(key, key.default)
+    return _DEFAULTS[name]

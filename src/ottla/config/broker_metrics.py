@@ -1,0 +1,57 @@
+"""Broker settings: metrics, telemetry and how quotas are measured."""
+
+from __future__ import annotations
+
+from ottla.config.table import (
+    ACCEPTED,
+    ANYTHING,
+    CLASS,
+    CLUSTER,
+    INT,
+    LIST,
+    LONG,
+    LOW,
+    PROTECTIVE,
+    STATIC,
+    STRING,
+    Key,
+    at_least,
+    items,
+)
+
+# fmt: off
+KEYS = (
+    Key("metrics.num.samples", INT, "2", LOW, STATIC, ACCEPTED, at_least(1),
+        "Samples kept to compute a metric."),
+    Key("metrics.sample.window.ms", LONG, "30000", LOW, STATIC, ACCEPTED, at_least(1),
+        "Length of one such sample."),
+    Key("metric.reporters", LIST, "org.apache.kafka.common.metrics.JmxReporter", LOW, CLUSTER, ACCEPTED,
+        items(),
+        "Java classes that report metrics."),
+    Key("metrics.recording.level", STRING, "INFO", LOW, STATIC, ACCEPTED, ANYTHING,
+        "How much is measured: INFO, DEBUG or TRACE."),
+    Key("kafka.metrics.reporters", LIST, "", LOW, STATIC, ACCEPTED, items(),
+        "Java classes that report the older kind of metrics."),
+    Key("kafka.metrics.polling.interval.secs", INT, "10", LOW, STATIC, ACCEPTED, at_least(1),
+        "Pause between reports of the older kind of metrics."),
+    Key("telemetry.max.bytes", INT, "1048576", LOW, STATIC, ACCEPTED, at_least(1),
+        "Largest batch of metrics a client may push."),
+    Key("quota.window.num", INT, "11", LOW, STATIC, ACCEPTED, at_least(1),
+        "Samples kept to measure clients against their quotas."),
+    Key("quota.window.size.seconds", INT, "1", LOW, STATIC, ACCEPTED, at_least(1),
+        "Length of one such sample."),
+    Key("replication.quota.window.num", INT, "11", LOW, STATIC, ACCEPTED, at_least(1),
+        "Samples kept to measure replication against its quota."),
+    Key("replication.quota.window.size.seconds", INT, "1", LOW, STATIC, ACCEPTED, at_least(1),
+        "Length of one such sample."),
+    Key("alter.log.dirs.replication.quota.window.num", INT, "11", LOW, STATIC, ACCEPTED, at_least(1),
+        "Samples kept to measure moves between data directories against their quota."),
+    Key("alter.log.dirs.replication.quota.window.size.seconds", INT, "1", LOW, STATIC, ACCEPTED, at_least(1),
+        "Length of one such sample."),
+    Key("controller.quota.window.num", INT, "11", LOW, STATIC, ACCEPTED, at_least(1),
+        "Samples kept to measure changes of metadata against their quota."),
+    Key("controller.quota.window.size.seconds", INT, "1", LOW, STATIC, ACCEPTED, at_least(1),
+        "Length of one such sample."),
+    Key("client.quota.callback.class", CLASS, None, LOW, STATIC, PROTECTIVE, ANYTHING,
+        "Java class that decides client quotas; Ottla loads none."),
+)

@@ -1,0 +1,54 @@
+"""Broker settings: the transaction coordinator and idempotent producers."""
+
+from __future__ import annotations
+
+from ottla.config.table import (
+    ACCEPTED,
+    ANYTHING,
+    BOOLEAN,
+    CLUSTER,
+    HIGH,
+    HONOURED,
+    INT,
+    LOW,
+    SHORT,
+    STATIC,
+    Key,
+    at_least,
+)
+
+# fmt: off
+KEYS = (
+    Key("transaction.state.log.min.isr", INT, "2", HIGH, STATIC, ACCEPTED, at_least(1),
+        "min.insync.replicas of the topic that holds transactions."),
+    Key("transaction.state.log.load.buffer.size", INT, "5242880", HIGH, STATIC, ACCEPTED, at_least(1),
+        "Bytes read at a time when transactions are loaded."),
+    Key("transaction.state.log.replication.factor", SHORT, "3", HIGH, STATIC, ACCEPTED, at_least(1),
+        "Replicas of the topic that holds transactions."),
+    Key("transaction.state.log.num.partitions", INT, "50", HIGH, STATIC, ACCEPTED, at_least(1),
+        "Partitions of the topic that holds transactions; fixed once it exists."),
+    Key("transaction.state.log.segment.bytes", INT, "104857600", HIGH, STATIC, ACCEPTED, at_least(1),
+        "Segment size of the topic that holds transactions."),
+    Key("transaction.partition.verification.enable", BOOLEAN, "true", LOW, CLUSTER, ACCEPTED, ANYTHING,
+        "Whether a transactional write is checked against the partitions that its transaction named."),
+    Key("transaction.max.timeout.ms", INT, "900000", HIGH, STATIC, ACCEPTED, at_least(1),
+        "Longest transaction timeout that a producer may ask for."),
+    Key("transaction.abort.timed.out.transaction.cleanup.interval.ms", INT, "10000", LOW, STATIC, ACCEPTED,
+        at_least(1),
+        "Pause between looks for transactions that ran out of time."),
+    Key("transaction.remove.expired.transaction.cleanup.interval.ms", INT, "3600000", LOW, STATIC, ACCEPTED,
+        at_least(1),
+        "Pause between looks for transactional ids that expired."),
+    Key("transaction.two.phase.commit.enable", BOOLEAN, "false", LOW, STATIC, ACCEPTED, ANYTHING,
+        "Whether an outside coordinator may hold transactions open in two-phase commit."),
+    Key("transactional.id.expiration.ms", INT, "604800000", HIGH, STATIC, ACCEPTED, at_least(1),
+        "How long an unused transactional id is remembered."),
+    Key("producer.id.expiration.ms", INT, "86400000", LOW, CLUSTER, HONOURED, at_least(1),
+        "How long a partition remembers the sequence numbers of a silent idempotent producer."),
+    Key("producer.id.expiration.check.interval.ms", INT, "600000", LOW, STATIC, HONOURED, at_least(1),
+        "Pause between looks for such producers.", internal=True),
+    Key("add.partitions.to.txn.retry.backoff.max.ms", INT, "100", HIGH, STATIC, ACCEPTED, at_least(0),
+        "How long the broker itself retries to add a partition to a transaction."),
+    Key("add.partitions.to.txn.retry.backoff.ms", INT, "20", HIGH, STATIC, ACCEPTED, at_least(1),
+        "Pause between such retries."),
+)

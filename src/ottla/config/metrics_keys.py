@@ -1,0 +1,15 @@
+"""Settings of client metrics subscriptions (resource type CLIENT_METRICS)."""
+
+from __future__ import annotations
+
+from ottla.config.table import ACCEPTED, ANYTHING, CLUSTER, INT, LIST, MEDIUM, Key, items
+
+# fmt: off
+KEYS = (
+    Key("metrics", LIST, "", MEDIUM, CLUSTER, ACCEPTED, items(),
+        "Prefixes of the client metrics to collect; * means all, none means nothing."),
+    Key("interval.ms", INT, "300000", MEDIUM, CLUSTER, ACCEPTED, ANYTHING,
+        "Pause between a client's pushes of metrics."),
+    Key("match", LIST, "", MEDIUM, CLUSTER, ACCEPTED, items(),
+        "Patterns that choose clients, as selector=pattern entries."),
+)

@@ -1,0 +1,268 @@
+"""Which value of a setting counts, and the whole story of it as DescribeConfigs tells it.
+
+A broker setting is looked up in four layers: dynamic for this broker, dynamic for all brokers, static,
+default. A topic setting falls back on the broker settings that are its synonyms; a group setting likewise.
+The order of precedence, the sources and the odd cutting of synonym lists are Kafka's.
+
+Everything here is a pure function of its arguments.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from enum import IntEnum
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from ottla.config.broker import BrokerConfig
+from ottla.config.checks import ANYTHING
+from ottla.config.key import ConfigKey, ConfigType, Importance, Scope, Status, Value, parse, to_text
+from ottla.config.keys import BROKER_KEYS, CLIENT_METRICS_KEYS, GROUP_KEYS, TOPIC_KEYS, Keys
+
+Texts = Mapping[str, str]
+
+
+class Source(IntEnum):
+    """Where a value comes from, numbered as DescribeConfigs sends it."""
+
+    TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+    DYNAMIC_BROKER_LOGGER = 6
+    CLIENT_METRICS = 7
+    GROUP = 8
+
+
+class Synonym(NamedTuple):
+    name: str
+    value: str | None
+    source: Source
+
+
+class ConfigEntry(Struct, frozen=True):
+    name: str
+    value: str | None
+    source: Source
+    read_only: bool
+    sensitive: bool
+    type: ConfigType
+    synonyms: list[Synonym]
+    doc: str
+
+    @property
+    def is_default(self) -> bool:
+        return self.source is Source.DEFAULT
+
+
+class BrokerLayers(Struct, frozen=True):
+    """The layers of one broker's settings, the strongest first."""
+
+    static: BrokerConfig
+    dynamic_default: Texts = {}
+    dynamic_broker: Texts = {}
+
+    def value(self, name: str) -> Value:
+        """The value that counts for a broker setting."""
+        key = BROKER_KEYS[name]
+        if key.scope is not Scope.READ_ONLY:
+            for layer in (self.dynamic_broker, self.dynamic_default):
+                if name in layer:
+                    return parse(key, layer[name])
+        return self.static.value(name)
+
+    def synonyms(self, name: str, names: Iterable[str]) -> list[Synonym]:
+        """Every layer's say on `names`, strongest first, cut so that it begins with one on `name` itself."""
+        names = list(names)
+        layers: list[tuple[Source, Callable[[str], str | None]]] = [
+            (Source.DYNAMIC_BROKER, self.dynamic_broker.get),
+            (Source.DYNAMIC_DEFAULT_BROKER, self.dynamic_default.get),
+            (Source.STATIC_BROKER, self.static.explicit.get),
+            (Source.DEFAULT, _default_text),
+        ]
+        found: list[Synonym] = []
+        for source, lookup in layers:
+            for each in names:
+                text = lookup(each)
+                if text is not None:
+                    found.append(Synonym(each, text, source))
+        first = next((index for index, synonym in enumerate(found) if synonym.name == name), len(found))
+        return found[first:]
+
+
+def _default_text(name: str) -> str | None:
+    key = BROKER_KEYS.get(name)
+    return None if key is None else key.default
+
+
+_FAMILIES = (
+    ("log.roll.ms", "log.roll.hours"),
+    ("log.roll.jitter.ms", "log.roll.jitter.hours"),
+    ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
+)
+_BROKER_SYNONYMS = {name: family for family in _FAMILIES for name in family} | {
+    "log.flush.interval.ms": ("log.flush.interval.ms", "log.flush.scheduler.interval.ms")
+}
+
+
+def broker_synonyms(name: str) -> tuple[str, ...]:
+    """Broker settings that mean the same as `name`, the one that counts first."""
+    return _BROKER_SYNONYMS.get(name, (name,))
+
+
+# --- topics
+
+
+def inherited_value(key: ConfigKey, layers: BrokerLayers) -> Value:
+    """A topic's or group's setting when it has none of its own."""
+    for name, factor in key.synonyms:
+        value = layers.value(name)
+        if value is None:
+            continue
+        if isinstance(value, int) and not isinstance(value, bool):
+            value *= factor
+            if key.name == "retention.ms" and value < 0:
+                return -1
+        return value
+    return None if key.default is None else parse(key, key.default)
+
+
+def topic_defaults(layers: BrokerLayers) -> dict[str, Value]:
+    """Typed values of all topic settings for a topic that sets none."""
+    return {name: inherited_value(key, layers) for name, key in TOPIC_KEYS.items()}
+
+
+def overlay_topic(defaults: Mapping[str, Value], topic: Texts) -> dict[str, Value]:
+    """`defaults` with what the topic itself sets; names that are no topic settings are left out.
+
+    `internal.segment.bytes`, which tests use to get tiny segments, takes the place of `segment.bytes`.
+    """
+    values = dict(defaults)
+    for name, text in topic.items():
+        key = TOPIC_KEYS.get(name)
+        if key is not None:
+            values[name] = parse(key, text)
+    if values["internal.segment.bytes"] is not None:
+        values["segment.bytes"] = values["internal.segment.bytes"]
+    return values
+
+
+def effective_topic_values(
+    static: BrokerConfig, dynamic_default: Texts, dynamic_broker: Texts, topic: Texts
+) -> dict[str, Value]:
+    """Typed values of all topic settings of one topic."""
+    return overlay_topic(topic_defaults(BrokerLayers(static, dynamic_default, dynamic_broker)), topic)
+
+
+def describe_topic(layers: BrokerLayers, topic: Texts) -> list[ConfigEntry]:
+    """All settings of a topic, sorted by name."""
+    return [
+        _inheriting_entry(TOPIC_KEYS[name], layers, topic, Source.TOPIC) for name in _described(TOPIC_KEYS)
+    ]
+
+
+def describe_group(layers: BrokerLayers, group: Texts) -> list[ConfigEntry]:
+    """All settings of a group, sorted by name."""
+    return [
+        _inheriting_entry(GROUP_KEYS[name], layers, group, Source.GROUP) for name in _described(GROUP_KEYS)
+    ]
+
+
+def _inheriting_entry(key: ConfigKey, layers: BrokerLayers, own: Texts, source: Source) -> ConfigEntry:
+    value = parse(key, own[key.name]) if key.name in own else inherited_value(key, layers)
+    synonyms: list[Synonym] = []
+    if key.name in own:
+        synonyms.append(Synonym(key.name, to_text(value), source))
+    if key.synonyms:
+        first = key.synonyms[0][0]
+        synonyms += layers.synonyms(first, broker_synonyms(first))
+    elif source is Source.GROUP:
+        synonyms.append(Synonym(key.name, key.default, Source.DEFAULT))
+    return _entry(key, to_text(value), synonyms, read_only=False)
+
+
+def describe_client_metrics(subscription: Texts) -> list[ConfigEntry]:
+    """All settings of a client metrics subscription, sorted by name."""
+    entries = []
+    for name in _described(CLIENT_METRICS_KEYS):
+        key = CLIENT_METRICS_KEYS[name]
+        own = [Synonym(name, subscription[name], Source.CLIENT_METRICS)] if name in subscription else []
+        entries.append(_entry(key, subscription.get(name, key.default), own, read_only=False))
+    return entries
+
+
+# --- brokers
+
+
+def describe_broker(layers: BrokerLayers) -> list[ConfigEntry]:
+    """All settings of this broker, and names unknown to it that were set while it ran; sorted by name."""
+    names = set(_described(BROKER_KEYS)) | set(layers.dynamic_default) | set(layers.dynamic_broker)
+    return [_broker_entry(name, layers) for name in sorted(names)]
+
+
+def _broker_entry(name: str, layers: BrokerLayers) -> ConfigEntry:
+    key = broker_key(name)
+    synonyms = layers.synonyms(name, broker_synonyms(name))
+    value = to_text(layers.value(name)) if name in BROKER_KEYS else None
+    return _entry(key, value, synonyms, read_only=key.scope is Scope.READ_ONLY)
+
+
+def describe_dynamic_default(layers: BrokerLayers) -> list[ConfigEntry]:
+    """What was set for all brokers of the cluster while they ran, and nothing else."""
+    entries = []
+    for name, text in sorted(layers.dynamic_default.items()):
+        key = broker_key(name)
+        synonyms = [Synonym(name, text, Source.DYNAMIC_DEFAULT_BROKER)]
+        entries.append(_entry(key, text, synonyms, read_only=key.scope is Scope.READ_ONLY))
+    return entries
+
+
+def broker_key(name: str) -> ConfigKey:
+    """The declaration of a broker setting; of a name nobody knows, one that hides its value to be safe.
+
+    `listener.name.<listener>.<setting>` has the type of the setting, but counts as read-only, as in Kafka.
+    """
+    known = BROKER_KEYS.get(name)
+    if known is not None:
+        return known
+    base = BROKER_KEYS.get(listener_setting(name) or "")
+    type_ = ConfigType.UNKNOWN if base is None else base.type
+    check = ANYTHING if base is None else base.check
+    return ConfigKey(name, type_, None, Importance.LOW, Scope.READ_ONLY, Status.ACCEPTED, check, "")
+
+
+def listener_setting(name: str) -> str | None:
+    """The setting in `listener.name.<listener>.[<mechanism>.]<setting>`; None of any other name."""
+    match = _LISTENER_PREFIX.fullmatch(name)
+    if match is None:
+        return None
+    rest = match[1]
+    while rest not in BROKER_KEYS and "." in rest:
+        rest = rest.partition(".")[2]
+    return rest if rest in BROKER_KEYS else match[1]
+
+
+_LISTENER_PREFIX = re.compile(r"listener\.name\.[^.]+\.(.+)")
+
+
+def _described(keys: Keys) -> list[str]:
+    return sorted(name for name, key in keys.items() if not key.internal)
+
+
+def _entry(key: ConfigKey, value: str | None, synonyms: list[Synonym], *, read_only: bool) -> ConfigEntry:
+    hidden = key.sensitive or key.type is ConfigType.UNKNOWN
+    if hidden:
+        synonyms = [synonym._replace(value=None) for synonym in synonyms]
+    return ConfigEntry(
+        name=key.name,
+        value=None if hidden else value,
+        source=synonyms[0].source if synonyms else Source.DEFAULT,
+        read_only=read_only,
+        sensitive=hidden,
+        type=key.type,
+        synonyms=synonyms,
+        doc=key.doc,
+    )
