@@ -157,12 +157,8 @@ class KafkaPeer(Peer):
         self.properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
         if not (self.data / "meta.properties").exists():
             cluster_id = base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=").replace("-", "A")
-            subprocess.run(
-                [*java("kafka.tools.StorageTool"), "format", "--standalone", "-t", cluster_id]
-                + ["-c", str(self.properties)],
-                check=True,
-                capture_output=True,
-            )
+            format_it = [*java("kafka.tools.StorageTool"), "format", "--standalone", "-t", cluster_id]
+            subprocess.run([*format_it, "-c", str(self.properties)], check=True, capture_output=True)
 
     def command(self) -> list[str]:
         return ["java", *KAFKA_JVM, "-cp", class_path(), "kafka.Kafka", str(self.properties)]

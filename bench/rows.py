@@ -86,7 +86,13 @@ def fetch_batches(batch_bytes: int, inflight: int) -> Callable[[Session], Metric
         topic = f"batches-{batch_bytes}"
         shape = {"connections": 4, "batch_bytes": batch_bytes, "record_bytes": 1000}
         session.load(
-            "produce", session.topic(topic, 4), 4, inflight=inflight, warmup=0, bytes_max=256_000_000, **shape
+            "produce",
+            session.topic(topic, 4),
+            4,
+            inflight=inflight,
+            warmup=0.3,
+            bytes_max=256_000_000,
+            **shape,
         )
         result = session.load("fetch", topic, 4, warmup=1.5, seconds=session.scale.seconds, **shape)
         return {"MB/s": result["mb_per_s"], "MB/CPU-s": result["mb_per_cpu_s"]}

@@ -118,7 +118,7 @@ def warm_up(session: Session, broker: str) -> None:
         {"connections": 4, "inflight": 8, "batch_bytes": KB64, "record_bytes": 1000},
     ]
     for shape in shapes:
-        session.load("produce", topic, 4, seconds=seconds, warmup=0, bytes_max=600_000_000, **shape)
+        session.load("produce", topic, 4, seconds=seconds, warmup=0.5, bytes_max=600_000_000, **shape)
     session.load("fetch", topic, 4, seconds=seconds, warmup=0, connections=4, batch_bytes=KB64)
     session.drop(topic)
 
