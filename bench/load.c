@@ -331,11 +331,11 @@ static void start_requests(int epoll, Connection *c, int count) {
 }
 
 /* Just after a topic was made a broker may not know yet that it leads it (3, 5, 6): the warm-up lasts until it does. */
-static double refused_at;
+static long good_since_refusal = 1L << 40;
 
 static int may_happen_at_first(int error) {
     if (measuring || (error != 3 && error != 5 && error != 6)) return 0;
-    refused_at = now();
+    good_since_refusal = 0;
     return 1;
 }
 
@@ -418,6 +418,7 @@ static void receive(int epoll, Connection *c, int fetching) {
             sample(t - c->sent[c->expected]);
         }
         c->expected = (c->expected + 1) % opt.slots;
+        good_since_refusal++;
         at += 4 + size;
         answered++;
     }
@@ -462,7 +463,7 @@ static void run_closed_loop(int fetching) {
     double begin = now(), start = begin, cpu = 0, end = begin + 60;
     struct epoll_event events[64];
     for (double t = begin; t < end; t = now()) {
-        if (!measuring && t >= begin + opt.warmup && t >= refused_at + 0.2) {
+        if (!measuring && t >= begin + opt.warmup && good_since_refusal >= 2L * opt.slots * opt.connections) {
             measuring = 1;
             start = t;
             end = t + opt.seconds;
