@@ -244,6 +244,7 @@ static float *samples;
 static size_t samples_count, samples_room;
 static uint64_t requests, bytes_moved;
 static int measuring;
+static double warmed_up_after;
 
 static void sample(double seconds) {
     if (samples_count == samples_room) {
@@ -266,9 +267,9 @@ static double percentile(double p) {
 
 static void report(double seconds, double cpu) {
     qsort(samples, samples_count, sizeof *samples, compare);
-    printf("{\"seconds\": %.4f, \"requests\": %llu, \"bytes\": %llu, \"requests_per_s\": %.1f, \"mb_per_s\": %.3f, "
+    printf("{\"warmup_s\": %.4f, \"seconds\": %.4f, \"requests\": %llu, \"bytes\": %llu, \"requests_per_s\": %.1f, \"mb_per_s\": %.3f, "
            "\"client_cpu_s\": %.3f, \"p50_ms\": %.4f, \"p99_ms\": %.4f, \"p999_ms\": %.4f, \"max_ms\": %.4f}\n",
-           seconds, (unsigned long long)requests, (unsigned long long)bytes_moved, requests / seconds,
+           warmed_up_after, seconds, (unsigned long long)requests, (unsigned long long)bytes_moved, requests / seconds,
            bytes_moved / seconds / 1e6, cpu, percentile(50), percentile(99), percentile(99.9), percentile(100));
 }
 
@@ -466,6 +467,7 @@ static void run_closed_loop(int fetching) {
         if (!measuring && t >= begin + opt.warmup && good_since_refusal >= 2L * opt.slots * opt.connections) {
             measuring = 1;
             start = t;
+            warmed_up_after = t - begin;
             end = t + opt.seconds;
             cpu = own_cpu();
             fprintf(stdout, "measuring\n");
