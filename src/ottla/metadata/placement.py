@@ -1,12 +1,13 @@
 """Where the replicas of new partitions go: rack by rack in turn, starting where the last topic stopped.
 
-The brokers form a circle in which racks take turns (racks in order of their lowest broker id, brokers of a rack
-by id): two racks 0,1,2 and 3,4,5 give 0, 3, 1, 4, 2, 5. Partition *i* is led by the place after its predecessor's.
-Followers are found by walking on from the leader, taking at each step the next broker of a rack that holds the
-fewest replicas of the partition so far. With racks of one size these are simply the next places; with racks of
-different sizes the walk skips some, so that a partition never sits in one rack while another could hold a copy.
+The brokers form a circle in which racks take turns (racks in order of their lowest broker id, brokers of a
+rack by id): two racks 0,1,2 and 3,4,5 give 0, 3, 1, 4, 2, 5. Partition *i* is led by the place after its
+predecessor's. Followers are found by walking on from the leader, taking at each step the next broker of a
+rack that holds the fewest replicas of the partition so far. With racks of one size these are simply the
+next places; with racks of different sizes the walk skips some, so that a partition never sits in one rack
+while another could hold a copy.
 
-A fenced broker takes replicas only when there are too few others, and never leads.
+A broker that is fenced or shutting down takes replicas only when there are too few others, and never leads.
 
 Pure: everything depends on the arguments alone, so that equal images place equally.
 """
@@ -15,8 +16,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import cast
 
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.base.ids import Uuid
 from ottla.metadata.image import BrokerImage, MetadataImage, TopicImage
 
 
@@ -37,17 +40,22 @@ def place_partitions(
     Raises ApiError INVALID_REPLICATION_FACTOR if the brokers do not suffice.
     """
     registered = image.brokers.values()
-    leaders = circle(b for b in registered if not b.fenced)
-    spares = circle(b for b in registered if b.fenced)
+    leaders = circle(b for b in registered if b.active)
+    spares = circle(b for b in registered if not b.active)
     if replication_factor > len(leaders) + len(spares):
         raise ApiError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"a partition needs {replication_factor} brokers, {len(leaders) + len(spares)} are registered",
         )
     if not leaders:
-        raise ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, "no registered broker is ready to lead a partition")
+        raise ApiError(
+            ErrorCode.INVALID_REPLICATION_FACTOR, "no registered broker is ready to lead a partition"
+        )
     start = next((place + 1 for place, b in enumerate(leaders) if b.broker_id == after), 0)
-    return [_place_one(leaders, spares, (start + step) % len(leaders), replication_factor) for step in range(count)]
+    return [
+        _place_one(leaders, spares, (start + step) % len(leaders), replication_factor)
+        for step in range(count)
+    ]
 
 
 def _place_one(
@@ -69,15 +77,15 @@ def _place_one(
 
 def last_place(image: MetadataImage) -> int | None:
     """The broker at which the placement of the newest topic ended."""
-    newest = next(reversed(image.topics.by_id.values()), None) if image.topics.by_id else None
-    return None if newest is None else last_place_of(newest)
+    if not image.topics.by_id:
+        return None
+    newest_id = next(reversed(cast("dict[Uuid, TopicImage]", image.topics.by_id)))
+    return last_place_of(image.topics.by_id[newest_id])
 
 
 def last_place_of(topic: TopicImage) -> int | None:
     """The broker that was to lead the last partition of a topic."""
-    if not topic.partitions:
-        return None
-    return topic.partitions[next(reversed(topic.partitions))].replicas[0]
+    return topic.partitions[max(topic.partitions)].replicas[0] if topic.partitions else None
 
 
 def check_assignment(image: MetadataImage, replicas: Sequence[int], expected: int | None) -> None:

@@ -1,0 +1,117 @@
+"""Decisions about nodes: registration, and letting a broker serve.
+
+A broker registers fenced, under an epoch that is the offset of its record, and therefore higher than any
+before. Once it has caught up it is unfenced, and leads again what it may lead. Leading under a new
+registration always means a new leader epoch: whoever still holds an answer of the old process can tell.
+"""
+
+from __future__ import annotations
+
+import uuid
+
+import msgspec
+
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.controller.features import SUPPORTED_FEATURES
+from ottla.controller.outcome import Outcome
+from ottla.metadata.image import NO_LEADER, Endpoint, MetadataImage, PartitionImage
+from ottla.metadata.records import (
+    BrokerEndpoint,
+    BrokerFeature,
+    BrokerRegistrationChangeRecord,
+    ControllerEndpoint,
+    ControllerFeature,
+    PartitionChangeRecord,
+    RegisterBrokerRecord,
+    RegisterControllerRecord,
+)
+from ottla.wire.schema import Message
+
+_NOW_UNFENCED = -1
+
+
+class NodeRegistration(msgspec.Struct, frozen=True):
+    """What a node says about itself at its start."""
+
+    node_id: int
+    incarnation_id: uuid.UUID
+    endpoints: tuple[Endpoint, ...]
+    log_dirs: tuple[uuid.UUID, ...]
+    rack: str | None = None
+    controller_endpoints: tuple[Endpoint, ...] = ()
+
+
+def decide_register(image: MetadataImage, node: NodeRegistration, next_offset: int) -> Outcome[int]:
+    """Register the node as controller and as fenced broker; the answer is its broker epoch."""
+    broker = image.brokers.get(node.node_id)
+    if broker is not None and broker.incarnation_id == node.incarnation_id:
+        return Outcome([], broker.epoch)
+    controller = RegisterControllerRecord(
+        controller_id=node.node_id,
+        incarnation_id=node.incarnation_id,
+        end_points=[
+            ControllerEndpoint(name=e.name, host=e.host, port=e.port, security_protocol=e.security_protocol)
+            for e in node.controller_endpoints
+        ],
+        features=[
+            ControllerFeature(
+                name=f.name, min_supported_version=f.min_version, max_supported_version=f.max_version
+            )
+            for f in SUPPORTED_FEATURES
+        ],
+    )
+    epoch = next_offset + 1  # the record of the broker comes second
+    registered = RegisterBrokerRecord(
+        broker_id=node.node_id,
+        incarnation_id=node.incarnation_id,
+        broker_epoch=epoch,
+        end_points=[
+            BrokerEndpoint(name=e.name, host=e.host, port=e.port, security_protocol=e.security_protocol)
+            for e in node.endpoints
+        ],
+        features=[
+            BrokerFeature(
+                name=f.name, min_supported_version=f.min_version, max_supported_version=f.max_version
+            )
+            for f in SUPPORTED_FEATURES
+        ],
+        rack=node.rack,
+        fenced=True,
+        log_dirs=list(node.log_dirs),
+    )
+    return Outcome([controller, registered], epoch)
+
+
+def decide_unfence(image: MetadataImage, broker_id: int, broker_epoch: int) -> Outcome[None]:
+    """Let a broker serve, and lead again every partition that it led or that has no leader."""
+    broker = image.brokers.get(broker_id)
+    if broker is None:
+        raise ApiError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"broker {broker_id} is not registered")
+    if broker.epoch != broker_epoch:
+        raise ApiError(ErrorCode.STALE_BROKER_EPOCH, f"broker {broker_id} is at epoch {broker.epoch}")
+    if not broker.fenced:
+        return Outcome([], None)
+    records: list[Message] = [
+        BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=broker_epoch, fenced=_NOW_UNFENCED)
+    ]
+    for topic in image.topics.by_id.values():
+        for index, partition in topic.partitions.items():
+            change = _lead(partition, broker_id)
+            if change is not None:
+                change.topic_id, change.partition_id = topic.topic_id, index
+                records.append(change)
+    return Outcome(records, None)
+
+
+def _lead(partition: PartitionImage, broker_id: int) -> PartitionChangeRecord | None:
+    """How a partition comes to be led by a broker that has just come back; None if it is not its to lead."""
+    if partition.leader not in (NO_LEADER, broker_id) or broker_id not in partition.replicas:
+        return None
+    if broker_id in partition.isr:
+        return PartitionChangeRecord(leader=broker_id)
+    last_known = partition.last_known_elr[:1]
+    if partition.isr or broker_id not in (partition.eligible_leader_replicas or last_known):
+        return None
+    return PartitionChangeRecord(
+        leader=broker_id, isr=[broker_id], eligible_leader_replicas=[], last_known_elr=[]
+    )

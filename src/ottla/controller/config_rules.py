@@ -1,0 +1,205 @@
+"""Which settings may be stored for which resource.
+
+Owns the checks of values as a whole (`ottla.config` checks one value at a time) and the choice of the error
+code, which in Kafka depends on the resource: a bad topic or group value is INVALID_CONFIG, a bad broker
+value INVALID_REQUEST, and a client metrics subscription has both.
+
+Unknown names are refused for topics, groups and subscriptions if a request sets them; what an older release
+has stored is left alone. Unknown broker names are stored, as Kafka does: plugins define their own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.config.broker import BrokerConfig
+from ottla.config.key import ConfigKey, ConfigRefused, ConfigType, Scope, parse
+from ottla.config.keys import BROKER_KEYS, CLIENT_METRICS_KEYS, GROUP_KEYS, TOPIC_KEYS
+from ottla.config.resolve import BrokerLayers, ConfigEntry, describe_topic, overlay_topic, topic_defaults
+from ottla.metadata.image import MetadataImage, ResourceType
+
+_KEYS: Final[Mapping[int, Mapping[str, ConfigKey]]] = {
+    ResourceType.TOPIC: TOPIC_KEYS,
+    ResourceType.BROKER: BROKER_KEYS,
+}
+
+_MIN_ISR: Final = "min.insync.replicas"
+_METRICS_INTERVAL_MS: Final = range(100, 3_600_001)
+_METRICS_SELECTORS: Final = frozenset(
+    {
+        "client_instance_id",
+        "client_id",
+        "client_software_name",
+        "client_software_version",
+        "client_source_address",
+        "client_source_port",
+    }
+)
+
+# Group settings that must lie between two broker settings.
+_GROUP_BOUNDS: Final = {
+    f"{kind}.{name}": (f"group.{kind}.min.{name}", f"group.{kind}.max.{name}")
+    for kind, names in {
+        "consumer": ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms"),
+        "share": (
+            "session.timeout.ms",
+            "heartbeat.interval.ms",
+            "record.lock.duration.ms",
+            "assignment.interval.ms",
+            "partition.max.record.locks",
+        ),
+        "streams": ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms"),
+    }.items()
+    for name in names
+}
+_GROUP_KINDS: Final = ("consumer", "share", "streams")
+
+
+class ConfigRules:
+    """Checks settings of all resources on behalf of one node."""
+
+    def __init__(self, config: BrokerConfig, node_id: int) -> None:
+        self._config = config
+        self._node_id = node_id
+
+    def layers(self, image: MetadataImage) -> BrokerLayers:
+        """This node's own settings, static and dynamic."""
+        return BrokerLayers(
+            self._config,
+            image.config(ResourceType.BROKER, ""),
+            image.config(ResourceType.BROKER, str(self._node_id)),
+        )
+
+    def describe_topic(self, image: MetadataImage, configs: Mapping[str, str]) -> list[ConfigEntry]:
+        """Every setting of a topic that has `configs` of its own."""
+        return describe_topic(self.layers(image), configs)
+
+    def list_default(self, resource_type: int, name: str) -> list[str] | None:
+        """The default entries of a setting that is a list; None if it is no list or not known."""
+        key = _KEYS.get(resource_type, {}).get(name)
+        if key is None or key.type is not ConfigType.LIST:
+            return None
+        return split_list(key.default)
+
+    def check_topic(self, image: MetadataImage, configs: Mapping[str, str], changed: Collection[str]) -> None:
+        """Refuse settings that a topic cannot have."""
+        for name in changed:
+            if name in configs and name not in TOPIC_KEYS:
+                raise _invalid(f"there is no topic setting {name}")
+        try:
+            values = overlay_topic(topic_defaults(self.layers(image)), configs)
+        except ConfigRefused as error:
+            raise _invalid(str(error)) from error
+        lag_min, lag_max = values["min.compaction.lag.ms"], values["max.compaction.lag.ms"]
+        if isinstance(lag_min, int) and isinstance(lag_max, int) and lag_min > lag_max:
+            raise _invalid(f"min.compaction.lag.ms {lag_min} exceeds max.compaction.lag.ms {lag_max}")
+        if values["remote.storage.enable"] and "remote.storage.enable" in configs:
+            raise _invalid("remote.storage.enable=true needs remote storage, which this broker does not have")
+
+    def check_broker_name(self, name: str) -> None:
+        """Broker settings are for all brokers (no name) or for the one that is asked."""
+        if not name:
+            return
+        if not re.fullmatch(r"[+-]?[0-9]+", name):
+            raise _bad_request(f"{name!r} is no broker id")
+        if int(name) != self._node_id:
+            raise _bad_request(f"this is broker {self._node_id}, not {name}")
+
+    def check_broker(
+        self, image: MetadataImage, name: str, configs: Mapping[str, str], changed: Collection[str]
+    ) -> None:
+        """Refuse settings that a broker, or all of them (no name), cannot take while running."""
+        if image.elr_enabled and _MIN_ISR in changed:
+            if name:
+                raise _invalid(
+                    f"with eligible leader replicas {_MIN_ISR} is set for all brokers or for topics"
+                )
+            if _MIN_ISR not in configs:
+                raise _invalid(f"with eligible leader replicas {_MIN_ISR} cannot be removed")
+        for each in changed:
+            key = BROKER_KEYS.get(each)
+            if key is None or each not in configs:
+                continue
+            if key.scope is Scope.READ_ONLY:
+                raise _bad_request(f"{each} can only be set before the start")
+            if key.scope is Scope.PER_BROKER and not name:
+                raise _bad_request(f"{each} is set for each broker by itself")
+            try:
+                parse(key, configs[each])
+            except ConfigRefused as error:
+                raise _bad_request(str(error)) from error
+
+    def check_client_metrics(self, name: str, configs: Mapping[str, str]) -> None:
+        """Refuse what a client metrics subscription cannot be."""
+        if not name:
+            raise _bad_request("a client metrics subscription needs a name")
+        unknown = [each for each in configs if each not in CLIENT_METRICS_KEYS]
+        if unknown:
+            raise _bad_request(f"there is no client metrics setting {unknown[0]}")
+        for each, text in configs.items():
+            try:
+                value = parse(CLIENT_METRICS_KEYS[each], text)
+            except ConfigRefused as error:
+                raise _invalid(str(error)) from error
+            if each == "interval.ms" and value not in _METRICS_INTERVAL_MS:
+                raise _bad_request(f"interval.ms is {value}, allowed are 100 ms to one hour")
+        for pattern in split_list(configs.get("match")):
+            _check_selector(pattern)
+
+    def check_group(self, image: MetadataImage, configs: Mapping[str, str], changed: Collection[str]) -> None:
+        """Refuse settings that a group cannot have."""
+        layers = self.layers(image)
+        values: dict[str, int] = {}
+        for name, text in configs.items():
+            key = GROUP_KEYS.get(name)
+            if key is None:
+                if name in changed:
+                    raise _invalid(f"there is no group setting {name}")
+                continue
+            try:
+                value = parse(key, text)
+            except ConfigRefused as error:
+                raise _invalid(str(error)) from error
+            if isinstance(value, int):
+                values[name] = value
+        for name, value in values.items():
+            for bound in _GROUP_BOUNDS.get(name, ()):
+                limit = layers.value(bound) if bound in BROKER_KEYS else None
+                if isinstance(limit, int) and (value < limit if ".min." in bound else value > limit):
+                    raise _invalid(f"{name} is {value}, the broker's {bound} is {limit}")
+        for kind in _GROUP_KINDS:
+            self._check_heartbeat(layers, kind, values)
+
+    def _check_heartbeat(self, layers: BrokerLayers, kind: str, values: Mapping[str, int]) -> None:
+        names = (f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms")
+        if not any(name in values for name in names):
+            return
+        session, heartbeat = (values.get(name, layers.value(f"group.{name}")) for name in names)
+        if isinstance(session, int) and isinstance(heartbeat, int) and session <= heartbeat:
+            raise _invalid(f"{names[0]} ({session}) must be longer than {names[1]} ({heartbeat})")
+
+
+def split_list(text: str | None) -> list[str]:
+    """The entries of a list setting; empty ones do not count."""
+    return [part for part in (text or "").split(",") if part]
+
+
+def _check_selector(pattern: str) -> None:
+    name, separator, expression = pattern.partition("=")
+    if not separator or name.strip() not in _METRICS_SELECTORS:
+        raise _invalid(f"match entry {pattern!r} is not of the form selector=pattern")
+    try:
+        re.compile(expression.strip())
+    except re.error as error:
+        raise _invalid(f"match entry {pattern!r}: {error}") from error
+
+
+def _invalid(text: str) -> ApiError:
+    return ApiError(ErrorCode.INVALID_CONFIG, text)
+
+
+def _bad_request(text: str) -> ApiError:
+    return ApiError(ErrorCode.INVALID_REQUEST, text)

@@ -1,0 +1,257 @@
+"""Decisions about settings: AlterConfigs and IncrementalAlterConfigs.
+
+Owns the operations (set, delete, append, subtract), the shape of a request (no resource and no key twice,
+no null but in a deletion) and the order of checks; what a value may be is `config_rules`' business. Each
+resource stands for itself: if one of its changes is refused none of them is made, and other resources are
+not touched by that.
+
+AlterConfigs replaces everything that is stored for a resource. Broker settings are recorded even where they
+do not change, because a repeated record makes brokers reload files that a setting names.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import Final
+
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.controller.config_rules import ConfigRules, split_list
+from ottla.controller.outcome import Outcome, check_record_count
+from ottla.metadata.image import MetadataImage, ResourceType
+from ottla.metadata.records import ConfigRecord
+from ottla.metadata.topic_names import check_topic_name
+from ottla.wire.messages.alter_configs import (
+    AlterConfigsRequest,
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+)
+from ottla.wire.messages.incremental_alter_configs import (
+    AlterConfigsResource as IncrementalResource,
+)
+from ottla.wire.messages.incremental_alter_configs import (
+    AlterConfigsResourceResponse as IncrementalResourceResponse,
+)
+from ottla.wire.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from ottla.wire.schema import Message
+
+_STORED: Final = frozenset(
+    {ResourceType.TOPIC, ResourceType.BROKER, ResourceType.CLIENT_METRICS, ResourceType.GROUP}
+)
+
+
+class Operation(IntEnum):
+    """What an IncrementalAlterConfigs entry does to a setting."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class ConfigManager:
+    """Decides; the image it is given is the only state."""
+
+    def __init__(self, rules: ConfigRules, node_id: int) -> None:
+        self._rules = rules
+        self._node_id = node_id
+
+    def decide_incremental_alter(
+        self, image: MetadataImage, request: IncrementalAlterConfigsRequest
+    ) -> Outcome[IncrementalAlterConfigsResponse]:
+        """Apply single operations to what is stored."""
+        times = Counter((r.resource_type, r.resource_name) for r in request.resources)
+        records: list[Message] = []
+        responses = []
+        for resource in request.resources:
+            try:
+                _check_shape(resource, times)
+                records += self._alter_incrementally(image, resource)
+            except ApiError as error:
+                responses.append(_incremental_response(resource, error.code, error.message))
+            else:
+                responses.append(_incremental_response(resource, ErrorCode.NONE, None))
+        check_record_count(len(records))
+        response = IncrementalAlterConfigsResponse(responses=responses)
+        return Outcome([] if request.validate_only else records, response)
+
+    def decide_alter(
+        self, image: MetadataImage, request: AlterConfigsRequest
+    ) -> Outcome[AlterConfigsResponse]:
+        """Replace what is stored."""
+        times = Counter((r.resource_type, r.resource_name) for r in request.resources)
+        records: list[Message] = []
+        responses = []
+        for resource in request.resources:
+            try:
+                _check_shape(resource, times)
+                records += self._replace(image, resource)
+            except ApiError as error:
+                responses.append(_response(resource, error.code, error.message))
+            else:
+                responses.append(_response(resource, ErrorCode.NONE, None))
+        check_record_count(len(records))
+        return Outcome([] if request.validate_only else records, AlterConfigsResponse(responses=responses))
+
+    def _alter_incrementally(self, image: MetadataImage, resource: IncrementalResource) -> list[Message]:
+        kind, name = resource.resource_type, resource.resource_name
+        if kind == ResourceType.BROKER_LOGGER:
+            self._refuse_logger(resource)
+        _check_kind(kind)
+        if kind == ResourceType.BROKER:
+            self._rules.check_broker_name(name)
+        stored = image.config(kind, name)
+        changes = {
+            entry.name: self._operate(kind, entry.name, entry.config_operation, entry.value, stored)
+            for entry in resource.configs
+        }
+        configs = {key: value for key, value in {**stored, **changes}.items() if value is not None}
+        self._check(image, kind, name, configs, changes)
+        return _records(kind, name, stored, changes)
+
+    def _replace(self, image: MetadataImage, resource: AlterConfigsResource) -> list[Message]:
+        kind, name = resource.resource_type, resource.resource_name
+        _check_kind(kind)
+        if kind == ResourceType.BROKER:
+            self._rules.check_broker_name(name)
+        stored = image.config(kind, name)
+        configs = {entry.name: entry.value for entry in resource.configs if entry.value is not None}
+        changes: dict[str, str | None] = {**configs, **{key: None for key in stored if key not in configs}}
+        self._check(image, kind, name, configs, changes)
+        return _records(kind, name, stored, changes)
+
+    def _operate(
+        self, kind: int, key: str, operation: int, value: str | None, stored: Mapping[str, str]
+    ) -> str | None:
+        """The text of a setting after one operation."""
+        if operation == Operation.SET:
+            return value
+        if operation == Operation.DELETE:
+            return None
+        if operation not in (Operation.APPEND, Operation.SUBTRACT):
+            code = (
+                ErrorCode.INVALID_REQUEST if kind == ResourceType.BROKER else ErrorCode.UNKNOWN_SERVER_ERROR
+            )
+            raise ApiError(code, f"operation {operation} is none of 0 to 3")
+        default = self._rules.list_default(kind, key)
+        if default is None:
+            raise ApiError(ErrorCode.INVALID_CONFIG, f"{key} is no list to append to or subtract from")
+        parts = split_list(stored[key]) if key in stored else default
+        for part in (value or "").split(","):
+            if operation == Operation.SUBTRACT:
+                parts = [each for each in parts if each != part]
+            elif part not in parts:
+                parts.append(part)
+        return ",".join(parts)
+
+    def _check(
+        self,
+        image: MetadataImage,
+        kind: int,
+        name: str,
+        configs: dict[str, str],
+        changes: Mapping[str, str | None],
+    ) -> None:
+        """Refuse a resource that cannot have these settings, or that does not exist."""
+        if kind == ResourceType.BROKER:
+            self._rules.check_broker(image, name, configs, changes)
+        elif kind == ResourceType.CLIENT_METRICS:
+            self._rules.check_client_metrics(name, configs)
+        elif not name:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "topics and groups have no defaults to set")
+        elif kind == ResourceType.GROUP:
+            self._rules.check_group(image, configs, changes)
+        else:
+            check_topic_name(name)
+            self._rules.check_topic(image, configs, changes)
+            if name not in image.topics.by_name:
+                raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
+
+    def _refuse_logger(self, resource: IncrementalResource) -> None:
+        """Levels of loggers are not stored: a request is checked and told that there is no such logger."""
+        if resource.resource_name != str(self._node_id):
+            text = f"loggers belong to broker {self._node_id}, not to {resource.resource_name!r}"
+            raise ApiError(ErrorCode.INVALID_REQUEST, text)
+        for entry in resource.configs:
+            if entry.config_operation not in (Operation.SET, Operation.DELETE):
+                raise ApiError(ErrorCode.INVALID_REQUEST, "the level of a logger can be set or deleted")
+            raise ApiError(ErrorCode.INVALID_CONFIG, f"there is no logger {entry.name}")
+
+
+def _check_shape(
+    resource: AlterConfigsResource | IncrementalResource, times: Mapping[tuple[int, str], int]
+) -> None:
+    if times[resource.resource_type, resource.resource_name] > 1:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "each resource may appear once")
+    names = [entry.name for entry in resource.configs]
+    if len(set(names)) != len(names):
+        raise ApiError(ErrorCode.INVALID_REQUEST, "each setting of a resource may appear once")
+    nulls = [
+        entry.name
+        for entry in resource.configs
+        if entry.value is None and getattr(entry, "config_operation", Operation.SET) != Operation.DELETE
+    ]
+    if nulls:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"a setting needs a value: {', '.join(nulls)}")
+
+
+def _check_kind(kind: int) -> None:
+    if kind not in _STORED:
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST, f"resources of type {kind} have no settings that can be altered"
+        )
+
+
+def _records(
+    kind: int, name: str, stored: Mapping[str, str], changes: Mapping[str, str | None]
+) -> list[Message]:
+    return [
+        ConfigRecord(resource_type=kind, resource_name=name, name=key, value=value)
+        for key, value in changes.items()
+        if kind == ResourceType.BROKER or stored.get(key) != value
+    ]
+
+
+def refuse_incremental_alter(
+    request: IncrementalAlterConfigsRequest, code: ErrorCode, message: str | None = None
+) -> IncrementalAlterConfigsResponse:
+    """The same error for every resource of a request."""
+    return IncrementalAlterConfigsResponse(
+        responses=[_incremental_response(resource, code, message) for resource in request.resources]
+    )
+
+
+def refuse_alter(
+    request: AlterConfigsRequest, code: ErrorCode, message: str | None = None
+) -> AlterConfigsResponse:
+    """The same error for every resource of a request."""
+    return AlterConfigsResponse(
+        responses=[_response(resource, code, message) for resource in request.resources]
+    )
+
+
+def _incremental_response(
+    resource: IncrementalResource, code: ErrorCode, message: str | None
+) -> IncrementalResourceResponse:
+    return IncrementalResourceResponse(
+        error_code=code,
+        error_message=message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )
+
+
+def _response(
+    resource: AlterConfigsResource, code: ErrorCode, message: str | None
+) -> AlterConfigsResourceResponse:
+    return AlterConfigsResourceResponse(
+        error_code=code,
+        error_message=message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )

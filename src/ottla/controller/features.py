@@ -1,0 +1,110 @@
+"""Decisions about feature levels: what a new cluster starts with, and UpdateFeatures.
+
+Owns the table of features that this release can run. Levels are Kafka 4.3's. `kraft.version` belongs to the
+quorum: it is told in control records, not in the metadata, and is passed in where it matters.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ottla.base.errors import ErrorCode
+from ottla.controller.outcome import Outcome
+from ottla.metadata.image import METADATA_VERSION, FeatureRange, MetadataImage
+from ottla.metadata.records import FeatureLevelRecord
+from ottla.wire.messages.update_features import (
+    FeatureUpdateKey,
+    UpdatableFeatureResult,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
+from ottla.wire.schema import Message
+
+KRAFT_VERSION: Final = "kraft.version"
+
+SUPPORTED_FEATURES: Final = (
+    FeatureRange("group.version", 0, 1),
+    FeatureRange(KRAFT_VERSION, 0, 1),
+    FeatureRange(METADATA_VERSION, 7, 30),
+    FeatureRange("share.version", 0, 1),
+    FeatureRange("streams.version", 0, 1),
+    FeatureRange("transaction.version", 0, 2),
+    FeatureRange("eligible.leader.replicas.version", 0, 1),
+)
+
+# In the order in which a freshly formatted directory lists them.
+INITIAL_LEVELS: Final = {
+    METADATA_VERSION: 30,
+    "eligible.leader.replicas.version": 1,
+    "group.version": 1,
+    "share.version": 1,
+    "streams.version": 1,
+    "transaction.version": 2,
+}
+
+_UPGRADE: Final = 1
+_SAFE_DOWNGRADE: Final = 2
+_UNSAFE_DOWNGRADE: Final = 3
+_RANGES: Final = {feature.name: feature for feature in SUPPORTED_FEATURES}
+
+
+def initial_records() -> list[FeatureLevelRecord]:
+    """The levels of a new cluster."""
+    return [FeatureLevelRecord(name=name, feature_level=level) for name, level in INITIAL_LEVELS.items()]
+
+
+def unsupported(image: MetadataImage) -> list[str]:
+    """Finalised features that this release cannot run, each with its level."""
+    return [
+        f"{name} {level}"
+        for name, level in image.features.items()
+        if name not in _RANGES or not _RANGES[name].min_version <= level <= _RANGES[name].max_version
+    ]
+
+
+def decide_update(
+    image: MetadataImage, request: UpdateFeaturesRequest, api_version: int, kraft_version: int
+) -> Outcome[UpdateFeaturesResponse]:
+    """Change levels, all of the request or none."""
+    levels = {**image.features, KRAFT_VERSION: kraft_version}
+    updates = {update.feature: update for update in request.feature_updates}
+    records: list[Message] = []
+    for update in updates.values():
+        current = levels.get(update.feature, 0)
+        complaint = _complaint(update, current, api_version)
+        if complaint is not None:
+            text = f"nothing is changed: {update.feature} {update.max_version_level}: {complaint}"
+            return Outcome([], refuse_update(request, ErrorCode.INVALID_UPDATE_VERSION, text))
+        if update.max_version_level != current:
+            records.append(FeatureLevelRecord(name=update.feature, feature_level=update.max_version_level))
+    # Only versions 0 and 1 carry results, and say success with this word.
+    results = [UpdatableFeatureResult(feature=name, error_message="NONE") for name in updates]
+    response = UpdateFeaturesResponse(error_message=None, results=results)
+    return Outcome([] if request.validate_only else records, response)
+
+
+def _complaint(update: FeatureUpdateKey, current: int, api_version: int) -> str | None:
+    """Why a level cannot be taken; None if it can."""
+    level = update.max_version_level
+    known = _RANGES.get(update.feature)
+    upgrade_type = update.upgrade_type
+    if api_version == 0:
+        upgrade_type = _SAFE_DOWNGRADE if update.allow_downgrade else _UPGRADE
+    if upgrade_type not in (_UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE):
+        return f"there is no upgrade type {upgrade_type}"
+    if known is None:
+        return "this release does not know the feature"
+    if not known.min_version <= level <= known.max_version:
+        return f"this release supports levels {known.min_version} to {known.max_version}"
+    if update.feature == KRAFT_VERSION and level != current:
+        return f"a quorum of one stays at level {current}"
+    if level < current and (update.feature == METADATA_VERSION or upgrade_type == _UPGRADE):
+        return f"the level is {current}; it cannot go back like this"
+    return None
+
+
+def refuse_update(
+    request: UpdateFeaturesRequest, code: ErrorCode, message: str | None = None
+) -> UpdateFeaturesResponse:
+    """An error for the whole request."""
+    return UpdateFeaturesResponse(error_code=code, error_message=message)

@@ -1,0 +1,36 @@
+"""Decisions about producer ids: brokers take them in blocks, so that none is ever given out twice."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.controller.outcome import Outcome
+from ottla.metadata.image import MetadataImage
+from ottla.metadata.records import ProducerIdsRecord
+
+BLOCK_SIZE: Final = 1000
+_ID_MAX: Final = 2**63 - 1
+
+
+class ProducerIdBlock(NamedTuple):
+    """`size` ids from `first` on, for one broker alone."""
+
+    first: int
+    size: int
+
+
+def decide_allocate(image: MetadataImage, broker_id: int, broker_epoch: int) -> Outcome[ProducerIdBlock]:
+    """The next block; it is the broker's once the record is committed, even if the answer gets lost."""
+    broker = image.brokers.get(broker_id)
+    if broker is None:
+        raise ApiError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"broker {broker_id} is not registered")
+    if broker.epoch != broker_epoch:
+        raise ApiError(ErrorCode.STALE_BROKER_EPOCH, f"broker {broker_id} is at epoch {broker.epoch}")
+    first = image.next_producer_id
+    if first > _ID_MAX - BLOCK_SIZE:
+        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "there are no producer ids left")
+    record = ProducerIdsRecord(
+        broker_id=broker_id, broker_epoch=broker_epoch, next_producer_id=first + BLOCK_SIZE
+    )
+    return Outcome([record], ProducerIdBlock(first, BLOCK_SIZE))

@@ -1,0 +1,358 @@
+"""Decisions about topics: create, delete, add partitions.
+
+Owns the rules of CreateTopics, DeleteTopics and CreatePartitions, in Kafka 4.3's order of checks and with its
+error codes. Everything is decided on the image that is passed in; nothing is remembered between requests.
+
+A request with more than 10,000 partitions is refused as a whole (POLICY_VIOLATION), because its records
+form one atomic batch. CreatePartitions has the same limit, where Kafka answers UNKNOWN_SERVER_ERROR.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.base.ids import METADATA_TOPIC, ZERO_UUID, Uuid
+from ottla.base.rng import Random, random_uuid
+from ottla.config.broker import BrokerConfig
+from ottla.controller.config_rules import ConfigRules
+from ottla.controller.outcome import RECORDS_PER_REQUEST_MAX, Outcome, check_record_count
+from ottla.metadata import placement
+from ottla.metadata.image import MetadataImage, ResourceType
+from ottla.metadata.records import ConfigRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
+from ottla.metadata.topic_names import check_topic_name, collision_key
+from ottla.wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+from ottla.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from ottla.wire.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
+from ottla.wire.schema import Message
+
+
+class TopicManager:
+    """Decides; the image it is given is the only state."""
+
+    def __init__(self, config: BrokerConfig, rules: ConfigRules, rng: Random) -> None:
+        self._config = config
+        self._rules = rules
+        self._rng = rng
+
+    # CreateTopics
+
+    def decide_create(
+        self, image: MetadataImage, request: CreateTopicsRequest
+    ) -> Outcome[CreateTopicsResponse]:
+        """Create each topic that can be created; the others are answered with what is wrong with them."""
+        times = Counter(topic.name for topic in request.topics)
+        wanted = [t for t in request.topics if times[t.name] == 1 and t.name != METADATA_TOPIC]
+        check_record_count(sum(max(t.num_partitions, len(t.assignments)) for t in wanted))
+        taken = _collision_keys(image, wanted)
+        records: list[Message] = []
+        results: list[CreatableTopicResult] = []
+        after = placement.last_place(image)
+        for topic in wanted:
+            try:
+                made, result = self._create(image, topic, taken, after)
+            except ApiError as error:
+                results.append(_create_refused(topic.name, error.code, error.message))
+                continue
+            check_record_count(len(records) + len(made))
+            records += made
+            results.append(result)
+            after = next((r.replicas[0] for r in reversed(made) if isinstance(r, PartitionRecord)), after)
+        for name, count in times.items():
+            if count > 1:
+                results.append(_create_refused(name, ErrorCode.INVALID_REQUEST, "named more than once"))
+            elif name == METADATA_TOPIC:
+                text = "the cluster's own log is not a topic to create"
+                results.append(_create_refused(name, ErrorCode.INVALID_REQUEST, text))
+        return Outcome([] if request.validate_only else records, CreateTopicsResponse(topics=results))
+
+    def _create(
+        self, image: MetadataImage, topic: CreatableTopic, taken: dict[str, str], after: int | None
+    ) -> tuple[list[Message], CreatableTopicResult]:
+        check_topic_name(topic.name)
+        key = collision_key(topic.name)
+        if topic.name in image.topics.by_name:
+            raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {topic.name} exists already")
+        if key is not None and key in taken:
+            raise ApiError(
+                ErrorCode.INVALID_TOPIC_EXCEPTION,
+                f"{topic.name} and the existing topic {taken[key]} differ only in '.' and '_'",
+            )
+        configs = self._creation_configs(image, topic)
+        assignments = self._assignments(image, topic, after)
+        topic_id = random_uuid(self._rng)
+        records: list[Message] = [TopicRecord(name=topic.name, topic_id=topic_id)]
+        records += [
+            ConfigRecord(resource_type=ResourceType.TOPIC, resource_name=topic.name, name=name, value=value)
+            for name, value in configs.items()
+        ]
+        records += partition_records(image, topic_id, 0, assignments)
+        entries = [
+            CreatableTopicConfigs(
+                name=entry.name,
+                value=None if entry.sensitive else entry.value,
+                read_only=entry.read_only,
+                config_source=entry.source,
+                is_sensitive=entry.sensitive,
+            )
+            for entry in self._rules.describe_topic(image, configs)
+        ]
+        return records, CreatableTopicResult(
+            name=topic.name,
+            topic_id=topic_id,
+            error_message=None,
+            num_partitions=len(assignments),
+            replication_factor=len(assignments[0]),
+            configs=entries,
+        )
+
+    def _creation_configs(self, image: MetadataImage, topic: CreatableTopic) -> dict[str, str]:
+        nulls = [entry.name for entry in topic.configs if entry.value is None]
+        if nulls:
+            raise ApiError(ErrorCode.INVALID_CONFIG, f"a setting needs a value: {', '.join(nulls)}")
+        configs = {entry.name: entry.value for entry in topic.configs if entry.value is not None}
+        self._rules.check_topic(image, configs, changed=configs)
+        return configs
+
+    def _assignments(
+        self, image: MetadataImage, topic: CreatableTopic, after: int | None
+    ) -> list[Sequence[int]]:
+        if topic.assignments:
+            return _manual_assignments(image, topic)
+        if topic.replication_factor < -1 or topic.replication_factor == 0:
+            raise ApiError(
+                ErrorCode.INVALID_REPLICATION_FACTOR,
+                "the replication factor must be positive, or -1 for the default",
+            )
+        if topic.num_partitions < -1 or topic.num_partitions == 0:
+            raise ApiError(
+                ErrorCode.INVALID_PARTITIONS,
+                "the number of partitions must be positive, or -1 for the default",
+            )
+        count = self._config.int("num.partitions") if topic.num_partitions == -1 else topic.num_partitions
+        factor = topic.replication_factor
+        if factor == -1:
+            factor = self._config.int("default.replication.factor")
+        return list(placement.place_partitions(image, count, factor, after=after))
+
+    # DeleteTopics
+
+    def decide_delete(
+        self, image: MetadataImage, request: DeleteTopicsRequest, api_version: int
+    ) -> Outcome[DeleteTopicsResponse]:
+        """Delete each topic that is named once, by name or by id."""
+        if not self._config.bool("delete.topic.enable"):
+            code = ErrorCode.INVALID_REQUEST if api_version < 3 else ErrorCode.TOPIC_DELETION_DISABLED
+            return Outcome([], refuse_delete(request, code, "delete.topic.enable is false"))
+        results: list[DeletableTopicResult] = []
+        names, ids = _deletion_targets(request, results)
+        found: dict[Uuid, str] = {}
+        for topic_id in ids:
+            topic = image.topics.by_id.get(topic_id)
+            if topic is None:
+                results.append(
+                    _delete_refused(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID, "no topic has this id")
+                )
+            else:
+                found[topic_id] = topic.name
+        for name in names:
+            topic = image.topics.by_name.get(name)
+            if topic is None:
+                text = "there is no such topic"
+                results.append(_delete_refused(name, ZERO_UUID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text))
+            elif topic.topic_id in found:
+                del found[topic.topic_id]
+                text = "the topic is named by its id as well"
+                results.append(_delete_refused(name, topic.topic_id, ErrorCode.INVALID_REQUEST, text))
+            else:
+                found[topic.topic_id] = name
+        check_record_count(len(found))
+        results += [DeletableTopicResult(name=name, topic_id=topic_id) for topic_id, name in found.items()]
+        records: list[Message] = [RemoveTopicRecord(topic_id=topic_id) for topic_id in found]
+        return Outcome(records, DeleteTopicsResponse(responses=results))
+
+    # CreatePartitions
+
+    def decide_create_partitions(
+        self, image: MetadataImage, request: CreatePartitionsRequest
+    ) -> Outcome[CreatePartitionsResponse]:
+        """Add partitions to each topic that is named once."""
+        times = Counter(topic.name for topic in request.topics)
+        results = [
+            _extend_refused(name, ErrorCode.INVALID_REQUEST, "named more than once")
+            for name, count in times.items()
+            if count > 1
+        ]
+        records: list[Message] = []
+        for topic in request.topics:
+            if times[topic.name] > 1:
+                continue
+            try:
+                records += self._extend(image, topic, RECORDS_PER_REQUEST_MAX - len(records))
+            except ApiError as error:
+                if error.code is ErrorCode.POLICY_VIOLATION:
+                    raise
+                results.append(_extend_refused(topic.name, error.code, error.message))
+            else:
+                results.append(CreatePartitionsTopicResult(name=topic.name, error_message=None))
+        return Outcome([] if request.validate_only else records, CreatePartitionsResponse(results=results))
+
+    def _extend(self, image: MetadataImage, asked: CreatePartitionsTopic, room: int) -> list[Message]:
+        topic = image.topics.by_name.get(asked.name)
+        if topic is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        existing = len(topic.partitions)
+        additional = asked.count - existing
+        if additional <= 0:
+            raise ApiError(
+                ErrorCode.INVALID_PARTITIONS,
+                f"the topic has {existing} partitions, {asked.count} is no increase",
+            )
+        if asked.assignments is not None and len(asked.assignments) != additional:
+            raise ApiError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"{additional} partitions are to be added, replicas are given for {len(asked.assignments)}",
+            )
+        check_record_count(RECORDS_PER_REQUEST_MAX - room + additional)
+        factor = len(topic.partitions[0].replicas)
+        assignments: list[Sequence[int]]
+        if asked.assignments is not None:
+            assignments = [assignment.broker_ids for assignment in asked.assignments]
+            for replicas in assignments:
+                placement.check_assignment(image, replicas, factor)
+        else:
+            after = placement.last_place_of(topic)
+            assignments = list(placement.place_partitions(image, additional, factor, after=after))
+        return list(partition_records(image, topic.topic_id, existing, assignments))
+
+
+def partition_records(
+    image: MetadataImage, topic_id: Uuid, first: int, assignments: Iterable[Sequence[int]]
+) -> list[PartitionRecord]:
+    """Records of new partitions; active replicas are in sync from the start: there is nothing to copy."""
+    records = []
+    for index, replicas in enumerate(assignments, first):
+        isr = [broker for broker in replicas if image.brokers[broker].active]
+        if not isr:
+            raise ApiError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"no broker of partition {index} is ready to lead: {replicas}",
+            )
+        records.append(
+            PartitionRecord(
+                partition_id=index,
+                topic_id=topic_id,
+                replicas=list(replicas),
+                isr=isr,
+                leader=isr[0],
+                leader_epoch=0,
+                partition_epoch=0,
+                directories=[image.brokers[broker].default_directory() for broker in replicas],
+            )
+        )
+    return records
+
+
+def _manual_assignments(image: MetadataImage, topic: CreatableTopic) -> list[Sequence[int]]:
+    if topic.replication_factor != -1 or topic.num_partitions != -1:
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST,
+            "replicas are given by hand, so number of partitions and replication factor must be -1",
+        )
+    chosen: dict[int, Sequence[int]] = {}
+    expected = None
+    for assignment in topic.assignments:
+        if assignment.partition_index in chosen:
+            raise ApiError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"partition {assignment.partition_index} is assigned twice",
+            )
+        placement.check_assignment(image, assignment.broker_ids, expected)
+        expected = len(assignment.broker_ids)
+        chosen[assignment.partition_index] = assignment.broker_ids
+    if sorted(chosen) != list(range(len(chosen))):
+        raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions must be numbered 0, 1, 2, ...")
+    return [chosen[index] for index in range(len(chosen))]
+
+
+def _collision_keys(image: MetadataImage, wanted: list[CreatableTopic]) -> dict[str, str]:
+    """Names of existing topics by collision key, if any of the wanted names could collide at all."""
+    if not any(collision_key(topic.name) for topic in wanted):
+        return {}
+    return {key: name for name in image.topics.by_name if (key := collision_key(name)) is not None}
+
+
+def _deletion_targets(
+    request: DeleteTopicsRequest, results: list[DeletableTopicResult]
+) -> tuple[list[str], list[Uuid]]:
+    """Names and ids that are given exactly once; whatever is given wrongly is answered at once."""
+    names: Counter[str] = Counter(request.topic_names)
+    ids: Counter[Uuid] = Counter()
+    for topic in request.topics:
+        if topic.name is not None and topic.topic_id == ZERO_UUID:
+            names[topic.name] += 1
+        elif topic.name is None and topic.topic_id != ZERO_UUID:
+            ids[topic.topic_id] += 1
+        else:
+            text = "give the name or the id" if topic.name is None else "give the name or the id, not both"
+            results.append(_delete_refused(topic.name, topic.topic_id, ErrorCode.INVALID_REQUEST, text))
+    for name, count in names.items():
+        if count > 1:
+            results.append(
+                _delete_refused(name, ZERO_UUID, ErrorCode.INVALID_REQUEST, "named more than once")
+            )
+    for topic_id, count in ids.items():
+        if count > 1:
+            results.append(_delete_refused(None, topic_id, ErrorCode.INVALID_REQUEST, "named more than once"))
+    return [n for n, count in names.items() if count == 1], [i for i, count in ids.items() if count == 1]
+
+
+def refuse_create(
+    request: CreateTopicsRequest, code: ErrorCode, message: str | None = None
+) -> CreateTopicsResponse:
+    """The same error for every topic of a request."""
+    return CreateTopicsResponse(
+        topics=[_create_refused(topic.name, code, message) for topic in request.topics]
+    )
+
+
+def refuse_delete(
+    request: DeleteTopicsRequest, code: ErrorCode, message: str | None = None
+) -> DeleteTopicsResponse:
+    """The same error for every topic of a request."""
+    by_name = [_delete_refused(name, ZERO_UUID, code, message) for name in request.topic_names]
+    by_state = [_delete_refused(topic.name, topic.topic_id, code, message) for topic in request.topics]
+    return DeleteTopicsResponse(responses=by_name + by_state)
+
+
+def refuse_create_partitions(
+    request: CreatePartitionsRequest, code: ErrorCode, message: str | None = None
+) -> CreatePartitionsResponse:
+    """The same error for every topic of a request."""
+    return CreatePartitionsResponse(results=[_extend_refused(t.name, code, message) for t in request.topics])
+
+
+def _create_refused(name: str, code: ErrorCode, message: str | None) -> CreatableTopicResult:
+    return CreatableTopicResult(name=name, error_code=code, error_message=message)
+
+
+def _delete_refused(
+    name: str | None, topic_id: Uuid, code: ErrorCode, message: str | None
+) -> DeletableTopicResult:
+    return DeletableTopicResult(name=name, topic_id=topic_id, error_code=code, error_message=message)
+
+
+def _extend_refused(name: str, code: ErrorCode, message: str | None) -> CreatePartitionsTopicResult:
+    return CreatePartitionsTopicResult(name=name, error_code=code, error_message=message)

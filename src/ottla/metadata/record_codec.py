@@ -1,0 +1,91 @@
+"""The bytes of one metadata record: a small frame before the message.
+
+    frame version   unsigned varint   always 1
+    record type     unsigned varint   the api key of the record's declaration
+    record version  unsigned varint
+    message         in that version
+
+Owns the frame, the table of record types, and the choice of the version in which a record is written: the
+highest that the finalised `metadata.version` of the cluster allows, so that other nodes can read it. A type
+or version that this release does not know is a `LocalError`: the directory was written by something newer,
+and going on without understanding it would lose data.
+
+Record values are what the quorum stores; control records of the quorum itself are not metadata records.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ottla.base.errors import LocalError, RemoteProtocolError, invariant
+from ottla.metadata import records as declared
+from ottla.wire import codec
+from ottla.wire.schema import Message
+
+_FRAME_VERSION: Final = 1
+# A log is trusted more than a client; the budget only bounds what a damaged record can allocate.
+_BUDGET_BYTES_MAX: Final = 64 << 20
+
+RECORD_TYPES: Final[dict[int, type[Message]]] = {
+    cls.SPEC.api_key: cls
+    for cls in vars(declared).values()
+    if isinstance(cls, type) and issubclass(cls, Message) and getattr(cls, "SPEC", None) is not None
+}
+
+# Record versions that came later than their record, and the metadata.version that allows them.
+_SINCE: Final[dict[type[Message], tuple[tuple[int, int], ...]]] = {
+    declared.RegisterBrokerRecord: ((30, 4), (17, 3), (8, 2), (7, 1)),
+    declared.BrokerRegistrationChangeRecord: ((30, 3), (17, 2), (7, 1)),
+    declared.PartitionRecord: ((23, 2), (17, 1)),
+    declared.PartitionChangeRecord: ((23, 2), (17, 1)),
+}
+
+
+def version_for(record_type: type[Message], metadata_version: int) -> int:
+    """The version in which a record of this type is written at a finalised `metadata.version`."""
+    for since, version in _SINCE.get(record_type, ()):
+        if metadata_version >= since:
+            return version
+    return record_type.SPEC.versions.start
+
+
+def encode_record(record: Message, metadata_version: int) -> bytes:
+    """The value under which a record is stored."""
+    record_type = type(record)
+    version = version_for(record_type, metadata_version)
+    frame = bytes((_FRAME_VERSION, record_type.SPEC.api_key, version))
+    invariant(max(frame) < 0x80, "record types and versions fit one varint byte")
+    return frame + codec.encode(record, version)
+
+
+def decode_record(value: bytes | memoryview) -> Message:
+    """The record in a stored value."""
+    view = memoryview(value)
+    frame_version, position = _varint(view, 0)
+    if frame_version != _FRAME_VERSION:
+        raise LocalError(f"metadata record in frame version {frame_version}; this release reads version 1")
+    api_key, position = _varint(view, position)
+    version, position = _varint(view, position)
+    record_type = RECORD_TYPES.get(api_key)
+    if record_type is None:
+        raise LocalError(f"metadata record of unknown type {api_key}: written by a newer release?")
+    if version not in record_type.SPEC.versions:
+        raise LocalError(
+            f"{record_type.__name__} in version {version}; this release reads up to "
+            f"{record_type.SPEC.versions[-1]}: written by a newer release?"
+        )
+    try:
+        return codec.decode(record_type, view[position:], version)
+    except RemoteProtocolError as error:
+        raise LocalError(f"{record_type.__name__} does not decode: {error}") from error
+
+
+def _varint(view: memoryview, position: int) -> tuple[int, int]:
+    result = shift = 0
+    for index in range(position, min(position + 5, len(view))):
+        byte = view[index]
+        result |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return result, index + 1
+        shift += 7
+    raise LocalError("metadata record is cut off inside its frame")

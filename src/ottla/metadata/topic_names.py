@@ -1,0 +1,37 @@
+"""What a topic may be called.
+
+Names become directory names, so this check is also what keeps a topic inside its log directory.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from ottla.base.errors import ApiError, ErrorCode
+
+NAME_LENGTH_MAX: Final = 249
+INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+
+_LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+def check_topic_name(name: str) -> None:
+    """Raise ApiError INVALID_TOPIC_EXCEPTION for a name that cannot be used."""
+    if not name:
+        raise _invalid("a topic needs a name")
+    if name in (".", ".."):
+        raise _invalid(f"{name!r} is no topic name")
+    if len(name) > NAME_LENGTH_MAX:
+        raise _invalid(f"a name of {len(name)} characters is longer than {NAME_LENGTH_MAX}")
+    if not _LEGAL.fullmatch(name):
+        raise _invalid(f"{name!r} has other characters than ASCII letters, digits, '.', '_' and '-'")
+
+
+def collision_key(name: str) -> str | None:
+    """What two names that metrics cannot tell apart have in common; None if a name collides with no other."""
+    return name.replace(".", "_") if "." in name or "_" in name else None
+
+
+def _invalid(text: str) -> ApiError:
+    return ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, text)
