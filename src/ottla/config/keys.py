@@ -54,5 +54,6 @@ _BROKER_TABLES = (
 
 BROKER_KEYS: Keys = _table(chain.from_iterable(table.KEYS for table in _BROKER_TABLES), OWN_BROKER_DEFAULTS)
 TOPIC_KEYS: Keys = _table(topic_keys.KEYS, OWN_TOPIC_DEFAULTS)
+DYNAMIC_ONLY_KEYS: Keys = _table(broker_replication.DYNAMIC_ONLY_KEYS, {})
 GROUP_KEYS: Keys = _table(group_keys.KEYS, {})
 CLIENT_METRICS_KEYS: Keys = _table(metrics_keys.KEYS, {})

@@ -19,7 +19,14 @@ from msgspec import Struct
 from ottla.config.broker import BrokerConfig
 from ottla.config.checks import ANYTHING
 from ottla.config.key import ConfigKey, ConfigType, Importance, Scope, Status, Value, parse, to_text
-from ottla.config.keys import BROKER_KEYS, CLIENT_METRICS_KEYS, GROUP_KEYS, TOPIC_KEYS, Keys
+from ottla.config.keys import (
+    BROKER_KEYS,
+    CLIENT_METRICS_KEYS,
+    DYNAMIC_ONLY_KEYS,
+    GROUP_KEYS,
+    TOPIC_KEYS,
+    Keys,
+)
 
 Texts = Mapping[str, str]
 
@@ -109,8 +116,9 @@ _BROKER_SYNONYMS = {name: family for family in _FAMILIES for name in family} | {
 
 
 def broker_synonyms(name: str) -> tuple[str, ...]:
-    """Broker settings that mean the same as `name`, the one that counts first."""
-    return _BROKER_SYNONYMS.get(name, (name,))
+    """Broker settings that stand in for `name`, the one that counts first."""
+    base = listener_setting(name)
+    return (name, base) if base is not None else _BROKER_SYNONYMS.get(name, (name,))
 
 
 # --- topics
@@ -206,7 +214,7 @@ def describe_broker(layers: BrokerLayers) -> list[ConfigEntry]:
 def _broker_entry(name: str, layers: BrokerLayers) -> ConfigEntry:
     key = broker_key(name)
     synonyms = layers.synonyms(name, broker_synonyms(name))
-    value = to_text(layers.value(name)) if name in BROKER_KEYS else None
+    value = to_text(layers.value(name)) if name in BROKER_KEYS else synonyms[0].value
     return _entry(key, value, synonyms, read_only=key.scope is Scope.READ_ONLY)
 
 
@@ -225,7 +233,7 @@ def broker_key(name: str) -> ConfigKey:
 
     `listener.name.<listener>.<setting>` has the type of the setting, but counts as read-only, as in Kafka.
     """
-    known = BROKER_KEYS.get(name)
+    known = BROKER_KEYS.get(name) or DYNAMIC_ONLY_KEYS.get(name)
     if known is not None:
         return known
     base = BROKER_KEYS.get(listener_setting(name) or "")

@@ -1,0 +1,86 @@
+"""The settings of a running broker: static ones with those above them that were made while it ran.
+
+`DynamicConfig` belongs to the event loop. `update()` is called with the settings of a new metadata image;
+what changed is told to those who subscribed, after the new values are in place. A stored value that does not
+parse (written by another version) is left out and reported, never fatal: the layer below counts then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from ottla.config.broker import BrokerConfig, BrokerValues
+from ottla.config.key import ConfigRefused, Scope, Value, parse
+from ottla.config.keys import BROKER_KEYS
+from ottla.config.resolve import BrokerLayers, Texts, overlay_topic, topic_defaults
+
+BROKER_RESOURCE: Final = 4
+Listener = Callable[[frozenset[str]], None]
+
+
+class DynamicConfig(BrokerValues):
+    """Effective values of all broker settings, and the topic defaults that follow from them."""
+
+    __slots__ = ("_listeners", "_node", "_static_values", "_stored", "_topic_defaults", "layers")
+
+    def __init__(self, static: BrokerConfig, node_id: int) -> None:
+        self.layers = BrokerLayers(static)
+        self._node = str(node_id)
+        self._static_values: Mapping[str, Value] = {name: static.value(name) for name in BROKER_KEYS}
+        self._stored: tuple[Texts, Texts] = ({}, {})
+        self._topic_defaults: dict[str, Value] | None = None
+        self._listeners: list[Listener] = []
+        super().__init__(self._static_values)
+
+    def subscribe(self, listener: Listener) -> None:
+        """Call `listener` with the names whose values changed, each time some did."""
+        self._listeners.append(listener)
+
+    def update(self, configs: Mapping[tuple[int, str], Texts]) -> list[str]:
+        """Take over the settings of a metadata image; returns complaints about values that were left out."""
+        stored = (configs.get((BROKER_RESOURCE, ""), {}), configs.get((BROKER_RESOURCE, self._node), {}))
+        if stored == self._stored:
+            return []
+        self._stored = stored
+        complaints: list[str] = []
+        default, own = (_usable(layer, complaints) for layer in stored)
+        self.layers = BrokerLayers(self.layers.static, default, own)
+        before = self._values
+        self._values = {**self._static_values, **_typed(default), **_typed(own)}
+        self._topic_defaults = None
+        changed = frozenset(name for name, value in self._values.items() if value != before[name])
+        if changed:
+            for listener in self._listeners:
+                listener(changed)
+        return complaints
+
+    def topic_values(self, topic: Texts) -> dict[str, Value]:
+        """Typed values of all settings of a topic that sets `topic` itself."""
+        if self._topic_defaults is None:
+            self._topic_defaults = topic_defaults(self.layers)
+        return overlay_topic(self._topic_defaults, topic)
+
+
+def _usable(stored: Texts, complaints: list[str]) -> dict[str, str]:
+    """What can be described and applied: unknown names stay (they are shown), bad values go."""
+    usable = {}
+    for name, text in stored.items():
+        key = BROKER_KEYS.get(name)
+        if key is not None:
+            try:
+                parse(key, text)
+            except ConfigRefused as error:
+                complaints.append(f"stored setting left out: {error}")
+                continue
+        usable[name] = text
+    return usable
+
+
+def _typed(texts: Texts) -> dict[str, Value]:
+    typed = {}
+    for name, text in texts.items():
+        key = BROKER_KEYS.get(name)
+        if key is not None and key.scope is not Scope.READ_ONLY:
+            typed[name] = parse(key, text)
+    return typed

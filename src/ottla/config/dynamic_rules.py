@@ -1,0 +1,84 @@
+"""Which broker settings may be made while the broker runs.
+
+Refusals are INVALID_REQUEST, as in Kafka, with a text of ours. Names nobody knows pass: plug-ins have theirs.
+A setting that promises protection which is not there is refused here as it is at the start.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.config.key import ConfigKey, ConfigRefused, Scope, Value, parse
+from ottla.config.keys import BROKER_KEYS, DYNAMIC_ONLY_KEYS
+from ottla.config.resolve import BrokerLayers, Texts, listener_setting
+
+# Kafka opens and closes listeners at run time; here it takes a restart.
+_RESTART_NEEDED = frozenset({"listeners", "listener.security.protocol.map"})
+
+
+def check_dynamic(
+    configs: Texts, changed: Collection[str], layers: BrokerLayers, *, for_all_brokers: bool
+) -> None:
+    """Raise INVALID_REQUEST unless `configs`, of which `changed` are new, may be made at run time."""
+    values: dict[str, Value] = {}
+    for name in changed:
+        text = configs.get(name)
+        base = listener_setting(name)
+        key = DYNAMIC_ONLY_KEYS.get(name) or BROKER_KEYS.get(base or name)
+        if text is None or key is None:
+            continue
+        _check_scope(name, key, per_listener=base is not None, for_all_brokers=for_all_brokers)
+        value = _value(name, key, text)
+        if base is None:
+            values[name] = value
+    _check_relations(values, layers)
+
+
+def _check_scope(name: str, key: ConfigKey, *, per_listener: bool, for_all_brokers: bool) -> None:
+    if key.scope is Scope.READ_ONLY or key.name in _RESTART_NEEDED:
+        raise _refused(f"{name} can only be changed by a restart of the broker")
+    if for_all_brokers and key.scope is Scope.PER_BROKER and not per_listener:
+        raise _refused(f"{name} belongs to one broker, which has to be named")
+
+
+def _value(name: str, key: ConfigKey, text: str) -> Value:
+    try:
+        value = parse(key, text)
+    except ConfigRefused as error:
+        raise _refused(str(error)) from error
+    if key.protective and (key.default is None or value != parse(key, key.default)):
+        raise _refused(f"{name}: this broker cannot do that yet, and will not pretend to")
+    return value
+
+
+def _check_relations(values: dict[str, Value], layers: BrokerLayers) -> None:
+    overrides = values.get("max.connections.per.ip.overrides")
+    if isinstance(overrides, str):
+        try:
+            parse_connection_overrides(overrides)
+        except ConfigRefused as error:
+            raise _refused(str(error)) from error
+    if values.get("max.connections.per.ip") == 0:
+        name = "max.connections.per.ip.overrides"
+        if not values.get(name, layers.value(name)):
+            raise _refused(f"max.connections.per.ip=0 lets nobody in unless {name} is set")
+    if values.get("log.cleaner.threads") == 0:
+        raise _refused("log.cleaner.threads=0: at least one is needed while the broker runs")
+
+
+def parse_connection_overrides(text: str) -> dict[str, int]:
+    """`host:count,…` as a table; the count follows the last colon, so IPv6 addresses need no brackets."""
+    table = {}
+    for entry in filter(None, (part.strip() for part in text.split(","))):
+        host, colon, count = entry.rpartition(":")
+        if not colon or not host or not re.fullmatch(r"[0-9]{1,9}", count.strip()):
+            name = "max.connections.per.ip.overrides"
+            raise ConfigRefused(name, f"{name}: entry {entry!r}; allowed: entries of the form host:count")
+        table[host.strip()] = int(count)
+    return table
+
+
+def _refused(text: str) -> ApiError:
+    return ApiError(ErrorCode.INVALID_REQUEST, text)
