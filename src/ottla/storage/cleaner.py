@@ -25,7 +25,7 @@ from typing import Final, NamedTuple, Protocol
 import structlog
 
 from ottla.base.clock import Clock
-from ottla.base.errors import ApiError, StorageFault
+from ottla.base.errors import ApiError, OttlaError, StorageFault
 from ottla.base.executor import Executor
 from ottla.base.files import Disk
 from ottla.base.ids import TopicPartition
@@ -74,8 +74,8 @@ class CleanableLog(Protocol):
 
     def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTxn]: ...
 
-    def replace_segments(self, swap: Swap, now_ms: int) -> bool:
-        """Make the swap; False, and nothing happened, if a segment to be replaced is no longer in the log."""
+    def replace_segments(self, old: list[Segment], new: Segment, now_ms: int) -> None:
+        """Put a complete and synced `.cleaned` segment in the place of neighbouring sealed ones, durably."""
         ...
 
 
@@ -142,7 +142,7 @@ class Cleaner:
         if self._first_dirty_of(log.log_dir).pop(log.topic_partition, None) is not None:
             self._write_checkpoint(log.log_dir)
 
-    # --- choosing --------------------------------------------------------------------------------------------
+    # --- choosing ------------------------------------------------------------------------------------------
 
     def _look(self) -> None:
         if not self._running or self._current is not None:
@@ -184,7 +184,7 @@ class Cleaner:
             now_ms=self._clock.now_ms(),
         )
 
-    # --- working ---------------------------------------------------------------------------------------------
+    # --- working -------------------------------------------------------------------------------------------
 
     def _submit(self) -> None:
         current = self._current
@@ -214,12 +214,17 @@ class Cleaner:
             self._later(pause, self._submit)
 
     def _swap(self, current: _Cleaning, swap: Swap) -> bool:
-        try:
-            if current.log.replace_segments(swap, self._clock.now_ms()):
+        log = current.log
+        failure: OttlaError = CleaningAborted("a segment went away")
+        if swap.fits(log.segments):
+            try:
+                log.replace_segments(
+                    [source.segment for source in swap.sources], swap.cleaned, self._clock.now_ms()
+                )
+            except (StorageFault, ApiError) as error:
+                failure = error
+            else:
                 return True
-            failure: BaseException = CleaningAborted("a segment went away")
-        except (StorageFault, ApiError) as error:
-            failure = error
         current.steps.close()
         self._failed(current, failure)
         return False
@@ -256,7 +261,7 @@ class Cleaner:
         self._current = None
         self._later(0, self._look)
 
-    # --- checkpoints -----------------------------------------------------------------------------------------
+    # --- checkpoints ---------------------------------------------------------------------------------------
 
     def _first_dirty_of(self, log_dir: str) -> dict[TopicPartition, int]:
         known = self._first_dirty.get(log_dir)

@@ -90,13 +90,12 @@ class CleanedTransactions:
         marker = read_marker(batch, header)
         if marker is None:
             return False, None
-        if marker.aborted:
-            txn, met = self._aborted.pop(header.producer_id, (None, False))
-            return (False, txn) if met else (True, None)
-        if header.producer_id in self._committed:
-            self._committed.remove(header.producer_id)
-            return False, None
-        return True, None
+        if marker.committed:
+            had_records = header.producer_id in self._committed
+            self._committed.discard(header.producer_id)
+            return not had_records, None
+        txn, had_records = self._aborted.pop(header.producer_id, (None, False))
+        return (False, txn) if had_records else (True, None)
 
     def _advance(self, offset: int) -> None:
         coming = self._coming

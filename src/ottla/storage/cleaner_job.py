@@ -6,20 +6,15 @@ map ends, group of segments by group of segments, into new `.cleaned` segments t
 drops. Each finished group is handed out to be swapped in.
 
 A job reads sealed segments through descriptors of its own and writes files that nobody else knows, so that
-its steps may run in a worker thread beside the log. Only `swap_in` touches what readers see; it belongs to
-the log's task. If the log has lost one of the segments meanwhile (retention, truncation, deletion), the job
-is given up and nothing happened.
+its steps may run in a worker thread beside the log. Only the exchange of the segments (`Segments.replace`)
+touches what readers see; it belongs to the log's task. If the log has lost one of the segments meanwhile
+(retention, truncation, deletion), the job is given up and nothing happened.
 
 Every batch read is checked against its CRC: from a damaged segment nothing is derived, and nothing in it is
 dropped.
 
-Crash policy, in the order of the steps:
-
-1. `.cleaned` files are written and synced: a crash leaves the old segments, recovery deletes the new files.
-2. They are renamed to `.swap`, and the directory is synced: the point of no return. A crash after it leaves
-both, and `finish_swaps` drops every old segment that begins inside the new one, whose extent is exactly
-theirs. 3. The old segments are renamed to `.deleted`, and the directory is synced. 4. The `.swap` suffix is
-dropped, and the directory is synced.
+Crash policy: `.cleaned` files are synced before they are handed out; `cleaner_recovery` tells what happens to
+them.
 """
 
 from __future__ import annotations
@@ -32,7 +27,6 @@ from ottla.base.files import Buffer, Disk
 from ottla.records.batch import HEADER_SIZE, MAGIC, BatchHeader, CorruptBatch, crc_ok, read_header
 from ottla.records.record import records_section
 from ottla.storage import log_files
-from ottla.storage.batch_scan import walk
 from ottla.storage.cleaner_filter import BatchFilter, CleanedTransactions, LastBatch, scan_records
 from ottla.storage.cleaner_map import OffsetMap
 from ottla.storage.compaction import Dirt, group_segments
@@ -61,7 +55,15 @@ class Swap(NamedTuple):
     """A new segment, complete and synced, and those whose place it takes."""
 
     cleaned: Segment
-    sources: Sequence[Segment]
+    sources: Sequence[Source]
+
+    def fits(self, segments: Sequence[Segment]) -> bool:
+        """Whether a log with these segments still has the old ones, sealed and as long as they were read."""
+        sealed = {segment.base_offset: segment for segment in segments[:-1]}
+        return all(
+            sealed.get(source.base_offset) is source.segment and source.segment.written_size == source.size
+            for source in self.sources
+        )
 
 
 class Step(NamedTuple):
@@ -204,7 +206,7 @@ class CleanerJob:
         cleaned.sync_indexes()
         self._disk.sync_dir(self._directory)
         cleaned.close()
-        yield Step(0, Swap(cleaned, [source.segment for source in group]))
+        yield Step(0, Swap(cleaned, group))
         self._output = None
 
     def _note(self, cleaned: Segment, batch: Buffer) -> None:
@@ -266,70 +268,3 @@ def _split(data: memoryview, source: Source, position: int) -> list[tuple[memory
         batches.append((batch, header))
         at += size
     return batches
-
-
-def swap_in(disk: Disk, directory: str, swap: Swap) -> None:
-    """Put a new segment in the place of old ones, whose files then carry `.deleted`; durable on return."""
-    swap.cleaned.rename(log_files.SWAP)
-    disk.sync_dir(directory)
-    for segment in swap.sources:
-        segment.rename(log_files.DELETED)
-    disk.sync_dir(directory)
-    swap.cleaned.rename("")
-    swap.cleaned.name_durable = True
-    disk.sync_dir(directory)
-
-
-def finish_swaps(disk: Disk, directory: str) -> None:
-    """After a crash: undo what was being cleaned, finish what was being swapped in.
-
-    A `.swap` beside a `.cleaned` file of the same or a lower offset was not yet complete, and goes too.
-    """
-    cleaned = _with_suffix(disk, directory, log_files.CLEANED)
-    swaps = _with_suffix(disk, directory, log_files.SWAP)
-    if not cleaned and not swaps:
-        return
-    incomplete_from = min((offset for offset, _ in cleaned), default=None)
-    complete = {
-        offset
-        for offset, kind in swaps
-        if kind == log_files.LOG and (incomplete_from is None or offset < incomplete_from)
-    }
-    for base_offset in sorted(complete):
-        _drop_replaced(disk, directory, base_offset)
-    disk.sync_dir(directory)
-    # The log last: while its name still says swap, the rest can be done again.
-    for offset, kind in sorted(swaps, key=lambda swap: swap[1] == log_files.LOG):
-        path = log_files.segment_file(directory, offset, kind)
-        if offset in complete:
-            disk.rename(path + log_files.SWAP, path)
-        else:
-            disk.remove(path + log_files.SWAP)
-    for offset, kind in cleaned:
-        disk.remove(log_files.segment_file(directory, offset, kind) + log_files.CLEANED)
-    disk.sync_dir(directory)
-
-
-def _with_suffix(disk: Disk, directory: str, suffix: str) -> list[tuple[int, str]]:
-    names = (name.removesuffix(suffix) for name in disk.listdir(directory) if name.endswith(suffix))
-    return [found for found in map(log_files.parse_segment_file, names) if found is not None]
-
-
-def _drop_replaced(disk: Disk, directory: str, base_offset: int) -> None:
-    """Remove the segments that begin inside of the one that is to take their place."""
-    path = log_files.segment_file(directory, base_offset, log_files.LOG) + log_files.SWAP
-    file = disk.open(path)
-    try:
-        end_offset = base_offset + 1
-        for _, header in walk(file, 0, file.size()):
-            end_offset = header.last_offset + 1
-    finally:
-        file.close()
-    for name in disk.listdir(directory):
-        found = log_files.parse_segment_file(name)
-        if (
-            found is not None
-            and found[1] in log_files.SEGMENT_SUFFIXES
-            and base_offset <= found[0] < end_offset
-        ):
-            disk.remove(f"{directory}/{name}")
