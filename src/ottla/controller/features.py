@@ -74,7 +74,7 @@ def decide_update(
         complaint = _complaint(update, current, api_version)
         if complaint is not None:
             text = f"nothing is changed: {update.feature} {update.max_version_level}: {complaint}"
-            return Outcome([], refuse_update(request, ErrorCode.INVALID_UPDATE_VERSION, text))
+            return Outcome([], refuse_update(ErrorCode.INVALID_UPDATE_VERSION, text))
         if update.max_version_level != current:
             records.append(FeatureLevelRecord(name=update.feature, feature_level=update.max_version_level))
     # Only versions 0 and 1 carry results, and say success with this word.
@@ -103,8 +103,6 @@ def _complaint(update: FeatureUpdateKey, current: int, api_version: int) -> str 
     return None
 
 
-def refuse_update(
-    request: UpdateFeaturesRequest, code: ErrorCode, message: str | None = None
-) -> UpdateFeaturesResponse:
+def refuse_update(code: ErrorCode, message: str | None = None) -> UpdateFeaturesResponse:
     """An error for the whole request."""
     return UpdateFeaturesResponse(error_code=code, error_message=message)
