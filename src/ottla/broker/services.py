@@ -2,33 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ottla.base.clock import Clock
-    from ottla.base.ids import Uuid
+    from ottla.base.executor import Executor
     from ottla.base.rng import Random
     from ottla.broker.fetch_sessions import FetchSessions
     from ottla.broker.purgatory import Purgatory
+    from ottla.broker.read_buffers import ReadBuffers
     from ottla.config.broker import BrokerConfig
     from ottla.controller.driver import ControllerDriver
-    from ottla.metadata.delta import MetadataDelta
     from ottla.metadata.image import MetadataImage
     from ottla.replication.replicas import Replicas
     from ottla.storage.log_dirs import LogDirs
 
 
 class Broker:
-    """The parts of one broker. `image` is replaced whenever the metadata log moves on."""
+    """The parts of one broker, set by `node.build`. `image` is replaced whenever the metadata log moves on."""
 
     cluster_id: str
     node_id: int
     config: BrokerConfig
     clock: Clock
     rng: Random
+    executor: Executor
     image: MetadataImage
     controller: ControllerDriver
     replicas: Replicas
     log_dirs: LogDirs
     purgatory: Purgatory
     sessions: FetchSessions
+    read_buffers: ReadBuffers
+    fetch_bytes_max: int
+    storage_failed: Callable[[str, OSError], None]
+    """A log directory could not be read: take it offline."""

@@ -1,0 +1,64 @@
+"""Where requests wait that cannot be answered yet, so that none waits longer than its client allows.
+
+What a request waits *for* is told by partitions (`replication.partition`); here lie only the deadlines.
+Produce requests come by the hundred thousand a second and almost never expire, so they are kept in one table
+that is swept a few times a second; a fetch, which expires as a rule, has a timer of its own.
+
+Concurrency: the event loop only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final, Protocol
+
+_SWEEP_SECONDS: Final = 0.05
+
+
+class Expiring(Protocol):
+    """A request that gives up at `deadline` (loop time)."""
+
+    deadline: float
+
+    def expire(self) -> None: ...
+
+
+class Purgatory:
+    """Deadlines of the requests that wait in one broker."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._waiting: dict[Expiring, None] = {}
+        self._sweeping = False
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def now(self) -> float:
+        return self._loop.time()
+
+    def add(self, request: Expiring) -> None:
+        self._waiting[request] = None
+        if not self._sweeping:
+            self._sweeping = True
+            self._loop.call_later(_SWEEP_SECONDS, self._sweep)
+
+    def remove(self, request: Expiring) -> None:
+        self._waiting.pop(request, None)
+
+    def timer(self, seconds: float, expire: Callable[[], None]) -> asyncio.TimerHandle:
+        return self._loop.call_later(seconds, expire)
+
+    def soon(self, callback: Callable[[], None]) -> None:
+        """Call back when everything that is ready in this turn of the loop has been handled."""
+        self._loop.call_soon(callback)
+
+    def _sweep(self) -> None:
+        now = self._loop.time()
+        for request in [one for one in self._waiting if one.deadline <= now]:
+            self._waiting.pop(request, None)
+            request.expire()
+        self._sweeping = bool(self._waiting)
+        if self._sweeping:
+            self._loop.call_later(_SWEEP_SECONDS, self._sweep)

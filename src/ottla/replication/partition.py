@@ -1,0 +1,244 @@
+"""One partition on this broker: its log, its leadership, its high watermark, and who waits for them.
+
+The leader appends to its log and lets the high watermark move to what every member of the ISR holds. A
+replica holds a record when its log's `written_offset` has passed it: written, and synced if the topic's
+`flush.messages` asks for it. With the ISR being this broker alone, that is the local log's word.
+
+Waiters are told when an offset is held (acks=1), or committed (acks=all), or when there is something new to
+read, or when leadership ends. A waiter list is in the order of the log, so only its head is ever looked at.
+
+Invariants: log_start_offset <= high_watermark <= log_end_offset; the high watermark never moves back while
+this broker leads; nothing is acknowledged with acks=all before the high watermark covers it.
+
+Concurrency: the event loop only. Failure: a broken log answers KAFKA_STORAGE_ERROR; waiters learn it at once.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.base.ids import Uuid
+from ottla.metadata.image import PartitionImage
+from ottla.records.batch import TimestampType
+from ottla.records.validation import BatchRules, validate
+from ottla.storage.log import Appended, Log
+from ottla.storage.log_config import LogConfig
+from ottla.storage.log_slice import LogSlice
+
+ACKS_ALL: Final = -1
+NO_EPOCH: Final = -1
+
+
+class AppendWaiter(Protocol):
+    """Waits for an append to be acknowledged."""
+
+    def append_done(self, error: ErrorCode) -> None: ...
+
+
+class ReadWaiter(Protocol):
+    """Waits for something to read; told each time there may be, until it is forgotten."""
+
+    def partition_moved(self, partition: Partition) -> None: ...
+
+
+class Read:
+    """What a consumer gets of a partition: where the bytes are, and how far the log goes."""
+
+    __slots__ = ("diverging", "high_watermark", "last_stable_offset", "log_start_offset", "slice", "upto")
+
+    def __init__(self, partition: Partition, found: LogSlice | None, upto: int) -> None:
+        log = partition.log
+        self.slice = found
+        self.upto = upto
+        self.high_watermark = log.high_watermark
+        self.last_stable_offset = log.last_stable_offset
+        self.log_start_offset = log.log_start_offset
+        self.diverging: tuple[int, int] | None = None
+
+    @property
+    def size(self) -> int:
+        return 0 if self.slice is None else self.slice.size
+
+
+class Partition:
+    """A partition of which this broker holds a replica."""
+
+    __slots__ = (
+        "_all_waiters",
+        "_held_waiters",
+        "_min_insync_replicas",
+        "_rules",
+        "_schedule",
+        "index",
+        "isr",
+        "leader",
+        "leader_epoch",
+        "log",
+        "node_id",
+        "read_waiters",
+        "replicas",
+        "topic",
+        "topic_id",
+    )
+
+    def __init__(self, log: Log, topic_id: Uuid, node_id: int, schedule: Callable[[Log], None]) -> None:
+        self.log = log
+        self.topic, self.index = log.topic_partition
+        self.topic_id = topic_id
+        self.node_id = node_id
+        self.leader = -1
+        self.leader_epoch = NO_EPOCH
+        self.replicas: tuple[int, ...] = ()
+        self.isr: tuple[int, ...] = ()
+        self.read_waiters: dict[ReadWaiter, None] = {}
+        self._schedule = schedule
+        self._held_waiters: deque[tuple[int, AppendWaiter]] = deque()
+        self._all_waiters: deque[tuple[int, AppendWaiter]] = deque()
+        self.reconfigure(log.config)
+
+    # Leadership and settings
+
+    def become(self, image: PartitionImage) -> None:
+        """Take over what the metadata log says about this partition."""
+        was_leader = self.leader == self.node_id and self.leader_epoch == image.leader_epoch
+        self.leader = image.leader
+        self.leader_epoch = image.leader_epoch
+        self.replicas = image.replicas
+        self.isr = image.isr
+        if not was_leader:
+            self._fail_waiters(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if self.leader == self.node_id:
+            self.progressed()
+
+    def reconfigure(self, config: LogConfig) -> None:
+        if self.log.config is not config:
+            self.log.reconfigure(config)
+        stamped = config.message_timestamp_type == "LogAppendTime"
+        self._min_insync_replicas = config.min_insync_replicas
+        self._rules = BatchRules(
+            max_message_bytes=config.max_message_bytes,
+            compression_type=config.compression_type,
+            gzip_level=config.compression_gzip_level,
+            lz4_level=config.compression_lz4_level,
+            zstd_level=config.compression_zstd_level,
+            timestamp_type=TimestampType.LOG_APPEND_TIME if stamped else TimestampType.CREATE_TIME,
+            timestamp_before_max_ms=config.message_timestamp_before_max_ms,
+            timestamp_after_max_ms=config.message_timestamp_after_max_ms,
+            compacted=config.compacted,
+        )
+
+    @property
+    def high_watermark(self) -> int:
+        return self.log.high_watermark
+
+    def check_leader(self, claimed_epoch: int = NO_EPOCH) -> None:
+        """Raise unless this broker leads, in the epoch the client believes in (if it says)."""
+        if claimed_epoch != NO_EPOCH and claimed_epoch != self.leader_epoch:
+            if claimed_epoch < self.leader_epoch:
+                raise ApiError(ErrorCode.FENCED_LEADER_EPOCH)
+            raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH)
+        if self.leader != self.node_id:
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if self.log.offline:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
+
+    # Appending
+
+    def append(self, records: memoryview, acks: int, now_ms: int, api_version: int) -> Appended:
+        """Check and stage one produced batch; it is committed when the high watermark has passed it."""
+        if self.leader != self.node_id:
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if acks == ACKS_ALL and len(self.isr) < self._min_insync_replicas and self._under_min_isr():
+            raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
+        batch = validate(records, self._rules, now_ms, api_version=api_version)
+        appended = self.log.append(batch, self.leader_epoch, now_ms)
+        if not appended.duplicate:
+            self._schedule(self.log)
+        return appended
+
+    def _under_min_isr(self) -> bool:
+        # A topic with fewer replicas than the setting asks for could never be written to: the limit is capped.
+        return len(self.isr) < min(self._min_insync_replicas, len(self.replicas))
+
+    def wait_append(self, end_offset: int, acks: int, waiter: AppendWaiter) -> bool:
+        """Tell `waiter` when everything below `end_offset` is acknowledged; False if it is already."""
+        if acks == ACKS_ALL:
+            if end_offset <= self.log.high_watermark:
+                return False
+            self._all_waiters.append((end_offset, waiter))
+        else:
+            if end_offset <= self.log.written_offset:
+                return False
+            self._held_waiters.append((end_offset, waiter))
+        return True
+
+    def progressed(self) -> None:
+        """The local log holds more than before: move the high watermark, tell who waited for it."""
+        if self.leader != self.node_id:
+            return
+        held = self.log.written_offset
+        self._wake(self._held_waiters, held)
+        # Followers will count here; while the ISR is this broker alone, what it holds is committed.
+        if held <= self.log.high_watermark:
+            return
+        self.log.high_watermark = held
+        self._wake(self._all_waiters, held)
+        self._notify_readers()
+
+    def failed(self) -> None:
+        """The log directory went offline."""
+        self._fail_waiters(ErrorCode.KAFKA_STORAGE_ERROR)
+
+    def stop(self) -> None:
+        """The partition is no longer here."""
+        self.leader = -1
+        self._fail_waiters(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    def _fail_waiters(self, error: ErrorCode) -> None:
+        for waiters in (self._held_waiters, self._all_waiters):
+            while waiters:
+                waiters.popleft()[1].append_done(error)
+        self._notify_readers()
+
+    @staticmethod
+    def _wake(waiters: deque[tuple[int, AppendWaiter]], reached: int) -> None:
+        while waiters and waiters[0][0] <= reached:
+            waiters.popleft()[1].append_done(ErrorCode.NONE)
+
+    def _notify_readers(self) -> None:
+        for waiter in list(self.read_waiters):
+            waiter.partition_moved(self)
+
+    # Reading
+
+    def read(
+        self,
+        offset: int,
+        max_bytes: int,
+        *,
+        committed: bool,
+        last_fetched_epoch: int = NO_EPOCH,
+        min_one: bool = True,
+    ) -> Read:
+        """Where a consumer's next bytes are; raises ApiError if the offset is out of range."""
+        log = self.log
+        upto = log.last_stable_offset if committed else log.high_watermark
+        if last_fetched_epoch != NO_EPOCH:
+            diverging = self._divergence(offset, last_fetched_epoch)
+            if diverging is not None:
+                read = Read(self, None, upto)
+                read.diverging = diverging
+                return read
+        return Read(self, log.read(offset, max_bytes, upto=upto, min_one=min_one), upto)
+
+    def _divergence(self, offset: int, last_fetched_epoch: int) -> tuple[int, int] | None:
+        """Where the reader's history leaves ours, if it does."""
+        epoch, end_offset = self.log.end_offset_for_epoch(last_fetched_epoch)
+        if end_offset < 0 or offset < self.log.log_start_offset:
+            raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
+        if epoch < last_fetched_epoch or end_offset < offset:
+            return epoch, end_offset
+        return None
