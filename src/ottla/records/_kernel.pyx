@@ -19,24 +19,26 @@ cdef enum:
     MAGIC_OLD = 4
     ZSTD_TOO_EARLY = 5
     SECOND_BATCH = 6
-    BASE_OFFSET_NOT_ZERO = 7
-    TOO_LARGE = 8
-    HEADER_CUT = 9
-    CRC_WRONG = 10
-    CODEC_UNKNOWN = 11
-    OFFSET_RANGE_INVALID = 12
-    COUNT_INVALID = 13
-    COUNT_INCONSISTENT = 14
-    CONTROL_FROM_CLIENT = 15
-    SEQUENCE_INVALID = 16
-    RECORD_LENGTH_UNREADABLE = 17
-    RECORD_MALFORMED = 18
-    RECORDS_LEFT_OVER = 19
+    PRODUCER_ID_CUT = 7
+    BASE_OFFSET_NOT_ZERO = 8
+    TOO_LARGE = 9
+    HEADER_CUT = 10
+    CRC_WRONG = 11
+    CODEC_UNKNOWN = 12
+    OFFSET_RANGE_INVALID = 13
+    COUNT_INVALID = 14
+    COUNT_INCONSISTENT = 15
+    CONTROL_FROM_CLIENT = 16
+    SEQUENCE_INVALID = 17
+    RECORD_LENGTH_UNREADABLE = 18
+    RECORD_MALFORMED = 19
+    RECORDS_LEFT_OVER = 20
 
     LOG_OVERHEAD = 12
     LENGTH_MIN = 14
     MAGIC_OFFSET = 16
     ATTRIBUTES_OFFSET = 21
+    PRODUCER_ID_END = 51
     RECORDS_OFFSET = 61
     CODEC_MASK = 0x07
     CODEC_ZSTD = 4
@@ -168,7 +170,7 @@ cdef Walked walk_records(
     return result
 
 
-def walk(buf, Py_ssize_t start, Py_ssize_t end, int64_t count, int64_t base_timestamp, bint strict):
+def walk(buf, Py_ssize_t start, Py_ssize_t end, int64_t count, int64_t base_timestamp, *, bint strict):
     """See `_reference.walk`."""
     cdef Py_buffer view
     cdef Walked walked
@@ -234,6 +236,8 @@ cdef int check_before_crc(
         return SECOND_BATCH
     if verdict != NO_BATCH:
         return verdict
+    if size[0] < PRODUCER_ID_END:
+        return PRODUCER_ID_CUT
     if read_i64(data) != 0:
         return BASE_OFFSET_NOT_ZERO
     if size[0] > max_message_bytes:

@@ -1,4 +1,4 @@
-"""The kernel in plain Python: what `_kernel.pyx` computes, said slowly. Tests hold the two equal, verdict by verdict.
+"""The kernel in plain Python: what `_kernel.pyx` computes, said slowly. Tests hold the two equal.
 
 `check_batch` is all that is asked of the structure of a produced batch, in one call; `walk` is its part for a
 records section alone, for batches that had to be unpacked first. Neither trusts a single length it reads.
@@ -13,7 +13,6 @@ from crc32c import crc32c
 from ottla.records.batch import (
     ATTRIBUTES_OFFSET,
     CODEC_MASK,
-    CONTROL_MASK,
     HEADER,
     HEADER_SIZE,
     LOG_OVERHEAD,
@@ -22,6 +21,7 @@ from ottla.records.batch import (
     NO_TIMESTAMP,
     RECORDS_OFFSET,
     Buffer,
+    header_of,
 )
 from ottla.records.verdict import Verdict
 
@@ -29,20 +29,21 @@ Walk = tuple[int, int, int, int, bool]
 """verdict, max timestamp, min timestamp, records without a key, whether offset deltas count 0, 1, 2, …"""
 
 Check = tuple[int, tuple[int, ...] | None, int, int, int, bool]
-"""verdict, header fields in wire order (None unless sound), and the walk's results (of uncompressed batches)."""
+"""verdict, header fields in wire order (None unless sound), the walk's results (if not packed)."""
 
 TIMESTAMP_MAX = 0x7FFF_FFFF_FFFF_FFFF
 _LENGTH_MIN = 14
 _HEADER_TO_MAGIC = MAGIC_OFFSET + 1
+_PRODUCER_ID_END = 51
 _CODEC_ZSTD = 4
 _UNREADABLE = -1
 _CUT = -2
 
 
-def walk(buf: Buffer, start: int, end: int, count: int, base_timestamp: int, strict: bool) -> Walk:
+def walk(buf: Buffer, start: int, end: int, count: int, base_timestamp: int, *, strict: bool) -> Walk:
     """Go over `count` records that must fill buf[start:end] exactly.
 
-    `strict` also holds every record to its declared length; Kafka does not do that for batches it keeps packed.
+    `strict` also holds every record to its declared length, as Kafka does except for batches it keeps packed.
     The max starts at NO_TIMESTAMP; the min leaves records without a timestamp out.
     """
     max_timestamp, min_timestamp, keyless, sequential = NO_TIMESTAMP, TIMESTAMP_MAX, 0, True
@@ -73,7 +74,7 @@ def walk(buf: Buffer, start: int, end: int, count: int, base_timestamp: int, str
 
 
 def scan(buf: Buffer, start: int, end: int, count: int, base_timestamp: int) -> Iterator[tuple[int, bool]]:
-    """Timestamp and "has a key" of each record of a section that `walk` found sound; to name the ones at fault."""
+    """Timestamp and "has a key" of each record of a section that `walk` found sound."""
     position = start
     for _ in range(count):
         _, position = _varint(buf, position, end, 32)
@@ -104,14 +105,14 @@ def _rest_of_record(buf: Buffer, position: int, end: int) -> int:
 
 
 def _varint(buf: Buffer, position: int, end: int, bits: int) -> tuple[int, int]:
-    """Zig-zag value and where it ends: _CUT if the bytes end early (or did before), _UNREADABLE if it is too long.
+    """Zig-zag value and where it ends: _CUT if the bytes end early (or did before), _UNREADABLE if too long.
 
     Bits beyond the width are dropped.
     """
     if position < 0:
         return 0, _CUT
     raw = 0
-    for shift in range(0, bits + 6, 7):
+    for shift in range(0, bits, 7):
         if position >= end:
             return 0, _CUT
         byte = buf[position]
@@ -151,7 +152,7 @@ def check_batch(buf: Buffer, max_message_bytes: int, zstd_allowed: bool) -> Chec
     attributes, base_timestamp, count = header[5], header[7], header[12]
     if attributes & CODEC_MASK:
         return verdict, header, NO_TIMESTAMP, TIMESTAMP_MAX, 0, True
-    walked = walk(buf, RECORDS_OFFSET, size, count, base_timestamp, True)
+    walked = walk(buf, RECORDS_OFFSET, size, count, base_timestamp, strict=True)
     if walked[0] != Verdict.OK:
         return walked[0], None, 0, 0, 0, False
     return verdict, header, *walked[1:]
@@ -188,6 +189,8 @@ def _check_request(buf: Buffer, size: int, zstd_allowed: bool) -> Verdict:
 
 
 def _check_bytes(buf: Buffer, size: int, max_message_bytes: int) -> Verdict:
+    if size < _PRODUCER_ID_END:
+        return Verdict.PRODUCER_ID_CUT
     if any(buf[:8]):
         return Verdict.BASE_OFFSET_NOT_ZERO
     if size > max_message_bytes:
@@ -199,41 +202,31 @@ def _check_bytes(buf: Buffer, size: int, max_message_bytes: int) -> Verdict:
     return Verdict.OK
 
 
-def _check_header(header: tuple[int, ...]) -> Verdict:
-    attributes, last_offset_delta, producer_id, base_sequence, count = (
-        header[5],
-        header[6],
-        header[9],
-        header[11],
-        header[12],
+def _check_header(fields: tuple[int, ...]) -> Verdict:
+    header = header_of(fields)
+    faults = (
+        (header.compression > _CODEC_ZSTD, Verdict.CODEC_UNKNOWN),
+        (header.last_offset_delta < 0, Verdict.OFFSET_RANGE_INVALID),
+        (header.records_count <= 0, Verdict.COUNT_INVALID),
+        (header.last_offset_delta + 1 != header.records_count, Verdict.COUNT_INCONSISTENT),
+        (header.is_control, Verdict.CONTROL_FROM_CLIENT),
+        (header.has_producer_id and header.base_sequence < 0, Verdict.SEQUENCE_INVALID),
     )
-    if attributes & CODEC_MASK > _CODEC_ZSTD:
-        return Verdict.CODEC_UNKNOWN
-    if last_offset_delta < 0:
-        return Verdict.OFFSET_RANGE_INVALID
-    if count <= 0:
-        return Verdict.COUNT_INVALID
-    if last_offset_delta + 1 != count:
-        return Verdict.COUNT_INCONSISTENT
-    if attributes & CONTROL_MASK:
-        return Verdict.CONTROL_FROM_CLIENT
-    if producer_id >= 0 and base_sequence < 0:
-        return Verdict.SEQUENCE_INVALID
-    return Verdict.OK
+    return next((verdict for found, verdict in faults if found), Verdict.OK)
 
 
-def murmur2(data: Buffer) -> int:
+def murmur2(buf: Buffer) -> int:
     """The hash of Kafka's default partitioner, as an unsigned number of 32 bits."""
-    length = len(data)
+    length = len(buf)
     multiplier, mask = 0x5BD1E995, 0xFFFFFFFF
     h = 0x9747B28C ^ length
     whole = length & ~3
     for position in range(0, whole, 4):
-        k = int.from_bytes(data[position : position + 4], "little") * multiplier & mask
+        k = int.from_bytes(buf[position : position + 4], "little") * multiplier & mask
         k = (k ^ k >> 24) * multiplier & mask
         h = (h * multiplier & mask) ^ k
     if length > whole:
-        h ^= int.from_bytes(data[whole:], "little")
+        h ^= int.from_bytes(buf[whole:], "little")
         h = h * multiplier & mask
     h = (h ^ h >> 13) * multiplier & mask
     return h ^ h >> 15

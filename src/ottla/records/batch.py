@@ -14,14 +14,15 @@ The batch length counts what follows it (from byte 12). The CRC covers everythin
 base offset and leader epoch can be stamped without touching it. Attributes: bits 0-2 codec, 3 timestamp type
 (1 = log append time), 4 transactional, 5 control, 6 the base timestamp is a delete horizon.
 
-Nothing here looks at single records, knows offsets of a log, or does I/O. Functions that change a batch take a
-writable buffer owned by the caller.
+Nothing here looks at single records, knows offsets of a log, or does I/O. Functions that change a batch take
+a writable buffer owned by the caller.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import IntEnum
+from functools import partial
 from struct import Struct
 from struct import error as StructError
 from typing import NamedTuple
@@ -125,7 +126,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When a compacted batch's tombstones and markers may go; it then stands in the base timestamp's place."""
+        """When a compacted batch's tombstones may go; it then stands in the base timestamp's place."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON_MASK else None
 
     @property
@@ -139,6 +140,10 @@ class BatchHeader(NamedTuple):
         return increment_sequence(self.base_sequence, self.last_offset_delta)
 
 
+header_of: Callable[[tuple[int, ...]], BatchHeader] = partial(tuple.__new__, BatchHeader)
+"""A header of fields that are known to be thirteen: half the price of `_make`, which counts them."""
+
+
 def increment_sequence(sequence: int, increment: int) -> int:
     """Sequence numbers run from 0 to 2^31 - 1 and then start again at 0."""
     return (sequence + increment) & SEQUENCE_MAX
@@ -147,13 +152,13 @@ def increment_sequence(sequence: int, increment: int) -> int:
 def read_header(buf: Buffer, position: int = 0) -> BatchHeader:
     """The header that starts at `position`; raises CorruptBatch if there is no room for one."""
     try:
-        return BatchHeader._make(HEADER.unpack_from(buf, position))
+        return header_of(HEADER.unpack_from(buf, position))
     except StructError:
         raise CorruptBatch(f"{len(buf) - position} bytes are less than a batch header") from None
 
 
 def iter_batches(buf: Buffer, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
-    """Each whole batch with its place; stops at a partial tail, raises CorruptBatch at an impossible header."""
+    """Each whole batch and its place; stops at a partial tail, raises CorruptBatch at an impossible one."""
     end = len(buf)
     while end - position >= HEADER_SIZE:
         header = read_header(buf, position)

@@ -1,9 +1,9 @@
 """The five ways in which a batch's records are packed, bounded on the way out.
 
-The forms are those that Kafka's clients write and read: gzip members; snappy in xerial's framing (written, and
-read beside raw snappy); LZ4 frames of independent blocks; zstd frames. `decompress` never returns, and never
-holds, much more than `limit` bytes: lengths that the data declare are checked before memory is taken, and where
-nothing is declared the output is capped while it grows. Pure; no state is kept between calls.
+The forms are those that Kafka's clients write and read: gzip members; snappy in xerial's framing (written,
+and read beside raw snappy); LZ4 frames of independent blocks; zstd frames. `decompress` never returns, and
+never holds, more than about `limit` bytes: lengths that the data declare are checked before memory is taken,
+and where nothing is declared the output is capped while it grows. Pure; no state is kept between calls.
 """
 
 from __future__ import annotations
@@ -152,7 +152,11 @@ def _compress_snappy(data: Buffer) -> bytes:
 def _decompress_snappy(data: Buffer, limit: int) -> Buffer:
     view = memoryview(data)
     if view[:8] != _XERIAL_MAGIC:
+        if not view:
+            raise DecompressionFailed("snappy: no data")
         return _decompress_snappy_block(view, limit, limit)
+    if len(view) < len(_XERIAL_HEADER):
+        raise DecompressionFailed("snappy: the data end early")
     parts: list[Buffer] = []
     room = limit
     position = len(_XERIAL_HEADER)
@@ -181,14 +185,13 @@ def _decompress_snappy_block(block: memoryview, room: int, limit: int) -> Buffer
 
 
 def _compress_lz4(data: Buffer, level: int | None) -> bytes:
-    # Like Kafka's encoder: the default level is LZ4's fast mode, every other one its high-compression mode.
+    """As in Kafka's encoder the default level is LZ4's fast mode, every other one its high compression."""
     fast = level is None or level == DEFAULT_LEVELS[Codec.LZ4]
-    mode = {"mode": "default"} if fast else {"mode": "high_compression", "compression": level}
     view = memoryview(data)
     out = bytearray(_LZ4_HEADER)
     for start in range(0, len(view), _LZ4_BLOCK):
         plain = view[start : start + _LZ4_BLOCK]
-        packed = memoryview(cramjam.lz4.compress_block(plain, store_size=False, **mode))
+        packed = _lz4_block(plain) if fast else _lz4_block_at_level(plain, level)
         if len(packed) < len(plain):
             out += _U32_LE.pack(len(packed))
             out += packed
@@ -199,8 +202,23 @@ def _compress_lz4(data: Buffer, level: int | None) -> bytes:
     return bytes(out)
 
 
+def _lz4_block(plain: memoryview) -> memoryview:
+    return memoryview(cramjam.lz4.compress_block(plain, store_size=False))
+
+
+def _lz4_block_at_level(plain: memoryview, level: int | None) -> memoryview:
+    """The library heeds a level only for whole frames of linked blocks; the first block links to nothing."""
+    frame = memoryview(cramjam.lz4.compress(plain, level=level))
+    (size,) = _U32_LE.unpack_from(frame, len(_LZ4_HEADER))
+    start = len(_LZ4_HEADER) + _U32_LE.size
+    return plain if size & _LZ4_STORED else frame[start : start + size]
+
+
 def _decompress_lz4(data: Buffer, limit: int) -> bytearray:
-    """One frame; what follows its end mark is left alone, as Kafka's reader does."""
+    """One frame; what follows it is left alone, as Kafka's reader does.
+
+    A wrong checksum of the content, which that reader passes over, is refused: other clients would fail.
+    """
     view = memoryview(data)
     frame_end, bound = _measure_lz4(view)
     out = bytearray(min(bound, limit))
@@ -247,6 +265,8 @@ def _measure_lz4(view: memoryview) -> tuple[int, int]:
 
 def _decompress_zstd(data: Buffer, limit: int) -> bytearray:
     view = memoryview(data)
+    if not view:
+        return bytearray()
     bound = _measure_zstd(view, limit)
     out = bytearray(min(bound, limit))
     try:

@@ -1,9 +1,8 @@
 """Control batches: the records that brokers write for themselves between those of the producers.
 
-A control batch holds one record in nearly all cases. Its key is version (i16) and type (i16); the value's layout depends on the type:
-an end-of-transaction marker is version (i16) and coordinator epoch (i32); the quorum's leader change is a message of the
-protocol's flexible form (version i16, leader i32, voters and granting voters as compact arrays). Clients skip
-these records but must find the transaction's fate in the key. Pure.
+A control record's key is version (i16) and type (i16). What its value holds depends on the type: for the end
+of a transaction version (i16) and coordinator epoch (i32), for the quorum's own types a message of the protocol,
+which the quorum encodes. Readers never hand these records to applications, but learn from them. Pure.
 """
 
 from __future__ import annotations

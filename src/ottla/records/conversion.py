@@ -1,8 +1,8 @@
 """Packs a produced batch again with the codec that its topic demands. Pure.
 
-Kafka builds such a batch anew: offsets count from 0, the first record's time becomes the base timestamp. Where
-the producer already wrote it so, and it nearly always did, the records section is taken over as it stands and
-only its packing changes; otherwise each record is read and written again.
+Kafka builds such a batch anew: offsets count from 0, the first record's time becomes the base timestamp.
+Where the producer already wrote it so, and it nearly always did, the records section is taken over as it
+stands and only its packing changes; otherwise each record is read and written again.
 """
 
 from __future__ import annotations

@@ -1,28 +1,26 @@
 """Picks the compiled kernel, or its plain-Python reference where that was not built.
 
-`OTTLA_PURE=1` in the environment forces the reference; it is read once, here. `COMPILED` says what runs.
+`OTTLA_PURE=1` in the environment forces the reference; it is read once, here. `COMPILED` says which one runs.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 
 from ottla.records import _reference
-from ottla.records._reference import Check, Walk
-from ottla.records.batch import Buffer
+
+__all__ = ["COMPILED", "check_batch", "murmur2", "walk"]
 
 COMPILED = False
+check_batch = _reference.check_batch
+murmur2 = _reference.murmur2
+walk = _reference.walk
 
-check_batch: Callable[[Buffer, int, bool], Check] = _reference.check_batch
-walk: Callable[[Buffer, int, int, int, int, bool], Walk] = _reference.walk
-murmur2: Callable[[Buffer], int] = _reference.murmur2
-
-if os.environ.get("OTTLA_PURE", "") in ("", "0"):
+if os.environ.get("OTTLA_PURE", "") in {"", "0"}:
     try:
         from ottla.records import _kernel
     except ImportError:
         pass
     else:
         COMPILED = True
-        check_batch, walk, murmur2 = _kernel.check_batch, _kernel.walk, _kernel.murmur2
+        check_batch, murmur2, walk = _kernel.check_batch, _kernel.murmur2, _kernel.walk

@@ -1,7 +1,7 @@
 """Which partition a key goes to when the client uses Kafka's default rule. Pure.
 
-The choice is the client's; the broker never looks. This is here for tools, for the Spark sink, and to prove that
-all clients agree.
+The choice is the client's; the broker never looks. This is here for tools, for the Spark sink, and to prove
+that all clients agree.
 """
 
 from __future__ import annotations

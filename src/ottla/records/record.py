@@ -1,8 +1,8 @@
 """Single records inside a batch, for those who need them: tools, coordinators, compaction, tests.
 
-A record is: length (varint), attributes i8 (unused), timestamp delta (varlong), offset delta (varint), key and
-value (varint length, -1 for null, then the bytes), number of headers (varint), and for each header a key and a
-value (the value may be null). Varints are zig-zag: 32 bits in at most 5 bytes, 64 bits in at most 10.
+A record is: length (varint), attributes i8 (unused), timestamp delta (varlong), offset delta (varint), key
+and value (varint length, -1 for null, then the bytes), number of headers (varint), and for each header a key
+and a value (which may be null). Varints are zig-zag: 32 bits in at most 5 bytes, 64 bits in at most 10.
 
 Nothing on the produce or fetch path comes here: one Python object per record is what that path must not cost.
 """
@@ -16,7 +16,7 @@ from ottla.records.batch import RECORDS_OFFSET, BatchHeader, Buffer, CorruptBatc
 from ottla.records.compression import Codec, DecompressedTooLarge, DecompressionFailed, decompress
 
 DECOMPRESSED_BYTES_MAX = 104_857_600
-"""No batch unpacks to more than the largest request that may carry it unpacked (`socket.request.max.bytes`)."""
+"""No batch unpacks to more than a request could carry unpacked (default of `socket.request.max.bytes`)."""
 
 
 class Header(NamedTuple):
@@ -53,7 +53,7 @@ def append_varint(out: bytearray, value: int) -> None:
 def read_varint(buf: Buffer, position: int, end: int, bits: int = 32) -> tuple[int, int]:
     """The value and where it ends; the bits beyond `bits` are dropped, as Java's shifts drop them."""
     raw = 0
-    for shift in range(0, bits + 6, 7):
+    for shift in range(0, bits, 7):
         if position >= end:
             raise MalformedRecord("a varint passes the end")
         byte = buf[position]

@@ -1,9 +1,9 @@
 """What a leader demands of a produced batch, and what it changes, before the batch is appended.
 
-Answers are those of Apache Kafka 4.3: the same error code for the same bytes, the same order of checks, and the
-same bytes stored. Cost: one kernel call for header, CRC and record walk; a packed batch is unpacked besides
-(bounded), only to look at it. Producer state (duplicates, order, fencing), offsets and segment size are the log's
-business, not known here. Pure: the caller passes the time.
+Answers are those of Apache Kafka 4.3: the same error code for the same bytes, the same order of checks, and
+the same bytes stored. Cost: one kernel call for header, CRC and record walk; a packed batch is unpacked
+besides (bounded), only to look at it. Producer state (duplicates, order, fencing), offsets and segment size are the
+log's business, not known here. Pure: the caller passes the time.
 
 What may change in a batch that is accepted:
 - a wrong max timestamp, and with it the CRC; a client's log-append-time bit is cleared
@@ -27,6 +27,7 @@ from ottla.records.batch import (
     BatchHeader,
     Buffer,
     TimestampType,
+    header_of,
     read_header,
     set_max_timestamp,
 )
@@ -58,6 +59,8 @@ _REFUSALS: Final[dict[int, tuple[ErrorCode, str]]] = {
         f"zstd needs Produce version {ZSTD_SINCE_VERSION} or newer",
     ),
     Verdict.SECOND_BATCH: (ErrorCode.INVALID_RECORD, "more than one record batch for a partition"),
+    # Kafka trips over a header that ends before the producer id, and only checks sizes after that.
+    Verdict.PRODUCER_ID_CUT: (ErrorCode.UNKNOWN_SERVER_ERROR, "the batch ends within its header"),
     Verdict.BASE_OFFSET_NOT_ZERO: (ErrorCode.INVALID_RECORD, "a produced batch must have base offset 0"),
     Verdict.TOO_LARGE: (ErrorCode.MESSAGE_TOO_LARGE, "the batch is larger than max.message.bytes"),
     Verdict.HEADER_CUT: (ErrorCode.CORRUPT_MESSAGE, "the batch is smaller than its own header"),
@@ -79,7 +82,7 @@ _REFUSALS: Final[dict[int, tuple[ErrorCode, str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class BatchRules:
-    """The settings of a topic that decide about a produced batch; made once per change of its configuration."""
+    """The settings of a topic that decide about a produced batch; made anew when they change."""
 
     max_message_bytes: int = 1_048_588
     compression_type: str = "producer"
@@ -112,8 +115,9 @@ class BatchRules:
 class ValidBatch:
     """A batch ready to be stamped and appended.
 
-    `data` is writable and exactly one batch: the producer's own bytes where nothing but the header changed (trailing
-    bytes cut off), or a buffer of its own (`rewritten`). `log_append_time_ms` is -1 unless the topic stamps batches.
+    `data` is writable and exactly one batch: the producer's own bytes where nothing but the header changed
+    (without what followed), or a buffer of its own (`rewritten`). `log_append_time_ms` is -1 unless the topic
+    stamps batches.
     """
 
     __slots__ = ("data", "header", "log_append_time_ms", "rewritten")
@@ -157,8 +161,9 @@ def validate(records: memoryview, rules: BatchRules, now_ms: int, *, api_version
     )
     if fields is None:
         raise BatchRefused(*_REFUSALS[verdict])
-    header = BatchHeader._make(fields)
-    data = records[: header.batch_length + LOG_OVERHEAD]
+    header = header_of(fields)
+    size = fields[1] + LOG_OVERHEAD
+    data = records if len(records) == size else records[:size]
     if data.readonly:
         data = memoryview(bytearray(data))
     if (
@@ -192,7 +197,7 @@ def _validate_unusual(
     log_append_time_ms = now_ms if append_time else NO_TIMESTAMP
     max_timestamp = now_ms if append_time else max(walked.max_timestamp, NO_TIMESTAMP)
     if target is not codec:
-        repacked = _repack(section, header, rules, walked, target, max_timestamp)
+        repacked = _repack(section, header, rules, walked, target=target, max_timestamp=max_timestamp)
         return ValidBatch(memoryview(repacked), read_header(repacked), True, log_append_time_ms)
     if codec is not Codec.NONE and not walked.sequential:
         raise BatchRefused(
@@ -211,7 +216,9 @@ def _unpack(packed: Buffer, header: BatchHeader, limit: int, *, strict: bool) ->
         raise BatchRefused(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from None
     except DecompressedTooLarge as error:
         raise BatchRefused(ErrorCode.MESSAGE_TOO_LARGE, f"the batch {error}") from None
-    verdict, *found = walk(section, 0, len(section), header.records_count, header.base_timestamp, strict)
+    verdict, *found = walk(
+        section, 0, len(section), header.records_count, header.base_timestamp, strict=strict
+    )
     if verdict == Verdict.RECORD_LENGTH_UNREADABLE:
         verdict = Verdict.RECORD_MALFORMED
     if verdict != Verdict.OK:
@@ -224,6 +231,7 @@ def _repack(
     header: BatchHeader,
     rules: BatchRules,
     walked: _Walked,
+    *,
     target: Codec,
     max_timestamp: int,
 ) -> bytearray:

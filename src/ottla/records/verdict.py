@@ -1,6 +1,6 @@
 """What the structural check of a produced batch can find; the compiled kernel returns these numbers.
 
-The order is the order of the checks, which is Kafka's: where a batch is wrong in two ways, the first one answers.
+The order is that of the checks, which is Kafka's: where a batch is wrong in two ways, the first one answers.
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ class Verdict(IntEnum):
     MAGIC_OLD = 4
     ZSTD_TOO_EARLY = 5
     SECOND_BATCH = 6
-    BASE_OFFSET_NOT_ZERO = 7
-    TOO_LARGE = 8
-    HEADER_CUT = 9
-    CRC_WRONG = 10
-    CODEC_UNKNOWN = 11
-    OFFSET_RANGE_INVALID = 12
-    COUNT_INVALID = 13
-    COUNT_INCONSISTENT = 14
-    CONTROL_FROM_CLIENT = 15
-    SEQUENCE_INVALID = 16
-    RECORD_LENGTH_UNREADABLE = 17
-    RECORD_MALFORMED = 18
-    RECORDS_LEFT_OVER = 19
+    PRODUCER_ID_CUT = 7
+    BASE_OFFSET_NOT_ZERO = 8
+    TOO_LARGE = 9
+    HEADER_CUT = 10
+    CRC_WRONG = 11
+    CODEC_UNKNOWN = 12
+    OFFSET_RANGE_INVALID = 13
+    COUNT_INVALID = 14
+    COUNT_INCONSISTENT = 15
+    CONTROL_FROM_CLIENT = 16
+    SEQUENCE_INVALID = 17
+    RECORD_LENGTH_UNREADABLE = 18
+    RECORD_MALFORMED = 19
+    RECORDS_LEFT_OVER = 20
