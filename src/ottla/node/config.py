@@ -1,0 +1,250 @@
+"""The settings a node starts with, out of a file, the environment and the command line.
+
+Precedence: `server.properties` < `KAFKA_…` variables < `--data` < `--override`. Without a file the entries of
+Kafka's quick-start file for one node take its place, bound to this machine only.
+
+What Kafka knows is accepted; what has no effect here is said once; a name nobody knows is warned about with
+the nearest one known; a bad value is refused, and so is a setting that promises protection which is not
+there. The result is typed and frozen and carries its notices: nothing is logged from here.
+"""
+
+from __future__ import annotations
+
+import difflib
+import socket
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+
+from msgspec import Struct
+
+from ottla.base.errors import LocalError
+from ottla.base.ids import parse_uuid
+from ottla.broker.listeners import Listener
+from ottla.config import BROKER_KEYS, BrokerConfig, ConfigRefused, Status, parse
+from ottla.config.resolve import listener_setting
+from ottla.config.static_rules import check_static
+from ottla.node.listeners import Endpoint, is_loopback, parse_listeners
+from ottla.node.properties import parse_properties
+
+QUICK_START = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+}
+
+# Variables of Kafka's start scripts and of clients, which are no broker settings.
+_FOREIGN_VARIABLES = frozenset(
+    f"KAFKA_{name}"
+    for name in [
+        "BOOTSTRAP_SERVERS",
+        "BROKERS",
+        "DEBUG",
+        "GC_LOG_OPTS",
+        "HEAP_OPTS",
+        "HOME",
+        "JMX_HOSTNAME",
+        "JMX_OPTS",
+        "JMX_PORT",
+        "JVM_PERFORMANCE_OPTS",
+        "LOG4J_LOGGERS",
+        "LOG4J_OPTS",
+        "LOG4J_ROOT_LOGLEVEL",
+        "MODE",
+        "OPTS",
+        "TOOLS_LOG4J_LOGLEVEL",
+        "URI",
+        "VERSION",
+    ]
+)
+# Settings of authorizer plug-ins: not in Kafka's table, and they protect all the same.
+_AUTHORIZER_SETTINGS = frozenset({"super.users", "allow.everyone.if.no.acl.found"})
+_PLUGIN_PREFIXES = ("rsm.config.", "rlmm.config.", "remote.log.", "metrics.context.", "config.providers.")
+
+
+class Level(StrEnum):
+    INFO = "info"
+    WARNING = "warning"
+
+
+class Notice(Struct, frozen=True):
+    """Something the operator should read in the log."""
+
+    level: Level
+    text: str
+
+
+class NodeConfig(Struct, frozen=True):
+    """Everything a node is started with."""
+
+    broker: BrokerConfig
+    node_id: int
+    cluster_id: str | None
+    listeners: tuple[Listener, ...]
+    controller_listeners: tuple[Endpoint, ...]
+    inter_broker_listener: str
+    log_dirs: tuple[str, ...]
+    metadata_log_dir: str
+    rack: str | None
+    notices: tuple[Notice, ...]
+
+
+def load(
+    path: str | None, env: Mapping[str, str], overrides: Sequence[str] = (), data: str | None = None
+) -> NodeConfig:
+    """Read the file, if any, and put everything together; raises LocalError with what to change."""
+    file = None if path is None else parse_properties(_read(path))
+    return assemble(file, env, overrides, data, machine=socket.gethostname())
+
+
+def _read(path: str) -> str:
+    try:
+        raw = Path(path).read_bytes()
+    except OSError as error:
+        raise LocalError(f"cannot read {path}: {error.strerror}") from error
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return raw.decode("latin-1")  # what Java takes every such file for
+
+
+def assemble(
+    file: Mapping[str, str] | None,
+    env: Mapping[str, str],
+    overrides: Sequence[str] = (),
+    data: str | None = None,
+    *,
+    machine: str = "localhost",
+) -> NodeConfig:
+    """The settings from parsed sources; `file` None means that none was given."""
+    written = {**(file or {}), **from_environment(env)}
+    if data is not None:
+        written["log.dirs"] = data
+    written.update(_overrides(overrides))
+    notices = [*_review(written)]
+    explicit = _with_node_id(written if file is not None else {**QUICK_START, **written})
+    broker = BrokerConfig(explicit)
+    check_static(broker)
+    node_id = broker.int("node.id")
+    _check_alone(broker, node_id)
+    listeners = parse_listeners(broker, machine)
+    notices += [_exposed(listener) for listener in listeners.clients if not is_loopback(listener.host)]
+    directories = tuple(broker.list("log.dirs" if broker.value("log.dirs") is not None else "log.dir"))
+    metadata_directory = broker.value("metadata.log.dir")
+    rack = broker.value("broker.rack")
+    return NodeConfig(
+        broker=broker,
+        node_id=node_id,
+        cluster_id=_cluster_id(env),
+        listeners=listeners.clients,
+        controller_listeners=listeners.controllers,
+        inter_broker_listener=listeners.inter_broker,
+        log_dirs=directories,
+        metadata_log_dir=directories[0] if metadata_directory is None else str(metadata_directory),
+        rack=None if rack is None else str(rack),
+        notices=tuple(notices),
+    )
+
+
+def from_environment(env: Mapping[str, str]) -> dict[str, str]:
+    """`KAFKA_A_B__C___D` is `a.b_c-d`, as in Kafka's container image."""
+    found = {}
+    for variable, value in sorted(env.items()):
+        if variable.startswith("KAFKA_") and variable not in _FOREIGN_VARIABLES:
+            name = variable.removeprefix("KAFKA_").lower()
+            name = name.replace("_", ".").replace("...", "-").replace("..", "_")
+            found[name] = value
+    return found
+
+
+def _overrides(entries: Sequence[str]) -> dict[str, str]:
+    found = {}
+    for entry in entries:
+        name, equals, value = entry.partition("=")
+        if not equals or not name.strip():
+            raise LocalError(f"--override {entry!r}; allowed: --override key=value")
+        found[name.strip()] = value.strip()
+    return found
+
+
+def _review(written: Mapping[str, str]) -> list[Notice]:
+    """What to tell about the names and about what they do here; refuses pretended protection."""
+    notices, idle = [], []
+    for name, text in written.items():
+        base = listener_setting(name) or name
+        key = BROKER_KEYS.get(base)
+        if base in _AUTHORIZER_SETTINGS or (
+            key is not None and key.protective and not _is_default(base, text)
+        ):
+            raise ConfigRefused(
+                name,
+                f"{name} is set, but this release cannot do what it promises; remove it to go on without",
+            )
+        if key is None:
+            if not name.startswith(_PLUGIN_PREFIXES):
+                notices.append(Notice(Level.WARNING, _unknown(name)))
+        elif key.status is Status.ACCEPTED or base != name:
+            idle.append(name)
+    if idle:
+        notices.append(
+            Notice(Level.INFO, "settings without effect in this release: " + ", ".join(sorted(idle)))
+        )
+    return notices
+
+
+def _is_default(name: str, text: str) -> bool:
+    key = BROKER_KEYS[name]
+    return parse(key, text) == (None if key.default is None else parse(key, key.default))
+
+
+def _unknown(name: str) -> str:
+    near = difflib.get_close_matches(name, BROKER_KEYS, n=1, cutoff=0.75)
+    return f"unknown setting {name!r}" + (f"; did you mean {near[0]}?" if near else "")
+
+
+def _with_node_id(explicit: Mapping[str, str]) -> dict[str, str]:
+    """`broker.id` is the old name of `node.id`: one given alone counts for both."""
+    settings = dict(explicit)
+    node, broker = settings.get("node.id"), settings.get("broker.id")
+    if node is not None and broker is not None and node.strip() != broker.strip():
+        raise ConfigRefused("broker.id", f"broker.id={broker} and node.id={node} differ; give one of them")
+    either = node if node is not None else broker
+    if either is not None:
+        settings["node.id"] = settings["broker.id"] = either
+    return settings
+
+
+def _check_alone(broker: BrokerConfig, node_id: int) -> None:
+    """A node that was meant to join others must not start a cluster of its own: this is a quorum of one."""
+    if set(broker.list("process.roles")) != {"broker", "controller"}:
+        raise ConfigRefused("process.roles", "process.roles: allowed in this release: broker,controller")
+    others = [v for v in broker.list("controller.quorum.voters") if int(v.partition("@")[0]) != node_id]
+    if others:
+        text = (
+            f"controller.quorum.voters names other nodes ({', '.join(others)}); allowed: node {node_id} alone"
+        )
+        raise ConfigRefused("controller.quorum.voters", text)
+    if len(broker.list("controller.quorum.bootstrap.servers")) > 1:
+        text = "controller.quorum.bootstrap.servers names several nodes; allowed in this release: one"
+        raise ConfigRefused("controller.quorum.bootstrap.servers", text)
+
+
+def _exposed(listener: Listener) -> Notice:
+    where = listener.host or "every interface"
+    text = f"listener {listener.name} is open on {where} without encryption, passwords or access rules"
+    return Notice(Level.WARNING, text)
+
+
+def _cluster_id(env: Mapping[str, str]) -> str | None:
+    text = env.get("CLUSTER_ID")
+    if not text:
+        return None
+    try:
+        parse_uuid(text)
+    except ValueError as error:
+        raise ConfigRefused("CLUSTER_ID", f"CLUSTER_ID: {error}") from error
+    return text

@@ -1,0 +1,165 @@
+"""From `listeners` and its relatives to the sockets a broker opens and the addresses clients are told.
+
+The forms and refusals are Kafka's. A listener whose protocol is not PLAINTEXT is refused: nothing here would
+protect it. Listeners named in `controller.listener.names` are accepted and not opened: a quorum of one has
+nobody to talk to.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+
+from msgspec import Struct
+
+from ottla.broker.listeners import Listener
+from ottla.config import BrokerConfig, ConfigRefused
+
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_ENDPOINT = re.compile(
+    r"([A-Za-z0-9_.\-]+)://(?:\[([0-9A-Fa-f:.%\w]*)\]|([0-9A-Za-z\-%._:]*)):(-?[0-9]{1,5})"
+)
+_EVERYWHERE = ("", "0.0.0.0", "::")  # noqa: S104 - recognised, not bound here
+
+
+class Endpoint(Struct, frozen=True):
+    """One entry of `listeners`: an empty host means every interface."""
+
+    name: str
+    host: str
+    port: int
+
+
+class Listeners(Struct, frozen=True):
+    clients: tuple[Listener, ...]
+    controllers: tuple[Endpoint, ...]
+    inter_broker: str
+
+
+def parse_listeners(config: BrokerConfig, machine: str) -> Listeners:
+    """What to open. `machine` is the name told to clients of a listener on every interface."""
+    endpoints = _endpoints("listeners", config.list("listeners"))
+    _check_ports(endpoints)
+    controller_names = [name.upper() for name in config.list("controller.listener.names")]
+    _check_protocols(config, endpoints, controller_names)
+    advertised = _advertised(config, endpoints, controller_names)
+    clients = tuple(
+        _listener(endpoint, advertised.get(endpoint.name), machine)
+        for endpoint in endpoints
+        if endpoint.name not in controller_names
+    )
+    if not clients:
+        raise ConfigRefused(
+            "listeners", "listeners: all of them are controller.listener.names; one is needed"
+        )
+    controllers = tuple(endpoint for endpoint in endpoints if endpoint.name in controller_names)
+    return Listeners(clients, controllers, _inter_broker(config, clients))
+
+
+def is_loopback(host: str) -> bool:
+    if host in _EVERYWHERE:
+        return False
+    try:
+        return ipaddress.ip_address(host.partition("%")[0]).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def _endpoints(setting: str, entries: list[str]) -> list[Endpoint]:
+    endpoints: list[Endpoint] = []
+    for entry in entries:
+        match = _ENDPOINT.fullmatch(entry)
+        if match is None or int(match[4]) > 65535:
+            raise ConfigRefused(setting, f"{setting}: entry {entry!r}; allowed: NAME://host:port")
+        host = match[3] if match[2] is None else match[2]
+        endpoints.append(Endpoint(match[1].upper(), host, int(match[4])))
+    names = [endpoint.name for endpoint in endpoints]
+    if len(set(names)) != len(names):
+        raise ConfigRefused(setting, f"{setting}: each listener needs a name of its own")
+    return endpoints
+
+
+def _check_ports(endpoints: list[Endpoint]) -> None:
+    """Two listeners share a port only as the IPv4 and the IPv6 side of one address."""
+    by_port: dict[int, list[Endpoint]] = {}
+    for endpoint in endpoints:
+        if endpoint.port < 0:
+            raise ConfigRefused("listeners", f"listeners: port {endpoint.port} of {endpoint.name}")
+        by_port.setdefault(endpoint.port, []).append(endpoint)
+    for port, sharing in by_port.items():
+        families = [":" in endpoint.host for endpoint in sharing]
+        distinct = len(sharing) == 1 or sorted(families) == [False, True]
+        if port != 0 and not (distinct and all(len(sharing) == 1 or e.host for e in sharing)):
+            raise ConfigRefused("listeners", f"listeners: port {port} is given to more than one listener")
+
+
+def _check_protocols(config: BrokerConfig, endpoints: list[Endpoint], controller_names: list[str]) -> None:
+    protocols = _protocol_map(config)
+    explicit = "listener.security.protocol.map" in config.explicit
+    for endpoint in endpoints:
+        protocol = protocols.get(endpoint.name)
+        if protocol is None and endpoint.name in controller_names and not explicit:
+            protocol = "PLAINTEXT"
+        if protocol is None:
+            text = f"listener.security.protocol.map: no protocol for listener {endpoint.name}"
+            raise ConfigRefused("listener.security.protocol.map", text)
+        if protocol != "PLAINTEXT":
+            text = (
+                f"listeners: {endpoint.name} is {protocol}, which this release cannot do; allowed: PLAINTEXT"
+            )
+            raise ConfigRefused("listeners", text)
+
+
+def _protocol_map(config: BrokerConfig) -> dict[str, str]:
+    setting = "listener.security.protocol.map"
+    protocols = {}
+    for entry in filter(None, (part.strip() for part in config.str(setting).split(","))):
+        name, colon, protocol = (part.strip() for part in entry.partition(":"))
+        if not colon or not name or protocol.upper() not in PROTOCOLS:
+            allowed = ", ".join(PROTOCOLS)
+            raise ConfigRefused(setting, f"{setting}: entry {entry!r}; allowed: NAME:PROTOCOL of {allowed}")
+        protocols[name.upper()] = protocol.upper()
+    return protocols
+
+
+def _advertised(
+    config: BrokerConfig, endpoints: list[Endpoint], controller_names: list[str]
+) -> dict[str, Endpoint]:
+    if config.value("advertised.listeners") is None:
+        return {}
+    setting = "advertised.listeners"
+    advertised = {endpoint.name: endpoint for endpoint in _endpoints(setting, config.list(setting))}
+    known = {endpoint.name for endpoint in endpoints}
+    for endpoint in advertised.values():
+        if endpoint.name not in known:
+            raise ConfigRefused(setting, f"{setting}: {endpoint.name} is not one of listeners")
+        if endpoint.host in _EVERYWHERE[1:]:
+            raise ConfigRefused(setting, f"{setting}: {endpoint.host} is not an address a client can go to")
+    missing = known - set(advertised) - set(controller_names)
+    if missing == known - set(controller_names):
+        raise ConfigRefused(setting, f"{setting}: no listener for clients is named")
+    return advertised
+
+
+def _listener(endpoint: Endpoint, advertised: Endpoint | None, machine: str) -> Listener:
+    shown = advertised or endpoint
+    if advertised is None and endpoint.host in _EVERYWHERE[1:]:
+        text = f"{endpoint.name} binds {endpoint.host}: advertised.listeners must say where clients go"
+        raise ConfigRefused("advertised.listeners", text)
+    port = shown.port if shown.port > 0 else endpoint.port
+    return Listener(endpoint.name, endpoint.host, endpoint.port, shown.host or machine, port)
+
+
+def _inter_broker(config: BrokerConfig, clients: tuple[Listener, ...]) -> str:
+    names = [listener.name for listener in clients]
+    chosen = config.value("inter.broker.listener.name")
+    if chosen is None:
+        return "PLAINTEXT" if "PLAINTEXT" in names else names[0]
+    if "security.inter.broker.protocol" in config.explicit:
+        text = "inter.broker.listener.name and security.inter.broker.protocol exclude each other"
+        raise ConfigRefused("inter.broker.listener.name", text)
+    name = str(chosen).upper()
+    if name not in names:
+        text = f"inter.broker.listener.name={chosen!r}; allowed: one of {', '.join(names)}"
+        raise ConfigRefused("inter.broker.listener.name", text)
+    return name
