@@ -10,7 +10,7 @@ versions it refuses, GetTelemetrySubscriptions is answered but not listed), as K
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ottla.base.errors import invariant
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ottla.broker.services import Broker
 
 Request = TypeVar("Request")
-Response = TypeVar("Response")
+Answer = TypeVar("Answer")  # a response or, from an async handler, a promise of one
 Handler = Callable[[Any, "Call"], Any]
 RawHandler = Callable[[memoryview, int, "Call"], None]
 
@@ -69,14 +69,14 @@ def _add(route: Route) -> None:
 def handles(
     api_key: ApiKey, request: type[Request], *, versions: tuple[int, int], listed: bool = True
 ) -> Callable[
-    [Callable[[Request, Call], Awaitable[Response] | Response]],
-    Callable[[Request, Call], Awaitable[Response] | Response],
+    [Callable[[Request, Call], Answer]],
+    Callable[[Request, Call], Answer],
 ]:
     """Register a handler of decoded requests."""
 
     def register(
-        handler: Callable[[Request, Call], Awaitable[Response] | Response],
-    ) -> Callable[[Request, Call], Awaitable[Response] | Response]:
+        handler: Callable[[Request, Call], Answer],
+    ) -> Callable[[Request, Call], Answer]:
         _add(Route(api_key, versions, versions if listed else None, request, handler))
         return handler
 

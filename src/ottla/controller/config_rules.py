@@ -16,7 +16,8 @@ from typing import Final
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.config.broker import BrokerConfig
-from ottla.config.key import ConfigKey, ConfigRefused, ConfigType, Scope, parse
+from ottla.config.dynamic_rules import check_dynamic
+from ottla.config.key import ConfigKey, ConfigRefused, ConfigType, parse
 from ottla.config.keys import BROKER_KEYS, CLIENT_METRICS_KEYS, GROUP_KEYS, TOPIC_KEYS
 from ottla.config.resolve import BrokerLayers, ConfigEntry, describe_topic, overlay_topic, topic_defaults
 from ottla.metadata.image import MetadataImage, ResourceType
@@ -50,11 +51,12 @@ _GROUP_BOUNDS: Final = {
             "record.lock.duration.ms",
             "assignment.interval.ms",
             "partition.max.record.locks",
+            "delivery.count.limit",
         ),
         "streams": ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms"),
     }.items()
     for name in names
-}
+} | {"streams.num.standby.replicas": ("group.streams.max.standby.replicas",)}
 _GROUP_KINDS: Final = ("consumer", "share", "streams")
 
 
@@ -119,18 +121,7 @@ class ConfigRules:
                 )
             if _MIN_ISR not in configs:
                 raise _invalid(f"with eligible leader replicas {_MIN_ISR} cannot be removed")
-        for each in changed:
-            key = BROKER_KEYS.get(each)
-            if key is None or each not in configs:
-                continue
-            if key.scope is Scope.READ_ONLY:
-                raise _bad_request(f"{each} can only be set before the start")
-            if key.scope is Scope.PER_BROKER and not name:
-                raise _bad_request(f"{each} is set for each broker by itself")
-            try:
-                parse(key, configs[each])
-            except ConfigRefused as error:
-                raise _bad_request(str(error)) from error
+        check_dynamic(configs, changed, self.layers(image), for_all_brokers=not name)
 
     def check_client_metrics(self, name: str, configs: Mapping[str, str]) -> None:
         """Refuse what a client metrics subscription cannot be."""
