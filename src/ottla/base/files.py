@@ -1,0 +1,310 @@
+"""The disk as a port: every byte the storage layer reads or writes goes through `Disk` and `File`.
+
+Two adapters exist: `OsDisk` here, and `SimDisk` in `ottla.testing.disk`, which loses unsynced writes, tears
+them and fails on demand. One contract suite holds both to the same behaviour.
+
+Rules of the port:
+
+- Paths are plain strings; a directory listing is sorted, so that nothing depends on the order a file system
+  has.
+- Positions are explicit: a `File` has no cursor, so that readers and the writer never disturb each other.
+- What `pwritev` wrote is durable after `datasync`, not before. A created, renamed or removed *name* is
+  durable after `sync_dir` of its directory, not before. `replace` does all of it and is atomic.
+- Failures are `OSError`. Nothing here retries a failed sync: the kernel marks the pages clean when it reports
+  the error, so that a second sync would succeed without the data.
+
+Concurrency: `pwritev`, `datasync` and `pread` of one file may run in a worker thread beside each other;
+everything else belongs to the owner of the path.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from ottla.base.errors import LocalError
+
+Buffer = bytes | bytearray | memoryview
+
+_IOV_MAX = 1024
+_NO_WAIT_UNSUPPORTED = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
+
+
+class File(Protocol):
+    """One open file."""
+
+    def pread(self, size: int, position: int) -> bytes:
+        """Up to `size` bytes at `position`; fewer only at the end of the file."""
+        ...
+
+    def pread_into(self, buffer: memoryview, position: int, *, wait: bool = True) -> int:
+        """Fill `buffer` from `position` and return how many bytes came.
+
+        -1 if `wait` is False and it would block.
+        """
+        ...
+
+    def pwritev(self, buffers: Sequence[Buffer], position: int, *, sync: bool = False) -> None:
+        """Write all of `buffers` one after the other from `position`.
+
+        With `sync`, what was written is durable.
+        """
+        ...
+
+    def datasync(self) -> None:
+        """Make the content written so far durable, and the size with it."""
+        ...
+
+    def truncate(self, size: int) -> None:
+        """Cut the file, or extend it with zeros, to `size` bytes; durable after `datasync`."""
+        ...
+
+    def size(self) -> int: ...
+
+    def close(self) -> None: ...
+
+
+class Lock(Protocol):
+    """A held lock; the operating system frees it too when the process ends."""
+
+    def release(self) -> None: ...
+
+
+class Disk(Protocol):
+    """The part of a file system that the storage layer needs."""
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        """Open for reading and writing; `create` makes the file if there is none, else FileNotFoundError."""
+        ...
+
+    def exists(self, path: str) -> bool: ...
+
+    def is_dir(self, path: str) -> bool: ...
+
+    def listdir(self, path: str) -> list[str]:
+        """The names in a directory, sorted."""
+        ...
+
+    def makedirs(self, path: str) -> None:
+        """Make the directory and those above it; the new names are durable on return."""
+        ...
+
+    def rename(self, source: str, target: str) -> None:
+        """Give a file or directory another name, replacing a file of that name."""
+        ...
+
+    def remove(self, path: str) -> None: ...
+
+    def rmtree(self, path: str) -> None: ...
+
+    def sync_dir(self, path: str) -> None:
+        """Make the names in the directory durable."""
+        ...
+
+    def read(self, path: str) -> bytes:
+        """A whole (small) file."""
+        ...
+
+    def replace(self, path: str, data: bytes) -> None:
+        """Set the whole content of a file, durably.
+
+        After a crash it is the old content or the new, nothing between.
+        """
+        ...
+
+    def file_size(self, path: str) -> int: ...
+
+    def modified_ms(self, path: str) -> int:
+        """When the file was last written, in milliseconds since 1970."""
+        ...
+
+    def lock(self, path: str) -> Lock:
+        """Hold the file at `path`; LocalError if another process, or another holder here, has it."""
+        ...
+
+    def free_bytes(self, path: str) -> int: ...
+
+    def total_bytes(self, path: str) -> int: ...
+
+
+class OsFile:
+    """A file of the operating system, written through the page cache."""
+
+    __slots__ = ("_fd", "path")
+
+    def __init__(self, path: str, fd: int) -> None:
+        self.path = path
+        self._fd = fd
+
+    def fileno(self) -> int:
+        """The descriptor, for edges that hand bytes to the kernel themselves."""
+        return self._fd
+
+    def pread(self, size: int, position: int) -> bytes:
+        data = os.pread(self._fd, size, position)
+        if len(data) in (size, 0):
+            return data
+        parts = [data]
+        got = len(data)
+        while got < size and (data := os.pread(self._fd, size - got, position + got)):
+            parts.append(data)
+            got += len(data)
+        return b"".join(parts)
+
+    def pread_into(self, buffer: memoryview, position: int, *, wait: bool = True) -> int:
+        if not wait:
+            try:
+                return os.preadv(self._fd, [buffer], position, os.RWF_NOWAIT)
+            except BlockingIOError:
+                return -1
+            except OSError as error:
+                if error.errno not in _NO_WAIT_UNSUPPORTED:
+                    raise
+        got = 0
+        while got < len(buffer) and (count := os.preadv(self._fd, [buffer[got:]], position + got)):
+            got += count
+        return got
+
+    def pwritev(self, buffers: Sequence[Buffer], position: int, *, sync: bool = False) -> None:
+        flags = os.RWF_DSYNC if sync else 0
+        if len(buffers) <= _IOV_MAX:
+            wanted = sum(map(len, buffers))
+            written = os.pwritev(self._fd, buffers, position, flags)
+            if written == wanted:
+                return
+        else:
+            written = 0
+        self._write_rest(buffers, position, written, flags)
+
+    def _write_rest(self, buffers: Sequence[Buffer], position: int, written: int, flags: int) -> None:
+        """Go on after a short write; a disk that takes nothing more reports why on the next attempt."""
+        left = [memoryview(buffer) for buffer in buffers]
+        position += written
+        while left:
+            while left and written >= len(left[0]):
+                written -= len(left.pop(0))
+            if not left:
+                return
+            left[0] = left[0][written:]
+            written = os.pwritev(self._fd, left[:_IOV_MAX], position, flags)
+            if written == 0:
+                raise OSError(errno.EIO, "nothing could be written", self.path)
+            position += written
+
+    def datasync(self) -> None:
+        os.fdatasync(self._fd)
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._fd, size)
+
+    def size(self) -> int:
+        return os.fstat(self._fd).st_size
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            fd, self._fd = self._fd, -1
+            os.close(fd)
+
+
+class OsLock:
+    """Two locks on one file.
+
+    `flock` also excludes a second holder in this process, `lockf` is the kind the JVM takes.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.lockf(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(self._fd)
+            if error.errno in (errno.EAGAIN, errno.EACCES):
+                raise LocalError(f"{path} is locked: another broker uses this directory") from error
+            raise
+
+    def release(self) -> None:
+        if self._fd >= 0:
+            fd, self._fd = self._fd, -1
+            os.close(fd)
+
+
+class OsDisk:
+    """The machine's file system."""
+
+    def open(self, path: str, *, create: bool = False) -> OsFile:
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        return OsFile(path, os.open(path, flags, 0o644))
+
+    def exists(self, path: str) -> bool:
+        return Path(path).exists()
+
+    def is_dir(self, path: str) -> bool:
+        return Path(path).is_dir()
+
+    def listdir(self, path: str) -> list[str]:
+        return sorted(os.listdir(path))  # noqa: PTH208 - names, not Path objects: this runs once per partition
+
+    def makedirs(self, path: str) -> None:
+        missing = []
+        walk = Path(path)
+        while not walk.exists():
+            missing.append(walk)
+            walk = walk.parent
+        for directory in reversed(missing):
+            directory.mkdir(exist_ok=True)
+            self.sync_dir(str(directory.parent))
+
+    def rename(self, source: str, target: str) -> None:
+        Path(source).replace(target)
+
+    def remove(self, path: str) -> None:
+        Path(path).unlink()
+
+    def rmtree(self, path: str) -> None:
+        shutil.rmtree(path)
+
+    def sync_dir(self, path: str) -> None:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def read(self, path: str) -> bytes:
+        return Path(path).read_bytes()
+
+    def replace(self, path: str, data: bytes) -> None:
+        temporary = f"{path}.tmp"
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        try:
+            left = memoryview(data)
+            while left:
+                left = left[os.write(fd, left) :]
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        Path(temporary).replace(path)
+        self.sync_dir(str(Path(path).parent))
+
+    def file_size(self, path: str) -> int:
+        return Path(path).stat().st_size
+
+    def modified_ms(self, path: str) -> int:
+        return Path(path).stat().st_mtime_ns // 1_000_000
+
+    def lock(self, path: str) -> OsLock:
+        return OsLock(path)
+
+    def free_bytes(self, path: str) -> int:
+        found = os.statvfs(path)
+        return found.f_bavail * found.f_frsize
+
+    def total_bytes(self, path: str) -> int:
+        found = os.statvfs(path)
+        return found.f_blocks * found.f_frsize

@@ -1,0 +1,659 @@
+"""One replica's log: a row of segments, appended to at the end, read anywhere, cut at both ends.
+
+Offsets, in the order that always holds:
+
+    log_start_offset <= high_watermark <= log_end_offset
+    flushed_offset <= written_offset <= log_end_offset
+
+`append` decides the offset, checks the producer, rolls to a new segment when one is due, and *stages* the
+bytes: the log end offset moves at once, the disk is not touched. `take_staged` hands the staged bytes over as
+a `WriteJob` that may run in a worker thread; when it is done, `written` moves the written offset and, if the
+job synced, the flushed offset. One write job is outstanding at a time, so that everything appended meanwhile
+gathers into the next: group commit. A sync is due when `flush.messages` or more records are not flushed; the
+job that makes it due does it, so a record counts (for the high watermark) when the written offset has passed
+it.
+
+Readers get a place in a file, never staged bytes. A read never crosses a segment.
+
+Concurrency: one owner, the event loop. A write and a flush job may be running in workers meanwhile;
+operations that change what is on the disk below the log end (truncation, closing) demand that none is.
+
+Crash policy: everything below the checkpointed recovery point is durable, indexes and leader epochs included
+(`prepare_checkpoint`); what follows it is judged by `recovery`. Whatever shortens the log lowers the
+checkpoint first (`on_shorten`), and is durable before anything is appended again.
+
+Failure: an OSError becomes a `StorageFault` and the log goes offline: every later operation answers
+KAFKA_STORAGE_ERROR.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+import msgspec
+
+from ottla.base.errors import ApiError, ErrorCode, StorageFault, invariant
+from ottla.base.files import Buffer, Disk
+from ottla.base.ids import TopicPartition, Uuid
+from ottla.base.rng import Random
+from ottla.records.batch import BatchHeader, TimestampType, crc_ok, iter_batches
+from ottla.storage.epoch_cache import EpochCache
+from ottla.storage.log_config import LogConfig
+from ottla.storage.log_slice import LogSlice
+from ottla.storage.producer_replay import read_marker, replay, replay_segments
+from ottla.storage.producer_snapshot import ProducerSnapshots
+from ottla.storage.producer_state import CompletedTxn, ProducerState
+from ottla.storage.retention import RetentionRules, SegmentFacts, deletable_count
+from ottla.storage.segment import Segment
+from ottla.storage.segments import Segments
+from ottla.storage.txn_index import AbortedTxn
+from ottla.storage.write_job import FlushJob, SegmentWrite, WriteJob
+from ottla.storage.write_queue import WriteQueue
+
+
+class Appendable(Protocol):
+    """A validated batch (`records.validation.ValidBatch`): exactly its bytes, and its header."""
+
+    @property
+    def data(self) -> Buffer: ...
+
+    @property
+    def header(self) -> BatchHeader: ...
+
+
+class Appended(msgspec.Struct, gc=False, frozen=True):
+    """Where a batch lies.
+
+    `log_append_time_ms` is -1 unless the broker set the time, or the batch was there already.
+    """
+
+    base_offset: int
+    last_offset: int
+    log_append_time_ms: int = -1
+    duplicate: bool = False
+
+
+class LogParts(msgspec.Struct):
+    """What `recovery` found on the disk, all of it durable except the indexes of `unsynced_indexes`."""
+
+    segments: list[Segment]
+    epochs: EpochCache
+    producers: ProducerState
+    snapshots: ProducerSnapshots
+    log_start_offset: int
+    log_end_offset: int
+    unsynced_indexes: list[Segment]
+
+
+def nothing_to_lower(log: Log, end_offset: int) -> None:
+    """`on_shorten` of a log that has no checkpoint."""
+
+
+class Log:
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        topic_partition: TopicPartition,
+        topic_id: Uuid,
+        *,
+        config: LogConfig,
+        parts: LogParts,
+        rng: Random,
+    ) -> None:
+        self.topic_partition = topic_partition
+        self.topic_id = topic_id
+        self.config = config
+        self.directory = directory
+        self.log_dir = directory.rpartition("/")[0]
+        self.segments = Segments(disk, directory, parts.segments)
+        self.epochs = parts.epochs
+        self.producers = parts.producers
+        self.snapshots = parts.snapshots
+        self.log_start_offset = parts.log_start_offset
+        self.log_end_offset = parts.log_end_offset
+        self.offline = False
+        self.closed = False
+        self.on_shorten: Callable[[Log, int], None] = nothing_to_lower
+        self._high_watermark = parts.log_start_offset
+        self._disk = disk
+        self._rng = rng
+        self._active = self.segments.active
+        self._latest_epoch = self._epoch_of_end()
+        self._writes = WriteQueue(disk, directory, self.log_dir, parts.log_end_offset)
+        self._unsynced_indexes = parts.unsynced_indexes  # sealed segments
+        self._index_size_at_checkpoint = -1
+        self._known_end: tuple[int, Segment, int] = (-1, self._active, 0)
+
+    def __str__(self) -> str:
+        return f"{self.topic_partition} in {self.log_dir}"
+
+    # --- offsets and sizes
+    # -----------------------------------------------------------------------------------
+
+    @property
+    def high_watermark(self) -> int:
+        return self._high_watermark
+
+    @high_watermark.setter
+    def high_watermark(self, offset: int) -> None:
+        invariant(
+            offset <= self.log_end_offset, f"{self}: high watermark {offset} above end {self.log_end_offset}"
+        )
+        self._high_watermark = max(offset, self.log_start_offset)
+        self.producers.high_watermark_moved(offset)
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Readers of committed records stop here: at the first open transaction, or the high watermark."""
+        unstable = self.producers.first_unstable_offset
+        return self._high_watermark if unstable is None else min(unstable, self._high_watermark)
+
+    @property
+    def written_offset(self) -> int:
+        """Records below it are in the file, and durable if a sync was due; readers see no further."""
+        return self._writes.written_offset
+
+    @property
+    def flushed_offset(self) -> int:
+        """Records below it are durable."""
+        return self._writes.flushed_offset
+
+    @property
+    def last_flush_ms(self) -> int:
+        return self._writes.last_flush_ms
+
+    @property
+    def latest_epoch(self) -> int:
+        """The leader epoch of the last batch, -1 if there is none."""
+        return self._latest_epoch
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(segment.size for segment in self.segments)
+
+    @property
+    def busy(self) -> bool:
+        """Whether a job is outstanding or bytes wait for one."""
+        return self._writes.busy
+
+    # --- appending
+    # -------------------------------------------------------------------------------------------
+
+    def append(
+        self, batch: Appendable, leader_epoch: int, now_ms: int, *, epoch_per_transaction: bool = False
+    ) -> Appended:
+        """Stage one validated batch at the end of the log.
+
+        A batch longer than `write_job.COPY_BYTES_MAX` is kept by reference: its buffer must not change until
+        the written offset has passed it. Raises ApiError if the producer's epoch or sequence does not fit.
+        """
+        header = batch.header
+        data = batch.data
+        size = len(data)
+        if self.offline:
+            raise self._offline_error()
+        if size > self.config.segment_bytes:
+            raise ApiError(
+                ErrorCode.RECORD_LIST_TOO_LARGE,
+                f"a batch of {size} bytes does not fit in a segment of {self.config.segment_bytes}",
+            )
+        base_offset = self.log_end_offset
+        last_offset = base_offset + header.last_offset_delta
+        if header.producer_id >= 0:
+            earlier = self._append_of_producer(batch, leader_epoch, now_ms, epoch_per_transaction)
+            if earlier is not None:
+                return earlier
+        else:
+            self._place(header, size, base_offset, leader_epoch, now_ms).add(data, base_offset, leader_epoch)
+        stamped = header.timestamp_type is TimestampType.LOG_APPEND_TIME
+        return Appended(base_offset, last_offset, header.max_timestamp if stamped else -1)
+
+    def _append_of_producer(
+        self, batch: Appendable, leader_epoch: int, now_ms: int, epoch_per_transaction: bool
+    ) -> Appended | None:
+        """Check and append a batch with a producer id; returns where it lies if it is there already."""
+        header = batch.header
+        data = batch.data
+        marker = None
+        if header.is_control:
+            marker = read_marker(data, header)
+            if marker is not None:
+                self.producers.check_marker(
+                    header.producer_id, header.producer_epoch, marker.coordinator_epoch
+                )
+        else:
+            duplicate = self.producers.check(
+                header.producer_id,
+                header.producer_epoch,
+                header.base_sequence,
+                header.last_sequence,
+                transactional=header.is_transactional,
+                epoch_per_transaction=epoch_per_transaction,
+            )
+            if duplicate is not None:
+                return Appended(duplicate.base_offset, duplicate.last_offset, duplicate.timestamp, True)
+        base_offset = self.log_end_offset
+        place = self._place(header, len(data), base_offset, leader_epoch, now_ms)
+        place.add(data, base_offset, leader_epoch)
+        self._note_ended(replay(self.producers, header, base_offset, marker))
+        return None
+
+    def append_raw(self, batches: Buffer, now_ms: int) -> Appended:
+        """Stage batches that carry their offsets and epochs, as a follower or the metadata log gets them.
+
+        They are checked (form, CRC, increasing offsets) before anything is staged; gaps are allowed.
+        """
+        if self.offline:
+            raise self._offline_error()
+        view = memoryview(batches)
+        placed = list(iter_batches(view))
+        expected = self.log_end_offset
+        end = 0
+        for position, header in placed:
+            end = position + header.size_in_bytes
+            if not crc_ok(view[position:end]):
+                raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"{self}: CRC of the batch at {header.base_offset}")
+            if header.base_offset < expected or header.last_offset_delta < 0:
+                raise ApiError(
+                    ErrorCode.UNKNOWN_SERVER_ERROR,
+                    f"{self}: offset {header.base_offset} where {expected} is next",
+                )
+            expected = header.last_offset + 1
+        if not placed or end != len(view):
+            raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"{self}: {len(view) - end} bytes are no whole batch")
+        for position, header in placed:
+            size = header.size_in_bytes
+            data = view[position : position + size]
+            epoch = header.partition_leader_epoch
+            self._place(header, size, header.base_offset, epoch, now_ms).add_raw(data)
+            if header.producer_id >= 0:
+                marker = read_marker(data, header) if header.is_control else None
+                self._note_ended(replay(self.producers, header, header.base_offset, marker))
+        return Appended(placed[0][1].base_offset, expected - 1)
+
+    def _place(
+        self, header: BatchHeader, size: int, base_offset: int, leader_epoch: int, now_ms: int
+    ) -> SegmentWrite:
+        """Make room for a batch at the end and account for it.
+
+        The caller adds the bytes to what is returned.
+        """
+        active = self._active
+        last_offset = base_offset + header.last_offset_delta
+        if active.must_roll(size, last_offset, header.max_timestamp, self.config, now_ms):
+            active = self._roll(base_offset, now_ms)
+        position = active.note_batch(last_offset, header.max_timestamp, size)
+        self.log_end_offset = last_offset + 1
+        if leader_epoch != self._latest_epoch and leader_epoch >= 0:
+            self.epochs.assign(leader_epoch, base_offset)
+            self._latest_epoch = leader_epoch
+        return self._writes.stage(active, position)
+
+    def _note_ended(self, ended: CompletedTxn | None) -> None:
+        if ended is not None and ended.aborted:
+            self._active.txn_index.append(
+                AbortedTxn(ended.producer_id, ended.first_offset, ended.last_offset, ended.last_stable_offset)
+            )
+
+    def roll(self, now_ms: int) -> None:
+        """Begin a new segment at the end of the log, unless the active one is empty."""
+        if self._active.size:
+            self._roll(self.log_end_offset, now_ms)
+
+    def _roll(self, base_offset: int, now_ms: int) -> Segment:
+        old = self._active
+        with self._faults():
+            if old.size == 0:
+                # Nothing is in it, and the next offset is out of its reach.
+                self.segments.remove_last()
+            else:
+                old.seal()
+                self._unsynced_indexes.append(old)
+            self.producers.end_offset = base_offset
+            self.snapshots.take(self.producers, sync=False)
+            return self._start_segment(base_offset, now_ms)
+
+    def _start_segment(self, base_offset: int, now_ms: int) -> Segment:
+        limit = min(self.config.segment_jitter_ms, self.config.segment_ms)
+        jitter_ms = self._rng.randrange(limit) if limit > 0 else 0
+        self._active = Segment.create(
+            self._disk, self.directory, base_offset, self.config, now_ms=now_ms, jitter_ms=jitter_ms
+        )
+        self.segments.add(self._active)
+        return self._active
+
+    # --- writing
+    # ---------------------------------------------------------------------------------------------
+
+    def take_staged(self) -> WriteJob | None:
+        """What has been appended since the last call, as a job to run.
+
+        None if there is nothing, or one is running.
+        """
+        if self.offline:
+            return None
+        return self._writes.take_staged(self.log_end_offset, self.config.flush_messages)
+
+    def written(self, job: WriteJob, now_ms: int) -> None:
+        """A write job has succeeded: its records are in the file, and durable if it synced."""
+        self._writes.written(job, now_ms)
+
+    def take_flush(self, *, sealed_only: bool = False) -> FlushJob | None:
+        """A job that syncs what is written but not flushed; None if that is nothing, or one is running."""
+        if self.offline:
+            return None
+        return self._writes.take_flush(self._active.base_offset if sealed_only else None)
+
+    def flushed(self, job: FlushJob, now_ms: int) -> None:
+        """A flush job has succeeded."""
+        self._writes.flushed(job, now_ms)
+
+    def flush(self, now_ms: int) -> None:
+        """Write and sync everything, here and now. Demands that no job is outstanding."""
+        invariant(not self._writes.job_outstanding, f"{self}: flushed while a job is outstanding")
+        write = self.take_staged()
+        if write is not None:
+            write.run()
+            self.written(write, now_ms)
+        flush = self.take_flush()
+        if flush is not None:
+            flush.run()
+            self.flushed(flush, now_ms)
+
+    def prepare_checkpoint(self) -> int:
+        """Make durable what recovery takes for granted below the recovery point, and return that point."""
+        offset = self.flushed_offset
+        with self._faults():
+            while self._unsynced_indexes and self._unsynced_indexes[0].base_offset < offset:
+                self._unsynced_indexes.pop(0).sync_indexes()
+            if self._active.size != self._index_size_at_checkpoint:
+                # Not synced: entries that a crash spoils are recognised, the rest spares recovery some
+                # reading.
+                self._active.flush_indexes()
+                self._index_size_at_checkpoint = self._active.size
+            self.epochs.flush()
+        return offset
+
+    # --- reading
+    # ---------------------------------------------------------------------------------------------
+
+    def read(self, offset: int, max_bytes: int, *, upto: int, min_one: bool = True) -> LogSlice:
+        """Batches from the one that holds `offset` on, below `upto` and at most `max_bytes` long.
+
+        With `min_one` the first batch is returned whole even if it is longer; without, the slice is then
+        empty.
+        """
+        if self.offline:
+            raise self._offline_error()
+        if not self.log_start_offset <= offset <= self.log_end_offset:
+            raise ApiError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{self}: offset {offset} is outside of {self.log_start_offset} to {self.log_end_offset}",
+            )
+        limit = min(upto, self.written_offset)
+        try:
+            if offset < limit:
+                return self._read_below(offset, max_bytes, limit, min_one)
+            return LogSlice(self._active.file, self._active.written_size, 0, offset)
+        except OSError as error:
+            raise self._fault(error) from error
+
+    def _read_below(self, offset: int, max_bytes: int, limit: int, min_one: bool) -> LogSlice:
+        for slot in range(self.segments.slot_of(offset), len(self.segments)):
+            segment = self.segments[slot]
+            if segment.base_offset >= limit:
+                break
+            end = self._end_position(slot, limit)
+            place = segment.find(offset, end)
+            if place is not None:
+                size = min(end - place.position, max_bytes)
+                if size < place.size:
+                    size = place.size if min_one else 0
+                return LogSlice(segment.file, place.position, size, place.base_offset)
+        # Everything from `offset` to the limit was compacted away.
+        return LogSlice(self._active.file, self._active.written_size, 0, offset)
+
+    def _end_position(self, slot: int, limit: int) -> int:
+        """Where in a segment the batches below `limit` end."""
+        segment = self.segments[slot]
+        bases = self.segments.bases
+        if limit >= self.written_offset or (slot + 1 < len(bases) and bases[slot + 1] <= limit):
+            return segment.written_size
+        known_limit, known_segment, position = self._known_end
+        if known_limit == limit and known_segment is segment:
+            return position
+        place = segment.find(limit, segment.written_size)
+        position = segment.written_size if place is None else place.position
+        self._known_end = (limit, segment, position)
+        return position
+
+    def batches(
+        self, offset: int, *, upto: int, chunk_bytes: int = 1 << 20
+    ) -> Iterator[tuple[BatchHeader, memoryview]]:
+        """Each batch from the one that holds `offset` on, below `upto`.
+
+        Header and bytes. Not for the fetch path.
+        """
+        while offset < upto:
+            data = memoryview(self.read_bytes(offset, chunk_bytes, upto=upto))
+            found = offset
+            for position, header in iter_batches(data):
+                yield header, data[position : position + header.size_in_bytes]
+                found = header.last_offset + 1
+            if found == offset:
+                return
+            offset = found
+
+    def read_bytes(self, offset: int, max_bytes: int, *, upto: int) -> bytes:
+        """What `read` finds, read."""
+        found = self.read(offset, max_bytes, upto=upto)
+        with self._faults():
+            return found.read()
+
+    def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTxn]:
+        """The aborted transactions that have records in [start_offset, end_offset)."""
+        found: list[AbortedTxn] = []
+        with self._faults():
+            for segment in self.segments.from_offset(start_offset):
+                aborted, complete = segment.txn_index.collect(start_offset, end_offset)
+                found += aborted
+                if complete:
+                    break
+        return found
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+        """(epoch, end offset) of the greatest leader epoch at or below the one asked for.
+
+        (-1, -1) if unknown.
+        """
+        return self.epochs.end_offset_for(epoch, self.log_end_offset)
+
+    # --- cutting
+    # ---------------------------------------------------------------------------------------------
+
+    def truncate_to(self, offset: int, now_ms: int) -> bool:
+        """Cut the records at and above `offset`, durably.
+
+        False if there are none. No job may be outstanding.
+        """
+        if offset >= self.log_end_offset:
+            return False
+        self.flush(now_ms)
+        with self._faults():
+            self.on_shorten(self, offset)
+            if offset < self.segments.first.base_offset:
+                self._restart_at(offset, now_ms)
+                return True
+            # Newest first, each for good before the next, so that a crash leaves no hole.
+            while self.segments.active.base_offset > offset:
+                self._writes.drop(self.segments.remove_last())
+            self._active = self.segments.active
+            self._active.truncate_to(offset)
+            self._end_moved(offset)
+            self.snapshots.load_newest(self.producers, self.log_start_offset, offset, now_ms)
+            replay_segments(self.producers, self.segments.from_offset(self.producers.end_offset), offset)
+            self.producers.high_watermark_moved(self._high_watermark)
+        return True
+
+    def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
+        """Drop everything and go on at `offset`, durably. No job may be outstanding."""
+        self.flush(now_ms)
+        with self._faults():
+            self.on_shorten(self, offset)
+            self._restart_at(offset, now_ms)
+
+    def _restart_at(self, offset: int, now_ms: int) -> None:
+        while len(self.segments):
+            self._writes.drop(self.segments.remove_last())
+        self.snapshots.delete_all()
+        self._start_segment(offset, now_ms)
+        self._disk.sync_dir(self.directory)
+        self._active.name_durable = True
+        self.log_start_offset = offset
+        self._end_moved(offset)
+        self.producers.clear(offset)
+
+    def _end_moved(self, offset: int) -> None:
+        self.epochs.truncate_from_end(offset)
+        self.epochs.flush()
+        self._latest_epoch = self._epoch_of_end()
+        self.log_end_offset = offset
+        self._writes.truncated(offset)
+        self._high_watermark = max(self.log_start_offset, min(self._high_watermark, offset))
+        self._known_end = (-1, self._active, 0)
+        self._index_size_at_checkpoint = -1
+        self._unsynced_indexes = [
+            s for s in self._unsynced_indexes if s.base_offset < self._active.base_offset
+        ]
+
+    def increment_log_start_offset(self, offset: int) -> bool:
+        """Give up the records below `offset`; False if they are gone already."""
+        if offset > self._high_watermark:
+            raise ApiError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{self}: log start {offset} is above the high watermark {self._high_watermark}",
+            )
+        if offset <= self.log_start_offset:
+            return False
+        self.log_start_offset = offset
+        self.epochs.truncate_from_start(offset)
+        self.producers.log_start_moved(offset)
+        return True
+
+    def delete_old_segments(self, now_ms: int) -> int:
+        """Delete the segments that retention lets go, oldest first; returns how many."""
+        if self.offline:
+            return 0
+        with self._faults():
+            rules = RetentionRules(self.config.deleted, self.config.retention_ms, self.config.retention_bytes)
+            count = deletable_count(
+                [segment_facts(segment) for segment in self.segments],
+                rules,
+                log_start_offset=self.log_start_offset,
+                high_watermark=self._high_watermark,
+                log_end_offset=self.log_end_offset,
+                now_ms=now_ms,
+            )
+            if count == len(self.segments):
+                self.roll(now_ms)
+            self._delete_first(count, now_ms)
+        return count
+
+    def _delete_first(self, count: int, now_ms: int) -> None:
+        if count == 0:
+            return
+        self.increment_log_start_offset(max(self.log_start_offset, self.segments[count].base_offset))
+        for segment in self.segments.doom_first(count, now_ms + self.config.file_delete_delay_ms):
+            self._writes.drop(segment)
+            if segment in self._unsynced_indexes:
+                self._unsynced_indexes.remove(segment)
+        self.snapshots.delete_before(self.segments.first.base_offset)
+
+    def replace_segments(self, old: list[Segment], new: Segment, now_ms: int) -> None:
+        """Compaction puts `new`, complete and synced under `.cleaned`, in the place of sealed segments."""
+        with self._faults():
+            self.segments.replace(old, new, now_ms + self.config.file_delete_delay_ms)
+            for segment in old:
+                self._writes.drop(segment)
+                if segment in self._unsynced_indexes:
+                    self._unsynced_indexes.remove(segment)
+                if segment.base_offset != new.base_offset:
+                    self.snapshots.delete(segment.base_offset)
+
+    # --- the end
+    # ---------------------------------------------------------------------------------------------
+
+    def reconfigure(self, config: LogConfig) -> None:
+        """Settings changed while running; they hold from the next append on."""
+        self.config = config
+
+    def close(self, now_ms: int) -> None:
+        """Write everything out so that the next start needs no recovery. No job may be outstanding."""
+        if self.closed:
+            return
+        if not self.offline:
+            self.flush(now_ms)
+            with self._faults():
+                self._active.seal()
+                self._unsynced_indexes.append(self._active)
+                for segment in self._unsynced_indexes:
+                    segment.sync_indexes()
+                self._unsynced_indexes.clear()
+                self.epochs.flush()
+                self.producers.end_offset = self.log_end_offset
+                self.snapshots.take(self.producers)
+                self._disk.sync_dir(self.directory)
+        self.closed = True
+        self.segments.close()
+
+    def leave(self, directory: str) -> None:
+        """The partition is being deleted and its directory now has another name.
+
+        What is under way is forgotten.
+        """
+        self.closed = True
+        self.directory = directory
+        self.segments.move(directory)
+
+    def fail(self) -> None:
+        """Its directory has failed: nothing more is read or written here."""
+        self.offline = True
+
+    # --- failure
+    # ---------------------------------------------------------------------------------------------
+
+    def _epoch_of_end(self) -> int:
+        latest = self.epochs.latest_epoch
+        return -1 if latest is None else latest
+
+    def _offline_error(self) -> ApiError:
+        return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory {self.log_dir} is offline")
+
+    def _fault(self, error: OSError) -> StorageFault:
+        self.offline = True
+        return StorageFault(self.log_dir, error)
+
+    @contextmanager
+    def _faults(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise self._fault(error) from error
+        except StorageFault:
+            self.offline = True
+            raise
+
+
+def segment_facts(segment: Segment) -> SegmentFacts:
+    """What retention and compaction want to know."""
+    return SegmentFacts(
+        segment.base_offset,
+        segment.size,
+        segment.largest_timestamp,
+        segment.first_timestamp,
+        segment.offset_index.size_bytes,
+        segment.time_index.size_bytes,
+    )

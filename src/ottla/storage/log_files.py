@@ -1,0 +1,60 @@
+"""Names of the files and directories of a log, as Kafka spells them.
+
+A partition lives in `<topic>-<partition>/`. Each segment is named after its base offset, twenty digits, and
+has a `.log`, an `.index` and a `.timeindex`; a `.txnindex` only if a transaction was aborted in it; a
+`.snapshot` of the producers at that offset. A file on its way out carries `.deleted`, one that compaction is
+writing `.cleaned`, and one that is about to replace its originals `.swap`. A partition being deleted is
+renamed to end in `-delete`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from ottla.base.ids import TopicPartition
+
+LOG: Final = ".log"
+OFFSET_INDEX: Final = ".index"
+TIME_INDEX: Final = ".timeindex"
+TXN_INDEX: Final = ".txnindex"
+SNAPSHOT: Final = ".snapshot"
+SEGMENT_SUFFIXES: Final = (LOG, OFFSET_INDEX, TIME_INDEX, TXN_INDEX)
+
+DELETED: Final = ".deleted"
+CLEANED: Final = ".cleaned"
+SWAP: Final = ".swap"
+
+DELETE_DIR: Final = "-delete"
+STRAY_DIR: Final = "-stray"
+FUTURE_DIR: Final = "-future"
+
+_NAME_MAX: Final = 255
+_SEGMENT_FILE: Final = re.compile(r"(\d{20})(\.log|\.index|\.timeindex|\.txnindex|\.snapshot)")
+_PARTITION_DIR: Final = re.compile(r"([a-zA-Z0-9._-]{1,249})-(\d{1,10})")
+
+
+def segment_file(directory: str, base_offset: int, suffix: str) -> str:
+    return f"{directory}/{base_offset:020d}{suffix}"
+
+
+def parse_segment_file(name: str) -> tuple[int, str] | None:
+    """(offset, suffix) of a name like 00000000000000000042.log; None for any other."""
+    found = _SEGMENT_FILE.fullmatch(name)
+    return (int(found[1]), found[2]) if found else None
+
+
+def parse_partition_dir(name: str) -> TopicPartition | None:
+    """The partition whose directory this is; None for anything else, such as one being deleted."""
+    if name.endswith((DELETE_DIR, STRAY_DIR, FUTURE_DIR)):
+        return None
+    found = _PARTITION_DIR.fullmatch(name)
+    if found is None or found[1] in (".", "..") or int(found[2]) > 2**31 - 1:
+        return None
+    return TopicPartition(found[1], int(found[2]))
+
+
+def delete_dir(partition: TopicPartition, unique: str) -> str:
+    """The name that marks a partition for removal; the topic is cut so that the name stays legal."""
+    ending = f"-{partition.partition}.{unique}{DELETE_DIR}"
+    return partition.topic[: _NAME_MAX - len(ending)] + ending

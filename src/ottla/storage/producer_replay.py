@@ -1,0 +1,76 @@
+"""Telling producer state what a batch in the log means for it: data, or the end of a transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ottla.base.files import Buffer, File
+from ottla.records.batch import BatchHeader
+from ottla.records.control import EndTxnMarker, read_end_txn
+from ottla.records.record import iter_records
+from ottla.storage.batch_scan import walk
+from ottla.storage.producer_state import CompletedTxn, ProducerState
+from ottla.storage.segment import Segment
+
+
+def read_marker(batch: Buffer, header: BatchHeader) -> EndTxnMarker | None:
+    """The transaction marker in a control batch; None if it holds another kind of control record."""
+    record = next(iter_records(batch, header), None)
+    return None if record is None else read_end_txn(record.key, record.value)
+
+
+def replay(
+    state: ProducerState, header: BatchHeader, base_offset: int, marker: EndTxnMarker | None
+) -> CompletedTxn | None:
+    """Record a batch of a producer with an id.
+
+    `marker` is what a control batch holds. Returns the ended transaction.
+    """
+    if not header.is_control:
+        state.append_batch(
+            header.producer_id,
+            header.producer_epoch,
+            header.last_sequence,
+            base_offset=base_offset,
+            last_offset=base_offset + header.last_offset_delta,
+            timestamp=header.max_timestamp,
+            transactional=header.is_transactional,
+        )
+        return None
+    if marker is None:
+        return None
+    return state.append_marker(
+        header.producer_id,
+        header.producer_epoch,
+        marker.coordinator_epoch,
+        offset=base_offset,
+        timestamp=header.max_timestamp,
+        aborted=not marker.committed,
+    )
+
+
+def replay_stored(
+    state: ProducerState, header: BatchHeader, file: File, position: int
+) -> CompletedTxn | None:
+    """Record a batch that lies in a file; its body is only read where it matters."""
+    if header.producer_id < 0:
+        return None
+    marker = None
+    if header.is_control:
+        marker = read_marker(file.pread(header.size_in_bytes, position), header)
+    return replay(state, header, header.base_offset, marker)
+
+
+def replay_segments(state: ProducerState, segments: Iterable[Segment], end_offset: int) -> None:
+    """Bring the state from its end offset up to `end_offset`, from the headers of the batches between."""
+    for segment in segments:
+        if segment.base_offset >= end_offset:
+            break
+        place = segment.find(state.end_offset, segment.written_size)
+        if place is None:
+            continue
+        for position, header in walk(segment.file, place.position, segment.written_size):
+            if header.base_offset >= end_offset:
+                break
+            replay_stored(state, header, segment.file, position)
+    state.end_offset = end_offset

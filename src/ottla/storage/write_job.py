@@ -1,0 +1,162 @@
+"""Bytes on their way to the disk: what a log has staged, and the jobs that write and sync it off the loop.
+
+A log stages appended batches as `SegmentWrite`s, one per segment touched. A `WriteJob` takes them all: one
+`pwritev` per segment, and a sync if it is due. A `FlushJob` only syncs what earlier jobs wrote. `run` may be
+called in a worker thread: a job holds open files and bytes, and nothing of the log.
+
+Order, on which recovery relies: when a job syncs, a segment is durable before a byte of the next one is
+written, and a new segment's name is durable before its content is.
+
+Failure: the first OSError becomes a `StorageFault`; nothing is retried.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final
+
+from ottla.base.errors import StorageFault
+from ottla.base.files import Buffer, Disk, File
+from ottla.records.batch import LOG_OVERHEAD
+from ottla.storage.segment import Segment
+
+COPY_BYTES_MAX: Final = 64 * 1024
+"""Batches up to this size are copied when staged; longer ones are kept by reference until written."""
+
+_STAMP: Final = Struct(">qii")
+_STAMP_BYTES: Final = _STAMP.size
+
+
+class SegmentWrite:
+    """Staged bytes of one segment, to be written at `position`."""
+
+    __slots__ = ("_copied", "buffers", "position", "segment")
+
+    def __init__(self, segment: Segment, position: int) -> None:
+        self.segment = segment
+        self.position = position
+        self.buffers: list[Buffer] = []
+        self._copied: bytearray | None = None
+
+    def add(self, batch: Buffer, base_offset: int, leader_epoch: int) -> None:
+        """Stage a batch under its place in the log.
+
+        Offset and epoch lie outside the CRC; `batch` is not changed.
+        """
+        size = len(batch)
+        stamp = _STAMP.pack(base_offset, size - LOG_OVERHEAD, leader_epoch)
+        rest = memoryview(batch)[_STAMP_BYTES:]
+        if size > COPY_BYTES_MAX:
+            self._copied = None
+            self.buffers += (stamp, rest)
+            return
+        copied = self._copied
+        if copied is None:
+            copied = self._copied = bytearray()
+            self.buffers.append(copied)
+        copied += stamp
+        copied += rest
+
+    def add_raw(self, batches: Buffer) -> None:
+        """Stage batches that carry their offsets already."""
+        if len(batches) > COPY_BYTES_MAX:
+            self._copied = None
+            self.buffers.append(batches)
+            return
+        if self._copied is None:
+            self._copied = bytearray()
+            self.buffers.append(self._copied)
+        self._copied += batches
+
+
+class _Step:
+    __slots__ = ("buffers", "end", "file", "position", "segment", "sync_all", "sync_name")
+
+    def __init__(self, segment: Segment, buffers: list[Buffer], position: int) -> None:
+        self.segment = segment
+        self.file: File = segment.file
+        self.buffers = buffers
+        self.position = position
+        self.end = position + sum(map(len, buffers))
+        self.sync_all = False
+        self.sync_name = False
+
+
+class WriteJob:
+    """Write what was staged when the job was made; `sync` says whether it is durable afterwards."""
+
+    __slots__ = ("_directory", "_disk", "_log_dir", "end_offset", "steps", "sync")
+
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        log_dir: str,
+        staged: list[SegmentWrite],
+        *,
+        end_offset: int,
+        unsynced: list[Segment] | None,
+    ) -> None:
+        """`unsynced` lists, in log order, the segments with written but unsynced bytes.
+
+        None if no sync is due.
+        """
+        self._disk = disk
+        self._directory = directory
+        self._log_dir = log_dir
+        self.end_offset = end_offset
+        self.sync = unsynced is not None
+        self.steps = [_Step(write.segment, write.buffers, write.position) for write in staged]
+        if unsynced is not None:
+            self._plan_sync(unsynced)
+
+    def _plan_sync(self, unsynced: list[Segment]) -> None:
+        touched = {step.segment.base_offset: step for step in self.steps}
+        earlier = []
+        for segment in unsynced:
+            step = touched.get(segment.base_offset)
+            if step is None:
+                step = _Step(segment, [], segment.written_size)
+                earlier.append(step)
+            step.sync_all = True
+        self.steps[:0] = earlier
+        for step in self.steps:
+            step.sync_name = not step.segment.name_durable
+
+    def run(self) -> None:
+        try:
+            for step in self.steps:
+                if step.sync_name:
+                    self._disk.sync_dir(self._directory)
+                if step.buffers:
+                    step.file.pwritev(step.buffers, step.position, sync=self.sync and not step.sync_all)
+                if step.sync_all:
+                    step.file.datasync()
+        except OSError as error:
+            raise StorageFault(self._log_dir, error) from error
+
+
+class FlushJob:
+    """Sync what has been written up to `end_offset`."""
+
+    __slots__ = ("_directory", "_disk", "_log_dir", "_sync_names", "end_offset", "segments", "sizes")
+
+    def __init__(
+        self, disk: Disk, directory: str, log_dir: str, segments: list[Segment], end_offset: int
+    ) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._log_dir = log_dir
+        self.end_offset = end_offset
+        self.segments = [(segment, segment.file) for segment in segments]
+        self.sizes = [segment.written_size for segment in segments]
+        self._sync_names = any(not segment.name_durable for segment in segments)
+
+    def run(self) -> None:
+        try:
+            if self._sync_names:
+                self._disk.sync_dir(self._directory)
+            for _, file in self.segments:
+                file.datasync()
+        except OSError as error:
+            raise StorageFault(self._log_dir, error) from error

@@ -1,0 +1,41 @@
+"""Executors without threads: work runs at once, or step by step in an order the test chooses."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from ottla.base.executor import Done, Work
+
+
+class InlineExecutor:
+    """Runs work in `submit`, or, made with `stepped=True`, when `step` is called."""
+
+    def __init__(self, *, stepped: bool = False) -> None:
+        self._stepped = stepped
+        self._waiting: deque[tuple[Work, Done]] = deque()
+
+    def submit(self, work: Work, done: Done) -> None:
+        self._waiting.append((work, done))
+        if not self._stepped:
+            self.run_all()
+
+    @property
+    def waiting(self) -> int:
+        return len(self._waiting)
+
+    def step(self) -> bool:
+        """Run the oldest piece of work; False if there was none."""
+        if not self._waiting:
+            return False
+        work, done = self._waiting.popleft()
+        failure: BaseException | None = None
+        try:
+            work()
+        except Exception as error:  # noqa: BLE001 - the same hand-over as with threads
+            failure = error
+        done(failure)
+        return True
+
+    def run_all(self) -> None:
+        while self.step():
+            pass
