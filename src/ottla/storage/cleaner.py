@@ -19,7 +19,7 @@ Concurrency: the event loop owns the cleaner; only `CleanerJob.steps` runs elsew
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple, Protocol
 
 import structlog
@@ -68,7 +68,7 @@ class CleanableLog(Protocol):
     @property
     def last_stable_offset(self) -> int: ...
     @property
-    def segments(self) -> Sequence[Segment]: ...
+    def segments(self) -> Iterable[Segment]: ...
     @property
     def producers(self) -> ProducerState: ...
 
@@ -303,7 +303,8 @@ def _facts(log: CleanableLog) -> LogFacts:
     config = log.config
     young = config.min_compaction_lag_ms > 0
     late = config.max_compaction_lag_ms < _NO_LAG
-    closed = len(log.segments) - 1
+    row = list(log.segments)
+    closed = len(row) - 1
     segments = [
         SegmentFacts(
             segment.base_offset,
@@ -311,7 +312,7 @@ def _facts(log: CleanableLog) -> LogFacts:
             segment.largest_timestamp if young and number < closed else -1,
             segment.first_timestamp if late and number < closed else -1,
         )
-        for number, segment in enumerate(log.segments)
+        for number, segment in enumerate(row)
     ]
     return LogFacts(
         log.log_start_offset,

@@ -13,8 +13,9 @@ touches what readers see; it belongs to the log's task. If the log has lost one 
 Every batch read is checked against its CRC: from a damaged segment nothing is derived, and nothing in it is
 dropped.
 
-Crash policy: `.cleaned` files are synced before they are handed out; `cleaner_recovery` tells what happens to
-them.
+Crash policy: `.cleaned` files are synced before they are handed out. What a crash leaves of them, or of the
+exchange, is the business of `leftovers`, which relies on one thing: a new segment ends exactly where the last
+of those it replaces ended, so that offsets alone tell which ones these are.
 """
 
 from __future__ import annotations
@@ -57,9 +58,10 @@ class Swap(NamedTuple):
     cleaned: Segment
     sources: Sequence[Source]
 
-    def fits(self, segments: Sequence[Segment]) -> bool:
+    def fits(self, segments: Iterable[Segment]) -> bool:
         """Whether a log with these segments still has the old ones, sealed and as long as they were read."""
-        sealed = {segment.base_offset: segment for segment in segments[:-1]}
+        *row, _ = segments
+        sealed = {segment.base_offset: segment for segment in row}
         return all(
             sealed.get(source.base_offset) is source.segment and source.segment.written_size == source.size
             for source in self.sources
