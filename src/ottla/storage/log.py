@@ -38,14 +38,16 @@ from ottla.base.errors import ApiError, ErrorCode, StorageFault, invariant
 from ottla.base.files import Buffer, Disk
 from ottla.base.ids import TopicPartition, Uuid
 from ottla.base.rng import Random
-from ottla.records.batch import BatchHeader, TimestampType, crc_ok, iter_batches
+from ottla.records.batch import BatchHeader, TimestampType, iter_batches
+from ottla.storage.batch_scan import check_batches
 from ottla.storage.epoch_cache import EpochCache
 from ottla.storage.log_config import LogConfig
+from ottla.storage.log_reader import FoundRecord, LogReader
 from ottla.storage.log_slice import LogSlice
 from ottla.storage.producer_replay import read_marker, replay, replay_segments
 from ottla.storage.producer_snapshot import ProducerSnapshots
 from ottla.storage.producer_state import CompletedTxn, ProducerState
-from ottla.storage.retention import RetentionRules, SegmentFacts, deletable_count
+from ottla.storage.retention import RetentionRules, deletable_count
 from ottla.storage.segment import Segment
 from ottla.storage.segments import Segments
 from ottla.storage.txn_index import AbortedTxn
@@ -125,13 +127,12 @@ class Log:
         self._writes = WriteQueue(disk, directory, self.log_dir, parts.log_end_offset)
         self._unsynced_indexes = parts.unsynced_indexes  # sealed segments
         self._index_size_at_checkpoint = -1
-        self._known_end: tuple[int, Segment, int] = (-1, self._active, 0)
+        self._reader = LogReader(self.segments)
 
     def __str__(self) -> str:
         return f"{self.topic_partition} in {self.log_dir}"
 
-    # --- offsets and sizes
-    # -----------------------------------------------------------------------------------
+    # --- offsets and sizes ---
 
     @property
     def high_watermark(self) -> int:
@@ -179,8 +180,7 @@ class Log:
         """Whether a job is outstanding or bytes wait for one."""
         return self._writes.busy
 
-    # --- appending
-    # -------------------------------------------------------------------------------------------
+    # --- appending ---
 
     def append(
         self, batch: Appendable, leader_epoch: int, now_ms: int, *, epoch_per_transaction: bool = False
@@ -249,21 +249,7 @@ class Log:
         if self.offline:
             raise self._offline_error()
         view = memoryview(batches)
-        placed = list(iter_batches(view))
-        expected = self.log_end_offset
-        end = 0
-        for position, header in placed:
-            end = position + header.size_in_bytes
-            if not crc_ok(view[position:end]):
-                raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"{self}: CRC of the batch at {header.base_offset}")
-            if header.base_offset < expected or header.last_offset_delta < 0:
-                raise ApiError(
-                    ErrorCode.UNKNOWN_SERVER_ERROR,
-                    f"{self}: offset {header.base_offset} where {expected} is next",
-                )
-            expected = header.last_offset + 1
-        if not placed or end != len(view):
-            raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"{self}: {len(view) - end} bytes are no whole batch")
+        placed = check_batches(view, self.log_end_offset)
         for position, header in placed:
             size = header.size_in_bytes
             data = view[position : position + size]
@@ -272,7 +258,7 @@ class Log:
             if header.producer_id >= 0:
                 marker = read_marker(data, header) if header.is_control else None
                 self._note_ended(replay(self.producers, header, header.base_offset, marker))
-        return Appended(placed[0][1].base_offset, expected - 1)
+        return Appended(placed[0][1].base_offset, placed[-1][1].last_offset)
 
     def _place(
         self, header: BatchHeader, size: int, base_offset: int, leader_epoch: int, now_ms: int
@@ -325,8 +311,7 @@ class Log:
         self.segments.add(self._active)
         return self._active
 
-    # --- writing
-    # ---------------------------------------------------------------------------------------------
+    # --- writing ---
 
     def take_staged(self) -> WriteJob | None:
         """What has been appended since the last call, as a job to run.
@@ -377,8 +362,7 @@ class Log:
             self.epochs.flush()
         return offset
 
-    # --- reading
-    # ---------------------------------------------------------------------------------------------
+    # --- reading ---
 
     def read(self, offset: int, max_bytes: int, *, upto: int, min_one: bool = True) -> LogSlice:
         """Batches from the one that holds `offset` on, below `upto` and at most `max_bytes` long.
@@ -393,42 +377,24 @@ class Log:
                 ErrorCode.OFFSET_OUT_OF_RANGE,
                 f"{self}: offset {offset} is outside of {self.log_start_offset} to {self.log_end_offset}",
             )
-        limit = min(upto, self.written_offset)
+        written_offset = self._writes.written_offset
+        limit = min(upto, written_offset)
         try:
-            if offset < limit:
-                return self._read_below(offset, max_bytes, limit, min_one)
-            return LogSlice(self._active.file, self._active.written_size, 0, offset)
+            return self._reader.read(
+                offset, max_bytes, limit=limit, written_offset=written_offset, min_one=min_one
+            )
         except OSError as error:
             raise self._fault(error) from error
 
-    def _read_below(self, offset: int, max_bytes: int, limit: int, min_one: bool) -> LogSlice:
-        for slot in range(self.segments.slot_of(offset), len(self.segments)):
-            segment = self.segments[slot]
-            if segment.base_offset >= limit:
-                break
-            end = self._end_position(slot, limit)
-            place = segment.find(offset, end)
-            if place is not None:
-                size = min(end - place.position, max_bytes)
-                if size < place.size:
-                    size = place.size if min_one else 0
-                return LogSlice(segment.file, place.position, size, place.base_offset)
-        # Everything from `offset` to the limit was compacted away.
-        return LogSlice(self._active.file, self._active.written_size, 0, offset)
+    def offset_for_timestamp(self, timestamp: int) -> FoundRecord | None:
+        """The first record at or after a time. The caller holds it against the high watermark."""
+        with self._faults():
+            return self._reader.first_at_or_after(timestamp, self.log_start_offset)
 
-    def _end_position(self, slot: int, limit: int) -> int:
-        """Where in a segment the batches below `limit` end."""
-        segment = self.segments[slot]
-        bases = self.segments.bases
-        if limit >= self.written_offset or (slot + 1 < len(bases) and bases[slot + 1] <= limit):
-            return segment.written_size
-        known_limit, known_segment, position = self._known_end
-        if known_limit == limit and known_segment is segment:
-            return position
-        place = segment.find(limit, segment.written_size)
-        position = segment.written_size if place is None else place.position
-        self._known_end = (limit, segment, position)
-        return position
+    def max_timestamp(self) -> FoundRecord | None:
+        """The first of the records with the greatest timestamp."""
+        with self._faults():
+            return self._reader.latest()
 
     def batches(
         self, offset: int, *, upto: int, chunk_bytes: int = 1 << 20
@@ -471,8 +437,7 @@ class Log:
         """
         return self.epochs.end_offset_for(epoch, self.log_end_offset)
 
-    # --- cutting
-    # ---------------------------------------------------------------------------------------------
+    # --- cutting ---
 
     def truncate_to(self, offset: int, now_ms: int) -> bool:
         """Cut the records at and above `offset`, durably.
@@ -523,7 +488,7 @@ class Log:
         self.log_end_offset = offset
         self._writes.truncated(offset)
         self._high_watermark = max(self.log_start_offset, min(self._high_watermark, offset))
-        self._known_end = (-1, self._active, 0)
+        self._reader.forget()
         self._index_size_at_checkpoint = -1
         self._unsynced_indexes = [
             s for s in self._unsynced_indexes if s.base_offset < self._active.base_offset
@@ -550,7 +515,7 @@ class Log:
         with self._faults():
             rules = RetentionRules(self.config.deleted, self.config.retention_ms, self.config.retention_bytes)
             count = deletable_count(
-                [segment_facts(segment) for segment in self.segments],
+                [segment.facts() for segment in self.segments],
                 rules,
                 log_start_offset=self.log_start_offset,
                 high_watermark=self._high_watermark,
@@ -583,8 +548,7 @@ class Log:
                 if segment.base_offset != new.base_offset:
                     self.snapshots.delete(segment.base_offset)
 
-    # --- the end
-    # ---------------------------------------------------------------------------------------------
+    # --- the end ---
 
     def reconfigure(self, config: LogConfig) -> None:
         """Settings changed while running; they hold from the next append on."""
@@ -622,8 +586,7 @@ class Log:
         """Its directory has failed: nothing more is read or written here."""
         self.offline = True
 
-    # --- failure
-    # ---------------------------------------------------------------------------------------------
+    # --- failure ---
 
     def _epoch_of_end(self) -> int:
         latest = self.epochs.latest_epoch
@@ -645,15 +608,3 @@ class Log:
         except StorageFault:
             self.offline = True
             raise
-
-
-def segment_facts(segment: Segment) -> SegmentFacts:
-    """What retention and compaction want to know."""
-    return SegmentFacts(
-        segment.base_offset,
-        segment.size,
-        segment.largest_timestamp,
-        segment.first_timestamp,
-        segment.offset_index.size_bytes,
-        segment.time_index.size_bytes,
-    )

@@ -110,8 +110,7 @@ class _Recovery:
             self._segments, self._epochs, producers, snapshots, log_start, end_offset, self._unsynced_indexes
         )
 
-    # --- what is there
-    # ---------------------------------------------------------------------------------------
+    # --- what is there ---
 
     def _load_segments(self) -> None:
         names = set(self._disk.listdir(self._directory))
@@ -159,8 +158,7 @@ class _Recovery:
         self._segments.append(made)
         self._unsynced_indexes = []
 
-    # --- what can be trusted
-    # ---------------------------------------------------------------------------------
+    # --- what can be trusted ---
 
     def _verify(self) -> None:
         """Cut the log at the first thing beyond the recovery point that is not sound."""
@@ -220,8 +218,7 @@ class _Recovery:
         segment.remove()
         self._disk.sync_dir(self._directory)
 
-    # --- producers
-    # -------------------------------------------------------------------------------------------
+    # --- producers ---
 
     def _restore_producers(
         self, state: ProducerState, snapshots: ProducerSnapshots, log_start: int, end_offset: int

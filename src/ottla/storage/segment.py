@@ -24,6 +24,7 @@ from ottla.storage import log_files
 from ottla.storage.batch_scan import BatchPlace, find_offset, find_timestamp, walk
 from ottla.storage.log_config import LogConfig
 from ottla.storage.offset_index import OffsetIndex
+from ottla.storage.retention import SegmentFacts
 from ottla.storage.sparse_index import INT32_MAX, CorruptIndex
 from ottla.storage.time_index import TimeIndex
 from ottla.storage.txn_index import TxnIndex
@@ -144,8 +145,7 @@ class Segment:
             self._file = self._disk.open(self.path)
         return self._file
 
-    # --- appending
-    # -------------------------------------------------------------------------------------------
+    # --- appending ---
 
     def note_batch(self, last_offset: int, max_timestamp: int, size: int) -> int:
         """Account for a batch appended at the end.
@@ -204,8 +204,7 @@ class Segment:
         for index in (self.offset_index, self.time_index, self.txn_index):
             index.flush(sync=True)
 
-    # --- what is in it
-    # ---------------------------------------------------------------------------------------
+    # --- what is in it ---
 
     @property
     def first_timestamp(self) -> int:
@@ -244,6 +243,17 @@ class Segment:
         found = self.max_timestamp
         return found if found >= 0 else self._disk.modified_ms(self.path)
 
+    def facts(self) -> SegmentFacts:
+        """What retention and compaction want to know."""
+        return SegmentFacts(
+            self.base_offset,
+            self.size,
+            self.largest_timestamp,
+            self.first_timestamp,
+            self.offset_index.size_bytes,
+            self.time_index.size_bytes,
+        )
+
     def find(self, offset: int, end: int) -> BatchPlace | None:
         """The first batch below `end` that holds `offset` or a later one."""
         try:
@@ -271,8 +281,7 @@ class Segment:
             found = header.last_offset + 1
         return found
 
-    # --- changing what is there
-    # ------------------------------------------------------------------------------
+    # --- changing what is there ---
 
     def rebuild_indexes(self) -> None:
         """Make offset and time index anew from the headers of the log file.

@@ -10,7 +10,8 @@ Concurrency: the log's task only. Durability of names is said at each operation.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import overload
 
 from ottla.base.errors import invariant
 from ottla.base.files import Disk
@@ -18,7 +19,7 @@ from ottla.storage import log_files
 from ottla.storage.segment import Segment
 
 
-class Segments:
+class Segments(Sequence[Segment]):
     def __init__(self, disk: Disk, directory: str, segments: list[Segment]) -> None:
         invariant(bool(segments), f"{directory}: a log has at least one segment")
         self._disk = disk
@@ -33,7 +34,13 @@ class Segments:
     def __iter__(self) -> Iterator[Segment]:
         return iter(self._row)
 
-    def __getitem__(self, slot: int) -> Segment:
+    @overload
+    def __getitem__(self, slot: int) -> Segment: ...
+
+    @overload
+    def __getitem__(self, slot: slice) -> list[Segment]: ...
+
+    def __getitem__(self, slot: int | slice) -> Segment | list[Segment]:
         return self._row[slot]
 
     @property
