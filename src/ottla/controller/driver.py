@@ -125,6 +125,7 @@ class ControllerDriver:
 
     async def start(self, initial_levels: Iterable[FeatureLevelRecord] | None = None) -> None:
         """Load what is committed and write what a new leader owes; `image` counts from here on."""
+        await self._lead()
         offset, epoch = -1, 0
 
         def stored() -> Iterable[Message]:
@@ -133,10 +134,23 @@ class ControllerDriver:
                 offset, epoch = batch.last_offset, batch.epoch
                 yield from map(decode_record, batch.values)
 
-        records = list(stored())
-        self._controller.load(records, offset, epoch)
+        self._controller.load(list(stored()), offset, epoch)
         levels = features.initial_records() if initial_levels is None else initial_levels
         await self._decided(lambda _: Outcome(self._controller.decide_start(levels), None))
+
+    async def _lead(self) -> None:
+        led: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def leading(result: Appended | BaseException) -> None:
+            if led.done():
+                return
+            if isinstance(result, BaseException):
+                led.set_exception(result)
+            else:
+                led.set_result(None)
+
+        self._quorum.lead(leading)
+        await led
 
     async def register_broker(self, node: NodeRegistration) -> int:
         """Register this node, fenced; its broker epoch."""

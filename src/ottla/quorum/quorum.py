@@ -70,6 +70,10 @@ class Quorum(Protocol):
     @property
     def kraft_version(self) -> int: ...
 
+    def lead(self, done: AppendDone) -> None:
+        """Begin a new epoch; the rest can be used once `done` is called with where it begins."""
+        ...
+
     def load(self) -> Iterator[CommittedBatch]:
         """Everything committed, the latest snapshot first."""
         ...

@@ -1,0 +1,70 @@
+"""Control records of the quorum: what it says about itself between the records it carries.
+
+Layout: the key is version (int16, 0) and type (int16); the value is the message of that type in version 0,
+whose first field repeats the version. All records of a control batch are control records.
+
+    2 leader change   who leads from here on, written first in every epoch
+    3 snapshot header, 4 snapshot footer   first and last record of a snapshot, which needs both
+    5 kraft version   1 if the voters are told in the log, 0 if every node's settings name them
+    6 voters          who votes, with directory ids and addresses
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from struct import Struct
+from typing import Final
+
+from ottla.base.errors import LocalError, RemoteProtocolError
+from ottla.records.batch import BatchHeader, Buffer
+from ottla.records.builder import NewRecord, build_batch
+from ottla.records.record import iter_records
+from ottla.wire import codec
+from ottla.wire.messages.control import (
+    KRaftVersionRecord,
+    LeaderChangeMessage,
+    SnapshotFooterRecord,
+    SnapshotHeaderRecord,
+    VotersRecord,
+)
+from ottla.wire.schema import Message
+
+_KEY: Final = Struct(">hh")
+_VERSION: Final = 0
+
+_TYPES: Final[dict[type[Message], int]] = {
+    LeaderChangeMessage: 2,
+    SnapshotHeaderRecord: 3,
+    SnapshotFooterRecord: 4,
+    KRaftVersionRecord: 5,
+    VotersRecord: 6,
+}
+_CLASSES: Final = {number: cls for cls, number in _TYPES.items()}
+
+
+def control_batch(messages: Sequence[Message], *, base_offset: int, epoch: int, now_ms: int) -> bytes:
+    """One batch of control records."""
+    records = [
+        NewRecord(_KEY.pack(_VERSION, _TYPES[type(message)]), codec.encode(message, _VERSION), (), now_ms)
+        for message in messages
+    ]
+    return build_batch(records, base_offset=base_offset, leader_epoch=epoch, control=True)
+
+
+def read_control_batch(header: BatchHeader, batch: Buffer) -> Iterator[Message]:
+    """The messages of a control batch; types that carry nothing for us are passed over."""
+    for record in iter_records(batch, header):
+        if record.key is None or record.value is None or len(record.key) < _KEY.size:
+            raise LocalError(
+                f"control record at offset {header.base_offset + record.offset_delta} is malformed"
+            )
+        _, number = _KEY.unpack_from(record.key)
+        cls = _CLASSES.get(number)
+        if cls is None:
+            continue
+        # The value begins with its version; a leader change in version 1 names directories too.
+        version = int.from_bytes(record.value[:2], "big", signed=True)
+        try:
+            yield codec.decode(cls, record.value, min(version, cls.SPEC.versions[-1]))
+        except RemoteProtocolError as error:
+            raise LocalError(f"{cls.__name__} at offset {header.base_offset}: {error}") from error

@@ -1,0 +1,45 @@
+"""What an empty directory needs to be a quorum of one.
+
+Two files, as Apache Kafka's storage tool writes them for a standalone voter: `bootstrap.checkpoint` in the
+log directory, with the feature levels to begin with, and the snapshot `0-0` beside the log, with this node
+as the only voter. Writing them again does no harm: an interrupted format is simply finished by the next
+start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ottla.base.files import Disk
+from ottla.quorum.single import KRAFT_VERSION_MAX, LocalVoter
+from ottla.quorum.snapshots import (
+    BOOTSTRAP_FILE,
+    SnapshotId,
+    SnapshotStore,
+    decode_snapshot,
+    encode_snapshot,
+)
+from ottla.wire.messages.control import KRaftVersionRecord
+
+
+def format_quorum(
+    disk: Disk, log_dir: str, directory: str, *, voter: LocalVoter, bootstrap: Iterable[bytes], now_ms: int
+) -> None:
+    """Make `directory` (inside `log_dir`) the metadata directory of a new quorum of one."""
+    path = f"{log_dir}/{BOOTSTRAP_FILE}"
+    if not disk.exists(path):
+        disk.replace(
+            path, encode_snapshot(bootstrap, epoch=0, last_timestamp_ms=0, controls=(), now_ms=now_ms)
+        )
+    controls = [KRaftVersionRecord(kraft_version=KRAFT_VERSION_MAX), voter.record()]
+    data = encode_snapshot((), epoch=0, last_timestamp_ms=now_ms, controls=controls, now_ms=now_ms)
+    disk.makedirs(directory)
+    SnapshotStore(disk, directory).write(SnapshotId(0, 0), data)
+
+
+def read_bootstrap(disk: Disk, log_dir: str) -> list[bytes] | None:
+    """The record values that a new cluster begins with; None if the directory names none."""
+    path = f"{log_dir}/{BOOTSTRAP_FILE}"
+    if not disk.exists(path):
+        return None
+    return [value for values in decode_snapshot(disk.read(path), path).batches for value in values]

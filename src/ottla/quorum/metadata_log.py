@@ -1,0 +1,103 @@
+"""The log that carries the quorum's records: the port, and the adapter to a storage log.
+
+The quorum hands over batches that carry their offsets and epoch, one at a time, and is told when each is
+durable. `StorageMetadataLog` writes and syncs in an executor, so that the event loop never waits for the
+disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+from ottla.base.clock import Clock
+from ottla.base.errors import invariant
+from ottla.base.executor import Executor
+from ottla.records.batch import BatchHeader
+from ottla.storage.log import Log
+
+Done = Callable[[BaseException | None], None]
+
+
+class MetadataLog(Protocol):
+    """Owner: the quorum, on the event loop."""
+
+    @property
+    def start_offset(self) -> int:
+        """The first offset that may still be read."""
+        ...
+
+    @property
+    def end_offset(self) -> int:
+        """The offset after the last record."""
+        ...
+
+    def batches(self, offset: int) -> Iterator[tuple[BatchHeader, memoryview]]:
+        """Every batch from the one that holds `offset` on."""
+        ...
+
+    def append(self, batch: bytes, done: Done) -> None:
+        """Append a batch at `end_offset`; `done` is called when it is durable, or with what failed."""
+        ...
+
+    def roll(self) -> None:
+        """Begin a new segment, so that what lies before it can be deleted."""
+        ...
+
+    def delete_before(self, offset: int) -> None:
+        """Give up records below `offset`; whole segments below it go."""
+        ...
+
+    def restart_at(self, offset: int) -> None:
+        """Drop everything and go on at `offset`, durably."""
+        ...
+
+
+class StorageMetadataLog:
+    """A storage log as metadata log. Its configuration must sync every append (`flush.messages=1`)."""
+
+    def __init__(self, log: Log, executor: Executor, clock: Clock) -> None:
+        invariant(log.config.flush_messages == 1, "the metadata log acknowledges only what is synced")
+        self._log = log
+        self._executor = executor
+        self._clock = clock
+
+    @property
+    def start_offset(self) -> int:
+        return self._log.log_start_offset
+
+    @property
+    def end_offset(self) -> int:
+        return self._log.log_end_offset
+
+    def batches(self, offset: int) -> Iterator[tuple[BatchHeader, memoryview]]:
+        return self._log.batches(offset, upto=self._log.log_end_offset)
+
+    def append(self, batch: bytes, done: Done) -> None:
+        self._log.append_raw(batch, self._clock.now_ms())
+        job = self._log.take_staged()
+        if job is None:
+            invariant(False, "one append at a time: nothing else can be outstanding")
+            return
+
+        def finished(failure: BaseException | None) -> None:
+            if failure is None:
+                self._log.written(job, self._clock.now_ms())
+                self._log.high_watermark = self._log.flushed_offset
+            else:
+                self._log.fail()
+            done(failure)
+
+        self._executor.submit(job.run, finished)
+
+    def roll(self) -> None:
+        self._log.roll(self._clock.now_ms())
+
+    def delete_before(self, offset: int) -> None:
+        self._log.increment_log_start_offset(offset)
+        now_ms = self._clock.now_ms()
+        self._log.delete_old_segments(now_ms)
+        self._log.segments.remove_doomed(now_ms)
+
+    def restart_at(self, offset: int) -> None:
+        self._log.truncate_fully_and_start_at(offset, self._clock.now_ms())
