@@ -1,7 +1,7 @@
 """The APIs by number, and which header travels before their messages.
 
-A request in a flexible version has header version 2, any other version 1. A response has header version 1 or 0
-by the same rule, except ApiVersions: a client that does not know the broker yet must be able to read its
+A request in a flexible version has header version 2, any other version 1. A response has header version 1
+or 0 by the same rule, except ApiVersions: a client that does not know the broker yet must be able to read its
 answer, so that header never changes.
 """
 

@@ -19,16 +19,16 @@ from ottla.wire.schema import Message
 
 M = TypeVar("M", bound=Message)
 
-# What a message may occupy in memory however small it is on the wire. Python needs some 110 bytes for a topic
-# name that travels in 8, so a fair bound per byte received would refuse honest requests: this admits, say,
-# 50,000 topics in a Metadata request, or 25,000 partitions in a Fetch.
-ALLOWANCE_BYTES = 8 << 20
-# Above the allowance: memory per byte received.
+# What a decoded message may hold in memory, per byte received ...
 GROWTH = 4
+# ... and on top of that, however small it is. Python needs some 130 bytes for a topic name that travels in 8,
+# so growth alone would refuse honest requests. This admits 10,000 topics with the shortest names in Metadata,
+# 10,000 partitions in ListOffsets, 2,000 topics with three settings each in CreateTopics.
+ALLOWANCE_BYTES = 2 << 20
 
 
 class Budget:
-    """How much memory a decoded message may still hold: 8 MiB, or 4 bytes per byte received if that is more.
+    """How much memory a decoded message may still hold: 4 bytes per byte received and a fixed allowance.
 
     `spent` tells what a message came to, an upper estimate, for whoever counts the memory of all requests.
     """
@@ -36,7 +36,7 @@ class Budget:
     __slots__ = ("granted", "remaining")
 
     def __init__(self, received_bytes: int, allowance_bytes: int = ALLOWANCE_BYTES) -> None:
-        self.granted = self.remaining = max(allowance_bytes, GROWTH * received_bytes)
+        self.granted = self.remaining = allowance_bytes + GROWTH * received_bytes
 
     @property
     def spent(self) -> int:

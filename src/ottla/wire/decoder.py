@@ -26,6 +26,7 @@ from ottla.wire.source import SCALAR_CODES, FunctionSource, Layout
 Reader = Callable[[Source, int, int], tuple[Any, int, int]]
 
 # What objects cost in memory, measured on 64-bit CPython and rounded up to what its allocator hands out.
+ALLOCATION_BYTES = 16
 INT_BYTES = 32
 UUID_BYTES = 112
 VIEW_BYTES = 208
@@ -37,16 +38,17 @@ WIDE_STRING_BYTES = 96
 WIDE_CHARACTER_BYTES = 4
 
 
-def object_bytes(message: type[Message]) -> int:
-    """What one instance may hold in memory, apart from the contents of its strings and arrays."""
-    total = sys.getsizeof(message()) + 16
+def object_bytes(message: type[Message], version: int) -> int:
+    """What one instance may hold in memory, apart from its strings and the elements of its arrays."""
+    total = sys.getsizeof(message()) + ALLOCATION_BYTES
     for field in fields_of(message):
         if field.is_array:
             total += LIST_BYTES
         elif field.struct is not None:
-            total += object_bytes(field.struct)
-        else:
-            total += _scalar_bytes(field.element_kind)
+            total += object_bytes(field.struct, version)
+        elif version in field.wire.versions:
+            # A field that the version lacks shares its default with all other instances.
+            total += _scalar_bytes(field.wire.kind)
     return total
 
 
@@ -73,10 +75,10 @@ def _field_bytes_min(field: Field, version: int, *, flexible: bool) -> int:
     if field.struct is not None:
         nullable = version in field.wire.nullable
         return 1 if nullable else wire_bytes_min(field.struct, version, flexible=flexible)
-    return sys_size(field.wire.kind)
+    return scalar_wire_bytes(field.wire.kind)
 
 
-def sys_size(kind: str) -> int:
+def scalar_wire_bytes(kind: str) -> int:
     """The size of a scalar on the wire."""
     return {"bool": 1, "int8": 1, "int16": 2, "uint16": 2, "int32": 4, "uint32": 4, "uuid": 16}.get(kind, 8)
 
@@ -85,7 +87,7 @@ def make_reader(message: type[Message], version: int) -> Reader:
     """Compile the reader of one version."""
     source = _ReaderSource(message.__name__, version)
     source.line("end = len(data)")
-    source.charge(str(object_bytes(message)))
+    source.charge(str(object_bytes(message, version)))
     result = source.struct(message, flexible=version in message.SPEC.flexible)
     source.line(f"return {result}, p, room")
     return source.compile("read", "data, p, room", f"{message.__name__} reader")
@@ -210,9 +212,9 @@ class _ReaderSource(FunctionSource):
             kind = field.element_kind
             if field.struct is not None:
                 size = max(1, wire_bytes_min(field.struct, self.version, flexible=flexible))
-                cost = object_bytes(field.struct) + SLOT_BYTES
+                cost = object_bytes(field.struct, self.version) + SLOT_BYTES
             elif kind in SCALAR_CODES:
-                size = sys_size(kind)
+                size = scalar_wire_bytes(kind)
                 cost = _scalar_bytes(kind) + SLOT_BYTES
             else:
                 size = 1 if flexible else 2

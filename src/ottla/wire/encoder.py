@@ -87,7 +87,7 @@ class _WriterSource(FunctionSource):
         self.path = outer
 
     def value(self, source: str, code: str, *, nullable: bool, flexible: bool) -> str:
-        """Bind a value of variable size to a name; if it may be null, write null and leave the rest to `else`."""
+        """Bind a value of variable size to a name; if it is null, write that and leave the rest to `else`."""
         name = self.variable("v")
         if nullable:
             self.flush()

@@ -5,9 +5,9 @@
                response: correlation id int32, [tagged fields]
     message
 
-Tagged fields stand in a header only if the message's version is flexible (see `wire.apis`). The client id keeps
-its old 16-bit length for ever. Reading the size off a connection is the connection's business: what is parsed
-here starts behind it. Pure functions, usable from any thread.
+Tagged fields stand in a header only if the message's version is flexible (see `wire.apis`). The client id
+keeps its old 16-bit length for ever. Reading the size off a connection is the connection's business: what is
+parsed here starts behind it. Pure functions, usable from any thread.
 """
 
 from __future__ import annotations
