@@ -26,8 +26,7 @@ class OffsetMap:
     def __init__(self, max_bytes: int, load_factor: float = 0.9) -> None:
         """Room for what fits in `max_bytes` filled to `load_factor` (`log.cleaner.io.buffer.load.factor`)."""
         # While the table doubles, the old one (half the size) and the new one exist together.
-        slots = max(2, max_bytes * 2 // (3 * _SLOT_BYTES))
-        self._slots_max = 1 << (slots.bit_length() - 1)
+        self._slots_max = max(2, max_bytes * 2 // (3 * _SLOT_BYTES))
         self._load_factor = min(load_factor, _FILL_MAX)
         self.capacity = max(1, int(self._slots_max * self._load_factor))
         self.latest_offset = -1  # everything up to it is in the map
@@ -68,21 +67,21 @@ class OffsetMap:
 
     def _find(self, high: int, low: int) -> int:
         """The slot of a hash, or the free one where it belongs."""
-        highs, lows, offsets, mask = self._high, self._low, self._offsets, self._mask
-        slot = low & mask
+        highs, lows, offsets = self._high, self._low, self._offsets
+        slots = len(offsets)
+        slot = low % slots
         while offsets[slot] != _FREE and (lows[slot] != low or highs[slot] != high):
-            slot = (slot + 1) & mask
+            slot = slot + 1 if slot + 1 < slots else 0
         return slot
 
     def _allocate(self, slots: int) -> None:
-        self._mask = slots - 1
         self._high: array[int] = array("Q", bytes(8 * slots))
         self._low: array[int] = array("Q", bytes(8 * slots))
         self._offsets: array[int] = array("q", b"\xff" * (8 * slots))
 
     def _double(self) -> None:
         highs, lows, offsets = self._high, self._low, self._offsets
-        self._allocate(2 * len(offsets))
+        self._allocate(min(2 * len(offsets), self._slots_max))
         for high, low, offset in zip(highs, lows, offsets, strict=True):
             if offset != _FREE:
                 slot = self._find(high, low)
