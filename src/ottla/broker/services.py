@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ottla.base.clock import Clock
     from ottla.base.executor import Executor
+    from ottla.base.files import Disk
     from ottla.base.rng import Random
     from ottla.broker.fetch_sessions import FetchSessions
+    from ottla.broker.producer_ids import ProducerIds
     from ottla.broker.purgatory import Purgatory
     from ottla.broker.read_buffers import ReadBuffers
-    from ottla.config.broker import BrokerConfig
+    from ottla.config.dynamic import DynamicConfig
     from ottla.controller.driver import ControllerDriver
     from ottla.metadata.image import MetadataImage
     from ottla.replication.replicas import Replicas
@@ -24,9 +26,10 @@ class Broker:
 
     cluster_id: str
     node_id: int
-    config: BrokerConfig
+    config: DynamicConfig
     clock: Clock
     rng: Random
+    disk: Disk
     executor: Executor
     image: MetadataImage
     controller: ControllerDriver
@@ -34,6 +37,7 @@ class Broker:
     log_dirs: LogDirs
     purgatory: Purgatory
     sessions: FetchSessions
+    producer_ids: ProducerIds
     read_buffers: ReadBuffers
     fetch_bytes_max: int
     storage_failed: Callable[[str, OSError], None]

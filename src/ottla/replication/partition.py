@@ -111,6 +111,9 @@ class Partition:
         if not was_leader:
             self._fail_waiters(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if self.leader == self.node_id:
+            if not was_leader:
+                # Even an empty log knows in which epoch it is led.
+                self.log.epochs.assign(self.leader_epoch, self.log.log_end_offset)
             self.progressed()
 
     def reconfigure(self, config: LogConfig) -> None:
@@ -187,6 +190,15 @@ class Partition:
         self.log.high_watermark = held
         self._wake(self._all_waiters, held)
         self._notify_readers()
+
+    def delete_records(self, offset: int) -> int:
+        """Give up the records below `offset`; the new start of the log."""
+        if not self.log.config.deleted:
+            raise ApiError(ErrorCode.POLICY_VIOLATION, "the topic's cleanup.policy does not delete")
+        if offset < 0:
+            raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
+        self.log.increment_log_start_offset(offset)
+        return self.log.log_start_offset
 
     def failed(self) -> None:
         """The log directory went offline."""

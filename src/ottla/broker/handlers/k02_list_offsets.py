@@ -1,0 +1,87 @@
+"""ListOffsets (key 2), versions 1-11: an offset for a time, or for one of the special times.
+
+    -1 latest   -2 earliest   -3 greatest timestamp (7)   -4 earliest here (8)   -5 latest tiered (9)
+    -6 earliest not yet tiered (11)
+
+A special time that is too new for the version, or unknown, gives UNSUPPORTED_VERSION. "Latest" is the high
+watermark, or the last stable offset for read_committed. Nothing is tiered here: -4 is -2, -5 and -6 are none.
+A partition named twice is invalid; partitions that are not served come last.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.broker.registry import Call, handles
+from ottla.replication.partition import Partition
+from ottla.wire.apis import ApiKey
+from ottla.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+    ListOffsetsTopicResponse,
+)
+
+_LATEST: Final = -1
+_EARLIEST: Final = -2
+_MAX_TIMESTAMP: Final = -3
+_EARLIEST_LOCAL: Final = -4
+_LATEST_TIERED: Final = -5
+_EARLIEST_PENDING: Final = -6
+_SINCE: Final = {_MAX_TIMESTAMP: 7, _EARLIEST_LOCAL: 8, _LATEST_TIERED: 9, _EARLIEST_PENDING: 11}
+_READ_COMMITTED: Final = 1
+
+
+@handles(ApiKey.LIST_OFFSETS, ListOffsetsRequest, versions=(1, 11))
+def list_offsets(request: ListOffsetsRequest, call: Call) -> ListOffsetsResponse:
+    return ListOffsetsResponse(topics=[_topic(topic, request, call) for topic in request.topics])
+
+
+def _topic(topic: ListOffsetsTopic, request: ListOffsetsRequest, call: Call) -> ListOffsetsTopicResponse:
+    indexes = [partition.partition_index for partition in topic.partitions]
+    answers: dict[int, ListOffsetsPartitionResponse] = {}
+    refused: dict[int, ListOffsetsPartitionResponse] = {}
+    for partition in topic.partitions:
+        index = partition.partition_index
+        try:
+            if indexes.count(index) > 1:
+                raise ApiError(ErrorCode.INVALID_REQUEST)
+            answers[index] = _partition(topic.name, partition, request, call)
+        except ApiError as error:
+            refused[index] = ListOffsetsPartitionResponse(partition_index=index, error_code=error.code)
+    return ListOffsetsTopicResponse(name=topic.name, partitions=[*answers.values(), *refused.values()])
+
+
+def _partition(
+    topic: str, wanted: ListOffsetsPartition, request: ListOffsetsRequest, call: Call
+) -> ListOffsetsPartitionResponse:
+    timestamp = wanted.timestamp
+    if timestamp < _EARLIEST and call.api_version < _SINCE.get(timestamp, call.api_version + 1):
+        raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+    partition = call.broker.replicas.get(topic, wanted.partition_index)
+    partition.check_leader(wanted.current_leader_epoch)
+    committed = request.isolation_level == _READ_COMMITTED
+    found_timestamp, offset, epoch = _find(partition, timestamp, committed)
+    return ListOffsetsPartitionResponse(
+        partition_index=wanted.partition_index, timestamp=found_timestamp, offset=offset, leader_epoch=epoch
+    )
+
+
+def _find(partition: Partition, timestamp: int, committed: bool) -> tuple[int, int, int]:
+    """(timestamp, offset, leader epoch), all -1 if there is nothing."""
+    log = partition.log
+    readable_end = log.last_stable_offset if committed else log.high_watermark
+    if timestamp == _LATEST:
+        return -1, readable_end, partition.leader_epoch
+    if timestamp in (_EARLIEST, _EARLIEST_LOCAL):
+        epoch = log.epochs.epoch_for_offset(log.log_start_offset)
+        return -1, log.log_start_offset, -1 if epoch is None else epoch
+    if timestamp in (_LATEST_TIERED, _EARLIEST_PENDING):
+        return -1, -1, -1
+    found = log.max_timestamp() if timestamp == _MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
+    if found is None or found.offset >= readable_end:
+        return -1, -1, -1
+    return found.timestamp, found.offset, found.leader_epoch

@@ -1,0 +1,206 @@
+"""Metadata (key 3), versions 0-13: brokers and topics; may create a topic that is missing.
+
+- Topics: null is all (in version 0 an empty list), names, or from version 12 on ids. An id below version 12 makes
+  the whole request invalid; where ids and names are mixed, names are left out, as in Kafka.
+- A missing topic is created if the client and `auto.create.topics.enable` allow it. Kafka answers "unknown" first
+  and lets the client ask again; here the answer waits for the topic, which any client is content with.
+- Partitions are sorted by their index: clients map keys to partitions by position.
+- Answers without errors are kept encoded until the metadata changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.base.ids import ZERO_UUID
+from ottla.broker.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from ottla.broker.registry import Call, handles
+from ottla.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
+from ottla.metadata.topic_names import INTERNAL_TOPICS, check_topic_name
+from ottla.wire import codec
+from ottla.wire.apis import ApiKey
+from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from ottla.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+_FIRST_BY_ID: Final = 12
+_CREATION_TIMEOUT_MS: Final = 30_000
+_KEPT_MAX: Final = 256
+
+
+class _Kept:
+    """Encoded answers that hold for one image."""
+
+    def __init__(self) -> None:
+        self.image: MetadataImage | None = None
+        self.bodies: dict[tuple[object, ...], bytes] = {}
+
+    def of(self, image: MetadataImage) -> dict[tuple[object, ...], bytes]:
+        if self.image is not image or len(self.bodies) >= _KEPT_MAX:
+            self.image = image
+            self.bodies = {}
+        return self.bodies
+
+
+_kept = _Kept()
+
+
+@handles(ApiKey.METADATA, MetadataRequest, versions=(0, 13))
+async def metadata(request: MetadataRequest, call: Call) -> MetadataResponse | bytes:
+    version = call.api_version
+    wanted = request.topics
+    if wanted is None or (version == 0 and not wanted):
+        wanted = None
+    elif invalid := _invalid(wanted, version):
+        return MetadataResponse(topics=invalid)
+    key = (version, call.listener.name, _key(wanted), *_asked(request))
+    kept = _kept.of(call.broker.image)
+    body = kept.get(key)
+    if body is not None:
+        return body
+    topics = _all(request, call) if wanted is None else await _some(wanted, request, call)
+    response = _response(request, call, topics)
+    if all(topic.error_code == 0 for topic in topics) and kept is _kept.of(call.broker.image):
+        body = kept[key] = codec.encode(response, version)
+        return body
+    return response
+
+
+def _invalid(wanted: list[MetadataRequestTopic], version: int) -> list[MetadataResponseTopic]:
+    """The answer to a request that means nothing in its version; empty if it is sound."""
+    by_id = any(topic.topic_id != ZERO_UUID for topic in wanted)
+    nameless = any(topic.name is None and topic.topic_id == ZERO_UUID for topic in wanted)
+    if not (nameless or (by_id and version < _FIRST_BY_ID)):
+        return []
+    return [
+        MetadataResponseTopic(
+            error_code=ErrorCode.INVALID_REQUEST, name=topic.name or "", topic_id=topic.topic_id
+        )
+        for topic in wanted
+    ]
+
+
+def _key(wanted: list[MetadataRequestTopic] | None) -> object:
+    return None if wanted is None else tuple((topic.name, topic.topic_id) for topic in wanted)
+
+
+def _asked(request: MetadataRequest) -> tuple[bool, bool]:
+    return request.include_topic_authorized_operations, request.include_cluster_authorized_operations
+
+
+def _response(request: MetadataRequest, call: Call, topics: list[MetadataResponseTopic]) -> MetadataResponse:
+    brokers = []
+    for broker in call.broker.image.brokers.values():
+        for endpoint in () if broker.fenced else broker.endpoints:
+            if endpoint.name == call.listener.name:
+                brokers.append(
+                    MetadataResponseBroker(
+                        node_id=broker.broker_id, host=endpoint.host, port=endpoint.port, rack=broker.rack
+                    )
+                )
+    asked = request.include_cluster_authorized_operations
+    return MetadataResponse(
+        brokers=brokers,
+        cluster_id=call.broker.cluster_id,
+        controller_id=call.broker.node_id,
+        topics=topics,
+        cluster_authorized_operations=CLUSTER_OPERATIONS if asked else NOT_ASKED,
+    )
+
+
+def _all(request: MetadataRequest, call: Call) -> list[MetadataResponseTopic]:
+    return [_topic(topic, request, call) for topic in call.broker.image.topics.by_name.values()]
+
+
+async def _some(
+    wanted: Sequence[MetadataRequestTopic], request: MetadataRequest, call: Call
+) -> list[MetadataResponseTopic]:
+    if any(topic.topic_id != ZERO_UUID for topic in wanted):
+        return [_by_id(topic, request, call) for topic in wanted if topic.topic_id != ZERO_UUID]
+    names = list(dict.fromkeys(topic.name for topic in wanted if topic.name is not None))
+    by_name = call.broker.image.topics.by_name
+    errors = await _create_missing([name for name in names if name not in by_name], request, call)
+    by_name = call.broker.image.topics.by_name
+    found = [_topic(by_name[name], request, call) for name in names if name in by_name]
+    missing = [_missing(name, errors, request) for name in names if name not in by_name]
+    return found + missing
+
+
+async def _create_missing(names: list[str], request: MetadataRequest, call: Call) -> dict[str, int]:
+    """Create what may be created; what went wrong, by name."""
+    errors: dict[str, int] = {}
+    sound = []
+    for name in names:
+        try:
+            check_topic_name(name)
+            sound.append(name)
+        except ApiError as error:
+            errors[name] = error.code
+    allowed = request.allow_auto_topic_creation or call.api_version < 4
+    if not sound or not allowed or not call.broker.config.bool("auto.create.topics.enable"):
+        return errors
+    creation = CreateTopicsRequest(
+        topics=[CreatableTopic(name=name, num_partitions=-1, replication_factor=-1) for name in sound],
+        timeout_ms=_CREATION_TIMEOUT_MS,
+    )
+    response = await call.broker.controller.create_topics(creation)
+    for topic in response.topics:
+        if topic.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+            errors[topic.name] = topic.error_code
+    return errors
+
+
+def _missing(name: str, errors: dict[str, int], request: MetadataRequest) -> MetadataResponseTopic:
+    asked = request.include_topic_authorized_operations
+    return MetadataResponseTopic(
+        error_code=errors.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        name=name,
+        is_internal=name in INTERNAL_TOPICS,
+        topic_authorized_operations=TOPIC_OPERATIONS if asked else NOT_ASKED,
+    )
+
+
+def _by_id(wanted: MetadataRequestTopic, request: MetadataRequest, call: Call) -> MetadataResponseTopic:
+    topic = call.broker.image.topics.by_id.get(wanted.topic_id)
+    if topic is not None:
+        return _topic(topic, request, call)
+    return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=wanted.topic_id)
+
+
+def _topic(topic: TopicImage, request: MetadataRequest, call: Call) -> MetadataResponseTopic:
+    image = call.broker.image
+    asked = request.include_topic_authorized_operations
+    return MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.name in INTERNAL_TOPICS,
+        partitions=[_partition(index, one, image) for index, one in topic.partitions.items()],
+        topic_authorized_operations=TOPIC_OPERATIONS if asked else NOT_ASKED,
+    )
+
+
+def _partition(index: int, partition: PartitionImage, image: MetadataImage) -> MetadataResponsePartition:
+    leaderless = partition.leader == NO_LEADER
+    return MetadataResponsePartition(
+        error_code=ErrorCode.LEADER_NOT_AVAILABLE if leaderless else ErrorCode.NONE,
+        partition_index=index,
+        leader_id=partition.leader,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=list(partition.replicas),
+        isr_nodes=list(partition.isr),
+        offline_replicas=offline_replicas(partition, image),
+    )
+
+
+def offline_replicas(partition: PartitionImage, image: MetadataImage) -> list[int]:
+    """Replicas on brokers that do not serve."""
+    brokers = image.brokers
+    return [one for one in partition.replicas if one not in brokers or brokers[one].fenced]
