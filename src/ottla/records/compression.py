@@ -54,9 +54,16 @@ class DecompressedTooLarge(Exception):
 _U32_LE = Struct("<I")
 _I32_BE = Struct(">i")
 
+_GZIP_MAGIC = b"\x1f\x8b"
+_GZIP_WINDOW = 31
+"""zlib's way to say: 32 KiB, in gzip's wrapping."""
+_GZIP_BITE = 16 * 1024
+
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
 _XERIAL_BLOCK = 32 * 1024
+# A copy of 64 bytes takes at least 3.
+_SNAPPY_RATIO_MAX = 22
 
 # Version 1, independent blocks, no checksums; blocks of 64 KiB; checksum of these two bytes.
 _LZ4_HEADER = b"\x04\x22\x4d\x18\x60\x40\x82"
@@ -116,27 +123,28 @@ def decompress(codec: int, data: Buffer, limit: int) -> Buffer:
 
 def _decompress_gzip(data: Buffer, limit: int) -> bytes:
     """Members one after another; what follows the last one and is no gzip header is left alone."""
+    view = memoryview(data)
     parts: list[bytes] = []
     room = limit
-    rest = data
-    while True:
-        member = zlib.decompressobj(31)
-        try:
-            part = member.decompress(rest, room + 1)
-        except zlib.error as error:
-            if parts and rest[:2] != b"\x1f\x8b":
-                break
-            raise DecompressionFailed(f"gzip: {error}") from None
-        if len(part) > room:
-            raise DecompressedTooLarge(limit)
-        if not member.eof:
-            raise DecompressionFailed("gzip: the data end early")
-        parts.append(part)
-        room -= len(part)
-        rest = member.unused_data
-        if len(rest) < 10:
-            break
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+    position = 0
+    while not parts or view[position : position + 2] == _GZIP_MAGIC:
+        member = zlib.decompressobj(_GZIP_WINDOW)
+        while not member.eof:
+            # In small bites, because what is left of a bite after the end of a member is copied each time.
+            bite = view[position : position + _GZIP_BITE]
+            try:
+                part = member.decompress(bite, room + 1)
+            except zlib.error as error:
+                raise DecompressionFailed(f"gzip: {error}") from None
+            if not bite:
+                raise DecompressionFailed("gzip: the data end early")
+            if len(part) > room:
+                raise DecompressedTooLarge(limit)
+            parts.append(part)
+            room -= len(part)
+            position += len(bite)
+        position -= len(member.unused_data)
+    return b"".join(parts)
 
 
 def _compress_snappy(data: Buffer) -> bytes:
@@ -177,9 +185,12 @@ def _decompress_snappy(data: Buffer, limit: int) -> Buffer:
 
 def _decompress_snappy_block(block: memoryview, room: int, limit: int) -> Buffer:
     try:
-        if cramjam.snappy.decompress_raw_len(block) > room:
+        declared = cramjam.snappy.decompress_raw_len(block)
+        if declared > room:
             raise DecompressedTooLarge(limit)
-        return bytes(cramjam.snappy.decompress_raw(block))
+        if declared > len(block) * _SNAPPY_RATIO_MAX:
+            raise DecompressionFailed("snappy: a block declares more than it can hold")
+        return memoryview(cramjam.snappy.decompress_raw(block))
     except cramjam.DecompressionError as error:
         raise DecompressionFailed(f"snappy: {error}") from None
 
@@ -298,7 +309,7 @@ def _measure_zstd(view: memoryview, limit: int) -> int:
 
 
 def _measure_zstd_frame(view: memoryview, position: int, limit: int) -> tuple[int, int]:
-    """Where the frame ends, and the most it can unpack to: what it declares, or the sum over its blocks."""
+    """Where the frame ends, and the most it can unpack to: by what it declares, and by its blocks."""
     descriptor = view[position]
     single_segment = descriptor >> 5 & 1
     width = (single_segment, 2, 4, 8)[descriptor >> 6]
@@ -318,4 +329,4 @@ def _measure_zstd_frame(view: memoryview, position: int, limit: int) -> tuple[in
         size = header >> 3
         bound += _ZSTD_BLOCK_MAX if kind == _ZSTD_PACKED else size
         position += 3 + (1 if kind == _ZSTD_REPEATED else size)
-    return position + (4 if descriptor & 0x04 else 0), declared if width else bound
+    return position + (4 if descriptor & 0x04 else 0), min(bound, declared) if width else bound

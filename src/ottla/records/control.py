@@ -1,8 +1,8 @@
 """Control batches: the records that brokers write for themselves between those of the producers.
 
 A control record's key is version (i16) and type (i16). What its value holds depends on the type: for the end
-of a transaction version (i16) and coordinator epoch (i32), for the quorum's own types a message of the protocol,
-which the quorum encodes. Readers never hand these records to applications, but learn from them. Pure.
+of a transaction version (i16) and coordinator epoch (i32), for the quorum's own types a message that the
+quorum encodes. Readers never hand these records to applications, but learn from them. Pure.
 """
 
 from __future__ import annotations

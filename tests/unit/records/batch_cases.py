@@ -61,7 +61,8 @@ class Case:
     """`code` is the answer. `changed` are header fields that differ in the log from what was sent.
 
     Offset and epoch differ always, the CRC with any other field, and are not listed; `now` stands for the
-    broker's time of append. `records` are (offset delta, timestamp delta) of each stored record where the packing changed.
+    broker's time of append. `records` are (offset delta, timestamp delta) of each stored record where the
+    packing changed.
     """
 
     name: str
