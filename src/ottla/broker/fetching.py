@@ -133,10 +133,10 @@ class Fetch:
                 last_fetched_epoch=wanted.last_fetched_epoch,
                 min_one=min_one,
             )
+            return self._planned(key, partition, wanted, read)
         except ApiError as error:
             self._must_answer = True
             return _Planned(key, PartitionData(wanted.index, error.code))
-        return self._planned(key, partition, wanted, read)
 
     def _planned(self, key: bytes, partition: Partition, wanted: FetchPartition, read: Read) -> _Planned:
         data = PartitionData(
@@ -153,8 +153,7 @@ class Fetch:
             planned.file, planned.position, planned.size = found.file, found.position, found.size
             planned.log_dir = partition.log.log_dir
             if self._committed:
-                aborted = partition.log.aborted_transactions(wanted.fetch_offset, read.upto)
-                data.aborted = [(one.producer_id, one.first_offset) for one in aborted]
+                data.aborted = partition.aborted_transactions(wanted.fetch_offset, read.upto)
         return planned
 
     # Waiting

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ottla.broker.producer_ids import ProducerIds
     from ottla.broker.purgatory import Purgatory
     from ottla.broker.read_buffers import ReadBuffers
+    from ottla.config.broker import BrokerConfig
     from ottla.config.dynamic import DynamicConfig
     from ottla.controller.driver import ControllerDriver
     from ottla.metadata.image import MetadataImage
@@ -26,7 +27,10 @@ class Broker:
 
     cluster_id: str
     node_id: int
-    config: DynamicConfig
+    config: BrokerConfig
+    """As written down at the start."""
+    settings: DynamicConfig
+    """As they are in force now."""
     clock: Clock
     rng: Random
     disk: Disk

@@ -19,13 +19,14 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from ottla.base.errors import ApiError, ErrorCode
+from ottla.base.errors import ApiError, ErrorCode, StorageFault
 from ottla.base.ids import Uuid
 from ottla.metadata.image import PartitionImage
 from ottla.records.batch import TimestampType
 from ottla.records.validation import BatchRules, validate
 from ottla.storage.log import Appended, Log
 from ottla.storage.log_config import LogConfig
+from ottla.storage.log_reader import FoundRecord
 from ottla.storage.log_slice import LogSlice
 
 ACKS_ALL: Final = -1
@@ -70,6 +71,7 @@ class Partition:
         "_all_waiters",
         "_held_waiters",
         "_min_insync_replicas",
+        "_on_fault",
         "_rules",
         "_schedule",
         "index",
@@ -84,7 +86,14 @@ class Partition:
         "topic_id",
     )
 
-    def __init__(self, log: Log, topic_id: Uuid, node_id: int, schedule: Callable[[Log], None]) -> None:
+    def __init__(
+        self,
+        log: Log,
+        topic_id: Uuid,
+        node_id: int,
+        schedule: Callable[[Log], None],
+        on_fault: Callable[[StorageFault], None],
+    ) -> None:
         self.log = log
         self.topic, self.index = log.topic_partition
         self.topic_id = topic_id
@@ -95,6 +104,7 @@ class Partition:
         self.isr: tuple[int, ...] = ()
         self.read_waiters: dict[ReadWaiter, None] = {}
         self._schedule = schedule
+        self._on_fault = on_fault
         self._held_waiters: deque[tuple[int, AppendWaiter]] = deque()
         self._all_waiters: deque[tuple[int, AppendWaiter]] = deque()
         self.reconfigure(log.config)
@@ -157,7 +167,10 @@ class Partition:
         if acks == ACKS_ALL and len(self.isr) < self._min_insync_replicas and self._under_min_isr():
             raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
         batch = validate(records, self._rules, now_ms, api_version=api_version)
-        appended = self.log.append(batch, self.leader_epoch, now_ms)
+        try:
+            appended = self.log.append(batch, self.leader_epoch, now_ms)
+        except StorageFault as fault:
+            raise self._storage_error(fault) from fault
         if not appended.duplicate:
             self._schedule(self.log)
         return appended
@@ -199,6 +212,11 @@ class Partition:
             raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
         self.log.increment_log_start_offset(offset)
         return self.log.log_start_offset
+
+    def _storage_error(self, fault: StorageFault) -> ApiError:
+        """Take the directory offline; the answer for whoever found out."""
+        self._on_fault(fault)
+        return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(fault))
 
     def failed(self) -> None:
         """The log directory went offline."""
@@ -244,7 +262,32 @@ class Partition:
                 read = Read(self, None, upto)
                 read.diverging = diverging
                 return read
-        return Read(self, log.read(offset, max_bytes, upto=upto, min_one=min_one), upto)
+        try:
+            return Read(self, log.read(offset, max_bytes, upto=upto, min_one=min_one), upto)
+        except StorageFault as fault:
+            raise self._storage_error(fault) from fault
+
+    def offset_for_timestamp(self, timestamp: int) -> FoundRecord | None:
+        """The first record at or after a time, be it readable or not."""
+        try:
+            return self.log.offset_for_timestamp(timestamp)
+        except StorageFault as fault:
+            raise self._storage_error(fault) from fault
+
+    def max_timestamp(self) -> FoundRecord | None:
+        """The first of the records with the greatest timestamp."""
+        try:
+            return self.log.max_timestamp()
+        except StorageFault as fault:
+            raise self._storage_error(fault) from fault
+
+    def aborted_transactions(self, start_offset: int, end_offset: int) -> list[tuple[int, int]]:
+        """(producer id, first offset) of the aborted transactions with records in that range."""
+        try:
+            aborted = self.log.aborted_transactions(start_offset, end_offset)
+        except StorageFault as fault:
+            raise self._storage_error(fault) from fault
+        return [(one.producer_id, one.first_offset) for one in aborted]
 
     def _divergence(self, offset: int, last_fetched_epoch: int) -> tuple[int, int] | None:
         """Where the reader's history leaves ours, if it does."""

@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
-from ottla.base.errors import ApiError, ErrorCode
-from ottla.base.ids import TopicPartition, Uuid
+from ottla.base.clock import Clock
+from ottla.base.errors import ApiError, ErrorCode, StorageFault
+from ottla.base.ids import ZERO_UUID, TopicPartition, Uuid
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage, PartitionImage, ResourceType, TopicImage
 from ottla.replication.partition import Partition
@@ -24,11 +25,13 @@ from ottla.storage.log_config import LogConfig
 class LogHome(Protocol):
     """Where logs live (`storage.log_dirs`)."""
 
-    def get(self, topic_partition: TopicPartition) -> Log | None: ...
+    def get(self, partition: TopicPartition) -> Log | None: ...
 
-    def create_log(self, topic_partition: TopicPartition, topic_id: Uuid, config: LogConfig) -> Log: ...
+    def create_log(self, partition: TopicPartition, topic_id: Uuid, config: LogConfig, now_ms: int) -> Log: ...
 
-    def delete_log(self, topic_partition: TopicPartition) -> None: ...
+    def delete_log(self, partition: TopicPartition, now_ms: int) -> None: ...
+
+    def fail(self, fault: StorageFault) -> None: ...
 
 
 LogConfigs = Callable[[MetadataImage, str], LogConfig]
@@ -41,12 +44,14 @@ class Replicas:
         self,
         node_id: int,
         logs: LogHome,
+        clock: Clock,
         schedule: Callable[[Log], None],
         log_config: LogConfigs,
         on_error: Callable[[TopicPartition, Exception], None],
     ) -> None:
         self._node_id = node_id
         self._logs = logs
+        self._clock = clock
         self._schedule = schedule
         self._log_config = log_config
         self._on_error = on_error
@@ -91,6 +96,12 @@ class Replicas:
 
     # Following the metadata
 
+    def load(self, image: MetadataImage) -> None:
+        """Take over a whole image, at the start."""
+        for topic in image.topics.by_id.values():
+            for index in topic.partitions:
+                self._update(topic, index, image)
+
     def apply(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Do what the change asks of this broker."""
         for topic_id in delta.deleted_topic_ids:
@@ -128,15 +139,16 @@ class Replicas:
     def _add(self, topic: TopicImage, index: int, wanted: PartitionImage, image: MetadataImage) -> None:
         topic_partition = TopicPartition(topic.name, index)
         try:
+            now_ms = self._clock.now_ms()
             log = self._logs.get(topic_partition)
-            if log is not None and log.topic_id != topic.topic_id:
+            if log is not None and log.topic_id not in (topic.topic_id, ZERO_UUID):
                 # Left over from a deleted topic of the same name.
-                self._logs.delete_log(topic_partition)
+                self._logs.delete_log(topic_partition, now_ms)
                 log = None
             config = self._log_config(image, topic.name)
             if log is None:
-                log = self._logs.create_log(topic_partition, topic.topic_id, config)
-            partition = Partition(log, topic.topic_id, self._node_id, self._schedule)
+                log = self._logs.create_log(topic_partition, topic.topic_id, config, now_ms)
+            partition = Partition(log, topic.topic_id, self._node_id, self._schedule, self._logs.fail)
             partition.reconfigure(config)
         except Exception as error:  # noqa: BLE001 - one partition's trouble must not stop the metadata log
             self._broken.add(topic_partition)
@@ -163,4 +175,4 @@ class Replicas:
                 del topic[partition.index]
                 if not topic:
                     del table[key]
-        self._logs.delete_log(TopicPartition(partition.topic, partition.index))
+        self._logs.delete_log(TopicPartition(partition.topic, partition.index), self._clock.now_ms())

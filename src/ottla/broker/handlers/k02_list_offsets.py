@@ -81,7 +81,7 @@ def _find(partition: Partition, timestamp: int, committed: bool) -> tuple[int, i
         return -1, log.log_start_offset, -1 if epoch is None else epoch
     if timestamp in (_LATEST_TIERED, _EARLIEST_PENDING):
         return -1, -1, -1
-    found = log.max_timestamp() if timestamp == _MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
+    found = partition.max_timestamp() if timestamp == _MAX_TIMESTAMP else partition.offset_for_timestamp(timestamp)
     if found is None or found.offset >= readable_end:
         return -1, -1, -1
     return found.timestamp, found.offset, found.leader_epoch

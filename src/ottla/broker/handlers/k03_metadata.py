@@ -145,7 +145,7 @@ async def _create_missing(names: list[str], request: MetadataRequest, call: Call
         except ApiError as error:
             errors[name] = error.code
     allowed = request.allow_auto_topic_creation or call.api_version < 4
-    if not sound or not allowed or not call.broker.config.bool("auto.create.topics.enable"):
+    if not sound or not allowed or not call.broker.settings.bool("auto.create.topics.enable"):
         return errors
     creation = CreateTopicsRequest(
         topics=[CreatableTopic(name=name, num_partitions=-1, replication_factor=-1) for name in sound],

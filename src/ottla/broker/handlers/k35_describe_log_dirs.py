@@ -29,14 +29,14 @@ def describe_log_dirs(request: DescribeLogDirsRequest, call: Call) -> DescribeLo
             by_directory.setdefault(partition.log.log_dir, []).append(partition)
     return DescribeLogDirsResponse(
         results=[
-            _directory(directory.path, directory.offline, by_directory.get(directory.path, []), call)
-            for directory in call.broker.log_dirs.directories
+            _directory(directory.path, directory.online, by_directory.get(directory.path, []), call)
+            for directory in call.broker.log_dirs.dirs
         ]
     )
 
 
-def _directory(path: str, offline: bool, partitions: list[Partition], call: Call) -> DescribeLogDirsResult:
-    if offline:
+def _directory(path: str, online: bool, partitions: list[Partition], call: Call) -> DescribeLogDirsResult:
+    if not online:
         return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=path)
     topics: dict[str, list[DescribeLogDirsPartition]] = {}
     for partition in partitions:

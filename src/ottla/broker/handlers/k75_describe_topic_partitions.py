@@ -41,7 +41,7 @@ def describe_topic_partitions(
                 for topic in request.topics
             ]
         )
-    left = max(1, min(request.response_partition_limit, call.broker.config.int(_LIMIT)))
+    left = max(1, min(request.response_partition_limit, call.broker.settings.int(_LIMIT)))
     response = DescribeTopicPartitionsResponse(topics=[])
     for name in remaining:
         start = cursor.partition_index if name == cursor.topic_name else 0

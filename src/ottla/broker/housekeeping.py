@@ -1,0 +1,93 @@
+"""What a broker does from time to time, each at its own interval: retention, flushes, checkpoints, clearing away.
+
+The intervals are Kafka's settings; deleted files are looked for a little more often than their delays ask
+for. A task that fails is logged and comes again. The cleaner has its own rhythm and is only started and
+stopped from here.
+
+Concurrency: the event loop; every task is short, what takes long is handed to the committer or the executor.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+    from ottla.base.clock import Clock
+    from ottla.config.dynamic import DynamicConfig
+    from ottla.storage.committer import Committer
+    from ottla.storage.log_dirs import LogDirs
+
+_REMOVAL_MS: Final = 1000
+_FLUSH_CHECK_MS: Final = 1000
+_INTERVAL_MS_MAX: Final = 24 * 60 * 60 * 1000
+
+
+class Housekeeping:
+    """The recurring tasks of one broker."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        clock: Clock,
+        settings: DynamicConfig,
+        log_dirs: LogDirs,
+        committer: Committer,
+        log: FilteringBoundLogger,
+    ) -> None:
+        self._loop = loop
+        self._clock = clock
+        self._settings = settings
+        self._log_dirs = log_dirs
+        self._committer = committer
+        self._log = log
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+
+    def start(self) -> None:
+        setting = self._settings.long
+        self._repeat("retention", lambda: setting("log.retention.check.interval.ms"), self._retain)
+        self._repeat("removal", lambda: _REMOVAL_MS, self._remove)
+        self._repeat("flush", self._flush_interval_ms, self._flush)
+        self._repeat(
+            "checkpoint", lambda: setting("log.flush.offset.checkpoint.interval.ms"), self._log_dirs.checkpoint
+        )
+        self._repeat(
+            "producers",
+            lambda: setting("producer.id.expiration.check.interval.ms"),
+            lambda: self._log_dirs.expire_producers(self._clock.now_ms()),
+        )
+
+    def stop(self) -> None:
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+
+    def _repeat(self, name: str, interval_ms: Callable[[], int], task: Callable[[], None]) -> None:
+        def run() -> None:
+            try:
+                task()
+            except Exception:
+                self._log.exception("task failed", task=name)
+            schedule()
+
+        def schedule() -> None:
+            seconds = min(interval_ms(), _INTERVAL_MS_MAX) / 1000
+            self._timers[name] = self._loop.call_later(seconds, run)
+
+        schedule()
+
+    def _retain(self) -> None:
+        self._log_dirs.enforce_retention(self._clock.now_ms())
+
+    def _remove(self) -> None:
+        self._log_dirs.remove_deleted(self._clock.now_ms())
+
+    def _flush_interval_ms(self) -> int:
+        return min(self._settings.long("log.flush.scheduler.interval.ms"), _FLUSH_CHECK_MS)
+
+    def _flush(self) -> None:
+        for log in self._log_dirs.flush_due(self._clock.now_ms()):
+            self._committer.flush(log)

@@ -1,0 +1,273 @@
+"""Builds a node out of its parts: the only place that knows them all.
+
+Order of the start: directories are locked and know who they belong to; the metadata log is read; the logs
+are opened, with recovery where the last stop was not clean; the sockets are bound (so that their ports are
+known); the node registers, is unfenced and thereby leads its partitions; it serves.
+
+Order of the stop: no new connections, answer what is in flight, wait for writes, checkpoints and the
+clean-shutdown marker, locks released.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from ottla.base.clock import SystemClock
+from ottla.base.errors import LocalError, StorageFault
+from ottla.base.executor import ThreadExecutor
+from ottla.base.files import OsDisk
+from ottla.base.ids import TopicPartition, uuid_text
+from ottla.base.rng import random_uuid, system_random
+from ottla.broker.edge import Edge
+from ottla.broker.fetch_sessions import FetchSessions
+from ottla.broker.handlers import load_all
+from ottla.broker.housekeeping import Housekeeping
+from ottla.broker.limits import Limits
+from ottla.broker.listeners import Listener
+from ottla.broker.producer_ids import ProducerIds
+from ottla.broker.purgatory import Purgatory
+from ottla.broker.read_buffers import ReadBuffers
+from ottla.broker.router import Router
+from ottla.broker.server import Server
+from ottla.broker.services import Broker
+from ottla.config.dynamic import DynamicConfig
+from ottla.controller.brokers import NodeRegistration
+from ottla.metadata.image import Endpoint, MetadataImage, ResourceType
+from ottla.node.metadata import MetadataNode, open_metadata
+from ottla.quorum.quorum import ListenerAddress
+from ottla.replication.replicas import Replicas
+from ottla.storage.cleaner import Cleaner, CleanerConfig
+from ottla.storage.committer import Committer
+from ottla.storage.log_config import LogConfig
+from ottla.storage.log_dir import LogDir
+from ottla.storage.log_dirs import LogDirs
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+    from ottla.metadata.delta import MetadataDelta
+    from ottla.node.config import NodeConfig
+
+_DISK_THREADS: Final = 4
+_DRAIN_SECONDS: Final = 10.0
+
+
+class Node:
+    """One running node. `start`, then `stop`; `failed` is set when it cannot go on."""
+
+    def __init__(self, config: NodeConfig, log: FilteringBoundLogger) -> None:
+        self._config = config
+        self._log = log
+        self._loop = asyncio.get_running_loop()
+        self._clock = SystemClock()
+        self._rng = system_random()
+        self._disk = OsDisk()
+        self._executor = ThreadExecutor(self._loop.call_soon_threadsafe, _DISK_THREADS)
+        self.failed: asyncio.Future[str] = self._loop.create_future()
+        self._settings = DynamicConfig(config.broker, config.node_id)
+        self._broker_epoch = -1
+        self._log_dirs = LogDirs(
+            self._disk,
+            config.log_dirs,
+            self._rng,
+            producer_expiration_ms=config.broker.int("producer.id.expiration.ms"),
+            on_offline=self._directory_failed,
+        )
+        self._metadata_dir = self._open_metadata_dir()
+
+    async def start(self) -> list[Listener]:
+        """Bring everything up; the listeners with their real ports."""
+        metadata = self._metadata = self._open_metadata(self._claim())
+        await metadata.start()
+        image = metadata.driver.image
+        self._settings.update(image.configs)
+        self._log_dirs.load(lambda tp: self._log_config(image, tp.topic), self._clock.now_ms())
+        self._committer = Committer(
+            self._executor,
+            self._clock,
+            defer=self._loop.call_soon,
+            on_progress=lambda log: self._replicas.progressed(log),
+            on_fault=self._log_dirs.fail,
+        )
+        self._replicas = Replicas(
+            self._config.node_id,
+            self._log_dirs,
+            self._clock,
+            self._committer.schedule,
+            self._log_config,
+            self._replica_failed,
+        )
+        broker = self._broker = self._make_broker(metadata, image)
+        self._replicas.load(image)
+        metadata.driver.add_listener(self._metadata_changed)
+        load_all()
+        router = Router(broker, self._loop, self._log)
+        limits = Limits.from_config(self._config.broker)
+        self._server = Server(Edge(self._loop, limits, router, self._log))
+        listeners = self._server.bind(self._config.listeners)
+        await self._register(metadata, listeners)
+        self._start_housekeeping()
+        self._server.serve()
+        return listeners
+
+    async def stop(self) -> None:
+        """A clean stop."""
+        self._housekeeping.stop()
+        self._cleaner.stop()
+        drained = asyncio.Event()
+        self._server.stop(drained.set)
+        try:
+            await asyncio.wait_for(drained.wait(), _DRAIN_SECONDS)
+        except TimeoutError:
+            self._log.warning("some requests were not answered in time")
+            self._server.abort()
+        idle = asyncio.Event()
+        self._committer.when_idle(idle.set)
+        await idle.wait()
+        self._executor.close()
+        now_ms = self._clock.now_ms()
+        self._log_dirs.close(now_ms, self._broker_epoch)
+        self._metadata.close()
+        if self._metadata_dir is not None:
+            self._metadata_dir.release()
+
+    def release(self) -> None:
+        """Give the directories back after a start that failed."""
+        self._log_dirs.release()
+        if self._metadata_dir is not None:
+            self._metadata_dir.release()
+
+    # The parts
+
+    def _open_metadata_dir(self) -> LogDir | None:
+        """The directory of the metadata log, if it is none of the log directories."""
+        path = self._config.metadata_log_dir.rstrip("/")
+        if any(each.path == path for each in self._log_dirs.dirs):
+            return None
+        return LogDir(self._disk, path)
+
+    def _claim(self) -> str:
+        """Make sure that all directories belong to one cluster, and to this node."""
+        demanded, node_id = self._config.cluster_id, self._config.node_id
+        known = self._log_dirs.cluster_id
+        if self._metadata_dir is not None and self._metadata_dir.meta is not None:
+            known = known or self._metadata_dir.meta.cluster_id
+        if demanded is not None and known not in (None, demanded):
+            raise LocalError(f"the log directories belong to cluster {known}, CLUSTER_ID is {demanded}")
+        cluster_id = known or demanded or uuid_text(random_uuid(self._rng))
+        self._log_dirs.claim(cluster_id, node_id)
+        if self._metadata_dir is not None:
+            self._metadata_dir.claim(cluster_id, node_id, random_uuid(self._rng), "")
+        return cluster_id
+
+    def _open_metadata(self, cluster_id: str) -> MetadataNode:
+        self._cluster_id = cluster_id
+        path = self._config.metadata_log_dir.rstrip("/")
+        home = self._metadata_dir or next(each for each in self._log_dirs.dirs if each.path == path)
+        return open_metadata(
+            self._disk,
+            path,
+            config=self._config.broker,
+            node_id=self._config.node_id,
+            directory_id=home.directory_id,
+            controller_listeners=[
+                ListenerAddress(each.name, each.host, each.port) for each in self._config.controller_listeners
+            ],
+            clock=self._clock,
+            rng=self._rng,
+            executor=self._executor,
+            on_fault=self._metadata_failed,
+        )
+
+    def _make_broker(self, metadata: MetadataNode, image: MetadataImage) -> Broker:
+        broker = Broker()
+        broker.cluster_id = self._cluster_id
+        broker.node_id = self._config.node_id
+        broker.config = self._config.broker
+        broker.settings = self._settings
+        broker.clock = self._clock
+        broker.rng = self._rng
+        broker.disk = self._disk
+        broker.executor = self._executor
+        broker.image = image
+        broker.controller = metadata.driver
+        broker.replicas = self._replicas
+        broker.log_dirs = self._log_dirs
+        broker.purgatory = Purgatory(self._loop)
+        slots = self._config.broker.int("max.incremental.fetch.session.cache.slots")
+        broker.sessions = FetchSessions(self._rng, slots)
+        broker.producer_ids = ProducerIds(
+            lambda: metadata.driver.allocate_producer_ids(self._config.node_id, self._broker_epoch)
+        )
+        broker.read_buffers = ReadBuffers()
+        broker.fetch_bytes_max = self._config.broker.int("fetch.max.bytes")
+        broker.storage_failed = lambda directory, error: self._log_dirs.fail(StorageFault(directory, error))
+        return broker
+
+    async def _register(self, metadata: MetadataNode, listeners: list[Listener]) -> None:
+        node = NodeRegistration(
+            node_id=self._config.node_id,
+            incarnation_id=random_uuid(self._rng),
+            endpoints=tuple(
+                Endpoint(each.name, each.advertised_host, each.advertised_port) for each in listeners
+            ),
+            log_dirs=tuple(each.directory_id for each in self._log_dirs.dirs if each.online),
+            rack=self._config.rack,
+            controller_endpoints=tuple(
+                Endpoint(each.name, each.host, each.port) for each in self._config.controller_listeners
+            ),
+        )
+        self._broker_epoch = await metadata.driver.register_broker(node)
+        await metadata.driver.unfence_broker(node.node_id, self._broker_epoch)
+
+    def _start_housekeeping(self) -> None:
+        self._housekeeping = Housekeeping(
+            self._loop, self._clock, self._settings, self._log_dirs, self._committer, self._log
+        )
+        self._housekeeping.start()
+        config = self._config.broker
+        self._cleaner = Cleaner(
+            self._disk,
+            self._log_dirs.logs,
+            CleanerConfig(
+                dedupe_buffer_bytes=config.long("log.cleaner.dedupe.buffer.size"),
+                io_buffer_bytes=config.int("log.cleaner.io.buffer.size"),
+                load_factor=config.float("log.cleaner.io.buffer.load.factor"),
+                io_max_bytes_per_second=config.float("log.cleaner.io.max.bytes.per.second"),
+                backoff_ms=config.long("log.cleaner.backoff.ms"),
+            ),
+            clock=self._clock,
+            executor=self._executor,
+            later=self._loop.call_later,
+            on_fault=self._log_dirs.fail,
+        )
+        if config.bool("log.cleaner.enable"):
+            self._cleaner.start()
+
+    # What the parts tell
+
+    def _log_config(self, image: MetadataImage, topic: str) -> LogConfig:
+        return LogConfig.from_values(self._settings.topic_values(image.config(ResourceType.TOPIC, topic)))
+
+    def _metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        self._broker.image = image
+        for complaint in self._settings.update(image.configs):
+            self._log.warning(complaint)
+        self._replicas.apply(delta, image)
+
+    def _replica_failed(self, partition: TopicPartition, error: Exception) -> None:
+        self._log.error("partition cannot be served", partition=str(partition), reason=str(error))
+
+    def _directory_failed(self, directory: LogDir) -> None:
+        self._log.error("log directory is offline", directory=directory.path, reason=str(directory.fault))
+        self._replicas.directory_failed(directory.path)
+        if not any(each.online for each in self._log_dirs.dirs):
+            self._give_up("all log directories are offline")
+
+    def _metadata_failed(self, error: BaseException) -> None:
+        self._give_up(f"the metadata log has failed: {error}")
+
+    def _give_up(self, reason: str) -> None:
+        if not self.failed.done():
+            self.failed.set_result(reason)

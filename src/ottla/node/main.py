@@ -1,0 +1,85 @@
+"""Runs a broker process: settings, event loop, signals, and one line on standard output when it serves.
+
+Standard output carries only that line, for whoever started the process; the log goes to standard error.
+SIGTERM and SIGINT stop the broker cleanly. Exit code: 0 after a clean stop, 1 if it cannot start or go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from ottla.node.logs import configure_logs
+
+log = configure_logs()
+
+from ottla.base.errors import LocalError  # noqa: E402 - the log comes first, see `logs`
+from ottla.node.build import Node  # noqa: E402
+from ottla.node.config import NodeConfig, load  # noqa: E402
+from ottla.records import kernel  # noqa: E402
+
+if TYPE_CHECKING:
+    from ottla.broker.listeners import Listener
+
+
+def run(config_path: str | None, data: str | None, overrides: Sequence[str]) -> int:
+    """Run a broker until it is told to stop; the exit code."""
+    try:
+        config = load(config_path, os.environ, overrides, data)
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            return runner.run(_serve(config))
+    except LocalError as error:
+        log.error("cannot start", reason=str(error))  # noqa: TRY400 - the text says it all
+        return 1
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """uvloop where there is one."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory
+
+
+async def _serve(config: NodeConfig) -> int:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    for notice in config.notices:
+        log.log(_LEVELS[notice.level], notice.text)
+    node = Node(config, log)
+    try:
+        listeners = await node.start()
+    except BaseException:
+        node.release()
+        raise
+    _say_ready(listeners)
+    stopping = asyncio.ensure_future(stop.wait())
+    await asyncio.wait({stopping, node.failed}, return_when=asyncio.FIRST_COMPLETED)
+    failed = node.failed.done()
+    if failed:
+        log.error("stopping", reason=node.failed.result())
+    stopping.cancel()
+    await node.stop()
+    return 1 if failed else 0
+
+
+def _say_ready(listeners: Sequence[Listener]) -> None:
+    addresses = " ".join(f"{each.name}://{_host(each.advertised_host)}:{each.advertised_port}" for each in listeners)
+    note = "" if kernel.COMPILED else " (kernels in plain Python)"
+    sys.stdout.write(f"ready {addresses}{note}\n")
+    sys.stdout.flush()
+
+
+def _host(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+_LEVELS = {"info": 20, "warning": 30}
