@@ -171,6 +171,8 @@ class CleanerJob:
             for record in scan_records(records_section(batch, header), header):
                 offset = header.base_offset + record.offset_delta
                 if record.key is not None and offset >= start and not self._offsets.put(record.key, offset):
+                    # Everything before this record is known: even the smallest map gets on.
+                    self._offsets.latest_offset = offset - 1
                     return False
         self._offsets.latest_offset = max(self._offsets.latest_offset, header.last_offset)
         return True
