@@ -26,6 +26,7 @@ def format_quorum(
     disk: Disk, log_dir: str, directory: str, *, voter: LocalVoter, bootstrap: Iterable[bytes], now_ms: int
 ) -> None:
     """Make `directory` (inside `log_dir`) the metadata directory of a new quorum of one."""
+    disk.makedirs(directory)
     path = f"{log_dir}/{BOOTSTRAP_FILE}"
     if not disk.exists(path):
         disk.replace(
@@ -33,7 +34,6 @@ def format_quorum(
         )
     controls = [KRaftVersionRecord(kraft_version=KRAFT_VERSION_MAX), voter.record()]
     data = encode_snapshot((), epoch=0, last_timestamp_ms=now_ms, controls=controls, now_ms=now_ms)
-    disk.makedirs(directory)
     SnapshotStore(disk, directory).write(SnapshotId(0, 0), data)
 
 
