@@ -54,7 +54,9 @@ class SingleProduce(Answer):
         self._purgatory = purgatory
         self._response = response
 
-    def wait(self, partition: Partition, appended: Appended, correlation_id: int, version: int, key: bytes) -> None:
+    def wait(
+        self, partition: Partition, appended: Appended, correlation_id: int, version: int, key: bytes
+    ) -> None:
         self._partition = partition
         self._appended = appended
         self._correlation_id = correlation_id
@@ -133,7 +135,7 @@ class ManyProduce(Answer):
         self._open.discard((topic, slot))
         if error:
             results = self._topics[topic][1]
-            results[slot] = PartitionResult(results[slot].index, error)
+            results[slot] = PartitionResult(results[slot].partition, error)
         if not self._open:
             self._purgatory.remove(self)
             self._finish()
@@ -141,7 +143,7 @@ class ManyProduce(Answer):
     def expire(self) -> None:
         for topic, slot in sorted(self._open):
             results = self._topics[topic][1]
-            results[slot] = PartitionResult(results[slot].index, ErrorCode.REQUEST_TIMED_OUT)
+            results[slot] = PartitionResult(results[slot].partition, ErrorCode.REQUEST_TIMED_OUT)
         self._open.clear()
         self._finish()
 
@@ -159,5 +161,3 @@ class _PartitionWaiter:
 
     def append_done(self, error: ErrorCode) -> None:
         self._produce.done(self._topic, self._slot, error)
-
-

@@ -68,9 +68,9 @@ class FetchSession:
         """Add and change what the request names, drop what it forgets."""
         for key, wanted in request.topics:
             for partition in wanted:
-                known = self.partitions.get((key, partition.index))
+                known = self.partitions.get((key, partition.partition))
                 if known is None:
-                    self.partitions[key, partition.index] = SessionPartition(partition)
+                    self.partitions[key, partition.partition] = SessionPartition(partition)
                 else:
                     known.wanted = partition
         for key, indexes in request.forgotten:
@@ -191,5 +191,5 @@ def _flat(request: FetchRequest) -> list[tuple[bytes, FetchPartition]]:
     flat: dict[PartitionKey, FetchPartition] = {}
     for key, wanted in request.topics:
         for partition in wanted:
-            flat[key, partition.index] = partition
+            flat[key, partition.partition] = partition
     return [(key, partition) for (key, _), partition in flat.items()]

@@ -26,6 +26,7 @@ from ottla.wire.fetch import (
     TopicData,
     encode_response,
 )
+from ottla.wire.produce import NodeEndpoint
 
 if TYPE_CHECKING:
     from ottla.base.files import File
@@ -98,9 +99,11 @@ class Fetch:
         self._watched.clear()
         for key, wanted in self._context.wanted:
             try:
-                partition = self._find(key, wanted.index)
+                partition = self._find(key, wanted.partition)
             except ApiError as error:
-                refused.append(_Planned(key, PartitionData(wanted.index, error.code)))
+                data = PartitionData(wanted.partition, error.code)
+                data.aborted = ()
+                refused.append(_Planned(key, data))
                 continue
             planned = self._read(key, partition, wanted, min(wanted.max_bytes, left), min_one)
             self._watched[partition] = wanted
@@ -136,11 +139,11 @@ class Fetch:
             return self._planned(key, partition, wanted, read)
         except ApiError as error:
             self._must_answer = True
-            return _Planned(key, PartitionData(wanted.index, error.code))
+            return _Planned(key, PartitionData(wanted.partition, error.code))
 
     def _planned(self, key: bytes, partition: Partition, wanted: FetchPartition, read: Read) -> _Planned:
         data = PartitionData(
-            wanted.index, 0, read.high_watermark, read.last_stable_offset, read.log_start_offset
+            wanted.partition, 0, read.high_watermark, read.last_stable_offset, read.log_start_offset
         )
         planned = _Planned(key, data)
         if read.diverging is not None:
@@ -232,7 +235,7 @@ class Fetch:
             for planned in cold:
                 try:
                     planned.file.pread_into(planned.view, planned.position)  # type: ignore[union-attr]
-                except OSError as error:  # noqa: PERF203 - each file may fail by itself
+                except OSError as error:
                     failures.append((planned, error))
 
         def done(error: BaseException | None) -> None:
@@ -265,12 +268,14 @@ class Fetch:
         )
         call.connection.finish(self._answer, buffers)
 
-    def _hints(self, topics: list[tuple[bytes, list[PartitionData]]]) -> list[leader_hints.NodeEndpoint]:
+    def _hints(self, topics: list[tuple[bytes, list[PartitionData]]]) -> list[NodeEndpoint]:
         image, leaders = self._call.broker.image, set[int]()
         for key, partitions in topics:
             for data in partitions:
                 if data.error_code in leader_hints.HINTED:
-                    data.current_leader = leader_hints.current_leader(image, key, data.index, by_id=self._by_id)
+                    data.current_leader = leader_hints.current_leader(
+                        image, key, data.index, by_id=self._by_id
+                    )
                     if data.current_leader is not None:
                         leaders.add(data.current_leader[0])
         return leader_hints.endpoints(image, leaders, self._call.listener.name) if leaders else []

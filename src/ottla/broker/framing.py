@@ -24,7 +24,18 @@ _NOTHING = memoryview(b"")
 class FrameReader:
     """The receiving half of one connection. `held` bytes are reported to `hold` as they are set aside."""
 
-    __slots__ = ("_end", "_hold", "_large", "_large_filled", "_large_seen", "_large_size", "_position", "_view", "frame_bytes_max", "held")
+    __slots__ = (
+        "_end",
+        "_hold",
+        "_large",
+        "_large_filled",
+        "_large_seen",
+        "_large_size",
+        "_position",
+        "_view",
+        "frame_bytes_max",
+        "held",
+    )
 
     def __init__(self, frame_bytes_max: int, hold: Callable[[int], None]) -> None:
         self.frame_bytes_max = frame_bytes_max

@@ -52,7 +52,9 @@ class Housekeeping:
         self._repeat("removal", lambda: _REMOVAL_MS, self._remove)
         self._repeat("flush", self._flush_interval_ms, self._flush)
         self._repeat(
-            "checkpoint", lambda: setting("log.flush.offset.checkpoint.interval.ms"), self._log_dirs.checkpoint
+            "checkpoint",
+            lambda: setting("log.flush.offset.checkpoint.interval.ms"),
+            self._log_dirs.checkpoint,
         )
         self._repeat(
             "producers",

@@ -89,7 +89,9 @@ class Router:
         call.connection.reply(_encode(route.api_key, call, result))
 
 
-def _header_rest(frame: memoryview, api_key: int, version: int, client_id_bytes: int) -> tuple[int, str | None]:
+def _header_rest(
+    frame: memoryview, api_key: int, version: int, client_id_bytes: int
+) -> tuple[int, str | None]:
     """Where the body starts, and the client id."""
     body = _HEADER.size
     client_id = None

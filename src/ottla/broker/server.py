@@ -110,7 +110,9 @@ def _listening_socket(listener: Listener) -> socket.socket:
             host or None, listener.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
         # Every interface: the IPv6 socket takes IPv4 as well, if this machine has IPv6.
-        family, kind, protocol, _, address = max(found, key=lambda one: not host and one[0] == socket.AF_INET6)
+        family, kind, protocol, _, address = max(
+            found, key=lambda one: not host and one[0] == socket.AF_INET6
+        )
         sock = socket.socket(family, kind, protocol)
     except OSError as error:
         raise LocalError(f"listener {listener.name}: cannot use {host!r}: {error}") from error
@@ -123,5 +125,7 @@ def _listening_socket(listener: Listener) -> socket.socket:
         sock.listen(_BACKLOG)
     except OSError as error:
         sock.close()
-        raise LocalError(f"listener {listener.name}: cannot listen on {host}:{listener.port}: {error}") from error
+        raise LocalError(
+            f"listener {listener.name}: cannot listen on {host}:{listener.port}: {error}"
+        ) from error
     return sock

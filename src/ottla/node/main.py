@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ottla.node.logs import configure_logs
 
@@ -62,7 +62,8 @@ async def _serve(config: NodeConfig) -> int:
         raise
     _say_ready(listeners)
     stopping = asyncio.ensure_future(stop.wait())
-    await asyncio.wait({stopping, node.failed}, return_when=asyncio.FIRST_COMPLETED)
+    waiting: set[asyncio.Future[Any]] = {stopping, node.failed}
+    await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
     failed = node.failed.done()
     if failed:
         log.error("stopping", reason=node.failed.result())
@@ -72,7 +73,9 @@ async def _serve(config: NodeConfig) -> int:
 
 
 def _say_ready(listeners: Sequence[Listener]) -> None:
-    addresses = " ".join(f"{each.name}://{_host(each.advertised_host)}:{each.advertised_port}" for each in listeners)
+    addresses = " ".join(
+        f"{each.name}://{_host(each.advertised_host)}:{each.advertised_port}" for each in listeners
+    )
     note = "" if kernel.COMPILED else " (kernels in plain Python)"
     sys.stdout.write(f"ready {addresses}{note}\n")
     sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""Fetch, by hand: requests of many partitions are read in one pass, record bytes are never joined to the rest.
+"""Fetch, by hand: requests of many partitions are read in one pass, record bytes are never copied.
 
 Versions 4-18. Session fields from 7, leader epochs from 9, rack from 11, flexible from 12 (with diverging
 epoch and leader hint as tags), topic ids instead of names from 13, the replica's id moves into a tag in 15,
@@ -33,7 +33,7 @@ _ABORTED = Struct(">qq")
 # A fetch entry is at least 16 bytes long; more entries than this are no consumer's.
 _ENTRIES_MAX = 100_000
 
-# partition, current_leader_epoch (9+), fetch_offset, last_fetched_epoch (12+), log_start_offset (5+), max_bytes
+# partition, current leader epoch (9+), fetch offset, last fetched epoch (12+), log start (5+), max bytes
 _ENTRY_V4 = Struct(">iqi")
 _ENTRY_V5 = Struct(">iqqi")
 _ENTRY_V9 = Struct(">iiqqi")
@@ -45,7 +45,7 @@ _DATA_V5 = Struct(">ihqqq")
 
 
 class FetchPartition(NamedTuple):
-    index: int
+    partition: int
     current_leader_epoch: int
     fetch_offset: int
     last_fetched_epoch: int

@@ -50,7 +50,7 @@ class ProduceRequest(NamedTuple):
 class PartitionResult(NamedTuple):
     """What became of one partition's batch."""
 
-    index: int
+    partition: int
     error_code: int = 0
     base_offset: int = -1
     log_append_time_ms: int = -1
@@ -265,7 +265,9 @@ class SingleResponse:
         self._suffix = no_errors + tag + tag + b"\0\0\0\0" + tag
         self._v3 = version < 5
         size = len(self._prefix) + (_ENTRY_V3 if self._v3 else _ENTRY).size + len(self._suffix) + 4
-        self._pack = Struct(f">ii{len(self._prefix)}sih{'qq' if self._v3 else 'qqq'}{len(self._suffix)}s").pack
+        self._pack = Struct(
+            f">ii{len(self._prefix)}sih{'qq' if self._v3 else 'qqq'}{len(self._suffix)}s"
+        ).pack
         self._size = size
 
     def encode(self, correlation_id: int, index: int, base: int, append_time: int, log_start: int) -> bytes:
@@ -280,7 +282,9 @@ class SingleResponse:
 
 def _partition(version: int, result: PartitionResult) -> bytes:
     if version < 5:
-        return _ENTRY_V3.pack(result.index, result.error_code, result.base_offset, result.log_append_time_ms)
+        return _ENTRY_V3.pack(
+            result.partition, result.error_code, result.base_offset, result.log_append_time_ms
+        )
     entry = _ENTRY.pack(*result[:5])
     if version < 8:
         return entry

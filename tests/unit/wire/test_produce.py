@@ -60,7 +60,10 @@ def test_reads_what_the_declared_message_writes(request: declared.ProduceRequest
     ] == [
         (
             topic.topic_id.bytes if by_id else topic.name.encode(),
-            [(one.index, None if one.records is None else bytes(one.records)) for one in topic.partition_data],
+            [
+                (one.index, None if one.records is None else bytes(one.records))
+                for one in topic.partition_data
+            ],
         )
         for topic in request.topic_data
     ]
@@ -105,7 +108,7 @@ def test_a_varint_of_six_bytes_is_refused() -> None:
 
 results = st.builds(
     PartitionResult,
-    index=st.integers(0, 2**31 - 1),
+    partition=st.integers(0, 2**31 - 1),
     error_code=st.integers(-1, 133),
     base_offset=st.integers(-1, 2**63 - 1),
     log_append_time_ms=st.integers(-1, 2**40),
@@ -137,7 +140,7 @@ def declared_response(
                 topic_id=uuid.UUID(bytes=key) if version >= FIRST_TOPIC_IDS else uuid.UUID(int=0),
                 partition_responses=[
                     declared.PartitionProduceResponse(
-                        index=one.index,
+                        index=one.partition,
                         error_code=one.error_code,
                         base_offset=one.base_offset,
                         log_append_time_ms=one.log_append_time_ms,

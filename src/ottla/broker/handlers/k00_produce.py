@@ -22,7 +22,15 @@ from ottla.broker import leader_hints
 from ottla.broker.delayed_produce import ManyProduce, SingleProduce
 from ottla.broker.registry import Call, handles_frames
 from ottla.metadata.topic_names import INTERNAL_TOPICS
-from ottla.records.batch import ATTRIBUTES_OFFSET, TRANSACTIONAL_MASK
+from ottla.records.batch import (
+    ATTRIBUTES_OFFSET,
+    HEADER_SIZE,
+    LENGTH_OFFSET,
+    LOG_OVERHEAD,
+    MAGIC,
+    MAGIC_OFFSET,
+    TRANSACTIONAL_MASK,
+)
 from ottla.records.validation import BatchRefused
 from ottla.replication.partition import Partition
 from ottla.wire.apis import ApiKey
@@ -93,7 +101,9 @@ def _transaction_error(request: ProduceRequest, version: int) -> ErrorCode:
     return ErrorCode.TRANSACTION_ABORTABLE if version >= 11 else ErrorCode.INVALID_TXN_STATE
 
 
-def _produce_one(key: bytes, entry: PartitionRecords, request: ProduceRequest, call: Call, weight: int) -> None:
+def _produce_one(
+    key: bytes, entry: PartitionRecords, request: ProduceRequest, call: Call, weight: int
+) -> None:
     """The common request: one batch for one partition, to be acknowledged."""
     broker, connection, version = call.broker, call.connection, call.api_version
     partition = None
@@ -102,7 +112,7 @@ def _produce_one(key: bytes, entry: PartitionRecords, request: ProduceRequest, c
         records = _records(entry)
         appended = partition.append(records, request.acks, broker.clock.now_ms(), version)
     except ApiError as error:
-        results = [(key, [_refused(entry[0], error, partition)])]
+        results = [(key, [_refused(entry, error, partition)])]
         connection.reply((_encode(results, call),))
         return
     response = _responses.get((version, key)) or _response(version, key)
@@ -137,7 +147,9 @@ def _produce_many(request: ProduceRequest, refusal: ErrorCode | None, call: Call
             if refusal is not None:
                 made.append(PartitionResult(index, refusal))
             else:
-                made.append(_append(key, (index, records), request.acks, call, waiting, (len(results), len(made))))
+                made.append(
+                    _append(key, (index, records), request.acks, call, waiting, (len(results), len(made)))
+                )
             failed = failed or made[-1].error_code != 0
         results.append((key, made))
     if request.acks != 0:
@@ -154,7 +166,7 @@ def _append(
         partition = _find(key, entry[0], call)
         appended = partition.append(_records(entry), acks, call.broker.clock.now_ms(), call.api_version)
     except ApiError as error:
-        return _refused(entry[0], error, partition)
+        return _refused(entry, error, partition)
     if acks and not partition.wait_append(appended.last_offset + 1, acks, waiting.waiter(*place)):
         waiting.forget(*place)
     return PartitionResult(
@@ -166,7 +178,8 @@ def _last_entries(request: ProduceRequest) -> list[tuple[bytes, dict[int, memory
     """Topics and partitions as they are named first, records as they are named last."""
     merged: dict[bytes, dict[int, memoryview | None]] = {}
     for key, entries in request.topics:
-        merged.setdefault(key, {}).update(entries)
+        if entries:
+            merged.setdefault(key, {}).update(entries)
     return list(merged.items())
 
 
@@ -184,13 +197,22 @@ def _records(entry: PartitionRecords) -> memoryview:
     return entry[1]
 
 
-def _refused(index: int, error: ApiError, partition: Partition | None) -> PartitionResult:
+def _refused(entry: PartitionRecords, error: ApiError, partition: Partition | None) -> PartitionResult:
+    """Kafka tells the log's start only if it came to look at the log, and a text only about single records."""
     log_start = -1
-    if partition is not None and error.code not in _WITHOUT_LOG_START:
+    if partition is not None and error.code not in _WITHOUT_LOG_START and _is_one_batch(entry[1]):
         log_start = partition.log.log_start_offset
-    if isinstance(error, BatchRefused):
-        return PartitionResult(index, error.code, -1, -1, log_start, error.record_errors, error.message)
-    return PartitionResult(index, error.code, -1, -1, log_start)
+    if isinstance(error, BatchRefused) and error.record_errors:
+        return PartitionResult(entry[0], error.code, -1, -1, log_start, error.record_errors, error.message)
+    return PartitionResult(entry[0], error.code, -1, -1, log_start)
+
+
+def _is_one_batch(records: memoryview | None) -> bool:
+    """Whether the data look like one batch of the right format, before anything in it is checked."""
+    if records is None or len(records) < HEADER_SIZE or records[MAGIC_OFFSET] != MAGIC:
+        return False
+    left = len(records) - int.from_bytes(records[LENGTH_OFFSET : LENGTH_OFFSET + 4], "big") - LOG_OVERHEAD
+    return 0 <= left < HEADER_SIZE
 
 
 def _response(version: int, key: bytes) -> SingleResponse:
@@ -206,7 +228,7 @@ def _encode(results: Results, call: Call) -> bytes:
     for key, made in results:
         for slot, result in enumerate(made):
             if result.error_code in leader_hints.HINTED:
-                leader = leader_hints.current_leader(image, key, result.index, by_id=by_id)
+                leader = leader_hints.current_leader(image, key, result.partition, by_id=by_id)
                 if leader is not None:
                     made[slot] = result._replace(current_leader=leader)
                     leaders.add(leader[0])

@@ -66,7 +66,10 @@ def _partition(
     committed = request.isolation_level == _READ_COMMITTED
     found_timestamp, offset, epoch = _find(partition, timestamp, committed)
     return ListOffsetsPartitionResponse(
-        partition_index=wanted.partition_index, timestamp=found_timestamp, offset=offset, leader_epoch=epoch
+        partition_index=wanted.partition_index,
+        timestamp=found_timestamp,
+        offset=offset,
+        leader_epoch=epoch if call.api_version >= 4 else -1,
     )
 
 
@@ -81,7 +84,11 @@ def _find(partition: Partition, timestamp: int, committed: bool) -> tuple[int, i
         return -1, log.log_start_offset, -1 if epoch is None else epoch
     if timestamp in (_LATEST_TIERED, _EARLIEST_PENDING):
         return -1, -1, -1
-    found = partition.max_timestamp() if timestamp == _MAX_TIMESTAMP else partition.offset_for_timestamp(timestamp)
+    found = (
+        partition.max_timestamp()
+        if timestamp == _MAX_TIMESTAMP
+        else partition.offset_for_timestamp(timestamp)
+    )
     if found is None or found.offset >= readable_end:
         return -1, -1, -1
     return found.timestamp, found.offset, found.leader_epoch

@@ -80,9 +80,11 @@ def _invalid(wanted: list[MetadataRequestTopic], version: int) -> list[MetadataR
     nameless = any(topic.name is None and topic.topic_id == ZERO_UUID for topic in wanted)
     if not (nameless or (by_id and version < _FIRST_BY_ID)):
         return []
+    # Where neither name nor id is allowed to be missing Kafka stumbles over it; its answer is kept.
+    code = ErrorCode.UNKNOWN_SERVER_ERROR if version >= _FIRST_BY_ID else ErrorCode.INVALID_REQUEST
     return [
         MetadataResponseTopic(
-            error_code=ErrorCode.INVALID_REQUEST, name=topic.name or "", topic_id=topic.topic_id
+            error_code=code, name=topic.name or "", topic_id=topic.topic_id
         )
         for topic in wanted
     ]

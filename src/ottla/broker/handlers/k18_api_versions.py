@@ -32,7 +32,8 @@ def api_versions(request: ApiVersionsRequest | None, call: Call) -> ApiVersionsR
         own = ApiVersion(api_key=ApiKey.API_VERSIONS, min_version=_VERSIONS[0], max_version=_VERSIONS[1])
         return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[own])
     if call.api_version >= 3 and not (
-        _SOFTWARE.fullmatch(request.client_software_name) and _SOFTWARE.fullmatch(request.client_software_version)
+        _SOFTWARE.fullmatch(request.client_software_name)
+        and _SOFTWARE.fullmatch(request.client_software_version)
     ):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
     lowest = 0 if call.api_version >= 4 else 1

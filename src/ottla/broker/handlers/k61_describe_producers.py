@@ -45,7 +45,7 @@ def _producers(partition: Partition) -> list[ProducerState]:
     return [
         ProducerState(
             producer_id=producer_id,
-            producer_epoch=entry.producer_epoch,
+            producer_epoch=entry.epoch,
             last_sequence=entry.last_sequence,
             last_timestamp=entry.last_timestamp,
             coordinator_epoch=entry.coordinator_epoch,

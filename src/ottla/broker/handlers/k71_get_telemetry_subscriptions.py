@@ -22,9 +22,7 @@ _PUSH_INTERVAL_MS: Final = 300_000
 _BYTES_MAX: Final = 1_048_576
 
 
-@handles(
-    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, GetTelemetrySubscriptionsRequest, versions=(0, 0), listed=False
-)
+@handles(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, GetTelemetrySubscriptionsRequest, versions=(0, 0), listed=False)
 def get_telemetry_subscriptions(
     request: GetTelemetrySubscriptionsRequest, call: Call
 ) -> GetTelemetrySubscriptionsResponse:

@@ -75,7 +75,9 @@ def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:
     )
 
 
-def _topic(topic: TopicImage, indexes: list[int], image: MetadataImage) -> DescribeTopicPartitionsResponseTopic:
+def _topic(
+    topic: TopicImage, indexes: list[int], image: MetadataImage
+) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
