@@ -52,10 +52,12 @@ def free_port() -> int:
 class Peer(ABC):
     name = "peer"
 
-    def __init__(self, data: Path, overrides: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, data: Path, overrides: Mapping[str, str] | None = None, *, port: int | None = None
+    ) -> None:
         self.data = data
         self.overrides = dict(overrides or {})
-        self.port = free_port()
+        self.port = port or free_port()
         self.start_seconds = 0.0
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -131,8 +133,10 @@ class Peer(ABC):
 class KafkaPeer(Peer):
     name = "Kafka"
 
-    def __init__(self, data: Path, overrides: Mapping[str, str] | None = None) -> None:
-        super().__init__(data, overrides)
+    def __init__(
+        self, data: Path, overrides: Mapping[str, str] | None = None, *, port: int | None = None
+    ) -> None:
+        super().__init__(data, overrides, port=port)
         self.controller_port = free_port()
 
     @property

@@ -1,9 +1,14 @@
-"""Fixtures that every kind of test may use."""
+"""Fixtures that every kind of test may use.
+
+`pytest --on-kafka` runs the tests that use them on Apache Kafka instead: what fails there is wrong in the
+test.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,22 +17,39 @@ from ottla.testing.broker_process import BrokerProcess
 MakeBroker = Callable[..., BrokerProcess]
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--on-kafka", action="store_true", help="run against Apache Kafka instead of Ottla")
+
+
 @pytest.fixture(scope="session")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+def peer(request: pytest.FixtureRequest) -> Callable[..., Any]:
+    """What makes a broker: Ottla's process, or Apache Kafka's."""
+    if request.config.getoption("--on-kafka"):
+        from bench.peers import KafkaPeer
+
+        return KafkaPeer
+    return BrokerProcess
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory, peer: MakeBroker) -> Iterator[BrokerProcess]:
     """One broker with default settings for all tests of the session: give topics names of your own."""
-    with BrokerProcess(tmp_path_factory.mktemp("broker") / "data") as process:
+    with peer(tmp_path_factory.mktemp("broker") / "data") as process:
         yield process
 
 
 @pytest.fixture
-def make_broker(tmp_path: Path) -> Iterator[MakeBroker]:
+def make_broker(tmp_path: Path, peer: MakeBroker) -> Iterator[MakeBroker]:
     """Brokers of the test's own, started, with the settings it names; all are ended with the test."""
     made: list[BrokerProcess] = []
 
-    def make(overrides: dict[str, str] | None = None, *, name: str = "data") -> BrokerProcess:
-        process = BrokerProcess(tmp_path / name, overrides)
+    def make(
+        overrides: dict[str, str] | None = None, *, name: str = "data", port: int | None = None
+    ) -> BrokerProcess:
+        process = peer(tmp_path / name, overrides, port=port)
         made.append(process)
-        return process.start()
+        process.start()
+        return process
 
     yield make
     for process in made:

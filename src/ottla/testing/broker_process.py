@@ -1,7 +1,7 @@
-"""A real broker in a process of its own, on loopback and a directory of yours: start it, kill it, start it again.
+"""A real broker in a process of its own, on loopback, over a directory of yours: start, kill, start again.
 
-The port is chosen once and kept, so that clients find the broker again after a restart. `start` returns when the
-broker has said that it is ready, and raises with its output when it ends or stays silent instead.
+The port is chosen once and kept, so that clients find the broker again after a restart. `start` returns when
+the broker has said that it is ready, and raises with its output when it ends or stays silent instead.
 """
 
 from __future__ import annotations
