@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from ottla.base.files import OsDisk
 from ottla.records.batch import BatchHeader
@@ -20,7 +20,7 @@ from tests.support.cleaning import CleanedLog, Stored
 
 FAST = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108 - a disk on which syncing is free
 DELETE_RETENTION_MS = 1_000
-PRODUCERS = (1, 2, 3)
+PRODUCERS = (1, 2)
 
 keys = st.sampled_from([b"a", b"b", b"c", b"d", b"e"])
 values = st.one_of(st.none(), st.binary(max_size=8))
@@ -91,6 +91,21 @@ class CompactionMachine(RuleBasedStateMachine):
             (self.committed if commit else self.aborted).update(producer.pending)
             producer.pending.clear()
 
+    @rule(
+        batches=st.lists(pairs, min_size=1, max_size=2),
+        number=st.sampled_from(PRODUCERS),
+        commit=st.booleans(),
+    )
+    def transact(self, batches: list[list[tuple[bytes, bytes | None]]], number: int, commit: bool) -> None:
+        for records in batches:
+            self.write_idempotent(records, Codec.NONE, number, True)
+        self.end_transaction(number, commit)
+
+    @rule()
+    def roll_and_clean(self) -> None:
+        self.log.roll()
+        self.clean()
+
     @rule()
     def roll(self) -> None:
         self.log.roll()
@@ -99,9 +114,10 @@ class CompactionMachine(RuleBasedStateMachine):
     def wait(self, ms: int) -> None:
         self.log.time.ms += ms
 
-    @precondition(lambda self: len(self.log.log.segments) > 1)
     @rule()
     def clean(self) -> None:
+        if len(self.log.log.segments) == 1:
+            return
         first_untouchable = min(self.log.log.last_stable_offset, self.log.log.segments.active.base_offset)
         end = max(
             (s.base_offset for s in self.log.log.segments if s.base_offset <= first_untouchable), default=0
@@ -170,7 +186,7 @@ class CompactionMachine(RuleBasedStateMachine):
 
 
 TestCompaction = CompactionMachine.TestCase
-TestCompaction.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)
+TestCompaction.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
 
 
 @contextmanager

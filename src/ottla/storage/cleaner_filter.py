@@ -72,11 +72,11 @@ class CleanedTransactions:
 
     def batch_read(self, header: BatchHeader) -> bool:
         """Whether a data batch belongs to an aborted transaction."""
-        self._advance(header.last_offset)
+        self._advance(header)
         if not header.is_transactional:
             return False
         found = self._aborted.get(header.producer_id)
-        if found is None:
+        if found is None or found[0].last_offset < header.base_offset:
             self._committed.add(header.producer_id)
             return False
         self._aborted[header.producer_id] = (found[0], True)
@@ -84,7 +84,7 @@ class CleanedTransactions:
 
     def marker_read(self, batch: Buffer, header: BatchHeader) -> tuple[bool, AbortedTxn | None]:
         """Whether a control batch has nothing left to end, and the aborted transaction it ends if it has."""
-        self._advance(header.last_offset)
+        self._advance(header)
         if header.records_count == 0:
             return True, None
         marker = read_marker(batch, header)
@@ -97,11 +97,13 @@ class CleanedTransactions:
         txn, had_records = self._aborted.pop(header.producer_id, (None, False))
         return (False, txn) if had_records else (True, None)
 
-    def _advance(self, offset: int) -> None:
+    def _advance(self, header: BatchHeader) -> None:
         coming = self._coming
-        while coming and coming[-1].first_offset <= offset:
+        while coming and coming[-1].first_offset <= header.last_offset:
             txn = coming.pop()
-            self._aborted.setdefault(txn.producer_id, (txn, False))
+            # Reading may begin behind a transaction, or its marker may be gone: then it is over.
+            if txn.last_offset >= header.base_offset:
+                self._aborted[txn.producer_id] = (txn, False)
 
 
 class BatchFilter:

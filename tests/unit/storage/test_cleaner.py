@@ -395,3 +395,17 @@ def test_log_append_time_stays(tmp_path: Path) -> None:
     log.roll()
     log.clean()
     assert [(r.offset, r.timestamp) for r in log.records()] == [(1, 777), (2, 1_000_000)]
+
+
+def test_an_aborted_transaction_does_not_reach_into_the_next(tmp_path: Path) -> None:
+    """The index still lists it when the dirty part, which is read alone, begins behind it."""
+    log = log_at(tmp_path)
+    log.write((b"a", b"1"), producer_id=1, epoch=0, sequence=0, transactional=True)
+    log.end_txn(1, 0, committed=False)
+    log.roll()
+    log.clean()
+    log.write((b"a", b"2"), (b"a", b"3"), producer_id=1, epoch=0, sequence=1, transactional=True)
+    log.end_txn(1, 0, committed=True)
+    log.roll()
+    log.clean()
+    assert log.keys() == [(3, b"a")]
