@@ -77,12 +77,12 @@ def test_B1_a_custom_partitioner_works(broker: BrokerProcess) -> None:
     def by_length(key: bytes, every: list[int], _available: list[int]) -> int:
         return sorted(every)[len(key) % len(every)]
 
-    producer = KafkaProducer(bootstrap_servers=broker.bootstrap, partitioner=by_length)
-    try:
-        chosen = [producer.send(topic, key=b"k" * size, value=b"").get(30).partition for size in range(1, 9)]
-    finally:
-        producer.close()
-    assert chosen == [size % 4 for size in range(1, 9)]
+    async def send() -> list[int]:
+        async with AIOKafkaProducer(bootstrap_servers=broker.bootstrap, partitioner=by_length) as producer:
+            keys = [b"k" * size for size in range(1, 9)]
+            return [(await producer.send_and_wait(topic, key=key, value=b"")).partition for key in keys]
+
+    assert asyncio.run(send()) == [size % 4 for size in range(1, 9)]
 
 
 def test_B2_order_is_kept_within_a_partition_only(broker: BrokerProcess) -> None:
