@@ -94,6 +94,10 @@ class Disk(Protocol):
         """Make the directory and those above it; the new names are durable on return."""
         ...
 
+    def mkdir(self, path: str) -> None:
+        """Make one directory; its name is durable once the directory above is synced."""
+        ...
+
     def rename(self, source: str, target: str) -> None:
         """Give a file or directory another name, replacing a file of that name."""
         ...
@@ -259,6 +263,9 @@ class OsDisk:
         for directory in reversed(missing):
             directory.mkdir(exist_ok=True)
             self.sync_dir(str(directory.parent))
+
+    def mkdir(self, path: str) -> None:
+        Path(path).mkdir()
 
     def rename(self, source: str, target: str) -> None:
         Path(source).replace(target)

@@ -120,7 +120,12 @@ def read_topic_id(disk: Disk, path: str) -> Uuid | None:
 
 
 def write_topic_id(disk: Disk, path: str, topic_id: Uuid) -> None:
-    disk.replace(path, f"version: {_VERSION}\ntopic_id: {uuid_text(topic_id)}".encode())
+    disk.replace(path, topic_id_content(topic_id))
+
+
+def topic_id_content(topic_id: Uuid) -> bytes:
+    """What a `partition.metadata` file holds."""
+    return f"version: {_VERSION}\ntopic_id: {uuid_text(topic_id)}".encode()
 
 
 def read_clean_shutdown(disk: Disk, path: str) -> int | None:

@@ -51,7 +51,7 @@ from ottla.storage.retention import RetentionRules, deletable_count
 from ottla.storage.segment import Segment
 from ottla.storage.segments import Segments
 from ottla.storage.txn_index import AbortedTxn
-from ottla.storage.write_job import FlushJob, SegmentWrite, WriteJob
+from ottla.storage.write_job import FlushJob, LogPlace, SegmentWrite, WriteJob
 from ottla.storage.write_queue import WriteQueue
 
 
@@ -78,7 +78,10 @@ class Appended(msgspec.Struct, gc=False, frozen=True):
 
 
 class LogParts(msgspec.Struct):
-    """What `recovery` found on the disk, all of it durable except the indexes of `unsynced_indexes`."""
+    """What `recovery` found on the disk.
+
+    All of it is durable, except the indexes of `unsynced_indexes`, and everything if the log is `fresh`.
+    """
 
     segments: list[Segment]
     epochs: EpochCache
@@ -87,6 +90,7 @@ class LogParts(msgspec.Struct):
     log_start_offset: int
     log_end_offset: int
     unsynced_indexes: list[Segment]
+    fresh: bool
 
 
 def nothing_to_lower(log: Log, end_offset: int) -> None:
@@ -124,7 +128,8 @@ class Log:
         self._rng = rng
         self._active = self.segments.active
         self._latest_epoch = self._epoch_of_end()
-        self._writes = WriteQueue(disk, directory, self.log_dir, parts.log_end_offset)
+        place = LogPlace(disk, directory, self.log_dir)
+        self._writes = WriteQueue(place, parts.log_end_offset, fresh=parts.fresh)
         self._unsynced_indexes = parts.unsynced_indexes  # sealed segments
         self._index_size_at_checkpoint = -1
         self._reader = LogReader(self.segments)
@@ -179,6 +184,11 @@ class Log:
     def busy(self) -> bool:
         """Whether a job is outstanding or bytes wait for one."""
         return self._writes.busy
+
+    @property
+    def job_outstanding(self) -> bool:
+        """Whether a worker may be using its files."""
+        return self._writes.job_outstanding
 
     # --- appending ---
 

@@ -12,8 +12,8 @@ Steps, in order:
 4. Leader epochs and producer state: the newest snapshot at or below the recovery point, then the batch
    headers from there on, which also restores the index of aborted transactions.
 
-When `open_log` returns, all that the log holds is durable, and nothing that was cut can come back: files are
-synced and the directory is, before anything can be appended.
+When `open_log` returns, all records that the log holds are durable, and nothing that was cut can come back:
+files are synced and the directory is, before anything can be appended.
 
 A hole between two segments beyond the recovery point means that the end of the first was lost while the
 second, which came later, was not; the log is cut at the hole. Only in a compacted log holes are normal.
@@ -65,7 +65,10 @@ def open_log(
     now_ms: int,
     producer_expiration_ms: int = PRODUCER_EXPIRATION_MS,
 ) -> Log:
-    """Open the log in `directory`, making it if there is none. OSError becomes StorageFault."""
+    """Open the log in `directory`. OSError becomes StorageFault.
+
+    A new one is made if there is none; that becomes durable with the first flush.
+    """
     try:
         found = _Recovery(disk, directory, config, last, now_ms)
         parts = found.run(ProducerState(producer_expiration_ms))
@@ -89,8 +92,9 @@ class _Recovery:
         self._epochs: EpochCache
 
     def run(self, producers: ProducerState) -> LogParts:
-        if not self._disk.is_dir(self._directory):
-            self._disk.makedirs(self._directory)
+        fresh = not self._disk.is_dir(self._directory)
+        if fresh:
+            self._disk.mkdir(self._directory)
         clear_leftovers(self._disk, self._directory, self._config)
         self._load_segments()
         self._epochs = self._load_epochs()
@@ -107,7 +111,14 @@ class _Recovery:
         snapshots = ProducerSnapshots(self._disk, self._directory)
         self._restore_producers(producers, snapshots, log_start, end_offset)
         return LogParts(
-            self._segments, self._epochs, producers, snapshots, log_start, end_offset, self._unsynced_indexes
+            self._segments,
+            self._epochs,
+            producers,
+            snapshots,
+            log_start,
+            end_offset,
+            self._unsynced_indexes,
+            fresh,
         )
 
     # --- what is there ---
@@ -153,8 +164,6 @@ class _Recovery:
         made = Segment.create(
             self._disk, self._directory, self._log_start, self._config, now_ms=self._now_ms, jitter_ms=0
         )
-        self._disk.sync_dir(self._directory)
-        made.name_durable = True
         self._segments.append(made)
         self._unsynced_indexes = []
 

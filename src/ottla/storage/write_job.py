@@ -13,11 +13,12 @@ Failure: the first OSError becomes a `StorageFault`; nothing is retried.
 from __future__ import annotations
 
 from struct import Struct
-from typing import Final
+from typing import Final, NamedTuple
 
 from ottla.base.errors import StorageFault
 from ottla.base.files import Buffer, Disk, File
 from ottla.records.batch import LOG_OVERHEAD
+from ottla.storage.checkpoints import PARTITION_METADATA_FILE
 from ottla.storage.segment import Segment
 
 COPY_BYTES_MAX: Final = 64 * 1024
@@ -69,6 +70,26 @@ class SegmentWrite:
         self._copied += batches
 
 
+class LogPlace(NamedTuple):
+    """Where a log lives."""
+
+    disk: Disk
+    directory: str
+    log_dir: str
+
+    def sync_new(self) -> None:
+        """Make a new log's directory durable, with its name and the file that tells its topic."""
+        path = f"{self.directory}/{PARTITION_METADATA_FILE}"
+        if self.disk.exists(path):
+            file = self.disk.open(path)
+            try:
+                file.datasync()
+            finally:
+                file.close()
+        self.disk.sync_dir(self.directory)
+        self.disk.sync_dir(self.log_dir)
+
+
 class _Step:
     __slots__ = ("buffers", "end", "file", "position", "segment", "sync_all", "sync_name")
 
@@ -85,25 +106,24 @@ class _Step:
 class WriteJob:
     """Write what was staged when the job was made; `sync` says whether it is durable afterwards."""
 
-    __slots__ = ("_directory", "_disk", "_log_dir", "end_offset", "steps", "sync")
+    __slots__ = ("_place", "end_offset", "fresh", "steps", "sync")
 
     def __init__(
         self,
-        disk: Disk,
-        directory: str,
-        log_dir: str,
+        place: LogPlace,
         staged: list[SegmentWrite],
         *,
         end_offset: int,
         unsynced: list[Segment] | None,
+        fresh: bool,
     ) -> None:
-        """`unsynced` lists, in log order, the segments with written but unsynced bytes.
+        """`unsynced` lists, in log order, the segments with written but unsynced bytes; None if no sync is
+        due.
 
-        None if no sync is due.
+        `fresh` says that the log's directory itself is new and not durable.
         """
-        self._disk = disk
-        self._directory = directory
-        self._log_dir = log_dir
+        self._place = place
+        self.fresh = fresh
         self.end_offset = end_offset
         self.sync = unsynced is not None
         self.steps = [_Step(write.segment, write.buffers, write.position) for write in staged]
@@ -124,39 +144,42 @@ class WriteJob:
             step.sync_name = not step.segment.name_durable
 
     def run(self) -> None:
+        place = self._place
         try:
+            if self.sync and self.fresh:
+                place.sync_new()
             for step in self.steps:
                 if step.sync_name:
-                    self._disk.sync_dir(self._directory)
+                    place.disk.sync_dir(place.directory)
                 if step.buffers:
                     step.file.pwritev(step.buffers, step.position, sync=self.sync and not step.sync_all)
                 if step.sync_all:
                     step.file.datasync()
         except OSError as error:
-            raise StorageFault(self._log_dir, error) from error
+            raise StorageFault(place.log_dir, error) from error
 
 
 class FlushJob:
     """Sync what has been written up to `end_offset`."""
 
-    __slots__ = ("_directory", "_disk", "_log_dir", "_sync_names", "end_offset", "segments", "sizes")
+    __slots__ = ("_place", "_sync_names", "end_offset", "fresh", "segments", "sizes")
 
-    def __init__(
-        self, disk: Disk, directory: str, log_dir: str, segments: list[Segment], end_offset: int
-    ) -> None:
-        self._disk = disk
-        self._directory = directory
-        self._log_dir = log_dir
+    def __init__(self, place: LogPlace, segments: list[Segment], *, end_offset: int, fresh: bool) -> None:
+        self._place = place
+        self.fresh = fresh
         self.end_offset = end_offset
         self.segments = [(segment, segment.file) for segment in segments]
         self.sizes = [segment.written_size for segment in segments]
         self._sync_names = any(not segment.name_durable for segment in segments)
 
     def run(self) -> None:
+        place = self._place
         try:
-            if self._sync_names:
-                self._disk.sync_dir(self._directory)
+            if self.fresh:
+                place.sync_new()
+            elif self._sync_names:
+                place.disk.sync_dir(place.directory)
             for _, file in self.segments:
                 file.datasync()
         except OSError as error:
-            raise StorageFault(self._log_dir, error) from error
+            raise StorageFault(place.log_dir, error) from error

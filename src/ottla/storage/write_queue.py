@@ -10,17 +10,15 @@ Concurrency: the log's task only; the jobs it hands out run elsewhere.
 from __future__ import annotations
 
 from ottla.base.errors import invariant
-from ottla.base.files import Disk
 from ottla.storage.segment import Segment
-from ottla.storage.write_job import FlushJob, SegmentWrite, WriteJob
+from ottla.storage.write_job import FlushJob, LogPlace, SegmentWrite, WriteJob
 
 
 class WriteQueue:
     __slots__ = (
-        "_directory",
-        "_disk",
         "_flush_job",
-        "_log_dir",
+        "_fresh",
+        "_place",
         "_staged",
         "_unsynced",
         "_write_job",
@@ -29,10 +27,9 @@ class WriteQueue:
         "written_offset",
     )
 
-    def __init__(self, disk: Disk, directory: str, log_dir: str, end_offset: int) -> None:
-        self._disk = disk
-        self._directory = directory
-        self._log_dir = log_dir
+    def __init__(self, place: LogPlace, end_offset: int, *, fresh: bool) -> None:
+        self._place = place
+        self._fresh = fresh
         self.written_offset = end_offset
         self.flushed_offset = end_offset
         self.last_flush_ms = 0
@@ -64,12 +61,11 @@ class WriteQueue:
             return None
         due = end_offset - self.flushed_offset >= flush_messages
         job = WriteJob(
-            self._disk,
-            self._directory,
-            self._log_dir,
+            self._place,
             self._staged,
             end_offset=end_offset,
             unsynced=list(self._unsynced.values()) if due else None,
+            fresh=self._fresh,
         )
         self._staged = []
         self._write_job = job
@@ -77,7 +73,8 @@ class WriteQueue:
 
     def written(self, job: WriteJob, now_ms: int) -> None:
         invariant(
-            job is self._write_job, f"{self._directory}: a write job that is not outstanding was reported"
+            job is self._write_job,
+            f"{self._place.directory}: a write job that is not outstanding was reported",
         )
         self._write_job = None
         for step in job.steps:
@@ -90,6 +87,7 @@ class WriteQueue:
                 self._unsynced[segment.base_offset] = segment
         self.written_offset = job.end_offset
         if job.sync:
+            self._fresh = False
             self.flushed_offset = job.end_offset
             self.last_flush_ms = now_ms
 
@@ -107,18 +105,20 @@ class WriteQueue:
             segments = [segment for segment in segments if segment.base_offset < sealed_before]
         if not segments:
             return None
-        self._flush_job = FlushJob(self._disk, self._directory, self._log_dir, segments, end_offset)
+        self._flush_job = FlushJob(self._place, segments, end_offset=end_offset, fresh=self._fresh)
         return self._flush_job
 
     def flushed(self, job: FlushJob, now_ms: int) -> None:
         invariant(
-            job is self._flush_job, f"{self._directory}: a flush job that is not outstanding was reported"
+            job is self._flush_job,
+            f"{self._place.directory}: a flush job that is not outstanding was reported",
         )
         self._flush_job = None
         for (segment, _), size in zip(job.segments, job.sizes, strict=True):
             segment.name_durable = True
             if segment.written_size == size:
                 self._unsynced.pop(segment.base_offset, None)
+        self._fresh = False
         self.flushed_offset = max(self.flushed_offset, job.end_offset)
         self.last_flush_ms = now_ms
 
