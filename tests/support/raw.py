@@ -1,0 +1,95 @@
+"""A client that sends exactly the bytes it is told to, and says what came back."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from dataclasses import dataclass
+from itertools import count
+from typing import TypeVar
+
+from ottla.wire import codec
+from ottla.wire.frames import parse_response_header, request_frame
+from ottla.wire.schema import Message
+
+R = TypeVar("R", bound=Message)
+
+PATIENCE_SECONDS = 20.0
+
+
+class Closed:
+    """The broker closed the connection without an answer."""
+
+    def __repr__(self) -> str:
+        return "CLOSED"
+
+
+CLOSED = Closed()
+
+
+@dataclass(frozen=True)
+class Address:
+    host: str
+    port: int
+
+    @classmethod
+    def parse(cls, text: str) -> Address:
+        host, port = text.rsplit(":", 1)
+        return cls(host.strip("[]"), int(port))
+
+
+class RawClient:
+    """One connection. `frame` and `send` never look at what they carry."""
+
+    def __init__(self, address: Address) -> None:
+        self._socket = socket.create_connection((address.host, address.port), timeout=PATIENCE_SECONDS)
+        self._correlation = count(1)
+
+    def __enter__(self) -> RawClient:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._socket.close()
+
+    def send(self, data: bytes) -> None:
+        self._socket.sendall(data)
+
+    def send_frame(self, payload: bytes) -> None:
+        self.send(struct.pack(">i", len(payload)) + payload)
+
+    def read_frame(self) -> bytes | Closed:
+        """The next answer without its size."""
+        size = self._read_exactly(4)
+        if isinstance(size, Closed):
+            return CLOSED
+        return self._read_exactly(struct.unpack(">i", size)[0])
+
+    def _read_exactly(self, size: int) -> bytes | Closed:
+        parts = bytearray()
+        while len(parts) < size:
+            try:
+                got = self._socket.recv(size - len(parts))
+            except ConnectionError:
+                return CLOSED
+            if not got:
+                return CLOSED
+            parts += got
+        return bytes(parts)
+
+    def ask(self, request: Message, version: int, response: type[R]) -> R | Closed:
+        """Send a well-formed request and decode the answer."""
+        correlation = next(self._correlation)
+        try:
+            self.send(request_frame(request, version, correlation, "raw"))
+        except ConnectionError:
+            return CLOSED
+        return self.read(request.SPEC.api_key, version, response, correlation)
+
+    def read(self, api_key: int, version: int, response: type[R], correlation: int) -> R | Closed:
+        frame = self.read_frame()
+        if isinstance(frame, Closed):
+            return CLOSED
+        answered, start = parse_response_header(frame, api_key, version)
+        if answered != correlation:
+            raise AssertionError(f"answer to request {answered} came where {correlation} was due")
+        return codec.decode(response, frame, version, start=start)
