@@ -1,8 +1,8 @@
 """What the edge allows: connections, frame sizes, bytes in flight, patience. All bounded by default.
 
 Kafka leaves most of these off; a broker that one careless client can exhaust is no use, so the defaults
-here are large but finite. `queued.max.request.bytes`, `max.connections`, `max.connections.per.ip`,
-`socket.request.max.bytes` and `connections.max.idle.ms` set them.
+here are large but finite. `queued.max.request.bytes`, `max.connections`, `max.connections.per.ip` (and
+`.overrides`), `socket.request.max.bytes` and `connections.max.idle.ms` set them.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 import msgspec
+
+from ottla.config.dynamic_rules import parse_connection_overrides
 
 if TYPE_CHECKING:
     from ottla.config.broker import BrokerConfig
@@ -28,6 +30,7 @@ class Limits(msgspec.Struct, frozen=True):
     frame_bytes_max: int = 100 * 1024 * 1024
     connections_max: int = _CONNECTIONS_MAX
     connections_per_ip_max: int = 2**31 - 1
+    connections_per_ip_overrides: dict[str, int] = {}
     in_flight_bytes_max: int = _IN_FLIGHT_BYTES_MAX
     connection_in_flight_bytes_max: int = 16 * 1024 * 1024
     connection_pending_max: int = 2048
@@ -49,6 +52,9 @@ class Limits(msgspec.Struct, frozen=True):
             frame_bytes_max=frame_bytes_max,
             connections_max=min(config.int("max.connections"), _CONNECTIONS_MAX, room),
             connections_per_ip_max=config.int("max.connections.per.ip"),
+            connections_per_ip_overrides=parse_connection_overrides(
+                config.str("max.connections.per.ip.overrides")
+            ),
             # Less than one frame could never be received at all.
             in_flight_bytes_max=max(queued if queued > 0 else _IN_FLIGHT_BYTES_MAX, frame_bytes_max),
             idle_seconds_max=idle_ms / 1000 if idle_ms >= 0 else float("inf"),
@@ -66,7 +72,10 @@ class ConnectionCount:
     def admit(self, ip: str) -> bool:
         """Count one more connection from `ip` unless a limit is reached."""
         limits = self._limits
-        if self.total >= limits.connections_max or self._per_ip[ip] >= limits.connections_per_ip_max:
+        # An IPv4 client of a socket for both families has a mapped address.
+        plain = ip.removeprefix("::ffff:")
+        most = limits.connections_per_ip_overrides.get(plain, limits.connections_per_ip_max)
+        if self.total >= limits.connections_max or self._per_ip[ip] >= most:
             return False
         self.total += 1
         self._per_ip[ip] += 1

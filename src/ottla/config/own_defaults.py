@@ -31,9 +31,6 @@ OWN_BROKER_DEFAULTS = {
     "max.connections.per.ip.overrides": OwnDefault(
         "127.0.0.1:10000,::1:10000", "on the own machine every client has the same address"
     ),
-    "max.connection.creation.rate": OwnDefault(
-        "1000", "clients that reconnect in a loop must not starve the rest"
-    ),
     "queued.max.request.bytes": OwnDefault("268435456", "requests in memory need a bound"),
 }
 

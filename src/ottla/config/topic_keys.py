@@ -91,7 +91,7 @@ KEYS = (
         "Level when the broker compresses with lz4.", synonyms=(("compression.lz4.level", 1),)),
     Key("compression.zstd.level", INT, "3", MEDIUM, CLUSTER, HONOURED, between(-131072, 22),
         "Level when the broker compresses with zstd.", synonyms=(("compression.zstd.level", 1),)),
-    Key("preallocate", BOOLEAN, "false", MEDIUM, CLUSTER, HONOURED, ANYTHING,
+    Key("preallocate", BOOLEAN, "false", MEDIUM, CLUSTER, ACCEPTED, ANYTHING,
         "Whether a new segment file gets its full size at once.", synonyms=(("log.preallocate", 1),)),
     Key("message.timestamp.type", STRING, "CreateTime", MEDIUM, CLUSTER, HONOURED,
         one_of("CreateTime", "LogAppendTime"),

@@ -37,7 +37,8 @@ def _logical_lines(text: str) -> Iterator[str]:
     joined: str | None = None
     for raw in _LINE_END.split(text):
         line = raw.lstrip(_BLANK)
-        if joined is None and (not line or line[0] in "#!"):
+        if not joined and (not line or line[0] in "#!"):
+            joined = None
             continue
         whole = line if joined is None else joined + line
         if (len(line) - len(line.rstrip("\\"))) % 2:
@@ -45,7 +46,7 @@ def _logical_lines(text: str) -> Iterator[str]:
             continue
         joined = None
         yield whole
-    if joined:
+    if joined is not None:
         yield joined
 
 
