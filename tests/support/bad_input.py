@@ -286,7 +286,7 @@ PRODUCE = [
     Row("gzip that is not", produce(odd_batch(attributes=1)), -1),
     Row("lz4 that is not", produce(odd_batch(attributes=3)), -1),
     Row("zstd that is not", produce(odd_batch(attributes=4)), -1),
-    Row("200 MiB in a few KB of zstd", produce(_INFLATING), 0),
+    Row("200 MiB in a few KB of zstd", produce(_INFLATING), 0, 10),
     Row("timestamp a year ahead", produce(batch(record(timestamp=NOW + (1 << 40)))), 32),
     Row("timestamp -1", produce(batch(record(timestamp=-1))), 0),
     Row("LogAppendTime set by the client", produce(odd_batch(attributes=8)), 0),

@@ -149,7 +149,7 @@ class Partition:
 
     def check_leader(self, claimed_epoch: int = NO_EPOCH) -> None:
         """Raise unless this broker leads, in the epoch the client believes in (if it says)."""
-        if claimed_epoch != NO_EPOCH and claimed_epoch != self.leader_epoch:
+        if claimed_epoch > NO_EPOCH and claimed_epoch != self.leader_epoch:
             if claimed_epoch < self.leader_epoch:
                 raise ApiError(ErrorCode.FENCED_LEADER_EPOCH)
             raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH)
