@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from fuzz.frame_decoder import decode_frame
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.property.messages import all_versions, instances
 
+from fuzz.frame_decoder import decode_frame
 from ottla.base.errors import RemoteProtocolError
 from ottla.wire import codec
 from ottla.wire.schema import Message
+from tests.property.messages import all_versions, instances
 
 SLOW_DRAWS = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
