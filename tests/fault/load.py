@@ -1,0 +1,131 @@
+"""Producers that keep sending while the broker comes and goes, and remember what they were told.
+
+Each runs in a thread of its own with a history of its own. `acknowledged` may be read from any thread. A
+record that was given up on (its delivery timed out) stays unknown in the history: it may be in the log or
+not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from abc import ABC, abstractmethod
+
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaError
+from confluent_kafka import Message, Producer
+
+from ottla.base.ids import TopicPartition
+from ottla.testing.history import History
+
+IN_FLIGHT_MAX = 2_000
+GIVE_UP_S = 120
+
+
+class Load(ABC):
+    def __init__(self, name: str, bootstrap: str, topic: str, partitions: int) -> None:
+        self.name = name
+        self.bootstrap = bootstrap
+        self.topic = topic
+        self.partitions = partitions
+        self.history = History()
+        self.failure: BaseException | None = None
+        self._stop = threading.Event()
+        self._sent = 0
+        self._thread = threading.Thread(target=self._guarded, name=name, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> History:
+        """Everything sent is answered when this returns; raises what broke the producer, if anything did."""
+        self._stop.set()
+        self._thread.join(GIVE_UP_S * 2)
+        assert not self._thread.is_alive(), f"{self.name} does not end"
+        if self.failure is not None:
+            raise self.failure
+        return self.history
+
+    @property
+    def acknowledged(self) -> int:
+        return self.history.acknowledged_count
+
+    def next_value(self) -> tuple[int, bytes]:
+        self._sent += 1
+        value = f"{self.name} {self._sent}".encode()
+        self.history.sent(self.name, value)
+        return self._sent % self.partitions, value
+
+    def _guarded(self) -> None:
+        try:
+            self.run()
+        except BaseException as failure:  # noqa: BLE001 - handed to the thread that asks for the history
+            self.failure = failure
+
+    @abstractmethod
+    def run(self) -> None: ...
+
+
+class ConfluentLoad(Load):
+    """librdkafka, idempotent, acks=all, five requests in flight."""
+
+    def run(self) -> None:
+        producer = Producer(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "enable.idempotence": True,
+                "acks": "all",
+                "linger.ms": 2,
+                "batch.num.messages": 50,
+                "delivery.timeout.ms": GIVE_UP_S * 1000,
+                "reconnect.backoff.ms": 10,
+                "reconnect.backoff.max.ms": 100,
+                "retry.backoff.ms": 10,
+                "log_level": 0,
+            }
+        )
+        while not self._stop.is_set():
+            while len(producer) < IN_FLIGHT_MAX and not self._stop.is_set():
+                partition, value = self.next_value()
+                producer.produce(self.topic, value, partition=partition, on_delivery=self._delivered)
+                producer.poll(0)
+            producer.poll(0.01)
+        assert producer.flush(GIVE_UP_S) == 0
+
+    def _delivered(self, error: object, message: Message) -> None:
+        if error is None:
+            place = TopicPartition(message.topic(), message.partition())
+            self.history.acknowledged(message.value(), place, message.offset())
+
+
+class AiokafkaLoad(Load):
+    """aiokafka, idempotent; one record a partition at a time in a window."""
+
+    def run(self) -> None:
+        asyncio.run(self._produce())
+
+    async def _produce(self) -> None:
+        producer = AIOKafkaProducer(
+            bootstrap_servers=self.bootstrap,
+            enable_idempotence=True,
+            linger_ms=2,
+            request_timeout_ms=GIVE_UP_S * 1000,
+            retry_backoff_ms=20,
+        )
+        async with producer:
+            while not self._stop.is_set():
+                window = [self.next_value() for _ in range(200)]
+                futures = [
+                    (value, await producer.send(self.topic, value, partition=partition))
+                    for partition, value in window
+                ]
+                for value, future in futures:
+                    await self._keep(value, future)
+
+    async def _keep(self, value: bytes, future: asyncio.Future[object]) -> None:
+        try:
+            place = await future
+        except KafkaError:
+            return
+        partition = TopicPartition(place.topic, place.partition)  # type: ignore[attr-defined]
+        self.history.acknowledged(value, partition, place.offset)  # type: ignore[attr-defined]
