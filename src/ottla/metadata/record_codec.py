@@ -23,8 +23,6 @@ from ottla.wire import codec
 from ottla.wire.schema import Message
 
 _FRAME_VERSION: Final = 1
-# A log is trusted more than a client; the budget only bounds what a damaged record can allocate.
-_BUDGET_BYTES_MAX: Final = 64 << 20
 
 RECORD_TYPES: Final[dict[int, type[Message]]] = {
     cls.SPEC.api_key: cls
@@ -60,12 +58,10 @@ def encode_record(record: Message, metadata_version: int) -> bytes:
 
 def decode_record(value: bytes | memoryview) -> Message:
     """The record in a stored value."""
-    view = memoryview(value)
-    frame_version, position = _varint(view, 0)
-    if frame_version != _FRAME_VERSION:
-        raise LocalError(f"metadata record in frame version {frame_version}; this release reads version 1")
-    api_key, position = _varint(view, position)
-    version, position = _varint(view, position)
+    if len(value) > 2 and value[0] == _FRAME_VERSION and value[1] < 0x80 and value[2] < 0x80:
+        api_key, version, position = value[1], value[2], 3  # every record that exists today
+    else:
+        api_key, version, position = _read_frame(memoryview(value))
     record_type = RECORD_TYPES.get(api_key)
     if record_type is None:
         raise LocalError(f"metadata record of unknown type {api_key}: written by a newer release?")
@@ -75,9 +71,19 @@ def decode_record(value: bytes | memoryview) -> Message:
             f"{record_type.SPEC.versions[-1]}: written by a newer release?"
         )
     try:
-        return codec.decode(record_type, view[position:], version)
+        return codec.decode(record_type, value, version, start=position)
     except RemoteProtocolError as error:
         raise LocalError(f"{record_type.__name__} does not decode: {error}") from error
+
+
+def _read_frame(view: memoryview) -> tuple[int, int, int]:
+    """Record type, record version and where the message begins."""
+    frame_version, position = _varint(view, 0)
+    if frame_version != _FRAME_VERSION:
+        raise LocalError(f"metadata record in frame version {frame_version}; this release reads version 1")
+    api_key, position = _varint(view, position)
+    version, position = _varint(view, position)
+    return api_key, version, position
 
 
 def _varint(view: memoryview, position: int) -> tuple[int, int]:
