@@ -116,19 +116,14 @@ class Fetch:
         self._plan = plan + refused
 
     def _find(self, key: bytes, index: int) -> Partition:
-        partition = self._call.broker.replicas.lookup(key, index, by_id=self._by_id)
-        if self._request.replica_id > _CONSUMER:
-            # Nobody else holds a replica of anything here.
-            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        return partition
+        return self._call.broker.replicas.lookup(key, index, by_id=self._by_id)
 
     def _read(
         self, key: bytes, partition: Partition, wanted: FetchPartition, max_bytes: int, min_one: bool
     ) -> _Planned:
         try:
             partition.check_leader(wanted.current_leader_epoch)
-            if wanted.max_bytes < 0 or self._bytes_max < 0:
-                raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
+            self._check_limits(wanted)
             read = partition.read(
                 wanted.fetch_offset,
                 max_bytes,
@@ -140,6 +135,13 @@ class Fetch:
         except ApiError as error:
             self._must_answer = True
             return _Planned(key, PartitionData(wanted.partition, error.code))
+
+    def _check_limits(self, wanted: FetchPartition) -> None:
+        if self._request.replica_id > _CONSUMER:
+            # Nobody else holds a replica of anything here.
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if wanted.max_bytes < 0 or self._bytes_max < 0:
+            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
 
     def _planned(self, key: bytes, partition: Partition, wanted: FetchPartition, read: Read) -> _Planned:
         data = PartitionData(

@@ -5,39 +5,42 @@ Each command imports what it needs when it runs: starting a broker must not pay 
 
 from __future__ import annotations
 
-from typing import Annotated
+import sys
+from typing import TYPE_CHECKING
 
-import typer
-
-app = typer.Typer(
-    help="Event streaming that speaks Kafka's protocol and keeps Kafka's files.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
+if TYPE_CHECKING:
+    import typer
 
 
-@app.callback()
-def ottla() -> None:
-    """Event streaming that speaks Kafka's protocol and keeps Kafka's files."""
+def _app() -> typer.Typer:
+    import typer
 
+    from ottla.cli import broker
 
-@app.command()
-def broker(
-    config: Annotated[str | None, typer.Option(help="A server.properties file.", metavar="FILE")] = None,
-    data: Annotated[str | None, typer.Option(help="The log directory.", metavar="DIR")] = None,
-    override: Annotated[
-        list[str] | None, typer.Option(help="A setting, stronger than the file's.", metavar="KEY=VALUE")
-    ] = None,
-) -> None:
-    """Run a broker until SIGTERM or SIGINT. An empty directory becomes a cluster of one node."""
-    from ottla.node.main import run
+    app = typer.Typer(
+        help="Event streaming that speaks Kafka's protocol and keeps Kafka's files.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+    )
 
-    raise typer.Exit(run(config, data, override or []))
+    @app.callback()
+    def ottla() -> None:
+        """Event streaming that speaks Kafka's protocol and keeps Kafka's files."""
+
+    @app.command("broker", help=broker.HELP, add_help_option=False)
+    def listed() -> None:
+        """Only listed here; `main` hands its arguments to `cli.broker` before they are looked at."""
+
+    return app
 
 
 def main() -> None:
-    app()
+    if sys.argv[1:2] == ["broker"]:
+        from ottla.cli import broker
+
+        sys.exit(broker.main(sys.argv[2:]))
+    _app()()
 
 
 if __name__ == "__main__":
