@@ -64,6 +64,12 @@ def _check_relations(values: dict[str, Value], layers: BrokerLayers) -> None:
         name = "max.connections.per.ip.overrides"
         if not values.get(name, layers.value(name)):
             raise _refused(f"max.connections.per.ip=0 lets nobody in unless {name} is set")
+    cordoned = values.get("cordoned.log.dirs")
+    if isinstance(cordoned, list) and cordoned != ["*"]:
+        directories = layers.value("log.dirs") or layers.value("log.dir")
+        unknown = [each for each in cordoned if not isinstance(directories, list) or each not in directories]
+        if unknown:
+            raise _refused(f"cordoned.log.dirs: {', '.join(unknown)} is none of log.dirs")
     if values.get("log.cleaner.threads") == 0:
         raise _refused("log.cleaner.threads=0: at least one is needed while the broker runs")
 

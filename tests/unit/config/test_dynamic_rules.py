@@ -26,6 +26,8 @@ def _check(name: str, value: str, *, for_all: bool = False) -> None:
         ("listener.name.plaintext.max.connections", "50", True),
         ("unclean.leader.election.enable", "true", False),
         ("ssl.client.auth", "none", False),
+        ("cordoned.log.dirs", "ottla-data", False),
+        ("cordoned.log.dirs", "*", False),
     ],
 )
 def test_accepted(name: str, value: str, *, for_all: bool) -> None:
@@ -42,6 +44,7 @@ def test_accepted(name: str, value: str, *, for_all: bool) -> None:
         ("listeners", "PLAINTEXT://:1", True),
         ("listeners", "PLAINTEXT://:1", False),
         ("cordoned.log.dirs", "/x", True),
+        ("cordoned.log.dirs", "/x", False),
         ("compression.type", "zip", False),
         ("max.connections", "-1", True),
         ("max.connections.per.ip.overrides", "abc", True),

@@ -1,0 +1,121 @@
+"""DescribeConfigs: resources, refusals and versions; the answers are those seen on Apache Kafka 4.3.1."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from ottla.base.ids import parse_uuid
+from ottla.broker.handlers.k32_describe_configs import describe_configs
+from ottla.broker.registry import Call
+from ottla.config import BrokerConfig
+from ottla.metadata.image import MetadataImage, TopicImage, TopicsImage
+from ottla.wire.codec import decode, encode
+from ottla.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+)
+
+TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
+
+
+def _call(version: int = 4) -> Call:
+    topic = TopicImage("t1", parse_uuid("AAAAAAAAAAAAAAAAAAAACQ"), {})
+    image = MetadataImage(
+        topics=TopicsImage(by_name={"t1": topic}, by_id={topic.topic_id: topic}),
+        configs={
+            (TOPIC, "t1"): {"retention.ms": "12345"},
+            (BROKER, ""): {"min.insync.replicas": "1"},
+            (BROKER, "1"): {"log.retention.ms": "777777"},
+            (BROKER, "2"): {"log.retention.ms": "1"},
+            (GROUP, "g1"): {"share.isolation.level": "read_committed"},
+        },
+    )
+    broker = SimpleNamespace(config=BrokerConfig({"node.id": "1"}), node_id=1, image=image)
+    return cast(Call, SimpleNamespace(api_version=version, broker=broker))
+
+
+def _describe(kind: int, name: str, keys: list[str] | None = None, **asked: bool) -> DescribeConfigsResult:
+    resource = DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=keys)
+    answer = cast(Any, describe_configs)(DescribeConfigsRequest(resources=[resource], **asked), _call())
+    (result,) = answer.results
+    assert (result.resource_type, result.resource_name) == (kind, name)
+    return cast(DescribeConfigsResult, result)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "count"),
+    [
+        (TOPIC, "t1", 33),
+        (BROKER, "1", 340),
+        (BROKER, "", 1),
+        (LOGGER, "1", 0),
+        (METRICS, "new", 3),
+        (GROUP, "g1", 17),
+    ],
+)
+def test_every_setting_is_listed(kind: int, name: str, count: int) -> None:
+    for keys in (None, []):
+        result = _describe(kind, name, keys)
+        assert (result.error_code, result.error_message, len(result.configs)) == (0, "", count)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "code"),
+    [
+        (TOPIC, "nope", 3),
+        (TOPIC, "a/b", 17),
+        (TOPIC, "", 17),
+        (BROKER, "7", 42),
+        (BROKER, "x", 42),
+        (LOGGER, "", 42),
+        (LOGGER, "2", 42),
+        (METRICS, "", 42),
+        (GROUP, "", 42),
+        (3, "a", 42),
+        (0, "a", 42),
+    ],
+)
+def test_refused(kind: int, name: str, code: int) -> None:
+    result = _describe(kind, name)
+    assert (result.error_code, result.configs) == (code, [])
+
+
+def test_one_resource_of_an_unknown_type_spoils_the_request() -> None:
+    resources = [DescribeConfigsResource(TOPIC, "t1", None), DescribeConfigsResource(99, "x", None)]
+    answer = cast(Any, describe_configs)(DescribeConfigsRequest(resources=resources), _call())
+    assert [(r.error_code, r.resource_type, len(r.configs)) for r in answer.results] == [
+        (42, 2, 0),
+        (42, 99, 0),
+    ]
+
+
+def test_synonyms_and_documentation_come_if_asked_for() -> None:
+    (plain,) = _describe(TOPIC, "t1", ["retention.ms", "no.such"]).configs
+    assert (plain.value, plain.config_source, plain.config_type) == ("12345", 1, 5)
+    assert (plain.synonyms, plain.documentation) == ([], None)
+    (full,) = _describe(
+        TOPIC, "t1", ["retention.ms"], include_synonyms=True, include_documentation=True
+    ).configs
+    assert [(s.name, s.value, s.source) for s in full.synonyms] == [
+        ("retention.ms", "12345", 1),
+        ("log.retention.ms", "777777", 2),
+        ("log.retention.hours", "168", 5),
+    ]
+    assert full.documentation
+
+
+@pytest.mark.parametrize("version", [1, 2, 3, 4])
+def test_every_version_carries_the_answer(version: int) -> None:
+    resource = DescribeConfigsResource(resource_type=BROKER, resource_name="1")
+    request = DescribeConfigsRequest(
+        resources=[resource], include_synonyms=True, include_documentation=version > 2
+    )
+    answer = cast(Any, describe_configs)(request, _call(version))
+    back = decode(DescribeConfigsResponse, encode(answer, version), version)
+    assert len(back.results[0].configs) == 340
+    assert (back.results[0].configs[0].config_type != 0) == (version >= 3)

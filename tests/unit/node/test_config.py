@@ -1,0 +1,201 @@
+"""What a node is started with: sources and their precedence, names, refusals, notices."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ottla.base.errors import LocalError
+from ottla.config import BROKER_KEYS, ConfigRefused
+from ottla.node.config import Level, NodeConfig, assemble, from_environment, load
+
+# The entries of the quick-start file that Apache Kafka 4.3 ships, as a user would bring them along.
+QUICK_START_FILE = """
+process.roles=broker,controller
+node.id=1
+controller.quorum.bootstrap.servers=localhost:9093
+listeners=PLAINTEXT://:9092,CONTROLLER://:9093
+inter.broker.listener.name=PLAINTEXT
+advertised.listeners=PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,\\
+  SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL
+num.network.threads=3
+num.io.threads=8
+socket.send.buffer.bytes=102400
+socket.receive.buffer.bytes=102400
+socket.request.max.bytes=104857600
+log.dirs=/var/lib/kraft-combined-logs
+num.partitions=1
+num.recovery.threads.per.data.dir=1
+offsets.topic.replication.factor=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+log.retention.hours=168
+log.segment.bytes=1073741824
+log.retention.check.interval.ms=300000
+"""
+
+
+def _texts(config: NodeConfig, level: Level) -> list[str]:
+    return [notice.text for notice in config.notices if notice.level is level]
+
+
+def test_nothing_given_is_one_node_on_this_machine_only() -> None:
+    config = assemble(None, {})
+    assert (config.node_id, config.cluster_id, config.rack) == (1, None, None)
+    assert [(x.name, x.host, x.port, x.advertised_host) for x in config.listeners] == [
+        ("PLAINTEXT", "127.0.0.1", 9092, "127.0.0.1")
+    ]
+    assert [x.name for x in config.controller_listeners] == ["CONTROLLER"]
+    assert config.broker.int("offsets.topic.replication.factor") == 1
+    assert config.broker.int("transaction.state.log.min.isr") == 1
+    assert config.notices == ()
+
+
+def test_the_data_directory_is_that_of_the_metadata_too() -> None:
+    config = assemble(None, {}, data="/srv/ottla")
+    assert config.log_dirs == ("/srv/ottla",)
+    assert config.metadata_log_dir == "/srv/ottla"
+    config = assemble({"log.dirs": "/a,/b", "metadata.log.dir": "/m"}, {})
+    assert (config.log_dirs, config.metadata_log_dir) == (("/a", "/b"), "/m")
+    assert assemble({"log.dir": "/a"}, {}).log_dirs == ("/a",)
+
+
+def test_kafkas_quick_start_file_is_taken_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "server.properties"
+    path.write_text(QUICK_START_FILE)
+    config = load(str(path), {})
+    (listener,) = config.listeners
+    assert (listener.host, listener.port) == ("", 9092)
+    assert (listener.advertised_host, listener.advertised_port) == ("localhost", 9092)
+    (warning,) = _texts(config, Level.WARNING)
+    assert "every interface" in warning
+    (idle,) = _texts(config, Level.INFO)
+    assert "num.network.threads" in idle
+    assert "log.retention.hours" not in idle
+
+
+def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(LocalError, match=r"no\.properties"):
+        load(str(tmp_path / "no.properties"), {})
+
+
+def test_a_file_in_latin_1_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "server.properties"
+    path.write_bytes("broker.rack=Zürich\n".encode("latin-1"))
+    assert load(str(path), {}).rack == "Zürich"
+
+
+def test_precedence_file_environment_data_override() -> None:
+    file = {"num.partitions": "2", "log.dirs": "/file", "broker.rack": "file"}
+    env = {"KAFKA_NUM_PARTITIONS": "3", "KAFKA_LOG_DIRS": "/env"}
+    assert assemble(file, {}).broker.int("num.partitions") == 2
+    config = assemble(file, env, data="/data")
+    assert (config.broker.int("num.partitions"), config.log_dirs, config.rack) == (3, ("/data",), "file")
+    config = assemble(file, env, ["num.partitions = 4", "log.dirs=/override"], data="/data")
+    assert (config.broker.int("num.partitions"), config.log_dirs) == (4, ("/override",))
+
+
+def test_environment_names() -> None:
+    env = {
+        "KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://a:1",
+        "KAFKA_A__B___C_D": "x",
+        "KAFKA_HEAP_OPTS": "-Xmx1g",
+        "KAFKA_OPTS": "",
+        "KAFKA_JMX_PORT": "9999",
+        "KAFKA_BOOTSTRAP_SERVERS": "a:1",
+        "PATH": "/bin",
+    }
+    assert from_environment(env) == {"advertised.listeners": "PLAINTEXT://a:1", "a_b-c.d": "x"}
+
+
+def test_every_setting_can_come_from_the_environment() -> None:
+    for name in BROKER_KEYS:
+        variable = "KAFKA_" + name.replace("_", "__").replace("-", "___").replace(".", "_").upper()
+        assert from_environment({variable: "x"}) == {name: "x"}
+
+
+def test_cluster_id() -> None:
+    assert assemble(None, {"CLUSTER_ID": "4L6g3nShT-eMCtK--X86sw"}).cluster_id == "4L6g3nShT-eMCtK--X86sw"
+    assert assemble(None, {"CLUSTER_ID": ""}).cluster_id is None
+    with pytest.raises(ConfigRefused, match="CLUSTER_ID"):
+        assemble(None, {"CLUSTER_ID": "short"})
+
+
+def test_an_unknown_name_is_warned_about_with_the_nearest_known() -> None:
+    config = assemble({"log.retention.hour": "1", "zookeeper.connect": "x", "rsm.config.bucket": "b"}, {})
+    first, second = _texts(config, Level.WARNING)
+    assert "'log.retention.hour'" in first
+    assert "log.retention.hours" in first
+    assert second == "unknown setting 'zookeeper.connect'"
+
+
+@pytest.mark.parametrize("entry", ["num.partitions", "=3", ""])
+def test_an_override_needs_a_name_and_a_value(entry: str) -> None:
+    with pytest.raises(LocalError, match="key=value"):
+        assemble(None, {}, [entry])
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("authorizer.class.name", "org.apache.kafka.metadata.authorizer.StandardAuthorizer"),
+        ("super.users", "User:admin"),
+        ("allow.everyone.if.no.acl.found", "false"),
+        ("ssl.keystore.location", "/etc/hunter2"),
+        ("ssl.key.password", "hunter2"),
+        ("ssl.client.auth", "required"),
+        ("sasl.enabled.mechanisms", "PLAIN"),
+        ("sasl.jaas.config", "hunter2"),
+        ("security.inter.broker.protocol", "SSL"),
+        ("connections.max.reauth.ms", "1000"),
+        ("create.topic.policy.class.name", "a.B"),
+        ("delegation.token.secret.key", "hunter2"),
+        ("config.providers", "env"),
+        ("listener.name.client.ssl.keystore.location", "/etc/hunter2"),
+        ("listener.name.client.scram-sha-256.sasl.jaas.config", "hunter2"),
+    ],
+)
+def test_protection_is_never_pretended(name: str, value: str) -> None:
+    with pytest.raises(ConfigRefused) as refused:
+        assemble({name: value}, {})
+    assert refused.value.name == name
+    assert name in str(refused.value)
+    assert "hunter2" not in str(refused.value)
+
+
+def test_protection_at_its_default_asks_for_nothing() -> None:
+    harmless = {"authorizer.class.name": "", "ssl.client.auth": "none", "ssl.protocol": "TLSv1.3"}
+    assert assemble(harmless, {}).notices == ()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"num.partitions": "0"},
+        {"process.roles": "broker"},
+        {"process.roles": "controller"},
+        {"controller.quorum.voters": "1@a:9093,2@b:9093"},
+        {"controller.quorum.bootstrap.servers": "a:9093,b:9093"},
+        {"node.id": "1", "broker.id": "2"},
+        {"log.dirs": ""},
+        {"log.retention.ms": "0"},
+    ],
+    ids=str,
+)
+def test_refused(settings: dict[str, str]) -> None:
+    with pytest.raises(ConfigRefused) as refused:
+        assemble(settings, {})
+    assert refused.value.name in settings
+
+
+def test_broker_id_is_the_old_name_of_node_id() -> None:
+    config = assemble({"broker.id": "7"}, {})
+    assert config.node_id == 7
+    assert config.broker.explicit["node.id"] == "7"
+    assert assemble({"node.id": "8"}, {}).broker.int("broker.id") == 8
+    assert assemble({"controller.quorum.voters": "8@localhost:9093", "node.id": "8"}, {}).node_id == 8
