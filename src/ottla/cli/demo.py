@@ -19,7 +19,8 @@ from pathlib import Path
 
 import typer
 from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 from rich.columns import Columns
 from rich.console import Console, Group
 from rich.live import Live
@@ -51,9 +52,9 @@ class Screen:
         return len(self.lines) >= len(EVENTS)
 
 
-def play(data: Path, port: int | None, speed: float) -> None:
+def play(folder: str, port: int | None, speed: float) -> None:
     """Runs the whole demo; returns when both devices have shown the match."""
-    console = Console()
+    console, data = Console(), Path(folder)
     broker = BrokerProcess(data / "broker", port=port)
     console.print(f"Starting a broker on {broker.bootstrap}, data in {data}/broker")
     try:
