@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import pairwise
-from pathlib import Path
+from random import Random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from ottla.base.files import OsDisk
 from ottla.records.batch import BatchHeader
 from ottla.records.compression import Codec
 from ottla.storage.cleaner import CleanerConfig
+from ottla.testing.disk import SimDisk
 from tests.support.cleaning import CleanedLog, Stored
 
-FAST = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108 - a disk on which syncing is free
+ROOT = "/data"
 DELETE_RETENTION_MS = 1_000
 PRODUCERS = (1, 2)
 
@@ -26,6 +23,12 @@ keys = st.sampled_from([b"a", b"b", b"c", b"d", b"e"])
 values = st.one_of(st.none(), st.binary(max_size=8))
 pairs = st.lists(st.tuples(keys, values), min_size=1, max_size=4)
 codecs = st.sampled_from([Codec.NONE, Codec.GZIP, Codec.LZ4])
+
+
+def new_disk() -> SimDisk:
+    disk = SimDisk(Random(0))
+    disk.makedirs(ROOT)
+    return disk
 
 
 class Producer:
@@ -37,10 +40,10 @@ class Producer:
 class CompactionMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self._folder = tempfile.TemporaryDirectory(dir=FAST)
+        self.disk = new_disk()
         self.log = CleanedLog(
-            OsDisk(),
-            self._folder.name,
+            self.disk,
+            ROOT,
             settings={"delete.retention.ms": DELETE_RETENTION_MS, "segment.bytes": 2_000},
             cleaner=CleanerConfig(dedupe_buffer_bytes=24 * 1_000),
         )
@@ -49,9 +52,6 @@ class CompactionMachine(RuleBasedStateMachine):
         self.aborted: set[int] = set()
         self.producers = {producer: Producer() for producer in PRODUCERS}
         self.tombstone_cleaned_at: dict[int, int] = {}
-
-    def teardown(self) -> None:
-        self._folder.cleanup()
 
     def _note(self, base: int, records: list[tuple[bytes, bytes | None]]) -> range:
         for number, (key, value) in enumerate(records):
@@ -164,14 +164,15 @@ class CompactionMachine(RuleBasedStateMachine):
 
     @rule()
     def producers_survive_without_their_snapshots(self) -> None:
-        directory = Path(self._folder.name) / "compacted-0"
-        for snapshot in directory.glob("*.snapshot"):
-            snapshot.unlink()
+        directory = self.log.log.directory
+        for name in self.disk.listdir(directory):
+            if name.endswith(".snapshot"):
+                self.disk.remove(f"{directory}/{name}")
         clock = self.log.time
         expected = list(self.log.log.producers.snapshot())
         again = CleanedLog(
-            OsDisk(),
-            self._folder.name,
+            self.disk,
+            ROOT,
             settings={"delete.retention.ms": DELETE_RETENTION_MS, "segment.bytes": 2_000},
             cleaner=self.log.cleaner.config,
         )
@@ -189,28 +190,21 @@ TestCompaction = CompactionMachine.TestCase
 TestCompaction.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
 
 
-@contextmanager
-def _folder() -> Iterator[str]:
-    with tempfile.TemporaryDirectory(dir=FAST) as name:
-        yield name
-
-
 @settings(max_examples=15, deadline=None)
 @given(batches=st.lists(pairs, min_size=3, max_size=30), slots=st.integers(min_value=4, max_value=12))
 def test_a_small_map_ends_in_the_same_log(
     batches: list[list[tuple[bytes, bytes | None]]], slots: int
 ) -> None:
     """However many rounds it takes, each key is left with its last value."""
-    with _folder() as folder:
-        log = CleanedLog(OsDisk(), folder, cleaner=CleanerConfig(dedupe_buffer_bytes=24 * slots))
-        for batch in batches:
-            log.write(*batch)
-            log.roll()
-        log.clean()
-        last = {}
-        for record in log.records():
-            last[record.key] = record.value
-        expected = {key: value for batch in batches for key, value in batch}
-        assert last == expected
-        if slots > 10:  # room for all keys at once
-            assert len(log.records()) == len(expected)
+    log = CleanedLog(new_disk(), ROOT, cleaner=CleanerConfig(dedupe_buffer_bytes=24 * slots))
+    for batch in batches:
+        log.write(*batch)
+        log.roll()
+    log.clean()
+    last = {}
+    for record in log.records():
+        last[record.key] = record.value
+    expected = {key: value for batch in batches for key, value in batch}
+    assert last == expected
+    if slots > 10:  # room for all keys at once
+        assert len(log.records()) == len(expected)
