@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -28,6 +29,14 @@ _BYTES = st.binary(max_size=12)
 _LONG_TEXT = st.integers(126, 300).map("x".__mul__)
 
 
+# What to draw for a field instead of any value of its type, or None.
+Special = Callable[[Field], st.SearchStrategy[Any] | None]
+
+
+def no_special(field: Field) -> None:
+    """Any value will do."""
+
+
 def message_classes() -> list[type[Message]]:
     """Every declared message: requests, responses, headers, log records."""
     names = [module.name for module in pkgutil.iter_modules(ottla.wire.messages.__path__)]
@@ -45,25 +54,30 @@ def all_versions() -> list[tuple[type[Message], int]]:
 
 
 @cache
-def instances(message: type[Message], version: int) -> st.SearchStrategy[Any]:
+def instances(message: type[Message], version: int, special: Special = no_special) -> st.SearchStrategy[Any]:
     """Messages that can be written in a version: fields it lacks keep their default."""
     fields = {
-        field.name: _values(field, version) for field in fields_of(message) if version in field.wire.versions
+        field.name: _values(field, version, special)
+        for field in fields_of(message)
+        if version in field.wire.versions
     }
     return st.builds(message, **fields)
 
 
-def _values(field: Field, version: int) -> st.SearchStrategy[Any]:
-    values = _elements(field, version)
+def _values(field: Field, version: int, special: Special) -> st.SearchStrategy[Any]:
+    chosen = special(field)
+    if chosen is not None:
+        return chosen
+    if field.struct is not None:
+        values = instances(field.struct, version, special)
+    else:
+        values = _scalars(field.element_kind)
     if field.is_array:
         values = st.lists(values, max_size=3)
     return st.none() | values if version in field.wire.nullable else values
 
 
-def _elements(field: Field, version: int) -> st.SearchStrategy[Any]:
-    kind = field.element_kind
-    if field.struct is not None:
-        return instances(field.struct, version)
+def _scalars(kind: str) -> st.SearchStrategy[Any]:
     if kind in _INTEGERS:
         return st.integers(*_INTEGERS[kind])
     return {
