@@ -137,6 +137,8 @@ class LogDir:
 
     def close(self, broker_epoch: int, now_ms: int) -> None:
         """A clean stop: everything written out, then the marker. No job may be outstanding."""
+        if self.online:
+            self._checkpoint_starts()
         for log in self.logs.values():
             log.close(now_ms)
         if self.online:
@@ -156,28 +158,37 @@ class LogDir:
     # --- checkpoints ---
 
     def checkpoint(self) -> None:
-        """Write the checkpoints that have changed."""
+        """Write the checkpoints that have changed.
+
+        Log starts come first: leader epochs below them are forgotten for good when a log prepares.
+        """
+        self._checkpoint_starts()
         points = {key: log.prepare_checkpoint() for key, log in self.logs.items()}
         self._written_points = self._write(RECOVERY_POINT_FILE, points, self._written_points)
-        starts = {
+        watermarks = {key: log.high_watermark for key, log in self.logs.items()}
+        self._written_watermarks = self._write(HIGH_WATERMARK_FILE, watermarks, self._written_watermarks)
+
+    def _checkpoint_starts(self) -> None:
+        self._written_starts = self._write(LOG_START_FILE, self._starts(), self._written_starts)
+
+    def _starts(self) -> dict[TopicPartition, int]:
+        """The log starts that the names of the segments do not tell."""
+        return {
             key: log.log_start_offset
             for key, log in self.logs.items()
             if log.log_start_offset > log.segments.first.base_offset
         }
-        self._written_starts = self._write(LOG_START_FILE, starts, self._written_starts)
-        watermarks = {key: log.high_watermark for key, log in self.logs.items()}
-        self._written_watermarks = self._write(HIGH_WATERMARK_FILE, watermarks, self._written_watermarks)
 
     def _lower(self, log: Log, offset: int) -> None:
         """A log is about to be cut: no checkpoint may promise more than will be left of it."""
         key = log.topic_partition
-        points, starts = dict(self._written_points), dict(self._written_starts)
-        if points.get(key, 0) > offset:
-            points[key] = offset
-            self._written_points = self._write(RECOVERY_POINT_FILE, points, self._written_points)
+        starts = self._starts()
         if starts.get(key, 0) > offset:
             starts[key] = offset
-            self._written_starts = self._write(LOG_START_FILE, starts, self._written_starts)
+        self._written_starts = self._write(LOG_START_FILE, starts, self._written_starts)
+        if self._written_points.get(key, 0) > offset:
+            points = self._written_points | {key: offset}
+            self._written_points = self._write(RECOVERY_POINT_FILE, points, self._written_points)
 
     def _write(
         self, name: str, offsets: dict[TopicPartition, int], written: dict[TopicPartition, int]

@@ -79,16 +79,18 @@ class Segments(Sequence[Segment]):
         return segment
 
     def doom_first(self, count: int, remove_at_ms: int) -> list[Segment]:
-        """Take the oldest segments out, durably; their files stay until `remove_doomed`."""
+        """Take the oldest segments out, durably; their files stay until `remove_doomed`.
+
+        Each is gone for good before the next goes, so that a crash leaves no hole.
+        """
         gone = self._row[:count]
         invariant(count < len(self._row), f"{self._directory}: the active segment cannot go")
         for segment in gone:
             segment.rename(log_files.DELETED)
             self._doomed.append((remove_at_ms, segment))
+            self._disk.sync_dir(self._directory)
         del self._row[:count]
         del self._bases[:count]
-        if gone:
-            self._disk.sync_dir(self._directory)
         return gone
 
     def replace(self, old: list[Segment], new: Segment, remove_at_ms: int) -> None:

@@ -1,0 +1,358 @@
+"""A run of the storage layer on a simulated disk, with what must and may be found after a crash at any point of it.
+
+`CrashRun` does a bit of everything (appends, rolls, truncation, retention, deletion of records and of logs, exchange
+of segments, checkpoints, clean stops) and notes, beside the disk's trace, `Promise`s: from that change on, these
+batches must be there, those may be, and nothing else.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import NamedTuple
+
+from ottla.base.ids import TopicPartition, Uuid
+from ottla.base.rng import Random
+from ottla.records.batch import BatchHeader
+from ottla.records.control import ControlType, control_type
+from ottla.records.record import iter_records
+from ottla.storage import log_files
+from ottla.storage.log import Log
+from ottla.storage.log_config import LogConfig
+from ottla.storage.log_dirs import LogDirs
+from ottla.storage.segment import Segment
+from ottla.testing.disk import SimDisk
+from tests.support.logs import NOW_MS, batch, marker
+
+KEPT = TopicPartition("kept", 0)
+DELETED = TopicPartition("deleted", 0)
+ROOT = "/data"
+CONFIG = LogConfig(segment_bytes=700, index_interval_bytes=200, retention_bytes=4000, file_delete_delay_ms=0)
+
+
+class Batch(NamedTuple):
+    """A batch as the checks compare it."""
+
+    base_offset: int
+    last_offset: int
+    crc: int
+    leader_epoch: int
+    producer_id: int
+    last_sequence: int
+    aborts: bool = False
+
+
+class Promise(NamedTuple):
+    """What a crash must leave: a first part of `batches` with at least `durable` of them, from `start` on."""
+
+    batches: tuple[Batch, ...]
+    durable: int
+    earliest_start: int
+    latest_start: int
+    exists: frozenset[bool]
+
+
+class Found(NamedTuple):
+    """What recovery found of one log."""
+
+    batches: tuple[Batch, ...]
+    log_start: int
+    first_base: int
+    producers: dict[int, tuple[int, int]]
+    aborted: list[tuple[int, int]]
+    epochs: list[tuple[int, int]]
+
+
+class Promises:
+    """The promises for one log, by the number of changes made when each began to hold."""
+
+    def __init__(self) -> None:
+        self._at: list[int] = []
+        self._promises: list[Promise] = []
+
+    def note(self, changes: int, promise: Promise) -> None:
+        self._at.append(changes)
+        self._promises.append(promise)
+
+    def after(self, changes: int) -> Promise | None:
+        slot = bisect_right(self._at, changes) - 1
+        return self._promises[slot] if slot >= 0 else None
+
+
+class LogRun:
+    """One log of the run with its promises."""
+
+    def __init__(self, disk: SimDisk, log: Log, since: int) -> None:
+        """`since` is the number of changes before the log was made."""
+        self._disk = disk
+        self.log = log
+        self.promises = Promises()
+        self.batches: list[Batch] = []
+        self.durable = 0
+        self.earliest = self.latest = 0
+        self.leader_epoch = 0
+        self.open_transaction: int | None = None
+        self._sequences: dict[int, int] = {}
+        self.promises.note(since, Promise((), 0, 0, 0, frozenset({False, True})))
+
+    def note(self, exists: set[bool] | None = None) -> None:
+        promise = Promise(
+            tuple(self.batches), self.durable, self.earliest, self.latest, frozenset(exists or {True})
+        )
+        self.promises.note(len(self._disk.trace), promise)
+
+    def append(self, rng: Random, producer_id: int, *, transactional: bool = False) -> None:
+        sequence = self._sequences.get(producer_id, 0)
+        count = rng.randint(1, 3)
+        made = batch(
+            count,
+            value=bytes(rng.randrange(40)),
+            producer_id=producer_id,
+            epoch=0 if producer_id >= 0 else -1,
+            sequence=sequence if producer_id >= 0 else -1,
+            transactional=transactional,
+        )
+        self._append(made.header, made)
+        self._sequences[producer_id] = sequence + count
+        if transactional:
+            self.open_transaction = producer_id
+
+    def end_transaction(self, committed: bool) -> None:
+        if self.open_transaction is not None:
+            made = marker(self.open_transaction, 0, committed=committed)
+            self._append(made.header, made, aborts=not committed)
+            self.open_transaction = None
+
+    def _append(self, header: BatchHeader, made: object, aborts: bool = False) -> None:
+        placed = self.log.append(made, self.leader_epoch, NOW_MS)  # type: ignore[arg-type]
+        self.batches.append(
+            Batch(
+                placed.base_offset,
+                placed.last_offset,
+                header.crc,
+                self.leader_epoch,
+                header.producer_id,
+                header.last_sequence,
+                aborts,
+            )
+        )
+
+    def commit(self) -> None:
+        self.note()
+        job = self.log.take_staged()
+        if job is not None:
+            job.run()
+            self.log.written(job, NOW_MS)
+        self.durable = len(self.batches)
+        self.log.high_watermark = self.log.written_offset
+        self.note()
+
+    def truncate(self, keep: int) -> None:
+        self.durable = min(self.durable, keep)
+        self.note()
+        offset = self.batches[keep].base_offset if keep < len(self.batches) else self.log.log_end_offset
+        self.log.truncate_to(max(offset, self.log.log_start_offset), NOW_MS)
+        del self.batches[keep:]
+        self.note()
+        self.open_transaction = None
+        self._sequences = {
+            producer: entry.last_sequence + 1
+            for producer in (1, 2, 3)
+            if (entry := self.log.producers.get(producer)) is not None
+        }
+        for producer, entry in self.log.producers.items():
+            if entry.txn_first_offset >= 0:
+                self.open_transaction = producer
+
+    def move_start(self, offset: int) -> None:
+        """Only in memory, until the next checkpoint."""
+        self.latest = max(self.latest, offset)
+        self.note()
+        self.log.increment_log_start_offset(offset)
+
+    def retain(self) -> None:
+        self.latest = self.log.high_watermark
+        self.note()
+        self.log.delete_old_segments(NOW_MS)
+        self.earliest = self.log.segments.first.base_offset
+        self.latest = self.log.log_start_offset
+        self.note()
+        self.log.segments.remove_doomed(NOW_MS)
+
+    def exchange(self) -> None:
+        """As compaction does, with a segment that has the same batches."""
+        if len(self.log.segments) < 3:
+            return
+        old = self.log.segments[0:2]
+        data = b"".join(segment.file.pread(segment.written_size, 0) for segment in old)
+        made = Segment.create(
+            self._disk,
+            self.log.directory,
+            old[0].base_offset,
+            CONFIG,
+            now_ms=NOW_MS,
+            jitter_ms=0,
+            suffix=log_files.CLEANED,
+        )
+        made.file.pwritev([data], 0)
+        made.size = made.written_size = len(data)
+        made.rebuild_indexes()
+        for segment in old:
+            for aborted in segment.txn_index.entries():
+                made.txn_index.append(aborted)
+        made.seal()
+        made.file.datasync()
+        made.sync_indexes()
+        self.log.replace_segments(old, made, NOW_MS)
+        self.log.segments.remove_doomed(NOW_MS)
+
+    def checkpointed(self) -> None:
+        self.earliest = self.log.log_start_offset
+        self.note()
+
+
+class CrashRun:
+    def __init__(self, seed: int, changes: int) -> None:
+        self.disk = SimDisk(Random(seed))
+        self._rng = Random(seed + 1)
+        self._dirs = LogDirs(self.disk, [ROOT], Random(seed + 2))
+        self._dirs.claim("cluster", 1)
+        self._dirs.load(lambda _: CONFIG, NOW_MS)
+        self.finished: list[LogRun] = []
+        self.runs = {KEPT: self._create(KEPT)}
+        self.claimed_after = len(self.disk.trace)
+        while len(self.disk.trace) < changes:
+            self._step(self._rng.random())
+
+    def _create(self, partition: TopicPartition) -> LogRun:
+        since = len(self.disk.trace)
+        return LogRun(self.disk, self._dirs.create_log(partition, Uuid(int=5), CONFIG, NOW_MS), since)
+
+    def _step(self, dice: float) -> None:
+        run = self.runs[KEPT]
+        rng = self._rng
+        if dice < 0.62:
+            for _ in range(rng.randint(1, 3)):
+                run.append(rng, rng.choice([-1, 1, 2]))
+            run.commit()
+        elif dice < 0.70:
+            run.append(rng, 3, transactional=True)
+            run.commit()
+        elif dice < 0.76:
+            run.end_transaction(rng.random() < 0.4)
+            run.commit()
+        elif dice < 0.80:
+            run.leader_epoch += 1
+        elif dice < 0.83 and run.batches:
+            first = sum(1 for each in run.batches if each.base_offset < run.log.log_start_offset)
+            run.truncate(rng.randint(max(first, len(run.batches) - 12), len(run.batches)))
+        elif dice < 0.86:
+            run.retain()
+        elif dice < 0.88 and run.log.high_watermark > run.log.log_start_offset:
+            run.move_start(rng.randint(run.log.log_start_offset, run.log.high_watermark))
+        elif dice < 0.90:
+            run.exchange()
+        elif dice < 0.96:
+            self._dirs.checkpoint()
+            for each in self.runs.values():
+                each.checkpointed()
+        elif dice < 0.98:
+            self._other_log()
+        else:
+            self._restart()
+
+    def _other_log(self) -> None:
+        """A second log is created, written and deleted beside the first."""
+        other = self._create(DELETED)
+        other.append(self._rng, 1)
+        other.commit()
+        other.note({False, True})
+        self._dirs.delete_log(DELETED, NOW_MS)
+        other.note({False})
+        self._dirs.remove_deleted(NOW_MS)
+        self.finished.append(other)
+
+    def _restart(self) -> None:
+        run = self.runs[KEPT]
+        self._dirs.close(NOW_MS)
+        self._dirs = LogDirs(self.disk, [ROOT], Random(9))
+        self._dirs.load(lambda _: CONFIG, NOW_MS)
+        log = self._dirs.get(KEPT)
+        assert log is not None
+        run.log = log
+        log.high_watermark = log.log_end_offset
+        run.earliest = log.log_start_offset
+        run.note()
+
+
+def recover(disk: SimDisk) -> dict[TopicPartition, Found]:
+    """Start on a crashed disk and look at what is there."""
+    dirs = LogDirs(disk, [ROOT], Random(3))
+    dirs.load(lambda _: CONFIG, NOW_MS)
+    found = {log.topic_partition: look(log) for log in dirs.logs()}
+    assert all(each.online for each in dirs.dirs), [each.fault for each in dirs.dirs]
+    dirs.release()
+    return found
+
+
+def look(log: Log) -> Found:
+    batches = []
+    first_base = log.segments.first.base_offset
+    log.log_start_offset, log_start = first_base, log.log_start_offset
+    for header, data in log.batches(first_base, upto=log.log_end_offset):
+        aborts = header.is_control and control_type(next(iter_records(data)).key) is ControlType.ABORT
+        batches.append(
+            Batch(
+                header.base_offset,
+                header.last_offset,
+                header.crc,
+                header.partition_leader_epoch,
+                header.producer_id,
+                header.last_sequence,
+                aborts,
+            )
+        )
+    producers = {
+        producer: (entry.last_sequence, entry.last_offset) for producer, entry in log.producers.items()
+    }
+    aborted = [(e.producer_id, e.last_offset) for e in log.aborted_transactions(0, log.log_end_offset)]
+    epochs = [(entry.epoch, entry.start_offset) for entry in log.epochs.entries()]
+    return Found(tuple(batches), log_start, first_base, producers, aborted, epochs)
+
+
+def problem(found: Found | None, promise: Promise) -> str | None:
+    """What is wrong with what was found, or None."""
+    if found is None:
+        if False in promise.exists or promise.durable == 0:
+            return None
+        return "the log is gone"
+    if True not in promise.exists:
+        return "a deleted log has come back"
+    if not promise.earliest_start <= found.log_start <= max(promise.latest_start, promise.earliest_start):
+        return f"log start {found.log_start}, promised {promise.earliest_start} to {promise.latest_start}"
+    expected = [each for each in promise.batches if each.base_offset >= found.first_base]
+    skipped = len(promise.batches) - len(expected)
+    if list(found.batches) != expected[: len(found.batches)]:
+        return f"other batches than promised: {found.batches} instead of {expected}"
+    if len(found.batches) + skipped < promise.durable:
+        return f"{len(found.batches)} batches from {found.first_base} on, {promise.durable} were durable"
+    return _problem_of_state(found)
+
+
+def _problem_of_state(found: Found) -> str | None:
+    last = {
+        each.producer_id: each for each in found.batches if each.producer_id >= 0 and each.last_sequence >= 0
+    }
+    for producer, each in last.items():
+        if found.producers.get(producer) != (each.last_sequence, each.last_offset):
+            return (
+                f"producer {producer} is known as {found.producers.get(producer)}, its last batch is {each}"
+            )
+    aborted = [(each.producer_id, each.last_offset) for each in found.batches if each.aborts]
+    # A marker may end a transaction whose records were all truncated or retained away: then it ended nothing.
+    if not set(found.aborted) <= set(aborted) or sorted(found.aborted) != found.aborted:
+        return f"aborted transactions {found.aborted}, markers {aborted}"
+    for each in found.batches:
+        known = [epoch for epoch, start in found.epochs if start <= each.base_offset]
+        if each.base_offset >= found.log_start and (not known or known[-1] != each.leader_epoch):
+            return f"batch {each} lies in epochs {found.epochs}"
+    return None
