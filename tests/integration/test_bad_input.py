@@ -21,7 +21,9 @@ def bystander(broker: BrokerProcess) -> Iterator[RawClient]:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=[row.name for row in ROWS])
-def test_answer(row: Row, broker: BrokerProcess, bystander: RawClient, request: pytest.FixtureRequest) -> None:
+def test_answer(
+    row: Row, broker: BrokerProcess, bystander: RawClient, request: pytest.FixtureRequest
+) -> None:
     with RawClient(Address.parse(broker.bootstrap)) as client:
         seen = row.play(client)
 

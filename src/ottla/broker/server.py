@@ -52,6 +52,7 @@ class Server:
         for sock, _ in self._sockets:
             self._edge.loop.remove_reader(sock)
             sock.close()
+        self._sockets.clear()
         for connection in list(self._edge.connections):
             connection.drain()
         self._check_drained()

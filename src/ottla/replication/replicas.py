@@ -60,30 +60,27 @@ class Replicas:
         self.by_name: dict[bytes, dict[int, Partition]] = {}
         self.by_id: dict[bytes, dict[int, Partition]] = {}
         self._by_log: dict[Log, Partition] = {}
-        # Partitions that belong here but whose log could not be opened.
-        self._broken: set[TopicPartition] = set()
+        # Partitions that belong here but whose log could not be opened, by name and by id.
+        self._broken: set[tuple[bytes, int]] = set()
 
     def __iter__(self) -> Iterator[Partition]:
         return iter(list(self._by_log.values()))
 
     def get(self, topic: str, index: int) -> Partition:
         """The partition, or the ApiError a client gets for asking here."""
-        partition = self.by_name.get(topic.encode(), {}).get(index)
-        if partition is None:
-            if TopicPartition(topic, index) in self._broken:
-                raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        return partition
+        return self.lookup(topic.encode(), index, by_id=False)
 
     def lookup(self, key: bytes, index: int, *, by_id: bool) -> Partition:
         """The same by the topic's name or id as it stands on the wire."""
         topic = (self.by_id if by_id else self.by_name).get(key)
-        if topic is None:
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        partition = topic.get(index)
-        if partition is None:
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        return partition
+        partition = None if topic is None else topic.get(index)
+        if partition is not None:
+            return partition
+        if (key, index) in self._broken:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
+        if topic is None and by_id:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     def progressed(self, log: Log) -> None:
         """The committer has written more of a log."""
@@ -153,10 +150,10 @@ class Replicas:
             partition = Partition(log, topic.topic_id, self._node_id, self._schedule, self._logs.fail)
             partition.reconfigure(config)
         except Exception as error:  # noqa: BLE001 - one partition's trouble must not stop the metadata log
-            self._broken.add(topic_partition)
+            self._broken |= _keys(topic, index)
             self._on_error(topic_partition, error)
             return
-        self._broken.discard(topic_partition)
+        self._broken -= _keys(topic, index)
         self.by_name.setdefault(topic.name.encode(), {})[index] = partition
         self.by_id.setdefault(topic.topic_id.bytes, {})[index] = partition
         self._by_log[log] = partition
@@ -164,7 +161,7 @@ class Replicas:
 
     def _remove(self, topic: TopicImage) -> None:
         for index in topic.partitions:
-            self._broken.discard(TopicPartition(topic.name, index))
+            self._broken -= _keys(topic, index)
         for partition in list(self.by_id.get(topic.topic_id.bytes, {}).values()):
             self._drop(partition)
 
@@ -178,3 +175,7 @@ class Replicas:
                 if not topic:
                     del table[key]
         self._logs.delete_log(TopicPartition(partition.topic, partition.index), self._clock.now_ms())
+
+
+def _keys(topic: TopicImage, index: int) -> set[tuple[bytes, int]]:
+    return {(topic.name.encode(), index), (topic.topic_id.bytes, index)}

@@ -112,9 +112,7 @@ def test_more_entries_than_any_consumer_has_are_refused_before_they_are_held() -
 
 @st.composite
 def answers(draw: st.DrawFn) -> PartitionData:
-    made = PartitionData(
-        draw(small), draw(st.integers(-1, 133)), draw(offsets), draw(offsets), draw(offsets)
-    )
+    made = PartitionData(draw(small), draw(st.integers(-1, 133)), draw(offsets), draw(offsets), draw(offsets))
     made.records = draw(st.binary(max_size=200))
     made.aborted = draw(st.none() | st.lists(st.tuples(offsets, offsets), max_size=2))
     made.diverging = draw(st.none() | st.tuples(st.integers(0, 99), st.integers(0, 99)))
@@ -147,7 +145,9 @@ def test_writes_the_bytes_of_the_declared_message(version: int, data: st.DataObj
     by_id = version >= FIRST_TOPIC_IDS
     keys = st.binary(min_size=16, max_size=16) if by_id else texts.map(str.encode)
     topics = data.draw(st.lists(st.tuples(keys, st.lists(answers(), max_size=3)), max_size=3))
-    nodes = data.draw(st.lists(st.builds(NodeEndpoint, node_id=st.integers(0, 9), host=texts, port=st.just(9)), max_size=2))
+    nodes = data.draw(
+        st.lists(st.builds(NodeEndpoint, node_id=st.integers(0, 9), host=texts, port=st.just(9)), max_size=2)
+    )
     error, session = (data.draw(st.integers(0, 133)), data.draw(small)) if version >= 7 else (0, 0)
     response = declared.FetchResponse(
         error_code=error,
@@ -160,7 +160,9 @@ def test_writes_the_bytes_of_the_declared_message(version: int, data: st.DataObj
             )
             for key, made in topics
         ],
-        node_endpoints=[declared.NodeEndpoint(node_id=n.node_id, host=n.host, port=n.port, rack=n.rack) for n in nodes]
+        node_endpoints=[
+            declared.NodeEndpoint(node_id=n.node_id, host=n.host, port=n.port, rack=n.rack) for n in nodes
+        ]
         if version >= 16
         else [],
     )

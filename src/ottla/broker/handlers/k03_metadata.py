@@ -83,9 +83,7 @@ def _invalid(wanted: list[MetadataRequestTopic], version: int) -> list[MetadataR
     # Where neither name nor id is allowed to be missing Kafka stumbles over it; its answer is kept.
     code = ErrorCode.UNKNOWN_SERVER_ERROR if version >= _FIRST_BY_ID else ErrorCode.INVALID_REQUEST
     return [
-        MetadataResponseTopic(
-            error_code=code, name=topic.name or "", topic_id=topic.topic_id
-        )
+        MetadataResponseTopic(error_code=code, name=topic.name or "", topic_id=topic.topic_id)
         for topic in wanted
     ]
 

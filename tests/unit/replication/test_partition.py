@@ -1,0 +1,244 @@
+"""A leader partition over a real log on a simulated disk, written step by step."""
+
+from __future__ import annotations
+
+import random
+import uuid
+from collections.abc import Callable
+
+import pytest
+
+from ottla.base.errors import ApiError, ErrorCode, StorageFault
+from ottla.base.ids import TopicPartition
+from ottla.metadata.image import PartitionImage
+from ottla.records.builder import NewRecord, build_batch
+from ottla.replication.partition import Partition
+from ottla.storage.committer import Committer
+from ottla.storage.log import Log
+from ottla.storage.log_config import LogConfig
+from ottla.storage.recovery import LastKnown, open_log
+from ottla.testing.disk import SimDisk
+from ottla.testing.executor import InlineExecutor
+
+NODE, NOW_MS, VERSION = 1, 1_700_000_000_000, 9
+ALL, LEADER = -1, 1
+
+
+class FixedClock:
+    def now_ms(self) -> int:
+        return NOW_MS
+
+    def monotonic(self) -> float:
+        return 0.0
+
+
+class Waiter:
+    def __init__(self) -> None:
+        self.errors: list[ErrorCode] = []
+        self.moved = 0
+
+    def append_done(self, error: ErrorCode) -> None:
+        self.errors.append(error)
+
+    def partition_moved(self, partition: Partition) -> None:
+        self.moved += 1
+
+
+class Fixture:
+    def __init__(self, config: LogConfig | None = None) -> None:
+        self.disk = SimDisk(random.Random(1))
+        self.disk.makedirs("/d")
+        self.executor = InlineExecutor(stepped=True)
+        self.faults: list[StorageFault] = []
+        self.deferred: list[Callable[[], None]] = []
+        self.log: Log = open_log(
+            self.disk,
+            "/d/t-0",
+            TopicPartition("t", 0),
+            uuid.UUID(int=7),
+            config or LogConfig(),
+            last=LastKnown(clean=True),
+            rng=random.Random(1),
+            now_ms=NOW_MS,
+        )
+        self.committer = Committer(
+            self.executor,
+            FixedClock(),
+            defer=self.deferred.append,
+            on_progress=lambda log: self.partition.progressed(),
+            on_fault=self.faults.append,
+        )
+        self.partition = Partition(
+            self.log, uuid.UUID(int=7), NODE, self.committer.schedule, self.faults.append
+        )
+        self.lead()
+
+    def lead(
+        self,
+        *,
+        leader: int = NODE,
+        epoch: int = 0,
+        isr: tuple[int, ...] = (NODE,),
+        replicas: tuple[int, ...] = (NODE,),
+    ) -> None:
+        self.partition.become(
+            PartitionImage(
+                replicas=replicas,
+                directories=(uuid.UUID(int=0),) * len(replicas),
+                isr=isr,
+                leader=leader,
+                leader_epoch=epoch,
+            )
+        )
+
+    def write(self) -> None:
+        """End the turn of the loop, and let one job run."""
+        self.end_turn()
+        self.executor.step()
+
+    def end_turn(self) -> None:
+        while self.deferred:
+            self.deferred.pop(0)()
+
+    def produce(self, count: int = 1, acks: int = ALL, **batch: int) -> tuple[int, Waiter]:
+        records = [NewRecord(key=b"k", value=b"v", timestamp=NOW_MS) for _ in range(count)]
+        data = memoryview(bytearray(build_batch(records, **batch)))
+        appended = self.partition.append(data, acks, NOW_MS, VERSION)
+        waiter = Waiter()
+        self.partition.wait_append(appended.last_offset + 1, acks, waiter)
+        return appended.base_offset, waiter
+
+
+@pytest.fixture
+def setup() -> Fixture:
+    return Fixture()
+
+
+@pytest.mark.parametrize("acks", [ALL, LEADER])
+def test_nothing_is_acknowledged_before_it_is_written_and_synced(setup: Fixture, acks: int) -> None:
+    offset, waiter = setup.produce(2, acks)
+    assert offset == 0
+    assert waiter.errors == []
+    assert setup.partition.high_watermark == 0
+    assert setup.partition.read(0, 1000, committed=False).size == 0
+    setup.write()
+    assert waiter.errors == [ErrorCode.NONE]
+    assert setup.partition.high_watermark == 2
+    assert setup.log.flushed_offset == 2
+    assert setup.partition.read(0, 1000, committed=False).size > 0
+
+
+def test_appends_that_wait_together_are_acknowledged_together_and_in_order(setup: Fixture) -> None:
+    _, first = setup.produce()
+    setup.end_turn()
+    waiters = [setup.produce()[1] for _ in range(5)]
+    setup.write()
+    assert first.errors == [ErrorCode.NONE]
+    assert all(waiter.errors == [] for waiter in waiters)
+    setup.write()
+    assert all(waiter.errors == [ErrorCode.NONE] for waiter in waiters)
+    assert setup.executor.waiting == 0
+
+
+def test_a_duplicate_waits_only_for_its_original(setup: Fixture) -> None:
+    setup.produce(producer_id=5, producer_epoch=0, base_sequence=0)
+    setup.write()
+    setup.produce(producer_id=5, producer_epoch=0, base_sequence=1)
+    offset, waiter = setup.produce(producer_id=5, producer_epoch=0, base_sequence=0)
+    assert offset == 0
+    assert not setup.partition.wait_append(1, ALL, waiter)
+
+
+def test_readers_are_told_when_the_high_watermark_moves(setup: Fixture) -> None:
+    reader = Waiter()
+    setup.partition.read_waiters[reader] = None
+    setup.produce()
+    assert reader.moved == 0
+    setup.write()
+    assert reader.moved == 1
+
+
+def test_losing_leadership_fails_who_waits_and_refuses_who_comes(setup: Fixture) -> None:
+    _, waiter = setup.produce()
+    reader = Waiter()
+    setup.partition.read_waiters[reader] = None
+    setup.lead(leader=2, epoch=1)
+    assert waiter.errors == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    assert reader.moved == 1
+    with pytest.raises(ApiError, match="NOT_LEADER"):
+        setup.produce()
+    setup.write()
+    assert waiter.errors == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+
+
+def test_the_epoch_a_client_believes_in_is_checked(setup: Fixture) -> None:
+    setup.lead(epoch=4)
+    setup.partition.check_leader()
+    setup.partition.check_leader(4)
+    with pytest.raises(ApiError) as fenced:
+        setup.partition.check_leader(3)
+    assert fenced.value.code is ErrorCode.FENCED_LEADER_EPOCH
+    with pytest.raises(ApiError) as unknown:
+        setup.partition.check_leader(5)
+    assert unknown.value.code is ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+def test_min_insync_replicas_counts_only_as_far_as_there_are_replicas() -> None:
+    alone = Fixture(LogConfig(min_insync_replicas=2))
+    alone.produce()
+    pair = Fixture(LogConfig(min_insync_replicas=2))
+    pair.lead(replicas=(NODE, 2))
+    with pytest.raises(ApiError, match="NOT_ENOUGH_REPLICAS"):
+        pair.produce()
+    pair.produce(acks=LEADER)
+
+
+def test_settings_change_while_running(setup: Fixture) -> None:
+    setup.partition.reconfigure(LogConfig(max_message_bytes=70))
+    with pytest.raises(ApiError) as refused:
+        setup.produce(5)
+    assert refused.value.code is ErrorCode.MESSAGE_TOO_LARGE
+    setup.partition.reconfigure(LogConfig())
+    setup.produce(5)
+
+
+def test_a_reader_with_another_history_is_told_where_it_leaves_ours(setup: Fixture) -> None:
+    setup.produce(3)
+    setup.write()
+    setup.lead(epoch=2)
+    setup.produce(3)
+    setup.write()
+    assert setup.partition.read(5, 1000, committed=False, last_fetched_epoch=2).diverging is None
+    assert setup.partition.read(5, 1000, committed=False, last_fetched_epoch=0).diverging == (0, 3)
+    assert setup.partition.read(3, 1000, committed=False, last_fetched_epoch=1).diverging == (0, 3)
+    with pytest.raises(ApiError) as newer:
+        setup.partition.read(3, 1000, committed=False, last_fetched_epoch=3)
+    assert newer.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_delete_records_moves_the_start_and_refuses_what_is_not_committed(setup: Fixture) -> None:
+    setup.produce(4)
+    setup.write()
+    setup.produce(2)
+    assert setup.partition.delete_records(3) == 3
+    for offset in (-1, 5):
+        with pytest.raises(ApiError) as refused:
+            setup.partition.delete_records(offset)
+        assert refused.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
+    setup.partition.reconfigure(LogConfig(cleanup_policy=frozenset({"compact"})))
+    with pytest.raises(ApiError) as policy:
+        setup.partition.delete_records(3)
+    assert policy.value.code is ErrorCode.POLICY_VIOLATION
+
+
+def test_a_failed_log_answers_storage_error(setup: Fixture) -> None:
+    _, waiter = setup.produce()
+    setup.log.fail()
+    setup.partition.failed()
+    assert waiter.errors == [ErrorCode.KAFKA_STORAGE_ERROR]
+    with pytest.raises(ApiError) as refused:
+        setup.produce()
+    assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    with pytest.raises(ApiError) as unread:
+        setup.partition.check_leader()
+    assert unread.value.code is ErrorCode.KAFKA_STORAGE_ERROR

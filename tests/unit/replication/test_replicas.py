@@ -1,0 +1,171 @@
+"""Replicas follow the metadata: born, led, reconfigured, gone."""
+
+from __future__ import annotations
+
+import random
+import uuid
+
+import pytest
+
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.base.ids import TopicPartition
+from ottla.metadata.delta import MetadataDelta
+from ottla.metadata.image import EMPTY_IMAGE, MetadataImage, ResourceType
+from ottla.metadata.records import ConfigRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
+from ottla.replication.replicas import Replicas
+from ottla.storage.log import Log
+from ottla.storage.log_config import LogConfig
+from ottla.storage.log_dirs import LogDirs
+from ottla.testing.disk import SimDisk
+
+NODE = 1
+TOPIC_ID = uuid.UUID(int=77)
+
+
+class FixedClock:
+    def now_ms(self) -> int:
+        return 1_700_000_000_000
+
+    def monotonic(self) -> float:
+        return 0.0
+
+
+def log_config(image: MetadataImage, topic: str) -> LogConfig:
+    values = image.config(ResourceType.TOPIC, topic)
+    return LogConfig(retention_ms=int(values.get("retention.ms", "1000")))
+
+
+class Setup:
+    def __init__(self) -> None:
+        self.dirs = LogDirs(SimDisk(random.Random(1)), ["/d"], random.Random(2))
+        self.dirs.claim("c" * 22, NODE)
+        self.errors: list[TopicPartition] = []
+        self.scheduled: list[Log] = []
+        self.replicas = Replicas(
+            NODE,
+            self.dirs,
+            FixedClock(),
+            self.scheduled.append,
+            log_config,
+            lambda partition, error: self.errors.append(partition),
+        )
+        self.image = EMPTY_IMAGE
+
+    def replay(self, *records: object) -> None:
+        delta = MetadataDelta(self.image)
+        for record in records:
+            delta.replay(record)
+        self.image = delta.apply(self.image.offset + len(records), 1)
+        self.replicas.apply(delta, self.image)
+
+    def create(
+        self, *indexes: int, topic_id: uuid.UUID = TOPIC_ID, replicas: list[int] | None = None
+    ) -> None:
+        self.replay(
+            TopicRecord(name="t", topic_id=topic_id),
+            *(
+                PartitionRecord(
+                    partition_id=index,
+                    topic_id=topic_id,
+                    replicas=replicas or [NODE],
+                    isr=replicas or [NODE],
+                    leader=(replicas or [NODE])[0],
+                    leader_epoch=3,
+                )
+                for index in indexes
+            ),
+        )
+
+
+@pytest.fixture
+def setup() -> Setup:
+    return Setup()
+
+
+def code_of(setup: Setup, topic: str, index: int) -> ErrorCode:
+    with pytest.raises(ApiError) as refused:
+        setup.replicas.get(topic, index)
+    return refused.value.code
+
+
+def test_a_created_topic_is_led_and_found_by_name_and_by_id(setup: Setup) -> None:
+    setup.create(0, 1)
+    partition = setup.replicas.get("t", 1)
+    partition.check_leader(3)
+    assert setup.replicas.lookup(b"t", 1, by_id=False) is partition
+    assert setup.replicas.lookup(TOPIC_ID.bytes, 1, by_id=True) is partition
+    assert setup.dirs.get(TopicPartition("t", 1)) is partition.log
+    assert partition.log.end_offset_for_epoch(3) == (3, 0)
+
+
+def test_what_is_not_here_is_refused_by_its_own_name(setup: Setup) -> None:
+    setup.create(0)
+    assert code_of(setup, "x", 0) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert code_of(setup, "t", 1) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    with pytest.raises(ApiError) as unknown_id:
+        setup.replicas.lookup(uuid.UUID(int=1).bytes, 0, by_id=True)
+    assert unknown_id.value.code is ErrorCode.UNKNOWN_TOPIC_ID
+
+
+def test_partitions_of_other_brokers_are_not_made_here(setup: Setup) -> None:
+    setup.create(0, replicas=[2])
+    assert setup.dirs.get(TopicPartition("t", 0)) is None
+
+
+def test_a_deleted_topic_is_gone_with_its_logs_and_may_come_back(setup: Setup) -> None:
+    setup.create(0)
+    first = setup.replicas.get("t", 0)
+    setup.replay(RemoveTopicRecord(topic_id=TOPIC_ID))
+    assert code_of(setup, "t", 0) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert setup.dirs.get(TopicPartition("t", 0)) is None
+    with pytest.raises(ApiError):
+        first.check_leader()
+    setup.create(0, topic_id=uuid.UUID(int=78))
+    assert setup.replicas.get("t", 0).log is not first.log
+
+
+def test_a_log_left_over_from_another_topic_of_that_name_is_not_served(setup: Setup) -> None:
+    left = setup.dirs.create_log(TopicPartition("t", 0), uuid.UUID(int=5), LogConfig(), 0)
+    setup.create(0)
+    assert setup.replicas.get("t", 0).log is not left
+
+
+def test_a_changed_setting_reaches_the_logs_of_its_topic(setup: Setup) -> None:
+    setup.create(0)
+    change = ConfigRecord(
+        resource_type=ResourceType.TOPIC, resource_name="t", name="retention.ms", value="5000"
+    )
+    setup.replay(change)
+    assert setup.replicas.get("t", 0).log.config.retention_ms == 5000
+
+
+def test_at_the_start_a_whole_image_is_taken_over(setup: Setup) -> None:
+    setup.create(0, 1)
+    other = Setup()
+    other.replicas.load(setup.image)
+    other.replicas.get("t", 1).check_leader(3)
+
+
+def test_a_partition_whose_log_cannot_be_made_is_reported_and_answers_storage_error(setup: Setup) -> None:
+    setup.dirs.dirs[0].fail(OSError("broken"))
+    setup.create(0)
+    assert setup.errors == [TopicPartition("t", 0)]
+    assert code_of(setup, "t", 0) is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_a_failed_directory_fails_its_partitions(setup: Setup) -> None:
+    setup.create(0)
+    partition = setup.replicas.get("t", 0)
+
+    class Reader:
+        moved = 0
+
+        def partition_moved(self, _: object) -> None:
+            self.moved += 1
+
+    reader = Reader()
+    partition.read_waiters[reader] = None
+    setup.replicas.directory_failed("/elsewhere")
+    assert reader.moved == 0
+    setup.replicas.directory_failed("/d")
+    assert reader.moved == 1
