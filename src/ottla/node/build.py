@@ -19,6 +19,7 @@ from ottla.base.executor import ThreadExecutor
 from ottla.base.files import OsDisk
 from ottla.base.ids import TopicPartition, uuid_text
 from ottla.base.rng import random_uuid, system_random
+from ottla.base.writer import make_writer
 from ottla.broker.edge import Edge
 from ottla.broker.fetch_sessions import FetchSessions
 from ottla.broker.handlers import load_all
@@ -64,6 +65,7 @@ class Node:
         self._rng = system_random()
         self._disk = OsDisk()
         self._executor = ThreadExecutor(self._loop.call_soon_threadsafe, _DISK_THREADS)
+        self._writer = make_writer(self._loop.add_reader, self._clock, self._executor, _DISK_THREADS)
         self.failed: asyncio.Future[str] = self._loop.create_future()
         self._settings = DynamicConfig(config.broker, config.node_id)
         self._broker_epoch = -1
@@ -89,6 +91,7 @@ class Node:
             defer=self._loop.call_soon,
             on_progress=lambda log: self._replicas.progressed(log),
             on_fault=self._log_dirs.fail,
+            writer=self._writer,
         )
         self._replicas = Replicas(
             self._config.node_id,
@@ -125,6 +128,7 @@ class Node:
         idle = asyncio.Event()
         self._committer.when_idle(idle.set)
         await idle.wait()
+        self._writer.close()
         self._executor.close()
         now_ms = self._clock.now_ms()
         self._log_dirs.close(now_ms, self._broker_epoch)

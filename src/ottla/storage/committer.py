@@ -1,7 +1,7 @@
 """Group commit: everything appended to a log while one write is on its way goes out with the next.
 
 `schedule` after an append. At the end of the loop's turn (`defer`) each scheduled log hands over what it has
-staged as one job; the job runs in the executor; when it is done the log takes note, `on_progress` tells
+staged as one job; a job that is one write goes to the writer, any other runs in the executor; when it is done the log takes note, `on_progress` tells
 whoever waits for its written offset, and if more was staged meanwhile the next job starts at once. So there
 is at most one job per log in flight and the cost of a sync is shared by all appends that waited for it.
 
@@ -22,6 +22,7 @@ from functools import partial
 from ottla.base.clock import Clock
 from ottla.base.errors import StorageFault
 from ottla.base.executor import Executor
+from ottla.base.writer import ExecutorWriter, Writer
 from ottla.storage.log import Log
 from ottla.storage.write_job import FlushJob, WriteJob
 
@@ -35,8 +36,10 @@ class Committer:
         defer: Callable[[Callable[[], None]], object],
         on_progress: Callable[[Log], None],
         on_fault: Callable[[StorageFault], None],
+        writer: Writer | None = None,
     ) -> None:
         self._executor = executor
+        self._writer = writer or ExecutorWriter(executor)
         self._clock = clock
         self._defer = defer
         self._on_progress = on_progress
@@ -77,7 +80,12 @@ class Committer:
         job = log.take_staged()
         if job is not None:
             self._jobs += 1
-            self._executor.submit(job.run, partial(self._written, log, job))
+            done = partial(self._written, log, job)
+            step = job.only_step
+            if step is None:
+                self._executor.submit(job.run, done)
+            else:
+                self._writer.write(step.file, step.buffers, step.position, job.sync, done)
 
     def _written(self, log: Log, job: WriteJob, failure: BaseException | None) -> None:
         self._jobs -= 1

@@ -143,6 +143,14 @@ class WriteJob:
         for step in self.steps:
             step.sync_name = not step.segment.name_durable
 
+    @property
+    def only_step(self) -> _Step | None:
+        """The write that is all there is to do, if so: nearly always."""
+        if len(self.steps) != 1 or (self.sync and self.fresh):
+            return None
+        step = self.steps[0]
+        return None if step.sync_all or step.sync_name else step
+
     def run(self) -> None:
         place = self._place
         try:
