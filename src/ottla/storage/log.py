@@ -44,7 +44,7 @@ from ottla.storage.epoch_cache import EpochCache
 from ottla.storage.log_config import LogConfig
 from ottla.storage.log_reader import FoundRecord, LogReader
 from ottla.storage.log_slice import LogSlice
-from ottla.storage.producer_replay import read_marker, replay, replay_segments
+from ottla.storage.producer_replay import load_producers, read_marker, replay, replay_segments
 from ottla.storage.producer_snapshot import ProducerSnapshots
 from ottla.storage.producer_state import CompletedTxn, ProducerState
 from ottla.storage.retention import RetentionRules, deletable_count
@@ -468,7 +468,8 @@ class Log:
             self._active = self.segments.active
             self._active.truncate_to(offset)
             self._end_moved(offset)
-            self.snapshots.load_newest(self.producers, self.log_start_offset, offset, now_ms)
+            first = self.segments.first.base_offset
+            load_producers(self.producers, self.snapshots, first, offset, now_ms)
             replay_segments(self.producers, self.segments.from_offset(self.producers.end_offset), offset)
             self.producers.high_watermark_moved(self._high_watermark)
         return True

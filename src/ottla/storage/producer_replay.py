@@ -9,6 +9,7 @@ from ottla.records.batch import BatchHeader
 from ottla.records.control import EndTxnMarker, read_end_txn
 from ottla.records.record import iter_records
 from ottla.storage.batch_scan import walk
+from ottla.storage.producer_snapshot import ProducerSnapshots
 from ottla.storage.producer_state import CompletedTxn, ProducerState
 from ottla.storage.segment import Segment
 
@@ -59,6 +60,18 @@ def replay_stored(
     if header.is_control:
         marker = read_marker(file.pread(header.size_in_bytes, position), header)
     return replay(state, header, header.base_offset, marker)
+
+
+def load_producers(
+    state: ProducerState, snapshots: ProducerSnapshots, first_offset: int, end_offset: int, now_ms: int
+) -> None:
+    """Load the newest snapshot between the first record on the disk and `end_offset`, both included.
+
+    What producers wrote below the log start still counts as long as it is known: a retry of it must not be
+    written again.
+    """
+    snapshots.load_newest(state, first_offset - 1, end_offset, now_ms)
+    state.end_offset = max(state.end_offset, first_offset)
 
 
 def replay_segments(state: ProducerState, segments: Iterable[Segment], end_offset: int) -> None:

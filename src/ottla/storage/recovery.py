@@ -34,7 +34,7 @@ from ottla.storage.epoch_cache import LEADER_EPOCH_FILE, EpochCache
 from ottla.storage.leftovers import clear_leftovers
 from ottla.storage.log import Log, LogParts
 from ottla.storage.log_config import LogConfig
-from ottla.storage.producer_replay import replay_stored
+from ottla.storage.producer_replay import load_producers, replay_stored
 from ottla.storage.producer_snapshot import ProducerSnapshots
 from ottla.storage.producer_state import ProducerState
 from ottla.storage.segment import Segment
@@ -109,7 +109,7 @@ class _Recovery:
         self._epochs.truncate_from_start(log_start)
         self._epochs.flush()
         snapshots = ProducerSnapshots(self._disk, self._directory)
-        self._restore_producers(producers, snapshots, log_start, end_offset)
+        self._restore_producers(producers, snapshots, end_offset)
         return LogParts(
             self._segments,
             self._epochs,
@@ -229,11 +229,11 @@ class _Recovery:
 
     # --- producers ---
 
-    def _restore_producers(
-        self, state: ProducerState, snapshots: ProducerSnapshots, log_start: int, end_offset: int
-    ) -> None:
+    def _restore_producers(self, state: ProducerState, snapshots: ProducerSnapshots, end_offset: int) -> None:
         snapshots.keep_for({segment.base_offset for segment in self._segments})
-        snapshots.load_newest(state, log_start, min(end_offset, self._replay_from), self._now_ms)
+        load_producers(
+            state, snapshots, self._segments[0].base_offset, min(end_offset, self._replay_from), self._now_ms
+        )
         for segment in self._segments:
             after = state.end_offset
             place = segment.find(after, segment.written_size) if segment.base_offset < end_offset else None
@@ -241,7 +241,7 @@ class _Recovery:
                 continue
             if segment.base_offset > after:
                 state.end_offset = segment.base_offset
-            if segment.base_offset == state.end_offset and segment.base_offset > log_start:
+            if segment.base_offset == state.end_offset and segment is not self._segments[0]:
                 snapshots.take(state, sync=False)
             for position, header in walk(segment.file, place.position, segment.written_size):
                 ended = replay_stored(state, header, segment.file, position)
