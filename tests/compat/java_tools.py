@@ -75,6 +75,12 @@ class JavaTools:
         out, err = (base64.b64decode(word).decode(errors="replace") for word in answer[1:])
         return Ran(int(answer[0]), out, err)
 
+    def alone(self, tool: str, *arguments: str, stdin: str = "") -> Ran:
+        """Runs a tool in a JVM of its own: one that does its last work in a shutdown hook."""
+        command = [*java_command(self.MAIN[tool]), *arguments]
+        ran = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=120, check=False)
+        return Ran(ran.returncode, ran.stdout, ran.stderr)
+
     def good(self, tool: str, *arguments: str, stdin: str = "") -> Ran:
         """Runs a tool that must succeed."""
         ran = self.run(tool, *arguments, stdin=stdin)

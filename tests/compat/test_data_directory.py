@@ -41,7 +41,8 @@ def content(bootstrap: str, topic: str) -> list[Read]:
 
 def retention_of(bootstrap: str, topic: str) -> str:
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
-    described = AdminClient({"bootstrap.servers": bootstrap}).describe_configs([resource])
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    described = admin.describe_configs([resource])
     return str(described[resource].result(30)["retention.ms"].value)
 
 
