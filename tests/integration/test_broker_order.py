@@ -18,7 +18,7 @@ PRODUCE_VERSION = 9
 
 
 def batch(value: bytes) -> bytes:
-    return bytes(build_batch([NewRecord(value=value, timestamp=1_700_000_000_000)]))
+    return bytes(build_batch([NewRecord(key=None, value=value, timestamp=1_700_000_000_000)]))
 
 
 def produce_request(topic: str, value: bytes, acks: int = -1) -> produce.ProduceRequest:
