@@ -33,10 +33,9 @@ from ottla.storage import checkpoints
 from ottla.storage.cleaner_filter import LastBatch
 from ottla.storage.cleaner_job import CleanerJob, CleaningAborted, Step, Swap
 from ottla.storage.cleaner_map import OffsetMap
-from ottla.storage.compaction import Dirt, LogFacts, filthiest, measure_dirt
+from ottla.storage.compaction import Dirt, LogFacts, SegmentFacts, filthiest, measure_dirt
 from ottla.storage.log_config import LogConfig
 from ottla.storage.producer_state import ProducerState
-from ottla.storage.retention import SegmentFacts
 from ottla.storage.segment import Segment
 from ottla.storage.txn_index import AbortedTxn
 

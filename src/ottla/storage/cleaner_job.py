@@ -30,9 +30,8 @@ from ottla.records.record import records_section
 from ottla.storage import log_files
 from ottla.storage.cleaner_filter import BatchFilter, CleanedTransactions, LastBatch, scan_records
 from ottla.storage.cleaner_map import OffsetMap
-from ottla.storage.compaction import Dirt, group_segments
+from ottla.storage.compaction import Dirt, SegmentFacts, group_segments
 from ottla.storage.log_config import LogConfig
-from ottla.storage.retention import SegmentFacts
 from ottla.storage.segment import Segment
 from ottla.storage.txn_index import AbortedTxn
 

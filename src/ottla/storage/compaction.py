@@ -16,10 +16,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
-from ottla.storage.retention import SegmentFacts
 from ottla.storage.sparse_index import INT32_MAX
 
 Candidate = TypeVar("Candidate")
+
+
+class SegmentFacts(NamedTuple):
+    """A segment as the cleaner sees it."""
+
+    base_offset: int
+    size_bytes: int
+    largest_timestamp: int  # of its records; of the file where no record has one
+    first_timestamp: int = -1  # of its first batch; -1 if unknown
+    offset_index_bytes: int = 0
+    time_index_bytes: int = 0
 
 
 class LogFacts(NamedTuple):

@@ -526,7 +526,7 @@ class Log:
         with self._faults():
             rules = RetentionRules(self.config.deleted, self.config.retention_ms, self.config.retention_bytes)
             count = deletable_count(
-                [segment.facts() for segment in self.segments],
+                list(self.segments),
                 rules,
                 log_start_offset=self.log_start_offset,
                 high_watermark=self._high_watermark,

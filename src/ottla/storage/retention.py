@@ -1,7 +1,7 @@
 """Which of a log's oldest segments may go: by age, by size, or because they lie below the log start offset.
 
-Pure decisions over facts about segments; the log carries them out. The rules, in the order in which they are
-applied:
+Pure decisions; the log carries them out. The timestamp of a segment, which may have to be read from the disk,
+is asked for only as far as segments go by age. The rules, in the order in which they are applied:
 
 - below the log start offset: a segment goes when the next one starts at or below it (whatever the cleanup
   policy);
@@ -17,20 +17,24 @@ active segment (there would be nothing to win and a new file each time).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 FOREVER = -1  # retention.ms and retention.bytes: no limit
 
 
-class SegmentFacts(NamedTuple):
-    """What retention and compaction want to know about a segment."""
+class RetainedSegment(Protocol):
+    """What retention wants to know about a segment."""
 
-    base_offset: int
-    size_bytes: int
-    largest_timestamp: int  # of its records; of the file where no record has one
-    first_timestamp: int = -1  # of its first batch; -1 if unknown
-    offset_index_bytes: int = 0
-    time_index_bytes: int = 0
+    @property
+    def base_offset(self) -> int: ...
+
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def largest_timestamp(self) -> int:
+        """Of its records; of the file where no record has one."""
+        ...
 
 
 class RetentionRules(NamedTuple):
@@ -40,7 +44,7 @@ class RetentionRules(NamedTuple):
 
 
 def deletable_count(
-    segments: Sequence[SegmentFacts],
+    segments: Sequence[RetainedSegment],
     rules: RetentionRules,
     *,
     log_start_offset: int,
@@ -57,7 +61,7 @@ def deletable_count(
         """The first segment from `start` on that stays."""
         number = start
         while number < len(segments):
-            empty_active = number + 1 == len(segments) and segments[number].size_bytes == 0
+            empty_active = number + 1 == len(segments) and segments[number].size == 0
             if empty_active or ends_at(number) > high_watermark or not breaches(number):
                 break
             number += 1
@@ -80,12 +84,12 @@ def deletable_count(
 class _SizeBudget:
     """Hands out what a log has beyond its allowed size, segment by segment."""
 
-    def __init__(self, segments: Sequence[SegmentFacts], start: int, retention_bytes: int) -> None:
+    def __init__(self, segments: Sequence[RetainedSegment], start: int, retention_bytes: int) -> None:
         self._segments = segments
-        self._excess = sum(segment.size_bytes for segment in segments[start:]) - retention_bytes
+        self._excess = sum(segment.size for segment in segments[start:]) - retention_bytes
 
     def takes(self, number: int) -> bool:
-        size = self._segments[number].size_bytes
+        size = self._segments[number].size
         if self._excess < size:
             return False
         self._excess -= size

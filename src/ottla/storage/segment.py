@@ -24,7 +24,6 @@ from ottla.storage import log_files
 from ottla.storage.batch_scan import BatchPlace, find_offset, find_timestamp, walk
 from ottla.storage.log_config import LogConfig
 from ottla.storage.offset_index import OffsetIndex
-from ottla.storage.retention import SegmentFacts
 from ottla.storage.sparse_index import INT32_MAX, CorruptIndex
 from ottla.storage.time_index import TimeIndex
 from ottla.storage.txn_index import TxnIndex
@@ -242,17 +241,6 @@ class Segment:
         """
         found = self.max_timestamp
         return found if found >= 0 else self._disk.modified_ms(self.path)
-
-    def facts(self) -> SegmentFacts:
-        """What retention and compaction want to know."""
-        return SegmentFacts(
-            self.base_offset,
-            self.size,
-            self.largest_timestamp,
-            self.first_timestamp,
-            self.offset_index.size_bytes,
-            self.time_index.size_bytes,
-        )
 
     def find(self, offset: int, end: int) -> BatchPlace | None:
         """The first batch below `end` that holds `offset` or a later one."""

@@ -4,8 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from ottla.storage.compaction import Dirt, LogFacts, filthiest, group_segments, measure_dirt
-from ottla.storage.retention import SegmentFacts
+from ottla.storage.compaction import Dirt, LogFacts, SegmentFacts, filthiest, group_segments, measure_dirt
 
 NOW = 1_000_000
 NO_LAG = 2**63 - 1

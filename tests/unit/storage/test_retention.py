@@ -1,15 +1,28 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import pytest
 
-from ottla.storage.retention import FOREVER, RetentionRules, SegmentFacts, deletable_count
+from ottla.storage.retention import FOREVER, RetentionRules, deletable_count
 
 NOW = 1_000_000
+
+
+class Piece(NamedTuple):
+    """A segment as retention sees it."""
+
+    base_offset: int
+    size: int
+    largest_timestamp: int
+
+
 SEGMENTS = [
-    SegmentFacts(0, 100, 10),
-    SegmentFacts(10, 100, 20),
-    SegmentFacts(20, 100, 30),
-    SegmentFacts(30, 50, 40),
+    Piece(0, 100, 10),
+    Piece(10, 100, 20),
+    Piece(20, 100, 30),
+    Piece(30, 50, 40),
 ]
 """The last one is active and ends at 40."""
 
@@ -22,7 +35,7 @@ def count(
     start: int = 0,
     high_watermark: int = 40,
     now: int = NOW,
-    segments: list[SegmentFacts] = SEGMENTS,
+    segments: Sequence[Piece] = SEGMENTS,
 ) -> int:
     return deletable_count(
         segments,
@@ -44,11 +57,11 @@ def test_by_age_even_the_active_segment(now: int, gone: int) -> None:
 
 
 def test_an_empty_active_segment_stays() -> None:
-    assert count(ms=0, segments=[*SEGMENTS[:3], SegmentFacts(30, 0, 0)]) == 3
+    assert count(ms=0, segments=[*SEGMENTS[:3], Piece(30, 0, 0)]) == 3
 
 
 def test_an_old_segment_behind_a_young_one_stays() -> None:
-    assert count(ms=100, now=141, segments=[SegmentFacts(0, 100, 99), *SEGMENTS[1:]]) == 0
+    assert count(ms=100, now=141, segments=[Piece(0, 100, 99), *SEGMENTS[1:]]) == 0
 
 
 @pytest.mark.parametrize(("size", "gone"), [(350, 0), (251, 0), (250, 1), (51, 2), (50, 3), (1, 3), (0, 4)])
@@ -74,3 +87,19 @@ def test_only_the_delete_policy_looks_at_age_and_size() -> None:
 def test_rules_add_up() -> None:
     """One goes for the log start, one for the size, one for its age."""
     assert count(start=10, size=150, ms=100, now=131) == 3
+
+
+def test_the_age_of_a_segment_is_asked_for_only_where_it_decides() -> None:
+    asked: list[int] = []
+
+    class Watched(Piece):
+        def __getattribute__(self, name: str) -> object:
+            if name == "largest_timestamp":
+                asked.append(self.base_offset)
+            return super().__getattribute__(name)
+
+    watched = [Watched(*segment) for segment in SEGMENTS]
+    assert count(size=0, start=10, segments=watched) == 4
+    assert asked == []
+    assert count(ms=100, now=125, segments=watched) == 2
+    assert asked == [0, 10, 20]
