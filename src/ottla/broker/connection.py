@@ -26,6 +26,7 @@ from ottla.broker.outbox import Answer, Buffer, Outbox
 if TYPE_CHECKING:
     from ottla.broker.edge import Edge
     from ottla.broker.listeners import Listener
+    from ottla.broker.produce_lane import ProduceLane
 
 _PRODUCE = 0
 
@@ -52,8 +53,11 @@ class Connection:
         "closed",
         "draining",
         "ip",
+        "lane",
+        "last_produced",
         "listener",
         "on_close",
+        "on_drain",
         "peer",
     )
 
@@ -66,6 +70,13 @@ class Connection:
         self.closed = False
         self.draining = False
         self.on_close: Callable[[], None] | None = None
+        """What a waiting request wants to know when its client is gone."""
+        self.on_drain: Callable[[], None] | None = None
+        """What a waiting request wants to know when there is no more time to wait."""
+        # What the produce handler remembers of this client: the partition it produced to last, and the short
+        # way for more of the same.
+        self.last_produced: object = None
+        self.lane: ProduceLane | None = None
         self._reader = FrameReader(edge.limits.frame_bytes_max, edge.hold)
         self._outbox = Outbox(sock)
         self._pending = 0
@@ -114,6 +125,9 @@ class Connection:
             while not self.closed and not self._muted() and (frame := reader.peek()) is not None:
                 if self._pending and not self._pipelines(frame):
                     return
+                if self.lane is not None and not reader.in_large_frame and self.lane.take(self, reader):
+                    self._frame_bytes = 0
+                    continue
                 reader.drop(frame)
                 self._frame_bytes = 0
                 handle(self, frame)
@@ -222,6 +236,8 @@ class Connection:
         """Take no further request; close when the last one is answered."""
         self.draining = True
         self._stop_reading()
+        if self.on_drain is not None:
+            self.on_drain()
         if self._outbox.empty:
             self.close()
 

@@ -102,6 +102,14 @@ class FrameReader:
         else:
             self._position += 4 + len(frame)
 
+    def received_frames(self) -> tuple[memoryview, int, int]:
+        """Where small frames lie that have been received: memory, start, end. Valid as long as a frame of `peek`."""
+        return self._view, self._position, self._end
+
+    def advance(self, position: int) -> None:
+        """Everything before `position` of `received_frames` is taken."""
+        self._position = position
+
     def park(self) -> None:
         """Move what is left out of the shared buffer."""
         left = bytes(self._view[self._position : self._end])

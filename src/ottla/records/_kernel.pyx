@@ -47,13 +47,6 @@ cdef enum:
 
 cdef int64_t TIMESTAMP_MAX = 0x7FFFFFFFFFFFFFFF
 
-cdef struct Walked:
-    int verdict
-    int64_t max_timestamp
-    int64_t min_timestamp
-    int64_t keyless
-    bint sequential
-
 # Where a varint ended, or why it did not: the bytes ended early, or it was longer than its width allows.
 cdef enum:
     UNREADABLE = -1

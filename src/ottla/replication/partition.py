@@ -24,12 +24,16 @@ from ottla.base.ids import Uuid
 from ottla.metadata.image import PartitionImage
 from ottla.records.batch import TimestampType
 from ottla.records.validation import BatchRules, validate
-from ottla.storage.log import Appended, Log
+from ottla.storage.appended import Appended
+from ottla.storage.log import Log
 from ottla.storage.log_config import LogConfig
 from ottla.storage.log_reader import FoundRecord
 from ottla.storage.log_slice import LogSlice
+from ottla.storage.staged_run import StagedRun
 
 ACKS_ALL: Final = -1
+RunRoom = tuple[int, int, int, int, int, int, int, int, int, bool]
+"""See `broker.run_reference.Room`."""
 NO_EPOCH: Final = -1
 
 
@@ -174,6 +178,35 @@ class Partition:
         if not appended.duplicate:
             self._schedule(self.log)
         return appended
+
+    def run_room(self, acks: int, now_ms: int) -> RunRoom | None:
+        """Where a run of plain batches may go and what they must fulfil; None if each needs a look of its own."""
+        rules = self._rules
+        if self.leader != self.node_id or not rules.keeps_plain:
+            return None
+        if acks == ACKS_ALL and len(self.isr) < self._min_insync_replicas and self._under_min_isr():
+            return None
+        room = self.log.run_room(self.leader_epoch)
+        if room is None:
+            return None
+        last_offset, bytes_left, latest, since_entry, interval = room
+        return (
+            self.log.log_end_offset,
+            last_offset,
+            bytes_left,
+            self.leader_epoch,
+            now_ms - rules.timestamp_before_max_ms,
+            min(latest, now_ms + rules.timestamp_after_max_ms),
+            since_entry,
+            interval,
+            rules.max_message_bytes,
+            rules.compacted,
+        )
+
+    def append_run(self, run: StagedRun) -> None:
+        """Stage a run that fits the room just told."""
+        self.log.append_run(run)
+        self._schedule(self.log)
 
     def _under_min_isr(self) -> bool:
         # A topic with fewer replicas than the setting asks for could never be written to: the limit is capped.

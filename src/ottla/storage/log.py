@@ -30,67 +30,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
-
-import msgspec
+from typing import Final
 
 from ottla.base.errors import ApiError, ErrorCode, StorageFault, invariant
 from ottla.base.files import Buffer, Disk
 from ottla.base.ids import TopicPartition, Uuid
 from ottla.base.rng import Random
 from ottla.records.batch import BatchHeader, TimestampType, iter_batches
+from ottla.storage.appended import Appendable, Appended
 from ottla.storage.batch_scan import check_batches
-from ottla.storage.epoch_cache import EpochCache
 from ottla.storage.log_config import LogConfig
+from ottla.storage.log_parts import LogParts
 from ottla.storage.log_reader import FoundRecord, LogReader
 from ottla.storage.log_slice import LogSlice
 from ottla.storage.producer_replay import load_producers, read_marker, replay, replay_segments
-from ottla.storage.producer_snapshot import ProducerSnapshots
-from ottla.storage.producer_state import CompletedTxn, ProducerState
+from ottla.storage.producer_state import CompletedTxn
 from ottla.storage.retention import RetentionRules, deletable_count
 from ottla.storage.segment import Segment
 from ottla.storage.segments import Segments
+from ottla.storage.staged_run import StagedRun
 from ottla.storage.txn_index import AbortedTxn
 from ottla.storage.write_job import FlushJob, LogPlace, SegmentWrite, WriteJob
 from ottla.storage.write_queue import WriteQueue
 
-
-class Appendable(Protocol):
-    """A validated batch (`records.validation.ValidBatch`): exactly its bytes, and its header."""
-
-    @property
-    def data(self) -> Buffer: ...
-
-    @property
-    def header(self) -> BatchHeader: ...
-
-
-class Appended(msgspec.Struct, gc=False, frozen=True):
-    """Where a batch lies.
-
-    `log_append_time_ms` is -1 unless the broker set the time, or the batch was there already.
-    """
-
-    base_offset: int
-    last_offset: int
-    log_append_time_ms: int = -1
-    duplicate: bool = False
-
-
-class LogParts(msgspec.Struct):
-    """What `recovery` found on the disk.
-
-    All of it is durable, except the indexes of `unsynced_indexes`, and everything if the log is `fresh`.
-    """
-
-    segments: list[Segment]
-    epochs: EpochCache
-    producers: ProducerState
-    snapshots: ProducerSnapshots
-    log_start_offset: int
-    log_end_offset: int
-    unsynced_indexes: list[Segment]
-    fresh: bool
+REREAD_BYTES_MAX: Final = 16 * 1024 * 1024
+"""About so much of a segment below the recovery point may have to be read again by recovery."""
 
 
 def nothing_to_lower(log: Log, end_offset: int) -> None:
@@ -131,7 +95,7 @@ class Log:
         place = LogPlace(disk, directory, self.log_dir)
         self._writes = WriteQueue(place, parts.log_end_offset, fresh=parts.fresh)
         self._unsynced_indexes = parts.unsynced_indexes  # sealed segments
-        self._index_size_at_checkpoint = -1
+        self._indexed_size = 0  # of the active segment, when its indexes were last synced
         self._reader = LogReader(self.segments)
 
     def __str__(self) -> str:
@@ -251,6 +215,19 @@ class Log:
         self._note_ended(replay(self.producers, header, base_offset, marker))
         return None
 
+    def run_room(self, leader_epoch: int) -> tuple[int, int, int, int, int] | None:
+        """What a run of batches may use of the active segment (`Segment.run_room`); None if it may not."""
+        if self.offline or leader_epoch != self._latest_epoch:
+            return None
+        return self._active.run_room(self.config)
+
+    def append_run(self, run: StagedRun) -> None:
+        """Stage a run that was made for the room `run_room` told; nothing may have been appended since."""
+        data = run.data
+        position = self._active.note_run(len(data), run)
+        self.log_end_offset = run.next_offset
+        self._writes.stage(self._active, position).add_raw(data)
+
     def append_raw(self, batches: Buffer, now_ms: int) -> Appended:
         """Stage batches that carry their offsets and epochs, as a follower or the metadata log gets them.
 
@@ -319,6 +296,7 @@ class Log:
             self._disk, self.directory, base_offset, self.config, now_ms=now_ms, jitter_ms=jitter_ms
         )
         self.segments.add(self._active)
+        self._indexed_size = 0
         return self._active
 
     # --- writing ---
@@ -359,16 +337,25 @@ class Log:
             self.flushed(flush, now_ms)
 
     def prepare_checkpoint(self) -> int:
-        """Make durable what recovery takes for granted below the recovery point, and return that point."""
+        """Make durable what recovery takes for granted below the recovery point, and return that point.
+
+        The indexes of the active segment, and a snapshot of the producers, are only brought up to date now and
+        then: recovery reads again what the last indexes on the disk do not cover.
+        """
         offset = self.flushed_offset
+        active = self._active
         with self._faults():
             while self._unsynced_indexes and self._unsynced_indexes[0].base_offset < offset:
                 self._unsynced_indexes.pop(0).sync_indexes()
-            if self._active.size != self._index_size_at_checkpoint:
-                # Not synced: entries that a crash spoils are recognised, the rest spares recovery some
-                # reading.
-                self._active.flush_indexes()
-                self._index_size_at_checkpoint = self._active.size
+            if active.size - self._indexed_size >= REREAD_BYTES_MAX:
+                self._indexed_size = active.size
+                active.sync_indexes()
+                self.producers.end_offset = self.log_end_offset
+                self.snapshots.take(self.producers, sync=False)
+                self.snapshots.thin_out(self.segments.bases)
+            elif active.txn_index.has_unwritten_entries:
+                active.txn_index.flush(sync=True)
+                self._disk.sync_dir(self.directory)
             self.epochs.flush()
         return offset
 
@@ -500,7 +487,7 @@ class Log:
         self._writes.truncated(offset)
         self._high_watermark = max(self.log_start_offset, min(self._high_watermark, offset))
         self._reader.forget()
-        self._index_size_at_checkpoint = -1
+        self._indexed_size = self._active.size
         self._unsynced_indexes = [
             s for s in self._unsynced_indexes if s.base_offset < self._active.base_offset
         ]

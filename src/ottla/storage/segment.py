@@ -25,10 +25,13 @@ from ottla.storage.batch_scan import BatchPlace, find_offset, find_timestamp, wa
 from ottla.storage.log_config import LogConfig
 from ottla.storage.offset_index import OffsetIndex
 from ottla.storage.sparse_index import INT32_MAX, CorruptIndex
+from ottla.storage.staged_run import StagedRun
 from ottla.storage.time_index import TimeIndex
 from ottla.storage.txn_index import TxnIndex
 
 _LOOK_AHEAD: Final = 4096
+# A run is received in one piece of memory; it cannot make more index entries than that.
+_RUN_ENTRIES_MAX: Final = 1024
 _UNKNOWN: Final = -2  # a timestamp that has not been read from the disk yet
 
 
@@ -40,6 +43,7 @@ class Segment:
         "_file",
         "_first_timestamp",
         "_index_interval",
+        "_indexes_checked",
         "_max_timestamp",
         "_max_timestamp_offset",
         "base_offset",
@@ -78,6 +82,7 @@ class Segment:
         self.name_durable = True
         self.index_full = False
         self._index_interval = config.index_interval_bytes
+        self._indexes_checked = False
         self._bytes_since_entry = 0
         self._first_timestamp = _UNKNOWN
         self._max_timestamp = _UNKNOWN
@@ -105,6 +110,7 @@ class Segment:
             disk, directory, base_offset, config, created_ms=now_ms, jitter_ms=jitter_ms, suffix=suffix
         )
         made._max_timestamp = NO_TIMESTAMP
+        made._indexes_checked = True
         made.name_durable = False
         made._file = disk.open(made.path, create=True)
         if made._file.size():
@@ -159,7 +165,7 @@ class Segment:
         if max_timestamp > self._max_timestamp:
             self._max_timestamp = max_timestamp
             self._max_timestamp_offset = last_offset
-        if self._bytes_since_entry > self._index_interval:
+        if self._bytes_since_entry > self._index_interval and not self.index_full:
             self.offset_index.append(last_offset, position)
             self.time_index.maybe_append(self._max_timestamp, self._max_timestamp_offset)
             self._bytes_since_entry = 0
@@ -167,6 +173,43 @@ class Segment:
         self._bytes_since_entry += size
         self.size = position + size
         return position
+
+    def note_run(self, size: int, run: StagedRun) -> int:
+        """Account for a run of batches as `note_batch` would for each; returns where the run starts."""
+        position = self.size
+        for last_offset, at, max_timestamp, max_timestamp_offset in run.entries:
+            self._note_timestamp(max_timestamp, max_timestamp_offset)
+            self.offset_index.append(last_offset, position + at)
+            self.time_index.maybe_append(self.max_timestamp, self._max_timestamp_offset)
+        if run.entries:
+            self.index_full = self.offset_index.is_full or self.time_index.is_full
+        self._note_timestamp(run.max_timestamp, run.max_timestamp_offset)
+        self._bytes_since_entry = run.bytes_since_entry
+        self.size = position + size
+        return position
+
+    def _note_timestamp(self, max_timestamp: int, last_offset: int) -> None:
+        if max_timestamp > self.max_timestamp:
+            self._max_timestamp = max_timestamp
+            self._max_timestamp_offset = last_offset
+
+    def run_room(self, config: LogConfig) -> tuple[int, int, int, int, int] | None:
+        """What a run may use of this segment; None if its next batch must be looked at on its own.
+
+        Last offset, bytes, latest timestamp; then the bytes since the last index entry and the interval.
+        """
+        if self.size == 0 or self.index_full or self.offset_index.entries_left <= _RUN_ENTRIES_MAX:
+            return None
+        first = self.first_timestamp
+        if first < 0:
+            return None
+        return (
+            self.base_offset + INT32_MAX,
+            config.segment_bytes - self.size,
+            first + config.segment_ms - self.jitter_ms,
+            self._bytes_since_entry,
+            self._index_interval,
+        )
 
     def must_roll(
         self, batch_size: int, last_offset: int, max_timestamp: int, config: LogConfig, now_ms: int
@@ -191,17 +234,24 @@ class Segment:
         return now_ms - self.created_ms
 
     def seal(self) -> None:
-        """Write the indexes of a segment that gets no more batches; durable after `sync_indexes`."""
+        """The segment gets no more batches; its indexes are complete in memory, and on the disk after
+        `sync_indexes`.
+        """
         self.time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset, at_roll=True)
-        self.flush_indexes()
-
-    def flush_indexes(self) -> None:
-        for index in (self.offset_index, self.time_index, self.txn_index):
-            index.flush()
 
     def sync_indexes(self) -> None:
-        for index in (self.offset_index, self.time_index, self.txn_index):
-            index.flush(sync=True)
+        """Write the indexes, durably.
+
+        The offset index comes last: after a crash, an entry of it that is on the disk vouches for the others.
+        """
+        self.time_index.flush(sync=True)
+        self.txn_index.flush(sync=True)
+        self.offset_index.flush(sync=True)
+
+    @property
+    def has_stale_entries(self) -> bool:
+        """Whether the index files hold what was cut in memory."""
+        return self.offset_index.has_stale_entries or self.time_index.has_stale_entries
 
     # --- what is in it ---
 
@@ -244,11 +294,9 @@ class Segment:
 
     def find(self, offset: int, end: int) -> BatchPlace | None:
         """The first batch below `end` that holds `offset` or a later one."""
-        try:
-            _, position = self.offset_index.lookup(offset)
-        except CorruptIndex:
+        if not self._indexes_checked:
             self._check_indexes()
-            _, position = self.offset_index.lookup(offset)
+        _, position = self.offset_index.lookup(offset)
         return find_offset(self.file, position, end, offset, self._index_interval + _LOOK_AHEAD)
 
     def find_timestamp(self, timestamp: int, from_offset: int) -> BatchPlace | None:
@@ -292,8 +340,10 @@ class Segment:
 
         That is where the last entry that stays points to; noting its batch again adds no second entry.
         """
+        self._indexes_checked = True
         self._bytes_since_entry = 0
         self._first_timestamp = _UNKNOWN
+        self.index_full = False
         position = 0
         if offset > self.base_offset:
             try:
@@ -304,11 +354,16 @@ class Segment:
             except CorruptIndex:
                 position = 0
         if position == 0:
-            self.offset_index.reset()
-            self.time_index.reset()
+            self._drop_entries()
         self._max_timestamp, self._max_timestamp_offset = self.time_index.last_entry
-        self.index_full = False
         return position
+
+    def _drop_entries(self) -> None:
+        for index in (self.offset_index, self.time_index):
+            try:
+                index.truncate_to(self.base_offset)
+            except CorruptIndex:
+                index.reset()
 
     def truncate_to(self, offset: int) -> int:
         """Cut all batches that hold `offset` or later ones, durably; returns how many bytes went."""
@@ -363,9 +418,29 @@ class Segment:
             self._file = None
 
     def _check_indexes(self) -> None:
-        """Read offset and time index if that has not happened; rebuild them if they contradict themselves."""
+        """Read offset and time index, once; rebuild them if they contradict themselves or the log."""
+        if self._indexes_checked:
+            return
+        self._indexes_checked = True
         try:
             self.offset_index.check()
             self.time_index.check()
+            sound = self._last_entries_fit()
         except CorruptIndex:
+            sound = False
+        if not sound:
             self.rebuild_indexes()
+        self.index_full = self.offset_index.is_full or self.time_index.is_full
+
+    def _last_entries_fit(self) -> bool:
+        """Whether the last entries name batches that are there: older ones lie before them."""
+        if self.offset_index.entry_count:
+            offset, position = self.offset_index.lookup(self.offset_index.last_offset)
+            _, header = next(walk(self.file, position, self.written_size), (0, None))
+            if header is None or header.last_offset != offset:
+                return False
+        if self.time_index.entry_count:
+            timestamp, offset = self.time_index.last_entry
+            place = self.find(offset, self.written_size)
+            return place is not None and place.base_offset <= offset and place.max_timestamp == timestamp
+        return True

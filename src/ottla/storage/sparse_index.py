@@ -68,6 +68,19 @@ class SparseIndex:
     def is_full(self) -> bool:
         return self.entry_count >= self._max_entries
 
+    @property
+    def entries_left(self) -> int:
+        return self._max_entries - self.entry_count
+
+    @property
+    def has_stale_entries(self) -> bool:
+        """Whether the file is longer than the entries in memory, until the next `flush`."""
+        return not self._tail_cut
+
+    @property
+    def has_unwritten_entries(self) -> bool:
+        return self._loaded is not None and len(self._loaded[0]) > self._written
+
     def check(self) -> None:
         """Read the file if that has not happened yet; raises CorruptIndex."""
         _ = self._columns

@@ -270,6 +270,11 @@ class SingleResponse:
         ).pack
         self._size = size
 
+    @property
+    def base_offset_at(self) -> int:
+        """Where in an encoded response the base offset stands."""
+        return 8 + len(self._prefix) + 6
+
     def encode(self, correlation_id: int, index: int, base: int, append_time: int, log_start: int) -> bytes:
         if self._v3:
             return self._pack(

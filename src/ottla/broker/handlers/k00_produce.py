@@ -20,6 +20,8 @@ from typing import Final
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker import leader_hints
 from ottla.broker.delayed_produce import ManyProduce, SingleProduce
+from ottla.broker.limits import LARGE_FRAME_BYTES
+from ottla.broker.produce_lane import ProduceLane, shape_of
 from ottla.broker.registry import Call, handles_frames
 from ottla.metadata.topic_names import INTERNAL_TOPICS
 from ottla.records.batch import (
@@ -72,7 +74,7 @@ def produce(frame: memoryview, body: int, call: Call) -> None:
     refusal = _refusal(request, call)
     if refusal is None and request.acks and len(topics) == 1 and len(topics[0][1]) == 1:
         key, (entry,) = topics[0]
-        _produce_one(key, entry, request, call, len(frame))
+        _produce_one(key, entry, request, call, frame)
     else:
         _produce_many(request, refusal, call, len(frame))
 
@@ -102,7 +104,7 @@ def _transaction_error(request: ProduceRequest, version: int) -> ErrorCode:
 
 
 def _produce_one(
-    key: bytes, entry: PartitionRecords, request: ProduceRequest, call: Call, weight: int
+    key: bytes, entry: PartitionRecords, request: ProduceRequest, call: Call, frame: memoryview
 ) -> None:
     """The common request: one batch for one partition, to be acknowledged."""
     broker, connection, version = call.broker, call.connection, call.api_version
@@ -118,7 +120,10 @@ def _produce_one(
     response = _responses.get((version, key)) or _response(version, key)
     purgatory = broker.purgatory
     deadline = purgatory.now() + request.timeout_ms / 1000
-    waiting = SingleProduce(connection, purgatory, response, weight, deadline)
+    if connection.last_produced is partition:
+        _open_lane(key, records, request, call, partition, frame)
+    connection.last_produced = partition
+    waiting = SingleProduce(connection, purgatory, response, len(frame), deadline)
     if partition.wait_append(appended.last_offset + 1, request.acks, waiting):
         waiting.wait(partition, appended, call.correlation_id, version, key)
         return
@@ -133,6 +138,20 @@ def _produce_one(
             ),
         )
     )
+
+
+def _open_lane(
+    key: bytes,
+    records: memoryview,
+    request: ProduceRequest,
+    call: Call,
+    partition: Partition,
+    frame: memoryview,
+) -> None:
+    """The second request in a row for one partition: the next of its shape may take the short way."""
+    shape = shape_of(frame, records, call.api_version)
+    if shape is not None and len(frame) <= LARGE_FRAME_BYTES:
+        call.connection.lane = ProduceLane(call, shape, key, partition, request.acks, request.timeout_ms)
 
 
 def _produce_many(request: ProduceRequest, refusal: ErrorCode | None, call: Call, weight: int) -> None:

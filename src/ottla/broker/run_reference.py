@@ -1,0 +1,135 @@
+"""What a run of like produce requests is, in plain Python: the specification of the compiled `_run`.
+
+A *shape* is what the requests of one producer to one partition have in common: api key and version, then (behind
+the correlation id, which differs) everything up to the length of the batch. A run is as many consecutive frames
+of one shape as carry plain batches that need nothing but an offset: not compressed, without producer id, sound
+to the last record, with timestamps the topic allows, and with room in the active segment. The first frame that is
+not like that ends the run and takes the ordinary way, so nothing is refused here.
+
+`scan_run` copies the batches of a run, stamped with offset and leader epoch, behind each other, makes their
+answers from a template by patching correlation id and base offset, and tells which entries the sparse indexes get.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final
+
+from ottla.records import _reference
+from ottla.records.batch import LOG_OVERHEAD
+
+Room = tuple[int, int, int, int, int, int, int, int, int, bool]
+"""next offset, last offset allowed, bytes left, leader epoch, earliest and latest timestamp, bytes since the last
+index entry, index interval, max.message.bytes, whether records need keys"""
+
+IndexEntry = tuple[int, int, int, int]
+"""last offset of a batch, its position in the run, greatest timestamp so far, last offset of the batch with it"""
+
+Scanned = tuple[int, int, bytearray, int, int, int, list[IndexEntry], int, bytearray]
+"""position behind the run, requests, batches, next offset, greatest timestamp, last offset of its batch, index
+entries, bytes since the last of them, answers"""
+
+_SIZE: Final = Struct(">i")
+_STAMP: Final = Struct(">qii")
+_OFFSET: Final = Struct(">q")
+
+
+def scan_run(
+    view: memoryview,
+    position: int,
+    end: int,
+    shape: bytes,
+    flexible: bool,
+    template: bytes,
+    offset_at: int,
+    room: Room,
+) -> Scanned | None:
+    """The run at `position`, or None if the first frame is not part of one."""
+    (
+        next_offset,
+        last_offset_max,
+        bytes_left,
+        leader_epoch,
+        earliest,
+        latest,
+        since_entry,
+        interval,
+        limit,
+        keys,
+    ) = room
+    staged, responses = bytearray(), bytearray()
+    entries: list[IndexEntry] = []
+    requests, max_timestamp, max_timestamp_offset = 0, -1, -1
+    while end - position >= 4:
+        (size,) = _SIZE.unpack_from(view, position)
+        if size < 8 or size > end - position - 4:
+            break
+        frame = view[position + 4 : position + 4 + size]
+        batch = _find_batch(frame, shape, flexible)
+        if batch is None or len(batch) > bytes_left - len(staged):
+            break
+        stamp = _plain_timestamp(batch, earliest, latest, limit, keys)
+        if stamp is None:
+            break
+        count = int.from_bytes(batch[57:61], "big")
+        if next_offset + count - 1 > last_offset_max:
+            break
+        filled = len(staged)
+        staged += _STAMP.pack(next_offset, len(batch) - LOG_OVERHEAD, leader_epoch) + batch[16:]
+        answer = bytearray(template)
+        answer[4:8] = frame[4:8]
+        _OFFSET.pack_into(answer, offset_at, next_offset)
+        responses += answer
+        next_offset += count
+        if stamp > max_timestamp:
+            max_timestamp, max_timestamp_offset = stamp, next_offset - 1
+        if since_entry > interval:
+            entries.append((next_offset - 1, filled, max_timestamp, max_timestamp_offset))
+            since_entry = 0
+        since_entry += len(batch)
+        requests += 1
+        position += 4 + size
+    if not requests:
+        return None
+    return (
+        position, requests, staged, next_offset, max_timestamp, max_timestamp_offset, entries, since_entry, responses,
+    )  # fmt: skip
+
+
+def _find_batch(frame: memoryview, shape: bytes, flexible: bool) -> memoryview | None:
+    """The batch of a frame of this shape."""
+    position = len(shape) + 4
+    if len(frame) < position + 5 or frame[:4] != shape[:4] or frame[8:position] != shape[4:]:
+        return None
+    if not flexible:
+        (length,) = _SIZE.unpack_from(frame, position)
+        batch = frame[position + 4 :]
+        return batch if len(batch) == length else None
+    length = shift = 0
+    while shift <= 21 and position < len(frame):
+        byte = frame[position]
+        length |= (byte & 0x7F) << shift
+        position += 1
+        if byte < 0x80:
+            if not length or len(frame) - position != length + 2 or any(frame[-3:]):
+                return None
+            return frame[position:-3]
+        shift += 7
+    return None
+
+
+def _plain_timestamp(
+    batch: memoryview, earliest: int, latest: int, max_message_bytes: int, keys_needed: bool
+) -> int | None:
+    """The max timestamp of a batch that needs nothing but an offset; None for any other."""
+    _, fields, max_timestamp, min_timestamp, keyless, _ = _reference.check_batch(
+        batch, max_message_bytes, True
+    )
+    if fields is None or fields[1] + LOG_OVERHEAD != len(batch):
+        return None
+    attributes, producer_id, base_sequence = fields[5], fields[9], fields[11]
+    if attributes or producer_id != -1 or base_sequence != -1:
+        return None
+    if max_timestamp != fields[8] or max_timestamp > latest or min_timestamp < earliest:
+        return None
+    return None if keyless and keys_needed else max_timestamp
