@@ -81,6 +81,7 @@ from ottla.wire.messages.produce import (
 )
 from ottla.wire.schema import Message
 from tests.compat.twins import NOW, Row, Twin, records
+from tests.support.waiting import wait_until
 
 load_all()
 
@@ -510,7 +511,9 @@ def offsets(twin: Twin) -> list[Message]:
         request = ListOffsetsRequest(
             replica_id=-1, topics=[ListOffsetsTopic(name="plain", partitions=partitions)], timeout_ms=1000
         )
-        answers.append(twin.ask(request, ListOffsetsResponse))
+        answer = twin.ask(request, ListOffsetsResponse)
+        answer.topics[0].partitions.sort(key=lambda partition: partition.partition_index)
+        answers.append(answer)
     return answers
 
 
@@ -557,15 +560,25 @@ def log_directories(twin: Twin) -> Message:
         DescribableLogDirTopic(topic="plain", partitions=[0, 1, 2]),
         DescribableLogDirTopic(topic="nowhere", partitions=[0]),
     ]
-    return twin.ask(DescribeLogDirsRequest(topics=topics), DescribeLogDirsResponse)
+    answer = twin.ask(DescribeLogDirsRequest(topics=topics), DescribeLogDirsResponse)
+    for topic in answer.results[0].topics:
+        topic.partitions.sort(key=lambda partition: partition.partition_index)
+    return answer
 
 
 @row(InitProducerIdRequest)
 def producer_ids(twin: Twin) -> Message:
-    answer = twin.ask(InitProducerIdRequest(transactional_id=None), InitProducerIdResponse)
-    assert answer.producer_id >= 0
-    answer.producer_id = 0
-    return answer
+    """Kafka asks its controller for a block of ids first, and says that it is loading (14) meanwhile."""
+    answers: list[InitProducerIdResponse] = []
+
+    def answered() -> bool:
+        answers.append(twin.ask(InitProducerIdRequest(transactional_id=None), InitProducerIdResponse))
+        return answers[-1].error_code != 14
+
+    wait_until(answered, "a producer id")
+    assert answers[-1].producer_id >= 0
+    answers[-1].producer_id = 0
+    return answers[-1]
 
 
 @row(DescribeProducersRequest)
