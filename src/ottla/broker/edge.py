@@ -44,7 +44,7 @@ class Edge:
         self.log = log
         # A parked rest is at most one small frame; twice that leaves room to receive behind it.
         self.receive_view = memoryview(bytearray(max(_RECEIVE_BYTES, 2 * LARGE_FRAME_BYTES)))
-        self.counts = ConnectionCount(limits)
+        self.counts = ConnectionCount()
         self.connections: set[Connection] = set()
         self.starved: list[Connection] = []
         self.exhausted = False

@@ -16,7 +16,7 @@ import msgspec
 from ottla.config.dynamic_rules import parse_connection_overrides
 
 if TYPE_CHECKING:
-    from ottla.config.broker import BrokerConfig
+    from ottla.config.broker import BrokerValues
 
 # A frame that does not fit the shared receive buffer gets memory of its own, as its bytes arrive.
 LARGE_FRAME_BYTES: Final = 64 * 1024
@@ -42,7 +42,7 @@ class Limits(msgspec.Struct, frozen=True):
     write_stall_seconds_max: float = 60.0
 
     @classmethod
-    def from_config(cls, config: BrokerConfig) -> Limits:
+    def from_config(cls, config: BrokerValues) -> Limits:
         frame_bytes_max = config.int("socket.request.max.bytes")
         queued = config.long("queued.max.request.bytes")
         descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
@@ -64,14 +64,12 @@ class Limits(msgspec.Struct, frozen=True):
 class ConnectionCount:
     """How many connections there are, in all and from each address."""
 
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits
+    def __init__(self) -> None:
         self._per_ip: Counter[str] = Counter()
         self.total = 0
 
-    def admit(self, ip: str) -> bool:
+    def admit(self, ip: str, limits: Limits) -> bool:
         """Count one more connection from `ip` unless a limit is reached."""
-        limits = self._limits
         # An IPv4 client of a socket for both families has a mapped address.
         plain = ip.removeprefix("::ffff:")
         most = limits.connections_per_ip_overrides.get(plain, limits.connections_per_ip_max)

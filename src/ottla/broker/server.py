@@ -94,7 +94,7 @@ class Server:
             self._edge.loop.add_reader(sock, self._accept, sock, listener)
 
     def _welcome(self, accepted: socket.socket, listener: Listener, ip: str, port: int) -> None:
-        if not self._edge.counts.admit(ip):
+        if not self._edge.counts.admit(ip, self._edge.limits):
             self._edge.log.info("connection refused", peer=f"{ip}:{port}", reason="too many connections")
             accepted.close()
             return

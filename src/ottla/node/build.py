@@ -35,7 +35,7 @@ from ottla.broker.services import Broker
 from ottla.config.dynamic import DynamicConfig
 from ottla.controller.brokers import NodeRegistration
 from ottla.metadata.image import Endpoint, MetadataImage, ResourceType
-from ottla.node.metadata import MetadataNode, open_metadata
+from ottla.node.metadata import MetadataNode, has_metadata, open_metadata
 from ottla.quorum.quorum import ListenerAddress
 from ottla.replication.replicas import Replicas
 from ottla.storage.cleaner import Cleaner, CleanerConfig
@@ -73,7 +73,6 @@ class Node:
             self._disk,
             config.log_dirs,
             self._rng,
-            producer_expiration_ms=config.broker.int("producer.id.expiration.ms"),
             on_offline=self._directory_failed,
         )
         self._metadata_dir = self._open_metadata_dir()
@@ -84,12 +83,13 @@ class Node:
         await metadata.start()
         image = metadata.driver.image
         self._settings.update(image.configs)
+        self._log_dirs.keep_producers(self._settings.int("producer.id.expiration.ms"))
         self._log_dirs.load(lambda tp: self._log_config(image, tp.topic), self._clock.now_ms())
         self._committer = Committer(
             self._executor,
             self._clock,
             defer=self._loop.call_soon,
-            on_progress=lambda log: self._replicas.progressed(log),
+            on_progress=lambda log: self._replicas.progressed(log),  # noqa: PLW0108 - they know each other
             on_fault=self._log_dirs.fail,
             writer=self._writer,
         )
@@ -101,15 +101,18 @@ class Node:
             self._log_config,
             self._replica_failed,
         )
+        self._cleaner = self._make_cleaner()
+        self._log_dirs.watch(self._cleaner)
         broker = self._broker = self._make_broker(metadata, image)
         self._replicas.load(image)
         metadata.driver.add_listener(self._metadata_changed)
         load_all()
         router = Router(broker, self._loop, self._log)
-        limits = Limits.from_config(self._config.broker)
-        self._server = Server(Edge(self._loop, limits, router, self._log))
+        self._edge = Edge(self._loop, Limits.from_config(self._settings), router, self._log)
+        self._server = Server(self._edge)
         listeners = self._server.bind(self._config.listeners)
         await self._register(metadata, listeners)
+        self._settings.subscribe(self._settings_changed)
         self._start_housekeeping()
         self._server.serve()
         return listeners
@@ -151,6 +154,10 @@ class Node:
             return None
         return LogDir(self._disk, path)
 
+    def _metadata_home(self) -> LogDir:
+        path = self._config.metadata_log_dir.rstrip("/")
+        return self._metadata_dir or next(each for each in self._log_dirs.dirs if each.path == path)
+
     def _claim(self) -> str:
         """Make sure that all directories belong to one cluster, and to this node."""
         demanded, node_id = self._config.cluster_id, self._config.node_id
@@ -159,6 +166,10 @@ class Node:
             known = known or self._metadata_dir.meta.cluster_id
         if demanded is not None and known not in (None, demanded):
             raise LocalError(f"the log directories belong to cluster {known}, CLUSTER_ID is {demanded}")
+        home = self._metadata_home()
+        if home.meta is None and has_metadata(self._disk, home.path):
+            text = f"{home.path} holds a metadata log but no meta.properties, so nobody knows whose it is"
+            raise LocalError(f"{text}; put that file back, or use an empty directory")
         cluster_id = known or demanded or uuid_text(random_uuid(self._rng))
         self._log_dirs.claim(cluster_id, node_id)
         if self._metadata_dir is not None:
@@ -167,11 +178,10 @@ class Node:
 
     def _open_metadata(self, cluster_id: str) -> MetadataNode:
         self._cluster_id = cluster_id
-        path = self._config.metadata_log_dir.rstrip("/")
-        home = self._metadata_dir or next(each for each in self._log_dirs.dirs if each.path == path)
+        home = self._metadata_home()
         return open_metadata(
             self._disk,
-            path,
+            home.path,
             config=self._config.broker,
             node_id=self._config.node_id,
             directory_id=home.directory_id,
@@ -230,24 +240,29 @@ class Node:
             self._loop, self._clock, self._settings, self._log_dirs, self._committer, self._log
         )
         self._housekeeping.start()
-        config = self._config.broker
-        self._cleaner = Cleaner(
+        if self._settings.bool("log.cleaner.enable"):
+            self._cleaner.start()
+
+    def _make_cleaner(self) -> Cleaner:
+        return Cleaner(
             self._disk,
             self._log_dirs.logs,
-            CleanerConfig(
-                dedupe_buffer_bytes=config.long("log.cleaner.dedupe.buffer.size"),
-                io_buffer_bytes=config.int("log.cleaner.io.buffer.size"),
-                load_factor=config.float("log.cleaner.io.buffer.load.factor"),
-                io_max_bytes_per_second=config.float("log.cleaner.io.max.bytes.per.second"),
-                backoff_ms=config.long("log.cleaner.backoff.ms"),
-            ),
+            self._cleaner_config(),
             clock=self._clock,
             executor=self._executor,
             later=self._loop.call_later,
             on_fault=self._log_dirs.fail,
         )
-        if config.bool("log.cleaner.enable"):
-            self._cleaner.start()
+
+    def _cleaner_config(self) -> CleanerConfig:
+        settings = self._settings
+        return CleanerConfig(
+            dedupe_buffer_bytes=settings.long("log.cleaner.dedupe.buffer.size"),
+            io_buffer_bytes=settings.int("log.cleaner.io.buffer.size"),
+            load_factor=settings.float("log.cleaner.io.buffer.load.factor"),
+            io_max_bytes_per_second=settings.float("log.cleaner.io.max.bytes.per.second"),
+            backoff_ms=settings.long("log.cleaner.backoff.ms"),
+        )
 
     # What the parts tell
 
@@ -259,6 +274,15 @@ class Node:
         for complaint in self._settings.update(image.configs):
             self._log.warning(complaint)
         self._replicas.apply(delta, image)
+
+    def _settings_changed(self, names: frozenset[str]) -> None:
+        """Settings of the broker that are not those of its topics: `Replicas` sees to these."""
+        if any(name.startswith("max.connections") for name in names):
+            self._edge.limits = Limits.from_config(self._settings)
+        if any(name.startswith("log.cleaner.") for name in names):
+            self._cleaner.reconfigure(self._cleaner_config())
+        if "producer.id.expiration.ms" in names:
+            self._log_dirs.keep_producers(self._settings.int("producer.id.expiration.ms"))
 
     def _replica_failed(self, partition: TopicPartition, error: Exception) -> None:
         self._log.error("partition cannot be served", partition=str(partition), reason=str(error))

@@ -75,7 +75,7 @@ def open_metadata(
     directory = f"{log_dir}/{METADATA_PARTITION}"
     voter = LocalVoter(node_id, directory_id, controller_listeners)
     now_ms = clock.now_ms()
-    if _is_new(disk, directory):
+    if not has_metadata(disk, log_dir):
         level = features.INITIAL_LEVELS["metadata.version"]
         values = [encode_record(record, level) for record in features.initial_records()]
         format_quorum(disk, log_dir, directory, voter=voter, bootstrap=values, now_ms=now_ms)
@@ -105,11 +105,12 @@ def open_metadata(
     return MetadataNode(driver, log, clock, _initial_levels(disk, log_dir))
 
 
-def _is_new(disk: Disk, directory: str) -> bool:
-    """True unless the directory holds a log or a snapshot already."""
+def has_metadata(disk: Disk, log_dir: str) -> bool:
+    """Whether a metadata log, or a snapshot of one, is there already."""
+    directory = f"{log_dir}/{METADATA_PARTITION}"
     if not disk.is_dir(directory):
-        return True
-    return not any(name.endswith((".log", ".checkpoint")) for name in disk.listdir(directory))
+        return False
+    return any(name.endswith((".log", ".checkpoint")) for name in disk.listdir(directory))
 
 
 def _initial_levels(disk: Disk, log_dir: str) -> list[FeatureLevelRecord]:

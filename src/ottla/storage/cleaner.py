@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Final, NamedTuple, Protocol
 
 import structlog
@@ -112,16 +113,23 @@ class Cleaner:
         self._uncleanable: set[str] = set()
         self._running = False
         self._current: _Cleaning | None = None
+        self._looks = 0
 
     def start(self) -> None:
         """Begin to look for work, and go on until `stop`."""
         if not self._running:
             self._running = True
-            self._look()
+            self._look(self._looks)
 
     def stop(self) -> None:
         """Begin nothing new; a step that is running comes to its end."""
         self._running = False
+
+    def reconfigure(self, config: CleanerConfig) -> None:
+        """Settings changed while running: they hold from the next step on."""
+        self.config = config
+        if self._running and self._current is None:
+            self._look_after(0)
 
     @property
     def cleaning(self) -> TopicPartition | None:
@@ -143,12 +151,17 @@ class Cleaner:
 
     # --- choosing ------------------------------------------------------------------------------------------
 
-    def _look(self) -> None:
-        if not self._running or self._current is not None:
+    def _look_after(self, seconds: float) -> None:
+        """Look for work then; a look that was announced earlier does not take place."""
+        self._looks += 1
+        self._later(seconds, partial(self._look, self._looks))
+
+    def _look(self, number: int) -> None:
+        if not self._running or self._current is not None or number != self._looks:
             return
         found = self.pick()
         if found is None:
-            self._later(self.config.backoff_ms / 1000, self._look)
+            self._look_after(self.config.backoff_ms / 1000)
             return
         self._current = _Cleaning(found[0], self._make_job(*found))
         self._submit()
@@ -254,11 +267,11 @@ class Cleaner:
             self._current = None
             raise failure
         self._current = None
-        self._later(self.config.backoff_ms / 1000, self._look)
+        self._look_after(self.config.backoff_ms / 1000)
 
     def _ended(self) -> None:
         self._current = None
-        self._later(0, self._look)
+        self._look_after(0)
 
     # --- checkpoints ---------------------------------------------------------------------------------------
 

@@ -45,6 +45,10 @@ _LOCK_FILE = ".lock"
 _logger = structlog.get_logger(__name__)
 
 
+def nobody_to_tell(log: Log, end_offset: int) -> None:
+    """`on_cut` of a directory that nobody watches."""
+
+
 class LogDir:
     def __init__(self, disk: Disk, path: str) -> None:
         """Make the directory if need be and lock it.
@@ -60,6 +64,7 @@ class LogDir:
         self._written_starts: dict[TopicPartition, int] = {}
         self._written_watermarks: dict[TopicPartition, int] = {}
         disk.makedirs(self.path)
+        self.on_cut: Callable[[Log, int], None] = nobody_to_tell
         self._lock: Lock | None = disk.lock(self.file(_LOCK_FILE))
         self.meta: MetaProperties | None = read_meta_properties(disk, self.file(META_PROPERTIES_FILE))
 
@@ -181,6 +186,7 @@ class LogDir:
 
     def _lower(self, log: Log, offset: int) -> None:
         """A log is about to be cut: no checkpoint may promise more than will be left of it."""
+        self.on_cut(log, offset)
         key = log.topic_partition
         starts = self._starts()
         if starts.get(key, 0) > offset:

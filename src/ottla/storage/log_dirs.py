@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from typing import Protocol
 
 import msgspec
 import structlog
@@ -37,6 +38,18 @@ from ottla.storage.recovery import PRODUCER_EXPIRATION_MS, LastKnown, open_log
 _logger = structlog.get_logger(__name__)
 
 
+class LogWatcher(Protocol):
+    """Somebody who remembers something about logs (`storage.cleaner`)."""
+
+    def truncated(self, log: Log, offset: int) -> None:
+        """The log is being cut at `offset`."""
+        ...
+
+    def deleted(self, log: Log) -> None:
+        """The log is going."""
+        ...
+
+
 class _Doomed(msgspec.Struct):
     """A partition's directory on its way out."""
 
@@ -53,14 +66,14 @@ class LogDirs:
         paths: Iterable[str],
         rng: Random,
         *,
-        producer_expiration_ms: int = PRODUCER_EXPIRATION_MS,
         on_offline: Callable[[LogDir], None] | None = None,
     ) -> None:
         """Lock the directories. LocalError if another broker has one of them, or if none can be used."""
         self._disk = disk
         self._rng = rng
-        self._producer_expiration_ms = producer_expiration_ms
+        self._producer_expiration_ms = PRODUCER_EXPIRATION_MS
         self._on_offline = on_offline
+        self._watcher: LogWatcher | None = None
         self._doomed: list[_Doomed] = []
         self.dirs: list[LogDir] = []
         self.unusable: dict[str, OSError] = {}
@@ -79,6 +92,12 @@ class LogDirs:
         except OSError as error:
             _logger.error("log directory cannot be used", directory=path, error=str(error))  # noqa: TRY400
             self.unusable[path] = error
+
+    def watch(self, watcher: LogWatcher) -> None:
+        """Tell `watcher` about every log that is cut or deleted from now on."""
+        self._watcher = watcher
+        for log_dir in self.dirs:
+            log_dir.on_cut = watcher.truncated
 
     @property
     def cluster_id(self) -> str | None:
@@ -198,6 +217,8 @@ class LogDirs:
         if log is None:
             return
         log_dir = self.dir_of(log)
+        if self._watcher is not None:
+            self._watcher.deleted(log)
         del log_dir.logs[partition]
         target = log_dir.file(log_files.delete_dir(partition, random_uuid(self._rng).hex))
 
@@ -263,6 +284,12 @@ class LogDirs:
         if doomed.log is not None:
             doomed.log.segments.close()
         self._disk.rmtree(doomed.path)
+
+    def keep_producers(self, expiration_ms: int) -> None:
+        """`producer.id.expiration.ms` has changed."""
+        self._producer_expiration_ms = expiration_ms
+        for log in self.logs():
+            log.producers.expiration_ms = expiration_ms
 
     def expire_producers(self, now_ms: int) -> None:
         """Forget producers that have been silent for `producer.id.expiration.ms`."""

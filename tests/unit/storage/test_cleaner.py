@@ -272,6 +272,14 @@ def test_the_pause_follows_the_rate_and_the_work(tmp_path: Path) -> None:
     assert log.time.fire() == 7
 
 
+def test_new_settings_are_taken_at_once_and_do_not_double_the_rhythm(tmp_path: Path) -> None:
+    log = log_at(tmp_path, cleaner=CleanerConfig(backoff_ms=7_000))
+    log.cleaner.start()
+    log.cleaner.reconfigure(CleanerConfig(backoff_ms=1_000))
+    pauses = [log.time.fire() for _ in range(4)]
+    assert sorted(pauses) == [0, 1, 1, 7], "the look announced before is passed over"
+
+
 def test_a_segment_that_went_away_ends_the_cleaning(tmp_path: Path) -> None:
     log = log_at(tmp_path)
     log.write((b"a", b"1"))
