@@ -32,6 +32,13 @@ def _app() -> typer.Typer:
     def listed() -> None:
         """Only listed here; `main` hands its arguments to `cli.broker` before they are looked at."""
 
+    @app.command()
+    def demo(data: str = "demo-data", port: int | None = None, speed: float = 1.0) -> None:
+        """Play a match on one broker and show it on a mobile and on a computer."""
+        from ottla.cli.demo import play
+
+        play(data, port, speed)
+
     return app
 
 
