@@ -61,7 +61,7 @@ bench: setup maven ## Ottla beside Apache Kafka on this machine; the table goes 
 	$(BIN)/python -m bench.run $(ARGS)
 
 torture: setup ## 100 kills of the broker under load, histories checked
-	$(BIN)/python -m pytest -m torture $(ARGS)
+	$(BIN)/python -m pytest -m torture -o faulthandler_timeout=1800 $(ARGS)
 
 fuzz: setup ## feed the decoders and recovery with malformed bytes for a while
 	$(BIN)/python -m fuzz $(ARGS)
