@@ -102,7 +102,12 @@ def test_the_cluster_describes_itself(broker: BrokerProcess) -> None:
 def test_a_waiting_consumer_gets_a_record_when_it_comes(broker: BrokerProcess) -> None:
     topic = create_topic(broker.bootstrap, fresh("waiting"))
     consumer = Consumer(
-        {"bootstrap.servers": broker.bootstrap, "group.id": "unused", "fetch.wait.max.ms": 10_000}
+        {
+            "bootstrap.servers": broker.bootstrap,
+            "group.id": "unused",
+            "enable.auto.commit": False,
+            "fetch.wait.max.ms": 10_000,
+        }
     )
     consumer.assign([TopicPartition(topic, 0, 0)])
     assert consumer.poll(0.5) is None

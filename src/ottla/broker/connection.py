@@ -5,7 +5,7 @@ requests. No frame is taken, and after the next readable event the socket is not
 
 - answers wait for the client to read them,
 - too much of this connection is unanswered (bytes or requests), or
-- the whole process holds too much (`Edge.exhausted`; a large frame that has begun is still read to its end).
+- the whole process holds too much and it is not this connection's turn (`Edge.bite`).
 
 `check`, called about once a second, closes a connection that is idle, begins frames without finishing them, or
 does not read its answers.
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ottla.broker.produce_lane import ProduceLane
 
 _PRODUCE = 0
+_ALL = 1 << 30
 
 
 class Connection:
@@ -97,13 +98,13 @@ class Connection:
         if self._muted():
             self._stop_reading()
             return
-        if edge.exhausted and not reader.in_large_frame:
+        most = edge.bite(self, large=reader.in_large_frame) if edge.exhausted else _ALL
+        if not most:
             self._stop_reading()
-            edge.starved.append(self)
             return
         self._active = True
         try:
-            got = self._sock.recv_into(reader.target(edge.receive_view))
+            got = self._sock.recv_into(reader.target(edge.receive_view)[:most])
         except (BlockingIOError, InterruptedError):
             reader.park()
             return
@@ -130,6 +131,8 @@ class Connection:
                     continue
                 reader.drop(frame)
                 self._frame_bytes = 0
+                if self._edge.exhausted:
+                    self._edge.finished(self)
                 handle(self, frame)
         except RemoteProtocolError as error:
             self._edge.log.info("connection closed", peer=self.peer, reason=str(error))
@@ -259,7 +262,10 @@ class Connection:
                 reason = "idle"
         else:
             spent = now - self._frame_since - limits.frame_start_seconds_max
-            if spent > 0 and self._frame_bytes < spent * limits.frame_bytes_per_second_min:
+            rate = limits.frame_bytes_per_second_min
+            if self._edge.exhausted:
+                rate = limits.exhausted_bytes_per_second_min
+            if spent > 0 and self._frame_bytes < spent * rate:
                 reason = "frame comes too slowly"
         if reason is not None:
             self._edge.log.info("connection closed", peer=self.peer, reason=reason)

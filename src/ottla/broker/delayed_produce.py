@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ottla.broker.connection import Connection
     from ottla.broker.purgatory import Purgatory
     from ottla.replication.partition import Partition
-    from ottla.storage.log import Appended
+    from ottla.storage.appended import Appended
 
 
 class SingleProduce(Answer):

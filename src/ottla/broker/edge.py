@@ -1,7 +1,10 @@
 """What all connections of a broker share: the loop, the receive buffer, the limits, the books of who waits.
 
-`hold` keeps the sum of bytes that unanswered requests and frames in progress occupy. Above the limit the
-process is `exhausted`: connections stop reading and queue up in `starved` until a quarter of it is free again.
+`hold` keeps the sum of bytes that unanswered requests, frames in progress and unsent records occupy. Above the
+limit the process is `exhausted`, until a quarter of it is free again. Meanwhile large frames wait in `starved`,
+all but one at a time: the `_finisher` reads on to the end of its frame, so that there is always progress and never
+more than one frame beyond the limit. Small requests need little and go on in small bites, until they too have
+added a quarter of the limit (`full`).
 
 Answers finished during one turn of the loop are sent together at its end: `touch` notes the connection,
 `_flush` sends for all of them.
@@ -10,6 +13,7 @@ Answers finished during one turn of the loop are sent together at its end: `touc
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from typing import TYPE_CHECKING, Protocol
 
 from ottla.broker.limits import LARGE_FRAME_BYTES, ConnectionCount, Limits
@@ -20,6 +24,7 @@ if TYPE_CHECKING:
     from ottla.broker.connection import Connection
 
 _RECEIVE_BYTES = 256 * 1024
+_SMALL_BITE_BYTES = 16 * 1024
 
 
 class FrameHandler(Protocol):
@@ -46,9 +51,10 @@ class Edge:
         self.receive_view = memoryview(bytearray(max(_RECEIVE_BYTES, 2 * LARGE_FRAME_BYTES)))
         self.counts = ConnectionCount()
         self.connections: set[Connection] = set()
-        self.starved: list[Connection] = []
+        self.starved: deque[Connection] = deque()
         self.exhausted = False
         self.held_bytes = 0
+        self._finisher: Connection | None = None
         self._dirty: list[Connection] = []
 
     def touch(self, connection: Connection) -> None:
@@ -68,11 +74,34 @@ class Edge:
         if self.exhausted:
             if self.held_bytes <= self.limits.in_flight_bytes_max * 3 // 4:
                 self.exhausted = False
-                starved, self.starved = self.starved, []
+                starved, self.starved = self.starved, deque()
                 for connection in starved:
                     self.loop.call_soon(connection.resume)
         elif self.held_bytes > self.limits.in_flight_bytes_max:
             self.exhausted = True
+
+    @property
+    def full(self) -> bool:
+        """True if not even small things may be added."""
+        return self.held_bytes > self.limits.in_flight_bytes_max * 5 // 4
+
+    def bite(self, connection: Connection, *, large: bool) -> int:
+        """How many bytes a connection may receive while the process is exhausted; with 0 it has to wait."""
+        if self._finisher is None:
+            self._finisher = connection
+        if self._finisher is connection:
+            return _RECEIVE_BYTES if large else _SMALL_BITE_BYTES
+        if not large and not self.full:
+            return _SMALL_BITE_BYTES
+        self.starved.append(connection)
+        return 0
+
+    def finished(self, connection: Connection) -> None:
+        """A connection has completed a frame, or is gone: if it was its turn to read on, it is another's."""
+        if self._finisher is connection:
+            self._finisher = None
+            if self.starved:
+                self.loop.call_soon(self.starved.popleft().resume)
 
     def check(self) -> None:
         """Look for connections whose clients have used up our patience."""
@@ -82,4 +111,5 @@ class Edge:
 
     def left(self, connection: Connection) -> None:
         self.connections.discard(connection)
+        self.finished(connection)
         self.counts.leave(connection.ip)

@@ -85,6 +85,7 @@ class Fetch:
             partition.read_waiters[self] = None
         self._timer = call.broker.purgatory.timer(wait_ms / 1000, self._expire)
         call.connection.on_close = self._stop_waiting
+        call.connection.on_drain = self._expire
 
     # Planning
 
@@ -189,7 +190,7 @@ class Fetch:
         self._load()
 
     def _stop_waiting(self) -> None:
-        self._call.connection.on_close = None
+        self._call.connection.on_close = self._call.connection.on_drain = None
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -71,7 +71,7 @@ class Housekeeping:
         def run() -> None:
             try:
                 task()
-            except Exception:
+            except Exception:  # noqa: BLE001 - it comes again, and the others go on
                 self._log.exception("task failed", task=name)
             schedule()
 

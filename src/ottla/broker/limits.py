@@ -38,6 +38,8 @@ class Limits(msgspec.Struct, frozen=True):
     # A frame once begun must show its size within `frame_start_seconds_max`, then keep coming.
     frame_start_seconds_max: float = 10.0
     frame_bytes_per_second_min: int = 1024
+    # The same while memory is short: others wait for the frame to be done.
+    exhausted_bytes_per_second_min: int = 256 * 1024
     # A client with answers waiting must read some of them.
     write_stall_seconds_max: float = 60.0
 

@@ -78,7 +78,7 @@ class Router:
         except RemoteProtocolError as error:
             self._log.info("connection closed", peer=call.connection.peer, reason=str(error))
             call.connection.close()
-        except Exception:
+        except Exception:  # noqa: BLE001 - one bad request must not reach other connections
             self._log.exception("request failed", peer=call.connection.peer, api=route.api_key.name)
             call.connection.close()
 
