@@ -297,11 +297,7 @@ def configs_of_a_topic(twin: Twin) -> Message:
     ]
     request = DescribeConfigsRequest(resources=resources, include_synonyms=True)
     request.include_documentation = twin.version >= 3
-    answer = twin.ask(request, DescribeConfigsResponse)
-    for result in answer.results:
-        # The one default of ours that differs: a record is synced before it is acknowledged.
-        result.configs = [config for config in result.configs if config.name != "flush.messages"]
-    return answer
+    return twin.ask(request, DescribeConfigsResponse)
 
 
 @row(AlterConfigsRequest)

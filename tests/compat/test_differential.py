@@ -36,7 +36,7 @@ Twins = tuple[Twin, Twin]
 def twins(kafka_jars: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Twins]:
     folder: Path = tmp_path_factory.mktemp("twins")
     settings = {"log.flush.interval.messages": "9223372036854775807", "node.id": "1"}
-    with KafkaPeer(folder / "kafka") as kafka, BrokerProcess(folder / "ottla", settings) as ottla:
+    with KafkaPeer(folder / "kafka", settings) as kafka, BrokerProcess(folder / "ottla", settings) as ottla:
         both = Twin("Kafka", kafka.bootstrap), Twin("Ottla", ottla.bootstrap)
         for twin in both:
             prepare(twin)
