@@ -1,5 +1,5 @@
 """Requests that are sent to Apache Kafka and to Ottla alike, and the comparison of what both answer."""
 
-from tests.compat.differential import topics
+from tests.compat.differential import offsets, records, topics
 
-ALL = (topics,)
+ALL = (topics, records, offsets)
