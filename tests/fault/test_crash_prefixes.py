@@ -1,7 +1,9 @@
-"""Every prefix of a recorded run, crashed and recovered: nothing synced is lost, nothing truncated comes back.
+"""Every prefix of a recorded run, crashed and recovered: nothing synced is lost, nothing truncated comes
+back.
 
-One run of more than 2,000 changes on the simulated disk; after each change three crashes: all unsynced changes lost,
-all kept, and a random choice of them kept, lost or torn. See `tests.support.crash_run` for what is promised when.
+One run of more than 2,000 changes on the simulated disk; after each change three crashes: all unsynced
+changes lost, all kept, and a random choice of them kept, lost or torn. See `tests.support.crash_run` for what
+is promised when.
 """
 
 from __future__ import annotations
@@ -69,7 +71,8 @@ class Checker:
 
 
 @pytest.mark.slow
-def test_every_prefix_recovers() -> None:
+def test_every_prefix_recovers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ottla.storage.log.REREAD_BYTES_MAX", 400)
     run = CrashRun(SEED, CHANGES)
     checker = Checker(run)
     disk = SimDisk(Random(SEED))

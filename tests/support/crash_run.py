@@ -1,8 +1,9 @@
-"""A run of the storage layer on a simulated disk, with what must and may be found after a crash at any point of it.
+"""A run of the storage layer on a simulated disk, with what must and may be found after a crash at any point
+of it.
 
-`CrashRun` does a bit of everything (appends, rolls, truncation, retention, deletion of records and of logs, exchange
-of segments, checkpoints, clean stops) and notes, beside the disk's trace, `Promise`s: from that change on, these
-batches must be there, those may be, and nothing else.
+`CrashRun` does a bit of everything (appends, rolls, truncation, retention, deletion of records and of logs,
+exchange of segments, checkpoints, clean stops) and notes, beside the disk's trace, `Promise`s: from that
+change on, these batches must be there, those may be, and nothing else.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import NamedTuple
 
+from ottla.base.files import Buffer
 from ottla.base.ids import TopicPartition, Uuid
 from ottla.base.rng import Random
 from ottla.records.batch import BatchHeader
 from ottla.records.control import ControlType, control_type
 from ottla.records.record import iter_records
+from ottla.records.validation import ValidBatch
 from ottla.storage import log_files
 from ottla.storage.log import Log
 from ottla.storage.log_config import LogConfig
@@ -38,7 +41,23 @@ class Batch(NamedTuple):
     leader_epoch: int
     producer_id: int
     last_sequence: int
-    aborts: bool = False
+    kind: str
+
+
+def batch_of(header: BatchHeader, data: Buffer, base_offset: int, leader_epoch: int) -> Batch:
+    kind = "transaction" if header.is_transactional else "data"
+    if header.is_control:
+        aborts = control_type(next(iter_records(data, header)).key) is ControlType.ABORT
+        kind = "abort" if aborts else "commit"
+    return Batch(
+        base_offset,
+        base_offset + header.last_offset_delta,
+        header.crc,
+        leader_epoch,
+        header.producer_id,
+        header.last_sequence,
+        kind,
+    )
 
 
 class Promise(NamedTuple):
@@ -111,7 +130,7 @@ class LogRun:
             sequence=sequence if producer_id >= 0 else -1,
             transactional=transactional,
         )
-        self._append(made.header, made)
+        self._append(made)
         self._sequences[producer_id] = sequence + count
         if transactional:
             self.open_transaction = producer_id
@@ -119,22 +138,12 @@ class LogRun:
     def end_transaction(self, committed: bool) -> None:
         if self.open_transaction is not None:
             made = marker(self.open_transaction, 0, committed=committed)
-            self._append(made.header, made, aborts=not committed)
+            self._append(made)
             self.open_transaction = None
 
-    def _append(self, header: BatchHeader, made: object, aborts: bool = False) -> None:
-        placed = self.log.append(made, self.leader_epoch, NOW_MS)  # type: ignore[arg-type]
-        self.batches.append(
-            Batch(
-                placed.base_offset,
-                placed.last_offset,
-                header.crc,
-                self.leader_epoch,
-                header.producer_id,
-                header.last_sequence,
-                aborts,
-            )
-        )
+    def _append(self, made: ValidBatch) -> None:
+        placed = self.log.append(made, self.leader_epoch, NOW_MS)
+        self.batches.append(batch_of(made.header, made.data, placed.base_offset, self.leader_epoch))
 
     def commit(self) -> None:
         self.note()
@@ -299,34 +308,27 @@ def look(log: Log) -> Found:
     first_base = log.segments.first.base_offset
     log.log_start_offset, log_start = first_base, log.log_start_offset
     for header, data in log.batches(first_base, upto=log.log_end_offset):
-        aborts = header.is_control and control_type(next(iter_records(data)).key) is ControlType.ABORT
-        batches.append(
-            Batch(
-                header.base_offset,
-                header.last_offset,
-                header.crc,
-                header.partition_leader_epoch,
-                header.producer_id,
-                header.last_sequence,
-                aborts,
-            )
-        )
+        batches.append(batch_of(header, data, header.base_offset, header.partition_leader_epoch))
     producers = {
         producer: (entry.last_sequence, entry.last_offset) for producer, entry in log.producers.items()
     }
     aborted = [(e.producer_id, e.last_offset) for e in log.aborted_transactions(0, log.log_end_offset)]
-    epochs = [(entry.epoch, entry.start_offset) for entry in log.epochs.entries()]
+    # An epoch without records, at the end of a log, is forgotten at the next start.
+    entries = [entry for entry in log.epochs.entries() if entry.start_offset < log.log_end_offset]
+    epochs = [(entry.epoch, entry.start_offset) for entry in entries]
     return Found(tuple(batches), log_start, first_base, producers, aborted, epochs)
 
 
 def problem(found: Found | None, promise: Promise) -> str | None:
     """What is wrong with what was found, or None."""
     if found is None:
-        if False in promise.exists or promise.durable == 0:
-            return None
-        return "the log is gone"
+        return None if False in promise.exists or promise.durable == 0 else "the log is gone"
     if True not in promise.exists:
         return "a deleted log has come back"
+    return _problem_of_records(found, promise) or _problem_of_state(found, promise)
+
+
+def _problem_of_records(found: Found, promise: Promise) -> str | None:
     if not promise.earliest_start <= found.log_start <= max(promise.latest_start, promise.earliest_start):
         return f"log start {found.log_start}, promised {promise.earliest_start} to {promise.latest_start}"
     expected = [each for each in promise.batches if each.base_offset >= found.first_base]
@@ -335,10 +337,10 @@ def problem(found: Found | None, promise: Promise) -> str | None:
         return f"other batches than promised: {found.batches} instead of {expected}"
     if len(found.batches) + skipped < promise.durable:
         return f"{len(found.batches)} batches from {found.first_base} on, {promise.durable} were durable"
-    return _problem_of_state(found)
+    return None
 
 
-def _problem_of_state(found: Found) -> str | None:
+def _problem_of_state(found: Found, promise: Promise) -> str | None:
     last = {
         each.producer_id: each for each in found.batches if each.producer_id >= 0 and each.last_sequence >= 0
     }
@@ -347,12 +349,30 @@ def _problem_of_state(found: Found) -> str | None:
             return (
                 f"producer {producer} is known as {found.producers.get(producer)}, its last batch is {each}"
             )
-    aborted = [(each.producer_id, each.last_offset) for each in found.batches if each.aborts]
-    # A marker may end a transaction whose records were all truncated or retained away: then it ended nothing.
-    if not set(found.aborted) <= set(aborted) or sorted(found.aborted) != found.aborted:
-        return f"aborted transactions {found.aborted}, markers {aborted}"
+    aborted = _aborted(promise.batches, found)
+    if found.aborted != aborted:
+        return f"aborted transactions {found.aborted}, expected {aborted}"
     for each in found.batches:
         known = [epoch for epoch, start in found.epochs if start <= each.base_offset]
         if each.base_offset >= found.log_start and (not known or known[-1] != each.leader_epoch):
             return f"batch {each} lies in epochs {found.epochs}"
     return None
+
+
+def _aborted(batches: tuple[Batch, ...], found: Found) -> list[tuple[int, int]]:
+    """(producer, marker) of the aborted transactions that end in what was found."""
+    end = found.batches[-1].last_offset if found.batches else -1
+    opened = set()
+    aborted = []
+    for each in batches:
+        if each.kind == "transaction":
+            opened.add(each.producer_id)
+        elif each.kind in ("abort", "commit"):
+            if (
+                each.kind == "abort"
+                and each.producer_id in opened
+                and found.first_base <= each.base_offset <= end
+            ):
+                aborted.append((each.producer_id, each.base_offset))
+            opened.discard(each.producer_id)
+    return aborted

@@ -9,7 +9,8 @@ from ottla.records.batch import BatchHeader, TimestampType, read_header
 from ottla.records.builder import NewRecord, build_batch
 from ottla.records.control import EndTxnMarker, build_end_txn_batch
 from ottla.records.validation import ValidBatch
-from ottla.storage.log import Appended, Log
+from ottla.storage.appended import Appended
+from ottla.storage.log import Log
 from ottla.storage.log_config import LogConfig
 from ottla.storage.recovery import LastKnown, open_log
 

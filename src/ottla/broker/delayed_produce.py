@@ -103,8 +103,9 @@ class ManyProduce(Answer):
         purgatory: Purgatory,
         weight: int,
         deadline: float,
-        encode: Callable[[list[tuple[bytes, list[PartitionResult]]]], bytes],
+        encode: Callable[[list[tuple[bytes, list[PartitionResult]]]], bytes] | None,
     ) -> None:
+        """Without `encode` nobody is answered: a failure closes the connection."""
         super().__init__(weight)
         self.deadline = deadline
         self._connection = connection
@@ -148,7 +149,12 @@ class ManyProduce(Answer):
         self._finish()
 
     def _finish(self) -> None:
-        self._connection.finish(self, (self._encode(self._topics),))
+        if self._encode is not None:
+            self._connection.finish(self, (self._encode(self._topics),))
+        elif any(result.error_code for _, results in self._topics for result in results):
+            self._connection.close()
+        else:
+            self._connection.finish(self, ())
 
 
 class _PartitionWaiter:

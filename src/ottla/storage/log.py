@@ -351,11 +351,11 @@ class Log:
                 self._indexed_size = active.size
                 active.sync_indexes()
                 self.producers.end_offset = self.log_end_offset
-                self.snapshots.take(self.producers, sync=False)
+                self.snapshots.take(self.producers)
                 self.snapshots.thin_out(self.segments.bases)
-            elif active.txn_index.has_unwritten_entries:
-                active.txn_index.flush(sync=True)
                 self._disk.sync_dir(self.directory)
+            else:
+                active.sync_txn_index()
             self.epochs.flush()
         return offset
 

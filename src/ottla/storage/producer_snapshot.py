@@ -103,11 +103,14 @@ class ProducerSnapshots:
     ) -> None:
         """Bring the state as near to the log's end as the files allow; the caller replays the log from there.
 
-        Snapshots outside of (log start, log end] are deleted, and so are those that do not check out.
+        Snapshots outside of (log start, log end] are deleted, durably: the log will grow past them with other
+        records. So are those that do not check out.
         """
-        for offset in self.offsets:
-            if not log_start_offset < offset <= log_end_offset:
-                self.delete(offset)
+        outside = [offset for offset in self._offsets if not log_start_offset < offset <= log_end_offset]
+        for offset in outside:
+            self.delete(offset)
+        if outside:
+            self._disk.sync_dir(self.directory)
         while self._offsets:
             offset = self._offsets[-1]
             try:
@@ -144,6 +147,15 @@ class ProducerSnapshots:
             at_stop = offset == self.latest and offset >= newest_segment
             if offset not in segment_base_offsets and not at_stop:
                 self.delete(offset)
+
+    def thin_out(self, segment_base_offsets: Collection[int]) -> None:
+        """Of the snapshots inside of segments keep the newest two.
+
+        The newest may lie above the recovery point, and is then of no use to it.
+        """
+        inside = [offset for offset in self._offsets if offset not in segment_base_offsets]
+        for offset in inside[:-2]:
+            self.delete(offset)
 
     def forget(self, offset: int) -> None:
         """The file has been renamed or removed together with its segment."""

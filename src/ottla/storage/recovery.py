@@ -32,8 +32,9 @@ from ottla.storage.batch_scan import walk, walk_verified
 from ottla.storage.checkpoints import CorruptCheckpoint
 from ottla.storage.epoch_cache import LEADER_EPOCH_FILE, EpochCache
 from ottla.storage.leftovers import clear_leftovers
-from ottla.storage.log import Log, LogParts
+from ottla.storage.log import Log
 from ottla.storage.log_config import LogConfig
+from ottla.storage.log_parts import LogParts
 from ottla.storage.producer_replay import load_producers, replay_stored
 from ottla.storage.producer_snapshot import ProducerSnapshots
 from ottla.storage.producer_state import ProducerState
@@ -203,6 +204,9 @@ class _Recovery:
         segment.file.datasync()
         segment.size = segment.written_size = sound
         segment.txn_index.truncate_to(self._recovery_point)
+        if segment.has_stale_entries:
+            # The log will grow past them with other records.
+            segment.sync_indexes()
         if segment not in self._unsynced_indexes:
             self._unsynced_indexes.append(segment)
         return expected, sound == size
@@ -230,10 +234,13 @@ class _Recovery:
     # --- producers ---
 
     def _restore_producers(self, state: ProducerState, snapshots: ProducerSnapshots, end_offset: int) -> None:
-        snapshots.keep_for({segment.base_offset for segment in self._segments})
+        for segment in self._segments:
+            if segment.base_offset >= self._replay_from:
+                segment.txn_index.truncate_to(self._replay_from)
         load_producers(
             state, snapshots, self._segments[0].base_offset, min(end_offset, self._replay_from), self._now_ms
         )
+        snapshots.keep_for({segment.base_offset for segment in self._segments})
         for segment in self._segments:
             after = state.end_offset
             place = segment.find(after, segment.written_size) if segment.base_offset < end_offset else None
@@ -253,6 +260,12 @@ class _Recovery:
                     )
                 state.end_offset = header.last_offset + 1
         state.end_offset = end_offset
+        self._unsynced_indexes += [
+            segment
+            for segment in self._segments
+            if segment.txn_index.has_unwritten_entries and segment not in self._unsynced_indexes
+        ]
+        self._unsynced_indexes.sort(key=lambda segment: segment.base_offset)
         sealed = self._segments[:-1]
         self._unsynced_indexes = [segment for segment in self._unsynced_indexes if segment in sealed]
 

@@ -245,13 +245,21 @@ class Segment:
         The offset index comes last: after a crash, an entry of it that is on the disk vouches for the others.
         """
         self.time_index.flush(sync=True)
-        self.txn_index.flush(sync=True)
+        self.sync_txn_index()
         self.offset_index.flush(sync=True)
+
+    def sync_txn_index(self) -> None:
+        """Write the index of aborted transactions, durably; its file is made when it is first needed."""
+        if self.txn_index.has_unwritten_entries or self.txn_index.has_stale_entries:
+            new = not self._disk.exists(self.txn_index.path)
+            self.txn_index.flush(sync=True)
+            if new:
+                self._disk.sync_dir(self._directory)
 
     @property
     def has_stale_entries(self) -> bool:
         """Whether the index files hold what was cut in memory."""
-        return self.offset_index.has_stale_entries or self.time_index.has_stale_entries
+        return any(index.has_stale_entries for index in (self.offset_index, self.time_index, self.txn_index))
 
     # --- what is in it ---
 
@@ -380,17 +388,21 @@ class Segment:
         return cut
 
     def rename(self, suffix: str) -> None:
-        """Change the suffix of all its files; durable once the directory is synced.
+        """Change the suffix of all its files; durable for the log file, and for the rest once the directory is
+        synced.
 
-        The log file goes last: as long as its old name is there, recovery finds a segment under it.
+        The log file goes first, for good: without it the others mean nothing, but it needs its index of aborted
+        transactions beside it.
         """
-        kinds = [
-            kind for kind in reversed(log_files.SEGMENT_SUFFIXES) if self._disk.exists(self.path_of(kind))
+        first, *others = [
+            kind for kind in log_files.SEGMENT_SUFFIXES if self._disk.exists(self.path_of(kind))
         ]
-        old = [self.path_of(kind) for kind in kinds]
+        old = {kind: self.path_of(kind) for kind in (first, *others)}
         self.suffix = suffix
-        for kind, source in zip(kinds, old, strict=True):
-            self._disk.rename(source, self.path_of(kind))
+        self._disk.rename(old[first], self.path_of(first))
+        self._disk.sync_dir(self._directory)
+        for kind in others:
+            self._disk.rename(old[kind], self.path_of(kind))
         self._name_indexes()
 
     def remove(self) -> None:

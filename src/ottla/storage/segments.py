@@ -88,7 +88,6 @@ class Segments(Sequence[Segment]):
         for segment in gone:
             segment.rename(log_files.DELETED)
             self._doomed.append((remove_at_ms, segment))
-            self._disk.sync_dir(self._directory)
         del self._row[:count]
         del self._bases[:count]
         return gone
