@@ -1,5 +1,5 @@
 """Requests that are sent to Apache Kafka and to Ottla alike, and the comparison of what both answer."""
 
-from tests.compat.differential import offsets, records, topics
+from tests.compat.differential import cluster, fetching, offsets, records, settings, topics
 
-ALL = (topics, records, offsets)
+ALL = (topics, records, fetching, offsets, settings, cluster)
