@@ -332,7 +332,7 @@ static void start_requests(int epoll, Connection *c, int count) {
 }
 
 /* Just after a topic was made a broker may not know yet that it leads it (3, 5, 6): the warm-up lasts until it does. */
-static long good_since_refusal = 1L << 40;
+static long good_since_refusal;
 
 static int may_happen_at_first(int error) {
     if (measuring || (error != 3 && error != 5 && error != 6)) return 0;
