@@ -6,7 +6,7 @@ import asyncio
 import socket
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import structlog
 
@@ -265,29 +265,38 @@ def test_an_idle_connection_and_a_dribbling_one_are_closed_but_a_waiting_one_is_
     run(scenario)
 
 
-def test_when_the_process_holds_too_much_nobody_is_read_until_some_is_given_back() -> None:
+async def until(condition: Callable[[], bool]) -> None:
+    """Let the loop turn until the condition holds."""
+    while not condition():
+        with suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.Event().wait(), 0.005)
+
+
+def test_when_the_process_holds_too_much_one_reads_on_and_the_others_wait() -> None:
     async def scenario(setup: Setup) -> None:
         handler = setup.handler
         handler.later = True
-        handler.weight = 600
+        handler.weight = 800
         reader, writer = await setup.connect()
         writer.write(framed(PRODUCE + b"a") + framed(PRODUCE + b"b"))
         await handler.until_taken(2)
         assert setup.edge.exhausted
+        _, slow_writer = await setup.connect()
+        slow_writer.write(framed(OTHER + b"unfinished")[:-1])
+        await until(lambda: any(one._reader.in_frame for one in setup.edge.connections))
         other_reader, other_writer = await setup.connect()
         other_writer.write(framed(OTHER + b"later"))
-        while not setup.edge.starved:
-            await asyncio.wait({asyncio.ensure_future(asyncio.Event().wait())}, timeout=0.01)
+        await until(lambda: bool(setup.edge.starved))
         assert len(handler.taken) == 2
         handler.finish()
-        assert await read_frame(reader) == PRODUCE + b"a"
+        handler.finish()
         await handler.until_taken(3)
         handler.finish()
-        handler.finish()
+        assert await read_frame(reader) == PRODUCE + b"a"
         assert await read_frame(other_reader) == OTHER + b"later"
         assert setup.edge.held_bytes == 0
-        writer.close()
-        other_writer.close()
+        for each in (writer, slow_writer, other_writer):
+            each.close()
 
     run(scenario, Limits(in_flight_bytes_max=1000))
 
