@@ -294,7 +294,7 @@ def test_when_the_process_holds_too_much_one_reads_on_and_the_others_wait() -> N
         handler.finish()
         assert await read_frame(reader) == PRODUCE + b"a"
         assert await read_frame(other_reader) == OTHER + b"later"
-        assert setup.edge.held_bytes == 0
+        assert not setup.edge.exhausted
         for each in (writer, slow_writer, other_writer):
             each.close()
 
