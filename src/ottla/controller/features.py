@@ -78,7 +78,10 @@ def decide_update(
         if update.max_version_level != current:
             records.append(FeatureLevelRecord(name=update.feature, feature_level=update.max_version_level))
     # Only versions 0 and 1 carry results, and say success with this word.
-    results = [UpdatableFeatureResult(feature=name, error_message="NONE") for name in updates]
+    results = [
+        UpdatableFeatureResult(feature=update.feature, error_message="NONE")
+        for update in request.feature_updates
+    ]
     response = UpdateFeaturesResponse(error_message=None, results=results)
     return Outcome([] if request.validate_only else records, response)
 

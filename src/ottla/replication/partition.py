@@ -153,7 +153,7 @@ class Partition:
 
     def check_leader(self, claimed_epoch: int = NO_EPOCH) -> None:
         """Raise unless this broker leads, in the epoch the client believes in (if it says)."""
-        if claimed_epoch > NO_EPOCH and claimed_epoch != self.leader_epoch:
+        if claimed_epoch not in (NO_EPOCH, self.leader_epoch):
             if claimed_epoch < self.leader_epoch:
                 raise ApiError(ErrorCode.FENCED_LEADER_EPOCH)
             raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH)
@@ -289,7 +289,7 @@ class Partition:
         """Where a consumer's next bytes are; raises ApiError if the offset is out of range."""
         log = self.log
         upto = log.last_stable_offset if committed else log.high_watermark
-        if last_fetched_epoch != NO_EPOCH:
+        if last_fetched_epoch > NO_EPOCH:
             diverging = self._divergence(offset, last_fetched_epoch)
             if diverging is not None:
                 read = Read(self, None, upto)

@@ -86,9 +86,10 @@ class LogReader:
     def latest(self) -> FoundRecord | None:
         """The first of the records that have the greatest timestamp; None in an empty log."""
         newest = max(self._segments, key=lambda segment: segment.max_timestamp)
-        if newest.max_timestamp < 0:
-            return None
-        place = newest.find(newest.max_timestamp_offset, newest.written_size)
+        # Records without a time have the "greatest" one if nothing else is there.
+        timeless = newest.max_timestamp < 0
+        offset = newest.base_offset if timeless else newest.max_timestamp_offset
+        place = newest.find(offset, newest.written_size)
         if place is None:
             # The record is staged but not written yet: look among those that are.
             written = list(walk(newest.file, 0, newest.written_size))

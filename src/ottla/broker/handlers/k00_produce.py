@@ -58,6 +58,7 @@ _WITHOUT_LOG_START: Final = frozenset(
         ErrorCode.CORRUPT_MESSAGE,
         ErrorCode.MESSAGE_TOO_LARGE,
         ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
         ErrorCode.KAFKA_STORAGE_ERROR,
     }
 )

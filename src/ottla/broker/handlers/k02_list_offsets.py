@@ -5,7 +5,8 @@
 
 A special time that is too new for the version, or unknown, gives UNSUPPORTED_VERSION. "Latest" is the high
 watermark, or the last stable offset for read_committed. Nothing is tiered here: -4 is -2, -5 and -6 are none.
-A partition named twice is invalid; partitions that are not served come last.
+A partition named twice is invalid; partitions that are not served come last. An isolation level that does not
+exist fails every partition with -1.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ _EARLIEST_LOCAL: Final = -4
 _LATEST_TIERED: Final = -5
 _EARLIEST_PENDING: Final = -6
 _SINCE: Final = {_MAX_TIMESTAMP: 7, _EARLIEST_LOCAL: 8, _LATEST_TIERED: 9, _EARLIEST_PENDING: 11}
+_READ_UNCOMMITTED: Final = 0
 _READ_COMMITTED: Final = 1
 
 
@@ -49,6 +51,8 @@ def _topic(topic: ListOffsetsTopic, request: ListOffsetsRequest, call: Call) -> 
         try:
             if indexes.count(index) > 1:
                 raise ApiError(ErrorCode.INVALID_REQUEST)
+            if request.isolation_level not in (_READ_UNCOMMITTED, _READ_COMMITTED):
+                raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
             answers[index] = _partition(topic.name, partition, request, call)
         except ApiError as error:
             refused[index] = ListOffsetsPartitionResponse(partition_index=index, error_code=error.code)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.base.ids import ZERO_UUID
+from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.broker.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from ottla.broker.registry import Call, handles
 from ottla.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
@@ -60,7 +60,7 @@ async def metadata(request: MetadataRequest, call: Call) -> MetadataResponse | b
     if wanted is None or (version == 0 and not wanted):
         wanted = None
     elif invalid := _invalid(wanted, version):
-        return MetadataResponse(topics=invalid)
+        return MetadataResponse(topics=invalid, error_code=invalid[0].error_code)
     key = (version, call.listener.name, _key(wanted), *_asked(request))
     kept = _kept.of(call.broker.image)
     body = kept.get(key)
@@ -124,7 +124,8 @@ async def _some(
     wanted: Sequence[MetadataRequestTopic], request: MetadataRequest, call: Call
 ) -> list[MetadataResponseTopic]:
     if any(topic.topic_id != ZERO_UUID for topic in wanted):
-        return [_by_id(topic, request, call) for topic in wanted if topic.topic_id != ZERO_UUID]
+        ids = dict.fromkeys(topic.topic_id for topic in wanted if topic.topic_id != ZERO_UUID)
+        return [_by_id(topic_id, request, call) for topic_id in ids]
     names = list(dict.fromkeys(topic.name for topic in wanted if topic.name is not None))
     by_name = call.broker.image.topics.by_name
     errors = await _create_missing([name for name in names if name not in by_name], request, call)
@@ -168,11 +169,11 @@ def _missing(name: str, errors: dict[str, int], request: MetadataRequest) -> Met
     )
 
 
-def _by_id(wanted: MetadataRequestTopic, request: MetadataRequest, call: Call) -> MetadataResponseTopic:
-    topic = call.broker.image.topics.by_id.get(wanted.topic_id)
+def _by_id(topic_id: Uuid, request: MetadataRequest, call: Call) -> MetadataResponseTopic:
+    topic = call.broker.image.topics.by_id.get(topic_id)
     if topic is not None:
         return _topic(topic, request, call)
-    return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=wanted.topic_id)
+    return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
 
 
 def _topic(topic: TopicImage, request: MetadataRequest, call: Call) -> MetadataResponseTopic:

@@ -2,7 +2,8 @@
 
 A page holds at most `response_partition_limit` partitions (one at least, and not more than the broker's
 `max.request.partition.size.limit`); `next_cursor` says where the next begins. No topics means all. A cursor
-before partition 0, or behind the last topic asked for, makes every topic invalid.
+before partition 0, or at a topic that was not asked for, makes every topic invalid; so does, in Kafka's
+strange words (-1), an empty name.
 """
 
 from __future__ import annotations
@@ -34,13 +35,11 @@ def describe_topic_partitions(
     names = sorted({topic.name for topic in request.topics} or image.topics.by_name)
     cursor = request.cursor or Cursor()
     remaining = [name for name in names if name >= cursor.topic_name]
-    if cursor.partition_index < 0 or (request.topics and not remaining):
-        return DescribeTopicPartitionsResponse(
-            topics=[
-                DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=topic.name)
-                for topic in request.topics
-            ]
-        )
+    astray = request.cursor is not None and bool(request.topics) and cursor.topic_name not in names
+    if astray or cursor.partition_index < 0:
+        return _refused(request, ErrorCode.INVALID_REQUEST)
+    if "" in remaining:
+        return _refused(request, ErrorCode.UNKNOWN_SERVER_ERROR)
     left = max(1, min(request.response_partition_limit, call.broker.settings.int(_LIMIT)))
     response = DescribeTopicPartitionsResponse(topics=[])
     for name in remaining:
@@ -59,6 +58,15 @@ def describe_topic_partitions(
             break
         left -= len(indexes)
     return response
+
+
+def _refused(request: DescribeTopicPartitionsRequest, code: ErrorCode) -> DescribeTopicPartitionsResponse:
+    """The same error for every topic of a request."""
+    return DescribeTopicPartitionsResponse(
+        topics=[
+            DescribeTopicPartitionsResponseTopic(error_code=code, name=topic.name) for topic in request.topics
+        ]
+    )
 
 
 def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:
