@@ -62,6 +62,16 @@ class LogConfig:
         return "compact" in self.cleanup_policy
 
     @property
+    def roll_ms(self) -> int:
+        """Age, by record time, at which a segment is full.
+
+        Compaction leaves the active segment alone, so what must be compacted in time must not stay in it.
+        """
+        if "compact" in self.cleanup_policy:
+            return min(self.segment_ms, self.max_compaction_lag_ms)
+        return self.segment_ms
+
+    @property
     def deleted(self) -> bool:
         """Whether old records are removed by age and size."""
         return "delete" in self.cleanup_policy

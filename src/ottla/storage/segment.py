@@ -206,7 +206,7 @@ class Segment:
         return (
             self.base_offset + INT32_MAX,
             config.segment_bytes - self.size,
-            first + config.segment_ms - self.jitter_ms,
+            first + config.roll_ms - self.jitter_ms,
             self._bytes_since_entry,
             self._index_interval,
         )
@@ -224,7 +224,7 @@ class Segment:
             self.size + batch_size > config.segment_bytes
             or self.index_full
             or last_offset - self.base_offset > INT32_MAX
-            or self._waited_ms(max_timestamp, now_ms) > config.segment_ms - self.jitter_ms
+            or self._waited_ms(max_timestamp, now_ms) > config.roll_ms - self.jitter_ms
         )
 
     def _waited_ms(self, max_timestamp: int, now_ms: int) -> int:
