@@ -2,8 +2,11 @@
 
 A session remembers the partitions of one client and what it was last told about each; a response then carries
 only partitions with news. Epochs number the requests of a session: 0 asks for a new one, -1 for none (both
-end the old one), n must be the next number. Partitions that returned records move to the end of the order,
-so that a response limit does not starve the others.
+end the old one), n must be the next number. Partitions that returned records to an incremental request move to
+the end of the order, so that a response limit does not starve the others.
+
+A session by topic ids remembers the names they had: once a topic is gone its id is no longer "unknown", but a
+name without partitions, or the name of another topic.
 
 The number of sessions is bounded. A full cache makes room by dropping the session unused for longest, if that
 is long enough, else a smaller session that has had its time; otherwise the client simply gets no session.
@@ -55,7 +58,7 @@ class SessionPartition:
 class FetchSession:
     """The partitions of one client, in the order in which they are served."""
 
-    __slots__ = ("by_id", "created", "epoch", "partitions", "session_id", "used")
+    __slots__ = ("by_id", "created", "epoch", "names", "partitions", "session_id", "used")
 
     def __init__(self, session_id: int, by_id: bool, now: float) -> None:
         self.session_id = session_id
@@ -63,6 +66,7 @@ class FetchSession:
         self.epoch = 1
         self.created = self.used = now
         self.partitions: dict[PartitionKey, SessionPartition] = {}
+        self.names: dict[bytes, str] = {}
 
     def update(self, request: FetchRequest) -> None:
         """Add and change what the request names, drop what it forgets."""
@@ -77,15 +81,17 @@ class FetchSession:
             for index in indexes:
                 self.partitions.pop((key, index), None)
 
-    def news(self, answers: Iterable[tuple[bytes, PartitionData]]) -> list[tuple[bytes, PartitionData]]:
-        """The answers worth sending; served partitions go to the end of the order."""
+    def news(
+        self, answers: Iterable[tuple[bytes, PartitionData]], *, reorder: bool
+    ) -> list[tuple[bytes, PartitionData]]:
+        """The answers worth sending; served partitions go to the end of the order, if told so."""
         out = []
         for key, data in answers:
             known = self.partitions.get((key, data.index))
             if known is None or not known.has_news(data):
                 continue
             out.append((key, data))
-            if data.records:
+            if reorder and data.records:
                 self.partitions[key, data.index] = self.partitions.pop((key, data.index))
         return out
 
@@ -119,7 +125,7 @@ class FetchContext:
         """The part of the answers that the client does not know yet."""
         if self.session is None:
             return answers
-        news = self.session.news(answers)
+        news = self.session.news(answers, reorder=not self._full)
         return answers if self._full else news
 
 
@@ -163,7 +169,7 @@ class FetchSessions:
         return FetchContext(wanted, session, full=False)
 
     def _create(self, request: FetchRequest, by_id: bool, size: int, now: float) -> FetchSession | None:
-        if not size or (len(self._sessions) >= self._slots and not self._make_room(size, now)):
+        if len(self._sessions) >= self._slots and not self._make_room(size, now):
             return None
         session_id = NO_SESSION
         while session_id == NO_SESSION or session_id in self._sessions:

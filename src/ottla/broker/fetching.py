@@ -18,6 +18,7 @@ from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker import leader_hints
 from ottla.broker.fetch_sessions import FetchContext
 from ottla.broker.outbox import Answer
+from ottla.replication.partition import NO_EPOCH
 from ottla.wire.fetch import (
     FIRST_TOPIC_IDS,
     FetchPartition,
@@ -103,8 +104,12 @@ class Fetch:
                 partition = self._find(key, wanted.partition)
             except ApiError as error:
                 data = PartitionData(wanted.partition, error.code)
-                data.aborted = ()
-                refused.append(_Planned(key, data))
+                if error.code == ErrorCode.INCONSISTENT_TOPIC_ID:
+                    self._must_answer = True
+                    plan.append(_Planned(key, data))
+                else:
+                    data.aborted = ()
+                    refused.append(_Planned(key, data))
                 continue
             planned = self._read(key, partition, wanted, min(wanted.max_bytes, left), min_one)
             self._watched[partition] = wanted
@@ -112,19 +117,30 @@ class Fetch:
             plan.append(planned)
             if planned.size:
                 min_one = False
-                left = max(0, left - planned.size)
                 self._plan_bytes += planned.size
+            left = max(0, left - planned.size)
         self._plan = plan + refused
 
     def _find(self, key: bytes, index: int) -> Partition:
-        return self._call.broker.replicas.lookup(key, index, by_id=self._by_id)
+        replicas, session = self._call.broker.replicas, self._context.session
+        try:
+            partition = replicas.lookup(key, index, by_id=self._by_id)
+        except ApiError as error:
+            if error.code != ErrorCode.UNKNOWN_TOPIC_ID or session is None or key not in session.names:
+                raise
+            # The topic was there when the session was made. Is there another one of its name?
+            replicas.get(session.names[key], index)
+            raise ApiError(ErrorCode.INCONSISTENT_TOPIC_ID) from error
+        if self._by_id and session is not None and key not in session.names:
+            session.names[key] = partition.topic
+        return partition
 
     def _read(
         self, key: bytes, partition: Partition, wanted: FetchPartition, max_bytes: int, min_one: bool
     ) -> _Planned:
         try:
-            partition.check_leader(wanted.current_leader_epoch)
-            self._check_limits(wanted)
+            partition.check_leader(max(NO_EPOCH, wanted.current_leader_epoch))
+            self._check_limits(max_bytes)
             read = partition.read(
                 wanted.fetch_offset,
                 max_bytes,
@@ -137,11 +153,11 @@ class Fetch:
             self._must_answer = True
             return _Planned(key, PartitionData(wanted.partition, error.code))
 
-    def _check_limits(self, wanted: FetchPartition) -> None:
+    def _check_limits(self, max_bytes: int) -> None:
         if self._request.replica_id > _CONSUMER:
             # Nobody else holds a replica of anything here.
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        if wanted.max_bytes < 0 or self._bytes_max < 0:
+        if max_bytes < 0:
             raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
 
     def _planned(self, key: bytes, partition: Partition, wanted: FetchPartition, read: Read) -> _Planned:
@@ -178,7 +194,7 @@ class Fetch:
         for partition, wanted in self._watched.items():
             if partition in self._available:
                 continue
-            planned = self._read(b"", partition, wanted, max(wanted.max_bytes, 0), True)
+            planned = self._read(b"", partition, wanted, wanted.max_bytes, True)
             self._available[partition] = planned.size
         if self._must_answer or sum(self._available.values()) >= self._request.min_bytes:
             self._expire()
