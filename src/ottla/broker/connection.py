@@ -4,7 +4,8 @@ A request is taken only when every earlier one is answered, except that Produce 
 requests. No frame is taken, and after the next readable event the socket is not read either, while
 
 - answers wait for the client to read them,
-- too much of this connection is unanswered (bytes or requests), or
+- too much of this connection is unanswered (bytes or requests), or its next request has to wait its turn,
+- it had its share of answers in this turn of the loop, or
 - the whole process holds too much and it is not this connection's turn (`Edge.bite`).
 
 `check`, called about once a second, closes a connection that is idle, begins frames without finishing them, or
@@ -29,7 +30,10 @@ if TYPE_CHECKING:
     from ottla.broker.produce_lane import ProduceLane
 
 _PRODUCE = 0
-_ALL = 1 << 30
+# In place of a time: a frame was completed since `check` last looked.
+_NEW_FRAME = -1.0
+_ALL = 1 << 31
+_FEW = 64 * 1024
 
 
 class Connection:
@@ -44,10 +48,12 @@ class Connection:
         "_frame_since",
         "_in_flight",
         "_last_active",
+        "_out_of_turn",
         "_outbox",
         "_pending",
         "_reader",
         "_reading",
+        "_replied",
         "_sock",
         "_write_since",
         "_writing",
@@ -83,6 +89,9 @@ class Connection:
         self._pending = 0
         self._in_flight = 0
         self._exclusive = False
+        # The next frame has arrived and waits for earlier answers.
+        self._out_of_turn = False
+        self._replied = 0
         self._dirty = False
         self._active = True
         self._last_active = self._frame_since = self._write_since = edge.loop.time()
@@ -98,13 +107,16 @@ class Connection:
         if self._muted():
             self._stop_reading()
             return
-        most = edge.bite(self, large=reader.in_large_frame) if edge.exhausted else _ALL
-        if not most:
-            self._stop_reading()
-            return
+        target = reader.target(edge.receive_view)
+        if edge.exhausted:
+            target = target[: edge.bite(self, large=reader.in_large_frame)]
+            if not target:
+                self._stop_reading()
+                reader.park()
+                return
         self._active = True
         try:
-            got = self._sock.recv_into(reader.target(edge.receive_view)[:most])
+            got = self._sock.recv_into(target)
         except (BlockingIOError, InterruptedError):
             reader.park()
             return
@@ -125,14 +137,15 @@ class Connection:
         try:
             while not self.closed and not self._muted() and (frame := reader.peek()) is not None:
                 if self._pending and not self._pipelines(frame):
+                    self._out_of_turn = True
                     return
-                if self.lane is not None and not reader.in_large_frame and self.lane.take(self, reader):
-                    self._frame_bytes = 0
-                    continue
-                reader.drop(frame)
                 self._frame_bytes = 0
+                self._frame_since = _NEW_FRAME
                 if self._edge.exhausted:
                     self._edge.finished(self)
+                if self.lane is not None and not reader.in_large_frame and self.lane.take(self, reader):
+                    continue
+                reader.drop(frame)
                 handle(self, frame)
         except RemoteProtocolError as error:
             self._edge.log.info("connection closed", peer=self.peer, reason=str(error))
@@ -153,6 +166,8 @@ class Connection:
             or self.draining
             or self._in_flight > limits.connection_in_flight_bytes_max
             or self._pending >= limits.connection_pending_max
+            or self._replied >= limits.connection_replies_max
+            or self._out_of_turn
         )
 
     def _stop_reading(self) -> None:
@@ -162,6 +177,7 @@ class Connection:
 
     def resume(self) -> None:
         """Take frames that had to wait, then read on."""
+        self._out_of_turn = False
         if self.closed or self._muted():
             return
         self._take_frames()
@@ -201,6 +217,7 @@ class Connection:
         answer = Answer()
         answer.buffers = buffers
         self._outbox.add(answer)
+        self._replied += 1
         if not self._dirty:
             self._dirty = True
             self._edge.touch(self)
@@ -208,6 +225,7 @@ class Connection:
     def flush(self) -> None:
         """Send what is finished and go on reading; called once for each loop turn that finished something."""
         self._dirty = False
+        self._replied = 0
         if self.closed:
             return
         try:
@@ -233,6 +251,16 @@ class Connection:
             self._writing = False
             self._edge.loop.remove_writer(self._sock)
 
+    def hold(self, count: int) -> None:
+        """Count bytes that an answer keeps in memory (or gives back, if negative)."""
+        self._edge.hold(count)
+
+    def record_room(self) -> int:
+        """How many bytes of records an answer may bring, be there as many."""
+        if not self._edge.exhausted:
+            return _ALL
+        return 0 if self._edge.full else _FEW
+
     # Ending
 
     def drain(self) -> None:
@@ -250,6 +278,8 @@ class Connection:
         if self._active:
             self._active = False
             self._last_active = now
+        if self._frame_since == _NEW_FRAME:
+            self._frame_since = now
         reason = None
         if self._writing:
             if now - self._write_since > limits.write_stall_seconds_max:

@@ -74,6 +74,7 @@ class Edge:
         if self.exhausted:
             if self.held_bytes <= self.limits.in_flight_bytes_max * 3 // 4:
                 self.exhausted = False
+                self._finisher = None
                 starved, self.starved = self.starved, deque()
                 for connection in starved:
                     self.loop.call_soon(connection.resume)
@@ -98,10 +99,14 @@ class Edge:
 
     def finished(self, connection: Connection) -> None:
         """A connection has completed a frame, or is gone: if it was its turn to read on, it is another's."""
-        if self._finisher is connection:
-            self._finisher = None
-            if self.starved:
-                self.loop.call_soon(self.starved.popleft().resume)
+        if self._finisher is not connection:
+            return
+        self._finisher = None
+        while self.starved and self._finisher is None:
+            waiting = self.starved.popleft()
+            if not waiting.closed:
+                self._finisher = waiting
+                self.loop.call_soon(waiting.resume)
 
     def check(self) -> None:
         """Look for connections whose clients have used up our patience."""

@@ -12,6 +12,7 @@ with no other partition there is nothing to wait for.
 from __future__ import annotations
 
 import asyncio
+import errno
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import ApiError, ErrorCode
@@ -72,6 +73,7 @@ class Fetch:
         self._plan: list[_Planned] = []
         self._plan_bytes = 0
         self._must_answer = False
+        self._buffer: bytearray | None = None
 
     def start(self) -> None:
         """Answer now or wait; either way the answer gets its place."""
@@ -92,8 +94,8 @@ class Fetch:
 
     def _make_plan(self) -> None:
         """Find the bytes of every partition, in order, within the limits."""
-        left = self._bytes_max
-        min_one = True
+        left = min(self._bytes_max, self._call.connection.record_room())
+        min_one = left != 0 or self._bytes_max == 0
         plan: list[_Planned] = []
         refused: list[_Planned] = []
         self._plan_bytes = 0
@@ -220,9 +222,8 @@ class Fetch:
         if not self._plan_bytes:
             self._respond()
             return
-        buffers = self._call.broker.read_buffers
-        buffer = buffers.take(self._plan_bytes)
-        self._answer.when_sent = lambda: buffers.give(buffer)
+        buffer = self._buffer = self._call.broker.read_buffers.take(self._plan_bytes)
+        self._call.connection.hold(len(buffer))
         view = memoryview(buffer)
         cold: list[_Planned] = []
         position = 0
@@ -242,10 +243,11 @@ class Fetch:
     def _load_warm(self, planned: _Planned) -> bool:
         """True if all bytes came from memory."""
         try:
-            return planned.file.pread_into(planned.view, planned.position, wait=False) == planned.size  # type: ignore[union-attr]
+            got = planned.file.pread_into(planned.view, planned.position, wait=False)  # type: ignore[union-attr]
         except OSError as error:
             self._failed(planned, error)
             return True
+        return got == planned.size
 
     def _load_cold(self, cold: list[_Planned]) -> None:
         failures: list[tuple[_Planned, OSError]] = []
@@ -253,7 +255,9 @@ class Fetch:
         def work() -> None:
             for planned in cold:
                 try:
-                    planned.file.pread_into(planned.view, planned.position)  # type: ignore[union-attr]
+                    got = planned.file.pread_into(planned.view, planned.position)  # type: ignore[union-attr]
+                    if got != planned.size:
+                        failures.append((planned, OSError(errno.EIO, "a segment has lost its end")))
                 except OSError as error:
                     failures.append((planned, error))
 
@@ -262,6 +266,7 @@ class Fetch:
                 self._failed(planned, failure)
             if error is not None:
                 self._call.connection.close()
+                self._release()
                 raise error
             self._respond()
 
@@ -285,7 +290,17 @@ class Fetch:
         buffers = encode_response(
             call.api_version, call.correlation_id, ErrorCode.NONE, session_id, made, endpoints
         )
+        if self._buffer is not None:
+            # Not before: until here a worker may be filling the buffer, even after its connection has closed.
+            self._answer.when_sent = self._release
         call.connection.finish(self._answer, buffers)
+
+    def _release(self) -> None:
+        """Nothing of the buffer is needed any more."""
+        buffer, self._buffer = self._buffer, None
+        if buffer is not None:
+            self._call.connection.hold(-len(buffer))
+            self._call.broker.read_buffers.give(buffer)
 
     def _hints(self, topics: list[tuple[bytes, list[PartitionData]]]) -> list[NodeEndpoint]:
         image, leaders = self._call.broker.image, set[int]()

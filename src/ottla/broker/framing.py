@@ -114,6 +114,9 @@ class FrameReader:
         """Move what is left out of the shared buffer."""
         left = bytes(self._view[self._position : self._end])
         self._view, self._position, self._end = memoryview(left), 0, len(left)
+        if self._large is None and len(left) != self.held:
+            self._hold(len(left) - self.held)
+            self.held = len(left)
 
     def close(self) -> None:
         self._view, self._large = _NOTHING, None

@@ -34,6 +34,8 @@ class Limits(msgspec.Struct, frozen=True):
     in_flight_bytes_max: int = _IN_FLIGHT_BYTES_MAX
     connection_in_flight_bytes_max: int = 16 * 1024 * 1024
     connection_pending_max: int = 2048
+    # Requests answered at once in one turn of the loop, before other connections have theirs.
+    connection_replies_max: int = 16
     idle_seconds_max: float = 600.0
     # A frame once begun must show its size within `frame_start_seconds_max`, then keep coming.
     frame_start_seconds_max: float = 10.0

@@ -3,7 +3,8 @@
 The way of a batch: parsed in place, checked (`records.validation`), staged at the end of its log, written and
 synced by the committer in a group, committed when the high watermark passes it, then acknowledged.
 
-- acks 0: never answered; an error closes the connection, for there is no other way to tell it.
+- acks 0: never answered; an error closes the connection, for there is no other way to tell it. All the same it
+  has a place among the answers until it is written, so that a flood of them is held back.
 - acks 1: answered when this broker holds the batch; acks -1: when it is committed. Alone, that is the same.
 - A duplicate of an idempotent producer is answered with its original offset.
 - Of a partition named twice the last entry counts.
@@ -15,6 +16,8 @@ synced by the committer in a group, committed when the high watermark passes it,
 
 from __future__ import annotations
 
+from functools import partial
+from math import inf
 from typing import Final
 
 from ottla.base.errors import ApiError, ErrorCode
@@ -157,8 +160,11 @@ def _open_lane(
 
 def _produce_many(request: ProduceRequest, refusal: ErrorCode | None, call: Call, weight: int) -> None:
     broker, connection = call.broker, call.connection
-    deadline = broker.purgatory.now() + request.timeout_ms / 1000
-    waiting = ManyProduce(connection, broker.purgatory, weight, deadline, lambda made: _encode(made, call))
+    if request.acks == 0:
+        waiting = ManyProduce(connection, broker.purgatory, weight, inf, None)
+    else:
+        deadline = broker.purgatory.now() + request.timeout_ms / 1000
+        waiting = ManyProduce(connection, broker.purgatory, weight, deadline, partial(_encode, call=call))
     results: Results = []
     failed = False
     for key, entries in _last_entries(request):
@@ -172,10 +178,10 @@ def _produce_many(request: ProduceRequest, refusal: ErrorCode | None, call: Call
                 )
             failed = failed or made[-1].error_code != 0
         results.append((key, made))
-    if request.acks != 0:
-        waiting.start(results)
-    elif failed:
+    if failed and request.acks == 0:
         connection.close()
+    else:
+        waiting.start(results)
 
 
 def _append(
@@ -187,7 +193,7 @@ def _append(
         appended = partition.append(_records(entry), acks, call.broker.clock.now_ms(), call.api_version)
     except ApiError as error:
         return _refused(entry, error, partition)
-    if acks and not partition.wait_append(appended.last_offset + 1, acks, waiting.waiter(*place)):
+    if not partition.wait_append(appended.last_offset + 1, acks, waiting.waiter(*place)):
         waiting.forget(*place)
     return PartitionResult(
         entry[0], 0, appended.base_offset, appended.log_append_time_ms, partition.log.log_start_offset
