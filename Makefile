@@ -25,7 +25,8 @@ $(INSTALLED): pyproject.toml setup.py
 	@echo "setup: virtual environment in $(VENV) with $$($(PYTHON) --version)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "setup: installing Ottla (editable) and its development tools"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check 'setuptools>=77' 'Cython>=3.1'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --editable '.[dev]'
 	@touch $@
 
 $(COMPILED): $(INSTALLED) $(KERNELS)
