@@ -32,7 +32,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from ottla.base.errors import ApiError, ErrorCode, StorageFault, invariant
+from ottla.base.errors import ApiError, ErrorCode, StorageFault, invariant, violated
 from ottla.base.files import Buffer, Disk
 from ottla.base.ids import TopicPartition, Uuid
 from ottla.base.rng import Random
@@ -109,9 +109,8 @@ class Log:
 
     @high_watermark.setter
     def high_watermark(self, offset: int) -> None:
-        invariant(
-            offset <= self.log_end_offset, f"{self}: high watermark {offset} above end {self.log_end_offset}"
-        )
+        if offset > self.log_end_offset:
+            violated(f"{self}: high watermark {offset} above end {self.log_end_offset}")
         self._high_watermark = max(offset, self.log_start_offset)
         self.producers.high_watermark_moved(offset)
 
@@ -143,11 +142,6 @@ class Log:
     @property
     def size_bytes(self) -> int:
         return sum(segment.size for segment in self.segments)
-
-    @property
-    def busy(self) -> bool:
-        """Whether a job is outstanding or bytes wait for one."""
-        return self._writes.busy
 
     @property
     def job_outstanding(self) -> bool:
@@ -418,14 +412,8 @@ class Log:
 
     def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTxn]:
         """The aborted transactions that have records in [start_offset, end_offset)."""
-        found: list[AbortedTxn] = []
         with self._faults():
-            for segment in self.segments.from_offset(start_offset):
-                aborted, complete = segment.txn_index.collect(start_offset, end_offset)
-                found += aborted
-                if complete:
-                    break
-        return found
+            return self.segments.aborted_transactions(start_offset, end_offset)
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         """(epoch, end offset) of the greatest leader epoch at or below the one asked for.
@@ -528,28 +516,31 @@ class Log:
     def _delete_first(self, count: int, now_ms: int) -> None:
         if count == 0:
             return
-        self.increment_log_start_offset(max(self.log_start_offset, self.segments[count].base_offset))
-        for segment in self.segments.doom_first(count, now_ms + self.config.file_delete_delay_ms):
-            self._writes.drop(segment)
-            if segment in self._unsynced_indexes:
-                self._unsynced_indexes.remove(segment)
-        self.snapshots.delete_before(self.segments.first.base_offset)
+        first = self.segments[count].base_offset
+        self.increment_log_start_offset(max(self.log_start_offset, first))
+        # What producers did in the segments that go is known from the snapshots alone.
+        for segment in self.segments[1 : count + 1]:
+            self.snapshots.sync(segment.base_offset)
+        self._forget(self.segments.doom_first(count, now_ms + self.config.file_delete_delay_ms))
+        self.snapshots.delete_before(first)
 
     def replace_segments(self, old: list[Segment], new: Segment, now_ms: int) -> None:
         """Compaction puts `new`, complete and synced under `.cleaned`, in the place of sealed segments."""
         with self._faults():
             self.segments.replace(old, new, now_ms + self.config.file_delete_delay_ms)
-            for segment in old:
-                self._writes.drop(segment)
-                if segment in self._unsynced_indexes:
-                    self._unsynced_indexes.remove(segment)
-                if segment.base_offset != new.base_offset:
-                    self.snapshots.delete(segment.base_offset)
+            self._forget(old)
+            for segment in old[1:]:
+                self.snapshots.delete(segment.base_offset)
+
+    def _forget(self, gone: list[Segment]) -> None:
+        for segment in gone:
+            self._writes.drop(segment)
+        self._unsynced_indexes = [each for each in self._unsynced_indexes if each not in gone]
 
     # --- the end ---
 
     def reconfigure(self, config: LogConfig) -> None:
-        """Settings changed while running; they hold from the next append on."""
+        """Settings changed; they hold from the next append on."""
         self.config = config
 
     def close(self, now_ms: int) -> None:

@@ -98,6 +98,15 @@ class ProducerSnapshots:
         self._offsets.append(state.end_offset)
         return True
 
+    def sync(self, offset: int) -> None:
+        """Make the snapshot at `offset` durable, if there is one; its name is with the directory."""
+        if offset in self._offsets:
+            file = self._disk.open(self.path(offset))
+            try:
+                file.datasync()
+            finally:
+                file.close()
+
     def load_newest(
         self, state: ProducerState, log_start_offset: int, log_end_offset: int, now_ms: int
     ) -> None:

@@ -237,9 +237,10 @@ class _Recovery:
         for segment in self._segments:
             if segment.base_offset >= self._replay_from:
                 segment.txn_index.truncate_to(self._replay_from)
-        load_producers(
-            state, snapshots, self._segments[0].base_offset, min(end_offset, self._replay_from), self._now_ms
-        )
+        # A snapshot is of use if all that must be replayed comes after it.
+        first = self._segments[0].base_offset
+        usable = max(first, min(end_offset, self._replay_from))
+        load_producers(state, snapshots, first, usable, self._now_ms)
         snapshots.keep_for({segment.base_offset for segment in self._segments})
         for segment in self._segments:
             after = state.end_offset

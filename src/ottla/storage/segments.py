@@ -17,6 +17,7 @@ from ottla.base.errors import invariant
 from ottla.base.files import Disk
 from ottla.storage import log_files
 from ottla.storage.segment import Segment
+from ottla.storage.txn_index import AbortedTxn
 
 
 class Segments(Sequence[Segment]):
@@ -61,6 +62,16 @@ class Segments(Sequence[Segment]):
 
     def from_offset(self, offset: int) -> list[Segment]:
         return self._row[self.slot_of(offset) :]
+
+    def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTxn]:
+        """Those with records in [start_offset, end_offset)."""
+        found: list[AbortedTxn] = []
+        for segment in self.from_offset(start_offset):
+            aborted, complete = segment.txn_index.collect(start_offset, end_offset)
+            found += aborted
+            if complete:
+                break
+        return found
 
     def add(self, segment: Segment) -> None:
         """A new active segment; its name is not durable yet."""

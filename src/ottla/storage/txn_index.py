@@ -78,6 +78,8 @@ class TxnIndex(SparseIndex):
         """As in other indexes, but an index that was always empty makes no file."""
         if self.entry_count or self._disk.exists(self.path):
             super().flush(sync=sync)
+        else:
+            self._tail_cut = True
 
     def _entry(self, slot: int) -> AbortedTxn:
         _, producers, firsts, lasts, stable = self._columns

@@ -9,7 +9,7 @@ Concurrency: the log's task only; the jobs it hands out run elsewhere.
 
 from __future__ import annotations
 
-from ottla.base.errors import invariant
+from ottla.base.errors import violated
 from ottla.storage.segment import Segment
 from ottla.storage.write_job import FlushJob, LogPlace, SegmentWrite, WriteJob
 
@@ -42,10 +42,6 @@ class WriteQueue:
     def job_outstanding(self) -> bool:
         return self._write_job is not None or self._flush_job is not None
 
-    @property
-    def busy(self) -> bool:
-        return bool(self._staged) or self.job_outstanding
-
     def stage(self, segment: Segment, position: int) -> SegmentWrite:
         """Where the bytes of a batch at `position` of `segment` are to be added."""
         staged = self._staged
@@ -72,10 +68,8 @@ class WriteQueue:
         return job
 
     def written(self, job: WriteJob, now_ms: int) -> None:
-        invariant(
-            job is self._write_job,
-            f"{self._place.directory}: a write job that is not outstanding was reported",
-        )
+        if job is not self._write_job:
+            violated(f"{self._place.directory}: a write job that is not outstanding was reported")
         self._write_job = None
         for step in job.steps:
             segment = step.segment
@@ -109,10 +103,8 @@ class WriteQueue:
         return self._flush_job
 
     def flushed(self, job: FlushJob, now_ms: int) -> None:
-        invariant(
-            job is self._flush_job,
-            f"{self._place.directory}: a flush job that is not outstanding was reported",
-        )
+        if job is not self._flush_job:
+            violated(f"{self._place.directory}: a flush job that is not outstanding was reported")
         self._flush_job = None
         for (segment, _), size in zip(job.segments, job.sizes, strict=True):
             segment.name_durable = True

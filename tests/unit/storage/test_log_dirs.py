@@ -1,41 +1,307 @@
-"""What `LogDirs` tells whoever watches its logs."""
-
 from __future__ import annotations
 
-import random
+import errno
 
-from ottla.base.ids import TopicPartition
+import pytest
+
+from ottla.base.errors import ApiError, ErrorCode, LocalError, StorageFault
+from ottla.base.ids import TopicPartition, Uuid
+from ottla.base.rng import Random
 from ottla.storage.log import Log
 from ottla.storage.log_config import LogConfig
+from ottla.storage.log_dir import LogDir
 from ottla.storage.log_dirs import LogDirs
-from ottla.testing.disk import SimDisk
-from tests.support.logs import TOPIC_ID, batch
+from ottla.testing.disk import SimDisk, Survival
+from tests.support.logs import NOW_MS, append, batch, offsets
 
-HERE, THERE = TopicPartition("here", 0), TopicPartition("there", 0)
-
-
-class Watcher:
-    def __init__(self) -> None:
-        self.told: list[tuple[object, ...]] = []
-
-    def truncated(self, log: Log, offset: int) -> None:
-        self.told.append(("truncated", log.topic_partition, offset))
-
-    def deleted(self, log: Log) -> None:
-        self.told.append(("deleted", log.topic_partition, log.directory))
+CONFIG = LogConfig(segment_bytes=300, index_interval_bytes=100, file_delete_delay_ms=1000)
 
 
-def test_a_watcher_learns_what_is_cut_and_what_is_deleted() -> None:
-    dirs = LogDirs(SimDisk(random.Random(1)), ["/d"], random.Random(2))
-    dirs.claim("cluster", 1)
-    dirs.load(lambda _: LogConfig(), now_ms=5)
-    watcher = Watcher()
-    dirs.watch(watcher)
-    cut = dirs.create_log(HERE, TOPIC_ID, LogConfig(), now_ms=5)
-    dirs.create_log(THERE, TOPIC_ID, LogConfig(), now_ms=5)
-    for _ in range(3):
-        cut.append(batch(), 0, 5)
-    cut.flush(5)
-    cut.truncate_to(1, 6)
-    dirs.delete_log(THERE, now_ms=7)
-    assert watcher.told == [("truncated", HERE, 1), ("deleted", THERE, "/d/there-0")]
+def topic(number: int = 0, name: str = "t") -> TopicPartition:
+    return TopicPartition(name, number)
+
+
+class Bench:
+    def __init__(self, disk: SimDisk | None = None, paths: tuple[str, ...] = ("/a", "/b")) -> None:
+        self.disk = disk or SimDisk(Random(1))
+        self.offline: list[LogDir] = []
+        self.dirs = LogDirs(self.disk, paths, Random(2), on_offline=self.offline.append)
+        self.dirs.claim("cluster", 7)
+        self.dirs.load(lambda _: CONFIG, NOW_MS)
+
+    def create(self, partition: TopicPartition) -> Log:
+        return self.dirs.create_log(partition, Uuid(int=9), CONFIG, NOW_MS)
+
+    def again(self, survival: Survival = Survival.NONE) -> Bench:
+        """A start on what a crash leaves."""
+        return Bench(self.disk.crash(survival), tuple(each.path for each in self.dirs.dirs))
+
+    def restart(self) -> Bench:
+        """A clean stop and a start."""
+        self.dirs.close(NOW_MS, broker_epoch=5)
+        return Bench(self.disk, tuple(each.path for each in self.dirs.dirs))
+
+    def log(self, partition: TopicPartition) -> Log:
+        found = self.dirs.get(partition)
+        assert found is not None
+        return found
+
+
+def test_a_new_directory_gets_an_identity() -> None:
+    bench = Bench()
+    lines = bench.disk.read("/a/meta.properties").decode().splitlines()
+    assert {"version=1", "cluster.id=cluster", "node.id=7"} <= set(lines)
+    ids = {each.directory_id for each in bench.dirs.dirs}
+    assert len(ids) == 2
+    bench.dirs.release()
+    again = LogDirs(bench.disk, ["/a", "/b"], Random(3))
+    assert again.cluster_id == "cluster"
+    again.claim("cluster", 7)
+    assert {each.directory_id for each in again.dirs} == ids
+
+
+def test_foreign_directories_are_refused() -> None:
+    bench = Bench()
+    bench.dirs.release()
+    with pytest.raises(LocalError, match="belongs to cluster cluster"):
+        LogDirs(bench.disk, ["/a"], Random(3)).claim("another", 7)
+    bench.disk.held_locks.clear()
+    with pytest.raises(LocalError, match="belongs to node 7"):
+        LogDirs(bench.disk, ["/a"], Random(3)).claim("cluster", 8)
+
+
+def test_a_second_broker_is_refused_and_leaves_no_lock_behind() -> None:
+    bench = Bench(paths=("/a",))
+    with pytest.raises(LocalError, match="another broker"):
+        LogDirs(bench.disk, ["/c", "/a"], Random(3))
+    assert bench.disk.held_locks == {"/a/.lock"}
+    bench.dirs.close(NOW_MS)
+    LogDirs(bench.disk, ["/a"], Random(3)).release()
+
+
+def test_a_new_log_goes_where_the_fewest_are() -> None:
+    bench = Bench()
+    for number in range(5):
+        bench.create(topic(number))
+    assert [len(each.logs) for each in bench.dirs.dirs] == [3, 2]
+    with pytest.raises(LocalError, match="exists"):
+        bench.create(topic(0))
+
+
+def test_logs_are_found_again_with_their_topic_id() -> None:
+    bench = Bench()
+    for number in range(3):
+        append(bench.create(topic(number)), batch(number + 1))
+    for again in (bench.again(), bench.restart()):
+        assert {log.topic_partition: log.log_end_offset for log in again.dirs.logs()} == {
+            topic(0): 1,
+            topic(1): 2,
+            topic(2): 3,
+        }
+        assert {log.topic_id for log in again.dirs.logs()} == {Uuid(int=9)}
+
+
+def test_a_clean_stop_is_marked_and_the_mark_used_once() -> None:
+    bench = Bench(paths=("/a",))
+    append(bench.create(topic()), *[batch(value=bytes(50)) for _ in range(8)])
+    bench.dirs.close(NOW_MS, broker_epoch=42)
+    assert bench.disk.read("/a/.kafka_cleanshutdown") == b'{"version":0,"brokerEpoch":42}'
+    assert bench.disk.read("/a/recovery-point-offset-checkpoint") == b"0\n1\nt 0 8\n"
+    again = Bench(bench.disk, ("/a",))
+    assert again.dirs.dirs[0].previous_broker_epoch == 42
+    assert not again.disk.crash(Survival.NONE).exists("/a/.kafka_cleanshutdown")
+    assert again.log(topic()).log_end_offset == 8
+
+
+def test_the_metadata_log_is_left_alone() -> None:
+    bench = Bench(paths=("/a",))
+    bench.disk.makedirs("/a/__cluster_metadata-0")
+    bench.disk.makedirs("/a/some-folder")
+    bench.disk.makedirs("/a/t-0.0123-stray")
+    assert list(bench.again().dirs.logs()) == []
+    assert bench.again().disk.listdir("/a/__cluster_metadata-0") == []
+
+
+def test_one_partition_in_two_directories_is_refused() -> None:
+    bench = Bench()
+    for path in ("/a/t-0", "/b/t-0"):
+        bench.disk.makedirs(path)
+    with pytest.raises(LocalError, match="lies in both"):
+        bench.again()
+
+
+def test_checkpoints_hold_what_they_promise() -> None:
+    bench = Bench(paths=("/a",))
+    log = bench.create(topic())
+    append(log, *[batch(value=bytes(50)) for _ in range(8)])
+    log.high_watermark = 8
+    log.increment_log_start_offset(1)
+    bench.dirs.checkpoint()
+    assert bench.disk.read("/a/recovery-point-offset-checkpoint") == b"0\n1\nt 0 8\n"
+    assert bench.disk.read("/a/log-start-offset-checkpoint") == b"0\n1\nt 0 1\n"
+    assert bench.disk.read("/a/replication-offset-checkpoint") == b"0\n1\nt 0 8\n"
+    before = len(bench.disk.trace)
+    bench.dirs.checkpoint()
+    assert len(bench.disk.trace) == before
+    again = bench.again().log(topic())
+    assert (again.log_start_offset, again.high_watermark, again.log_end_offset) == (1, 8, 8)
+
+
+def test_unreadable_checkpoints_cost_a_scan_only() -> None:
+    bench = Bench(paths=("/a",))
+    append(bench.create(topic()), batch(3))
+    bench.dirs.checkpoint()
+    bench.disk.replace("/a/recovery-point-offset-checkpoint", b"\xff\xfe")
+    assert bench.again().log(topic()).log_end_offset == 3
+
+
+def test_a_cut_log_lowers_its_checkpoints_first() -> None:
+    bench = Bench(paths=("/a",))
+    log = bench.create(topic())
+    append(log, *[batch(value=bytes(50)) for _ in range(8)])
+    bench.dirs.checkpoint()
+    log.truncate_to(3, NOW_MS)
+    assert bench.disk.read("/a/recovery-point-offset-checkpoint") == b"0\n1\nt 0 3\n"
+    append(log, batch(value=b"other"))
+    assert offsets(bench.again().log(topic())) == [(0, 0), (1, 1), (2, 2), (3, 3)]
+
+
+def test_a_deleted_log_is_gone_at_once_and_its_files_later() -> None:
+    bench = Bench(paths=("/a",))
+    log = bench.create(topic())
+    append(log, batch(3))
+    slice_held = log.read(0, 1000, upto=3)
+    bench.dirs.delete_log(topic(), NOW_MS)
+    bench.dirs.delete_log(topic(), NOW_MS)
+    assert bench.dirs.get(topic()) is None
+    assert bench.again().dirs.get(topic()) is None
+    assert len(slice_held.read()) == slice_held.size
+    (doomed,) = [name for name in bench.disk.listdir("/a") if name.endswith("-delete")]
+    assert doomed.startswith("t-0.")
+    assert bench.dirs.remove_deleted(NOW_MS + 999) == 0
+    assert bench.dirs.remove_deleted(NOW_MS + 1000) == 1
+    assert doomed not in bench.disk.listdir("/a")
+    append(bench.create(topic()), batch())
+
+
+def test_a_deletion_that_was_interrupted_goes_on() -> None:
+    bench = Bench(paths=("/a",))
+    append(bench.create(topic()), batch(3))
+    bench.dirs.delete_log(topic(), NOW_MS)
+    again = bench.again()
+    assert again.dirs.remove_deleted(NOW_MS) == 1
+    assert not [name for name in again.disk.listdir("/a") if name.endswith("-delete")]
+
+
+def test_a_log_with_a_job_outstanding_is_not_removed() -> None:
+    bench = Bench(paths=("/a",))
+    log = bench.create(topic())
+    log.append(batch(), 0, NOW_MS)
+    job = log.take_staged()
+    assert job is not None
+    bench.dirs.delete_log(topic(), NOW_MS)
+    assert bench.dirs.remove_deleted(NOW_MS + 5000) == 0
+    log.written(job, NOW_MS)
+    assert bench.dirs.remove_deleted(NOW_MS + 5000) == 1
+
+
+def test_retention_runs_over_all_logs() -> None:
+    bench = Bench()
+    for number in range(3):
+        log = bench.create(topic(number))
+        append(log, *[batch(value=bytes(60), time_ms=1000) for _ in range(5)])
+        log.high_watermark = 5
+    assert bench.dirs.enforce_retention(NOW_MS) == 9
+    assert {log.log_start_offset for log in bench.dirs.logs()} == {5}
+    assert bench.dirs.remove_deleted(NOW_MS + 1000) == 9
+
+
+def test_logs_are_flushed_by_time() -> None:
+    bench = Bench(paths=("/a",))
+    log = bench.create(topic())
+    log.reconfigure(LogConfig(flush_messages=1000, flush_ms=500))
+    append(log, batch())
+    assert bench.dirs.flush_due(NOW_MS + 10_000) == []
+    log.append(batch(), 0, NOW_MS)
+    job = log.take_staged()
+    assert job is not None
+    job.run()
+    log.written(job, NOW_MS)
+    assert bench.dirs.flush_due(NOW_MS + 499) == []
+    assert bench.dirs.flush_due(NOW_MS + 500) == [log]
+
+
+def test_silent_producers_expire() -> None:
+    bench = Bench(paths=("/a",))
+    log = bench.create(topic())
+    append(log, batch(producer_id=3, epoch=0, sequence=0))
+    day_ms = 24 * 60 * 60 * 1000
+    bench.dirs.expire_producers(NOW_MS + day_ms - 1)
+    assert log.producers.get(3) is not None
+    bench.dirs.expire_producers(NOW_MS + day_ms)
+    assert log.producers.get(3) is None
+
+
+def test_a_failing_directory_goes_offline_and_the_other_lives() -> None:
+    bench = Bench()
+    first, second = bench.create(topic(0)), bench.create(topic(1))
+    append(first, batch())
+    append(second, batch())
+    bench.disk.fail_at(0, errno.EIO)
+    bench.dirs.checkpoint()
+    assert [each.path for each in bench.offline] == ["/a"]
+    assert not bench.dirs.dirs[0].online
+    with pytest.raises(ApiError) as caught:
+        first.append(batch(), 0, NOW_MS)
+    assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    append(second, batch())
+    assert bench.create(topic(2)).log_dir == "/b"
+    assert bench.dirs.enforce_retention(NOW_MS) == 0
+    bench.dirs.close(NOW_MS)
+    assert not bench.disk.exists("/a/.kafka_cleanshutdown")
+    assert bench.disk.exists("/b/.kafka_cleanshutdown")
+
+
+def test_a_fault_of_somebody_else_takes_the_directory_offline_once() -> None:
+    bench = Bench()
+    log = bench.create(topic())
+    for _ in range(2):
+        bench.dirs.fail(StorageFault("/a", OSError(errno.EIO, "no")))
+    assert [each.path for each in bench.offline] == ["/a"]
+    assert log.offline
+
+
+def test_with_no_directory_left_nothing_is_created() -> None:
+    bench = Bench(paths=("/a",))
+    bench.disk.fail_at(0, errno.ENOSPC)
+    with pytest.raises(ApiError) as caught:
+        bench.create(topic())
+    assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    with pytest.raises(ApiError) as again:
+        bench.create(topic())
+    assert again.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_a_directory_that_cannot_be_opened_is_left_out() -> None:
+    disk = SimDisk(Random(1))
+    disk.makedirs("/b")
+    disk.fail_at(0, errno.EACCES)
+    dirs = LogDirs(disk, ["/a", "/b"], Random(2))
+    assert [each.path for each in dirs.dirs] == ["/b"]
+    assert list(dirs.unusable) == ["/a"]
+    disk.fail_at(0, errno.EACCES)
+    with pytest.raises(LocalError, match="no log directory"):
+        LogDirs(disk, ["/a"], Random(2))
+
+
+def test_a_broken_partition_takes_its_directory_offline_at_the_start() -> None:
+    bench = Bench()
+    append(bench.create(topic(0)), batch())
+    append(bench.create(topic(1)), batch())
+    disk = bench.disk.crash(Survival.NONE)
+    dirs = LogDirs(disk, ["/a", "/b"], Random(2))
+    dirs.claim("cluster", 7)
+    disk.fail_at(0, errno.EIO)
+    dirs.load(lambda _: CONFIG, NOW_MS)
+    assert [each.online for each in dirs.dirs] == [False, True]
+    assert [log.topic_partition for log in dirs.logs()] == [topic(1)]
