@@ -26,6 +26,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from bench import table
 from bench.first_ack import has_groups
 from bench.kafka_jars import KAFKA_VERSION, class_path
+from bench.memory import warm_memory
 from bench.peers import KAFKA_FLUSH_POLICY, KafkaPeer, OttlaPeer, Peer
 from bench.places import DATA, LOAD, RESULTS, build_load
 from bench.rows import KB64, MB1, ROWS, Row
@@ -57,6 +58,7 @@ class Bench:
     def run_peer(self, broker: str) -> None:
         peer = make_peer(broker)
         peer.wipe()
+        os.sync()
         task = self.progress.add_task(broker, total=len(self.rows), row="starting")
         try:
             peer.start()
@@ -176,6 +178,7 @@ def main(
     columns = (TextColumn("{task.description:20}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, TextColumn("{task.fields[row]}"), console=console) as progress:
         bench = Bench(chosen, QUICK if quick else FULL, {}, [], console, progress)
+        warm_memory()
         whole = progress.add_task("rounds", total=rounds * len(brokers), row="")
         for number in range(rounds):
             bench.run_disk()
