@@ -1,0 +1,89 @@
+"""The documentation names what exists: every module is in the file map, every name in the text is in the code."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "src" / "ottla"
+DESIGN = ROOT / "docs" / "DESIGN.md"
+DOCS = sorted((ROOT / "docs").rglob("*.md"))
+SYMBOL = re.compile(r"`([\w/]+\.pyx?)::([\w.]+)`")
+LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
+TEST_FILE = re.compile(r"`((?:tests|tools|bench|fuzz)/[\w/]+\.(?:py|tsv|c))`")
+
+
+def modules() -> set[str]:
+    """Every source of the package that says something."""
+    sources = [*PACKAGE.rglob("*.py"), *PACKAGE.rglob("*.pyx")]
+    return {
+        path.relative_to(PACKAGE).as_posix()
+        for path in sources
+        if path.name != "__init__.py" or path.read_text().strip()
+    }
+
+
+def mapped() -> list[str]:
+    """The first column of the tables in the file map."""
+    text = DESIGN.read_text().split("\n## File map\n", 1)[1].split("\n## ", 1)[0]
+    return re.findall(r"^\| `([^`]+)` \|", text, re.MULTILINE)
+
+
+def names_in(path: Path) -> set[str]:
+    """What can be referred to in a source: functions, classes, methods, module variables and attributes."""
+    if path.suffix == ".pyx":
+        return set(re.findall(r"\w+", path.read_text()))
+    found: set[str] = set()
+
+    def visit(body: list[ast.stmt], prefix: str) -> None:
+        for node in body:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                found.add(prefix + node.name)
+            if isinstance(node, ast.ClassDef):
+                visit(node.body, f"{prefix}{node.name}.")
+            targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+            found.update(prefix + target.id for target in targets if isinstance(target, ast.Name))
+
+    visit(ast.parse(path.read_text()).body, "")
+    return found
+
+
+def test_the_file_map_has_every_module() -> None:
+    covered = {path.relative_to(PACKAGE).as_posix() for entry in mapped() for path in PACKAGE.glob(entry)}
+    assert modules() - covered == set()
+
+
+def test_the_file_map_names_only_files_that_exist() -> None:
+    assert [entry for entry in mapped() if not list(PACKAGE.glob(entry))] == []
+
+
+def test_the_file_map_names_a_file_once() -> None:
+    entries = mapped()
+    assert sorted(entries) == sorted(set(entries))
+
+
+@pytest.mark.parametrize("doc", DOCS, ids=lambda path: path.name)
+def test_names_of_the_code_exist(doc: Path) -> None:
+    missing = []
+    for file, name in SYMBOL.findall(doc.read_text()):
+        path = PACKAGE / file
+        if not path.is_file() or name not in names_in(path):
+            missing.append(f"{file}::{name}")
+    assert missing == []
+
+
+@pytest.mark.parametrize("doc", DOCS, ids=lambda path: path.name)
+def test_links_and_files_exist(doc: Path) -> None:
+    text = doc.read_text()
+    broken = [link for link in LINK.findall(text) if not (doc.parent / link).exists()]
+    broken += [file for file in TEST_FILE.findall(text) if not (ROOT / file).exists()]
+    assert broken == []
+
+
+def test_decisions_are_numbered_without_gaps() -> None:
+    numbers = [int(path.name[:4]) for path in sorted((ROOT / "docs" / "decisions").glob("*.md"))]
+    assert numbers == list(range(1, len(numbers) + 1))
