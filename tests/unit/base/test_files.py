@@ -1,0 +1,107 @@
+"""What only the machine's file system can show; what it shares with the simulated one is in tests/contract."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from ottla.base.errors import LocalError
+from ottla.base.files import Buffer, OsDisk
+
+HOLD_LOCK = """
+import fcntl, sys
+file = open(sys.argv[1], "w")
+{call}(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_short_write_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.pwritev
+    calls = []
+
+    def short(fd: int, buffers: Sequence[Buffer], position: int, flags: int = 0) -> int:
+        calls.append(position)
+        return real(fd, [memoryview(b"".join(buffers))[:7]], position, flags)
+
+    monkeypatch.setattr(os, "pwritev", short)
+    file = OsDisk().open(str(tmp_path / "a"), create=True)
+    file.pwritev([b"0123456789", b"", b"abcdefghij", b"XY"], 5)
+    assert file.pread(100, 5) == b"0123456789abcdefghijXY"
+    assert calls == [5, 12, 19, 26]
+    file.close()
+
+
+def test_a_write_that_gets_nowhere_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "pwritev", lambda *_: 0)
+    file = OsDisk().open(str(tmp_path / "a"), create=True)
+    with pytest.raises(OSError, match="nothing could be written") as caught:
+        file.pwritev([b"x"], 0)
+    assert caught.value.errno == errno.EIO
+    file.close()
+
+
+def test_a_read_in_pieces_is_put_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = OsDisk().open(str(tmp_path / "a"), create=True)
+    file.pwritev([b"0123456789"], 0)
+    real = os.pread
+    monkeypatch.setattr(os, "pread", lambda fd, size, position: real(fd, min(size, 3), position))
+    assert file.pread(8, 1) == b"12345678"
+    assert file.pread(20, 1) == b"123456789"
+    file.close()
+
+
+def test_a_read_that_would_block_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = OsDisk().open(str(tmp_path / "a"), create=True)
+    file.pwritev([b"abc"], 0)
+    real = os.preadv
+    answers: list[OSError] = [
+        BlockingIOError(),
+        OSError(errno.EOPNOTSUPP, "no"),
+        OSError(errno.EIO, "broken"),
+    ]
+
+    def fail_at_first(fd: int, buffers: list[memoryview], position: int, flags: int = 0) -> int:
+        if flags:
+            raise answers.pop(0)
+        return real(fd, buffers, position)
+
+    monkeypatch.setattr(os, "preadv", fail_at_first)
+    buffer = memoryview(bytearray(3))
+    assert file.pread_into(buffer, 0, wait=False) == -1
+    assert file.pread_into(buffer, 0, wait=False) == 3
+    with pytest.raises(OSError, match="broken"):
+        file.pread_into(buffer, 0, wait=False)
+    file.close()
+
+
+@pytest.mark.parametrize("call", ["fcntl.lockf", "fcntl.flock"])
+def test_a_lock_of_another_process_is_respected(tmp_path: Path, call: str) -> None:
+    path = str(tmp_path / ".lock")
+    command = [sys.executable, "-c", HOLD_LOCK.format(call=call), path]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        with pytest.raises(LocalError, match="another broker"):
+            OsDisk().lock(path)
+        holder.communicate()
+    OsDisk().lock(path).release()
+
+
+def test_a_lock_that_cannot_be_made_is_an_error_of_the_disk(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        OsDisk().lock(str(tmp_path / "none" / ".lock"))
+
+
+def test_the_time_of_the_last_write(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"")
+    os.utime(path, ns=(0, 1_234_567_890_123_456_789))
+    assert OsDisk().modified_ms(str(path)) == 1_234_567_890_123
