@@ -7,27 +7,38 @@ from pathlib import Path
 from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from confluent_kafka.admin import AdminClient, ConfigEntry, ConfigResource, ResourceType
 
+from ottla.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
 from tests.support.clients import PATIENCE_S
+from tests.support.raw import Address, Closed, RawClient
 
-SEGMENT_NAME_DIGITS = 20
+_SET, _DELETE = 0, 1
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 
 
 def alter(bootstrap: str, kind: ResourceType, name: str, changes: dict[str, str | None]) -> None:
-    """Set settings, or delete those whose value is None; raises KafkaException if that is refused."""
-    entries = [
-        ConfigEntry(key, value or "", incremental_operation=_operation(value))
+    """Set settings, or delete those whose value is None; raises KafkaException if that is refused.
+
+    On a raw connection: confluent-kafka has no way to name the defaults of all brokers.
+    """
+    configs = [
+        AlterableConfig(name=key, config_operation=_DELETE if value is None else _SET, value=value)
         for key, value in changes.items()
     ]
-    resource = ConfigResource(kind, name, incremental_configs=entries)
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.incremental_alter_configs([resource])[resource].result(PATIENCE_S)
-
-
-def _operation(value: str | None) -> AlterConfigOpType:
-    return AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
+    resource = AlterConfigsResource(resource_type=kind.value, resource_name=name, configs=configs)
+    with RawClient(Address.parse(bootstrap)) as client:
+        request = IncrementalAlterConfigsRequest(resources=[resource])
+        answer = client.ask(request, 1, IncrementalAlterConfigsResponse)
+    assert not isinstance(answer, Closed)
+    (response,) = answer.responses
+    if response.error_code:
+        raise KafkaException(KafkaError(response.error_code, response.error_message))
 
 
 def alter_topic(bootstrap: str, topic: str, changes: dict[str, str | None]) -> None:

@@ -103,6 +103,9 @@ class Committer:
         self._jobs -= 1
         if self._survived(log, failure):
             log.flushed(job, self._clock.now_ms())
+            if not log.closed:
+                # A segment may have been filled meanwhile, and nothing be written for long.
+                self.flush(log, sealed_only=True)
         self._tell_idle()
 
     def _survived(self, log: Log, failure: BaseException | None) -> bool:
