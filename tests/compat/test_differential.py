@@ -1,100 +1,74 @@
-"""The same requests to Apache Kafka and to Ottla, in every version: the same answers."""
+"""Apache Kafka and Ottla, fresh and with the same settings, are asked the same and compared answer by answer."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
-from pathlib import Path
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 
 import pytest
 
-from bench.peers import KafkaPeer
+from bench.peers import ONE_NODE, KafkaPeer
 from ottla.testing.broker_process import BrokerProcess
-from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from ottla.wire.messages.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-    DescribeConfigsResponse,
-)
-from tests.compat.requests import BROKER, ROWS
-from tests.compat.twins import Twin, prepare
+from tests.compat.differential import ALL
+from tests.compat.differential.catalog import SCENARIOS, Scenario
+from tests.compat.differential.comparison import Deliberate, Difference, differences
+from tests.compat.differential.deliberate import DELIBERATE
+from tests.compat.differential.player import Player
+from tests.support.raw import Address
 
 pytestmark = pytest.mark.compat
 
-OWN_DEFAULTS = {
-    "log.dir",
-    "max.connections",
-    "max.connections.per.ip",
-    "max.connections.per.ip.overrides",
-    "queued.max.request.bytes",
-}
-"""Limits that are on by default with us, and where data go when nobody says."""
 
-Twins = tuple[Twin, Twin]
+@dataclass
+class Judge:
+    """Both brokers, and which of the deliberate differences have been seen."""
+
+    kafka: Address
+    ottla: Address
+    seen: set[Deliberate] = field(default_factory=set)
+    played: set[str] = field(default_factory=set)
+
+    def unexplained(self, scenario: Scenario) -> list[Difference]:
+        """Play a scenario on both and return the differences that nothing excuses."""
+        players = [Player(address, scenario.title, scenario.version) for address in (self.kafka, self.ottla)]
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(scenario.play, players))
+        for player in players:
+            player.reconnect()
+        self.played.add(scenario.title)
+        left = []
+        for difference in differences(scenario, *(player.asked for player in players)):
+            excuses = [one for one in DELIBERATE if one.covers(difference)]
+            self.seen.update(excuses)
+            if not excuses:
+                left.append(difference)
+        return left
 
 
 @pytest.fixture(scope="module")
-def twins(kafka_jars: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Twins]:
-    folder: Path = tmp_path_factory.mktemp("twins")
-    settings = {"log.flush.interval.messages": "9223372036854775807", "node.id": "1"}
-    with KafkaPeer(folder / "kafka", settings) as kafka, BrokerProcess(folder / "ottla", settings) as ottla:
-        both = Twin("Kafka", kafka.bootstrap), Twin("Ottla", ottla.bootstrap)
-        for twin in both:
-            prepare(twin)
-        yield both
-
-
-@pytest.mark.parametrize(("name", "version"), ROWS, ids=str)
-def test_same_answer(twins: Twins, name: str, version: int) -> None:
-    answers = []
-    for twin in twins:
-        twin.version = version
-        answer = ROWS[name, version](twin)
-        answers.append([twin.plain(part) for part in (answer if isinstance(answer, list) else [answer])])
-    kafka, ottla = answers
-    assert ottla == kafka
-
-
-def test_every_version_that_ottla_offers_is_what_kafka_offers(twins: Twins) -> None:
-    offered = []
-    for twin in twins:
-        request = ApiVersionsRequest(client_software_name="x", client_software_version="1")
-        answer = twin.ask(request, ApiVersionsResponse, 4)
-        offered.append(({key.api_key: (key.min_version, key.max_version) for key in answer.api_keys}, answer))
-    (kafka, kafka_answer), (ottla, ottla_answer) = offered
-    assert ottla == {key: kafka[key] for key in ottla}
-    features = [
-        (
-            {f.name: (f.min_version, f.max_version) for f in answer.supported_features},
-            {f.name: f.max_version_level for f in answer.finalized_features},
+def judge(kafka_jars: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judge]:
+    home = tmp_path_factory.mktemp("differential")
+    with KafkaPeer(home / "kafka") as kafka:
+        settings = ONE_NODE | {
+            "advertised.listeners": "PLAINTEXT://127.0.0.1:{port}",
+            "inter.broker.listener.name": "PLAINTEXT",
+            "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        }
+        broker = BrokerProcess(home / "ottla")
+        broker = BrokerProcess(
+            home / "ottla",
+            {key: value.format(port=broker.port) for key, value in settings.items()},
+            port=broker.port,
         )
-        for answer in (kafka_answer, ottla_answer)
-    ]
-    assert features[1] == features[0]
+        with broker as ottla:
+            yield Judge(Address.parse(kafka.bootstrap), Address.parse(ottla.bootstrap))
+    shutil.rmtree(home, ignore_errors=True)
 
 
-def test_broker_settings_have_kafkas_names_types_and_defaults(twins: Twins) -> None:
-    """Values that a node was given, and the one default of ours, aside."""
-    described = []
-    for twin in twins:
-        resource = DescribeConfigsResource(resource_type=BROKER, resource_name="1", configuration_keys=None)
-        answer = twin.ask(DescribeConfigsRequest(resources=[resource]), DescribeConfigsResponse, 4)
-        (result,) = answer.results
-        described.append({config.name: config for config in result.configs})
-    kafka, ottla = described
-    assert set(kafka) - set(ottla) == set(), "Kafka knows these settings"
-    assert set(ottla) - set(kafka) == set(), "Kafka does not know these settings"
-    different = {
-        name: (getattr(kafka[name], part), getattr(ottla[name], part))
-        for name in kafka
-        for part in ("config_type", "read_only", "is_sensitive")
-        if getattr(kafka[name], part) != getattr(ottla[name], part)
-    }
-    assert different == {}
-    defaults = {
-        name: (kafka[name].value, ottla[name].value)
-        for name in kafka
-        if name not in OWN_DEFAULTS
-        and kafka[name].config_source == ottla[name].config_source == 5
-        and kafka[name].value != ottla[name].value
-    }
-    assert defaults == {}
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=[scenario.title for scenario in SCENARIOS])
+def test_answers_are_kafkas(scenario: Scenario, judge: Judge) -> None:
+    left = judge.unexplained(scenario)
+    assert not left, "\n".join(map(str, left[:40]))

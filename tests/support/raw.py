@@ -51,6 +51,10 @@ class RawClient:
     def __exit__(self, *_: object) -> None:
         self._socket.close()
 
+    def be_patient(self, seconds: float) -> None:
+        """How long an answer may take from now on."""
+        self._socket.settimeout(seconds)
+
     def send(self, data: bytes) -> None:
         self._socket.sendall(data)
 

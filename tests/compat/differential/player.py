@@ -79,7 +79,7 @@ class Player:
     secrets: dict[str, dict[Any, str]] = field(default_factory=dict)
     only_own_topics: bool = False
     records_by_content: bool = False
-    patience_s: float = 8.0
+    patience_s: float = 15.0
 
     def __post_init__(self) -> None:
         self._client: RawClient | None = None
@@ -88,8 +88,13 @@ class Player:
     def client(self) -> RawClient:
         if self._client is None:
             self._client = RawClient(self.address)
-            self._client._socket.settimeout(self.patience_s)
+            self._client.be_patient(self.patience_s)
         return self._client
+
+    def be_patient(self, seconds: float) -> None:
+        """How long an answer may take from now on before it counts as none."""
+        self.patience_s = seconds
+        self.client.be_patient(seconds)
 
     def reconnect(self) -> None:
         if self._client is not None:

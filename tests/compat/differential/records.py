@@ -204,6 +204,9 @@ def describe_producers(player: Player) -> None:
 
 @scenario(InitProducerIdRequest)
 def init_producer_id(player: Player) -> None:
+    fresh = InitProducerIdRequest(transactional_id=None)
+    # Right after its start Kafka has no ids to give yet, and says so.
+    player.until(lambda: player.quietly(fresh).error_code != 14)
     for number in range(3):
         player.ask(f"new {number}", InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=number - 1))
     player.ask("empty transactional id", InitProducerIdRequest(transactional_id="", transaction_timeout_ms=60_000))
@@ -213,6 +216,7 @@ def init_producer_id(player: Player) -> None:
                 f"with id {producer_id} and epoch {epoch}",
                 InitProducerIdRequest(transactional_id=None, producer_id=producer_id, producer_epoch=epoch),
             )
+    player.ask("transactional id", InitProducerIdRequest(transactional_id=player.topic("t"), transaction_timeout_ms=60_000))
     if player.version >= 6:
         for options in ({"enable2_pc": True}, {"keep_prepared_txn": True}):
             player.ask(f"{options}", InitProducerIdRequest(transactional_id=None, **options))

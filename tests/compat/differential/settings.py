@@ -96,6 +96,12 @@ def _look(player: Player, label: str, kind: int, name: str) -> None:
     player.keep(label, {one.name: one.value for one in entries if one.config_source in (1, 2, 3, 7, 8)})
 
 
+def _forget_metrics(player: Player) -> None:
+    """A subscription would change what other scenarios are told."""
+    keys = ("interval.ms", "metrics", "match")
+    player.quietly(change((CLIENT_METRICS, player.topic("m"), [(key, DELETE, None) for key in keys])), 1)
+
+
 @scenario(AlterConfigsRequest)
 def alter_configs_whole(player: Player) -> None:
     topic = player.create("one", retention_ms="7000")
@@ -114,6 +120,7 @@ def alter_configs_whole(player: Player) -> None:
     ask("null value", (TOPIC, topic, {"flush.ms": None}))
     ask("empty value", (TOPIC, topic, {"flush.ms": ""}))
     ask("bad and good resource", (TOPIC, topic, {"flush.ms": "soon"}), (TOPIC, player.topic("nowhere"), {"flush.ms": "1"}))
+    player.be_patient(2.0)
     ask("the same twice", (TOPIC, topic, {"flush.ms": "1"}), (TOPIC, topic, {"flush.ms": "2"}))
     ask("bad names", (TOPIC, "", {}), (TOPIC, "a/b", {"flush.ms": "1"}))
     ask("broker read-only", (BROKER, "1", {"broker.id": "5"}))
@@ -132,6 +139,7 @@ def alter_configs_whole(player: Player) -> None:
     _settle(player, topic)
     _look(player, "topic in the end", TOPIC, topic)
     _look(player, "group in the end", GROUP, player.topic("g"))
+    _forget_metrics(player)
 
 
 def _settle(player: Player, topic: str) -> None:
@@ -250,6 +258,7 @@ def alter_broker(player: Player) -> None:
     _look(player, "group set", GROUP, player.topic("g"))
     player.only_own_topics = True
     player.ask("all resources", ListConfigResourcesRequest(), 1)
+    _forget_metrics(player)
 
 
 @scenario(ListConfigResourcesRequest)
@@ -265,3 +274,4 @@ def list_config_resources(player: Player) -> None:
     if player.version >= 1:
         for kinds in ([2], [4], [8], [16], [32], [2, 4], [2, 2], [0], [1], [64], [-1], [2, 99]):
             player.ask(f"kinds {kinds}", ListConfigResourcesRequest(resource_types=kinds))
+    _forget_metrics(player)

@@ -64,8 +64,15 @@ def test_a_follow_up_names_nothing_and_gets_only_news(sessions: FetchSessions) -
 def test_a_partition_that_returned_records_goes_to_the_end(sessions: FetchSessions) -> None:
     first = sessions.context(request(partitions=(wanted(0), wanted(1))), NAMED, 0.0)
     first.select([data(0, b"records"), data(1)])
-    context = sessions.context(request(first.session_id, 1), NAMED, 0.0)
-    assert [one.partition for _, one in context.wanted] == [1, 0]
+    second = sessions.context(request(first.session_id, 1), NAMED, 0.0)
+    assert [one.partition for _, one in second.wanted] == [0, 1]
+    second.select([data(0, b"records"), data(1)])
+    third = sessions.context(request(first.session_id, 2), NAMED, 0.0)
+    assert [one.partition for _, one in third.wanted] == [1, 0]
+
+
+def test_a_session_may_begin_without_partitions(sessions: FetchSessions) -> None:
+    assert sessions.context(request(partitions=()), NAMED, 0.0).session_id > 0
 
 
 def test_after_an_error_the_next_good_answer_is_news(sessions: FetchSessions) -> None:

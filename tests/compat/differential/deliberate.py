@@ -1,0 +1,48 @@
+"""Where Ottla answers otherwise than Apache Kafka on purpose. `docs/GAPS.md` tells users the same."""
+
+from __future__ import annotations
+
+from tests.compat.differential.comparison import Deliberate
+
+DELIBERATE = (
+    Deliberate(
+        "metadata-creates", "the first time", r"\.topics\.",
+        "Kafka says the topic is unknown and creates it meanwhile; Ottla answers once it is there",
+    ),
+    Deliberate(
+        "create-topics|describe-configs", "", r".*flush\.messages\.(value|synonyms)",
+        "acknowledged means synced: flush.messages is 1",
+    ),
+    Deliberate(
+        "describe-configs", "broker$", r".*configs\.log\.flush\.interval\.messages\.",
+        "acknowledged means synced: log.flush.interval.messages is 1",
+    ),
+    Deliberate(
+        "describe-configs", "broker$", r".*configs\.(max\.connections|queued\.max\.request\.bytes)",
+        "connections and bytes in flight are bounded by default",
+    ),
+    Deliberate(
+        "describe-configs", "broker$", r".*configs\.(listeners|log\.dirs?|controller\.quorum\.bootstrap\.servers)\.",
+        "ports and directories are each broker's own; a quorum of one needs no address",
+    ),
+    Deliberate(
+        "describe-configs", "broker$", r".*configs\.(node\.id|process\.roles)\.synonyms",
+        "Ottla starts without a file, so these have defaults",
+    ),
+    Deliberate(
+        "describe-quorum-v2", "the metadata", r"\.nodes\[0\]\.listeners",
+        "a quorum of one has no listener for voters",
+    ),
+    Deliberate(
+        "alter-configs-whole", "the same twice", "",
+        "Kafka never answers; Ottla refuses",
+    ),
+    Deliberate(
+        "alter-configs-stepwise", "operation ", r"\.responses\[0\]\.error_message",
+        "Kafka gives no text; Ottla says what is wrong",
+    ),
+    Deliberate(
+        "api-versions", "ranges", r"\.(8|9|1[0-7]|2[4-9]|3[0148-9]|36|4[0-35-9]|5[01]|6[4-9]|7[6-9]|8\d|9[0-2])$",
+        "groups, transactions, ACLs, quotas, tokens, reassignment and elections are not served yet",
+    ),
+)  # fmt: skip
