@@ -95,7 +95,16 @@ class SingleProduce(Answer):
 class ManyProduce(Answer):
     """Several batches of one request; `results` are filled in as they are known."""
 
-    __slots__ = ("_connection", "_encode", "_open", "_purgatory", "_topics", "deadline")
+    __slots__ = (
+        "_connection",
+        "_encode",
+        "_errors",
+        "_open",
+        "_purgatory",
+        "_started",
+        "_topics",
+        "deadline",
+    )
 
     def __init__(
         self,
@@ -113,9 +122,12 @@ class ManyProduce(Answer):
         self._encode = encode
         self._topics: list[tuple[bytes, list[PartitionResult]]] = []
         self._open: set[tuple[int, int]] = set()
+        self._errors: dict[tuple[int, int], ErrorCode] = {}
+        self._started = False
 
     def start(self, topics: list[tuple[bytes, list[PartitionResult]]]) -> None:
         self._topics = topics
+        self._started = True
         self._connection.expect(self, exclusive=False)
         if self._open:
             self._purgatory.add(self)
@@ -131,24 +143,25 @@ class ManyProduce(Answer):
         self._open.discard((topic, slot))
 
     def done(self, topic: int, slot: int, error: ErrorCode) -> None:
+        """A batch is acknowledged or has failed; the latter perhaps while the next one is being appended."""
         if (topic, slot) not in self._open:
             return
         self._open.discard((topic, slot))
         if error:
-            results = self._topics[topic][1]
-            results[slot] = PartitionResult(results[slot].partition, error)
-        if not self._open:
+            self._errors[topic, slot] = error
+        if self._started and not self._open:
             self._purgatory.remove(self)
             self._finish()
 
     def expire(self) -> None:
-        for topic, slot in sorted(self._open):
-            results = self._topics[topic][1]
-            results[slot] = PartitionResult(results[slot].partition, ErrorCode.REQUEST_TIMED_OUT)
+        self._errors |= dict.fromkeys(self._open, ErrorCode.REQUEST_TIMED_OUT)
         self._open.clear()
         self._finish()
 
     def _finish(self) -> None:
+        for (topic, slot), error in self._errors.items():
+            results = self._topics[topic][1]
+            results[slot] = PartitionResult(results[slot].partition, error)
         if self._encode is not None:
             self._connection.finish(self, (self._encode(self._topics),))
         elif any(result.error_code for _, results in self._topics for result in results):
