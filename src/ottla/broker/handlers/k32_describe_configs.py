@@ -114,7 +114,7 @@ def _result(entry: ConfigEntry, request: DescribeConfigsRequest) -> DescribeConf
         is_sensitive=entry.sensitive,
         synonyms=[DescribeConfigsSynonym(name=s.name, value=s.value, source=s.source) for s in synonyms],
         config_type=entry.type,
-        documentation=entry.doc if request.include_documentation else None,
+        documentation=(entry.doc or None) if request.include_documentation else None,
     )
 
 
