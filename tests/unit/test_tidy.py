@@ -90,9 +90,11 @@ def test_handlers_are_named_by_api_key() -> None:
 
 
 def test_every_kernel_has_a_plain_python_reference() -> None:
+    """Beside `_noun.pyx`: `_reference.py`, `noun_reference.py`, or `noun.py` that can do without it."""
     for kernel in (ROOT / "src").rglob("*.pyx"):
-        references = [kernel.with_name("_reference.py"), kernel.with_name(f"{kernel.stem}_reference.py")]
-        assert any(path.exists() for path in references), f"{name_of(kernel)} has no reference beside it"
+        noun = kernel.stem.removeprefix("_")
+        names = ("_reference.py", f"{noun}_reference.py", f"{noun}.py")
+        assert any(kernel.with_name(name).exists() for name in names), f"{name_of(kernel)} stands alone"
 
 
 def test_every_module_of_the_unit_tests_mirrors_a_source() -> None:
