@@ -86,11 +86,12 @@ def find_timestamp(file: File, position: int, end: int, timestamp: int) -> Batch
 
 
 def walk(file: File, position: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
-    """Each whole batch in [position, end) with its place.
+    """Each whole batch in [position, end) with its place. Bodies are not read.
 
-    Stops at what cannot be a batch. Bodies are not read.
+    Stops at what cannot be a batch, and where offsets do not increase.
     """
     data, start = b"", position
+    next_offset = 0
     while end - position >= HEADER_SIZE:
         at = position - start
         if at + HEADER_SIZE > len(data):
@@ -101,7 +102,10 @@ def walk(file: File, position: int, end: int) -> Iterator[tuple[int, BatchHeader
         size = header.size_in_bytes
         if size < HEADER_SIZE or header.magic != MAGIC or size > end - position:
             return
+        if header.base_offset < next_offset or header.last_offset_delta < 0:
+            return
         yield position, header
+        next_offset = header.last_offset + 1
         position += size
 
 

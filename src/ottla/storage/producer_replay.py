@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import structlog
+
 from ottla.base.files import Buffer, File
-from ottla.records.batch import BatchHeader
+from ottla.records.batch import BatchHeader, CorruptBatch
 from ottla.records.control import EndTxnMarker, read_end_txn
 from ottla.records.record import iter_records
 from ottla.storage.batch_scan import walk
 from ottla.storage.producer_snapshot import ProducerSnapshots
 from ottla.storage.producer_state import CompletedTxn, ProducerState
 from ottla.storage.segment import Segment
+
+_logger = structlog.get_logger(__name__)
 
 
 def read_marker(batch: Buffer, header: BatchHeader) -> EndTxnMarker | None:
@@ -58,7 +62,10 @@ def replay_stored(
         return None
     marker = None
     if header.is_control:
-        marker = read_marker(file.pread(header.size_in_bytes, position), header)
+        try:
+            marker = read_marker(file.pread(header.size_in_bytes, position), header)
+        except CorruptBatch as error:
+            _logger.warning("a control batch is unreadable", offset=header.base_offset, error=str(error))
     return replay(state, header, header.base_offset, marker)
 
 

@@ -99,6 +99,9 @@ class _Recovery:
         clear_leftovers(self._disk, self._directory, self._config)
         self._load_segments()
         self._epochs = self._load_epochs()
+        if self._clean and self._segments and self._has_torn_end():
+            self._clean = False
+            self._recovery_point = self._segments[-1].base_offset
         if not self._clean and self._segments:
             self._verify()
         end_offset = self._segments[-1].next_offset() if self._segments else self._log_start
@@ -169,6 +172,11 @@ class _Recovery:
         self._unsynced_indexes = []
 
     # --- what can be trusted ---
+
+    def _has_torn_end(self) -> bool:
+        """Whether something other than batches stands at the end, although the stop was clean."""
+        active = self._segments[-1]
+        return active.end()[1] != active.written_size
 
     def _verify(self) -> None:
         """Cut the log at the first thing beyond the recovery point that is not sound."""

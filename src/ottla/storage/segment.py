@@ -317,13 +317,18 @@ class Segment:
         return find_timestamp(self.file, place.position, self.written_size, timestamp)
 
     def next_offset(self) -> int:
-        """The offset after the last whole batch in the file, read from the last index entry on."""
+        """The offset after the last whole batch in the file."""
+        return self.end()[0]
+
+    def end(self) -> tuple[int, int]:
+        """The offset and the position after the last whole batch, read from the last index entry on."""
         self._check_indexes()
-        found = self.base_offset
+        offset = self.base_offset
         _, position = self.offset_index.lookup(self.base_offset + INT32_MAX)
-        for _, header in walk(self.file, position, self.written_size):
-            found = header.last_offset + 1
-        return found
+        for at, header in walk(self.file, position, self.written_size):
+            offset = header.last_offset + 1
+            position = at + header.size_in_bytes
+        return offset, position
 
     # --- changing what is there ---
 
@@ -338,6 +343,8 @@ class Segment:
         """Note the batches in the file from `position` on, which `restart_indexes` returned."""
         size = self.size
         for at, header in walk(self.file, position, self.written_size):
+            if header.base_offset < self.base_offset or header.last_offset - self.base_offset > INT32_MAX:
+                break
             self.size = at
             self.note_batch(header.last_offset, header.max_timestamp, header.size_in_bytes)
         self.size = size
