@@ -35,6 +35,8 @@ MATCH = "Canada vs USA"
 EVENTS = ("Quarter Start", "Foul", "Free Throw", "Score 39-46", "Score 41-46", "Quarter End")
 PATIENCE_S = 30.0
 SHOWN = 8
+QUIET = {"log_level": 0}
+"""The client library would tell of the broker's end on the screen."""
 
 
 @dataclass
@@ -72,7 +74,7 @@ def play(folder: str, port: int | None, speed: float) -> None:
 
 
 def _prepare(bootstrap: str) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
     try:
         admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(PATIENCE_S)
     except KafkaException as error:
@@ -82,7 +84,9 @@ def _prepare(bootstrap: str) -> None:
 
 def _consumer(bootstrap: str) -> Consumer:
     """A consumer at the end of every partition, so that a second demo does not show the first one's match."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "demo", "enable.auto.commit": False})
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": "demo", "enable.auto.commit": False, **QUIET}
+    )
     places = [TopicPartition(TOPIC, number, OFFSET_END) for number in range(PARTITIONS)]
     for place in places:
         place.offset = consumer.get_watermark_offsets(place, PATIENCE_S)[1]
@@ -114,7 +118,9 @@ def _watch(console: Console, broker: BrokerProcess, screens: list[Screen], speed
 
 
 def _publish(bootstrap: str, stop: threading.Event, speed: float) -> None:
-    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "partitioner": "murmur2_random"})
+    producer = Producer(
+        {"bootstrap.servers": bootstrap, "acks": "all", "partitioner": "murmur2_random", **QUIET}
+    )
     for event in EVENTS:
         producer.produce(TOPIC, event, key=MATCH)
         producer.flush(PATIENCE_S)
