@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 _SHARE = 0.7
-_BYTES_MAX = 16 << 30
+_BYTES_MAX = 6 << 30
 _PIECE = 64 << 20
 
 
