@@ -53,7 +53,20 @@ CONFIGS = (
     "leader.replication.throttled.replicas",
     "nonsense",
 )
-VALUES = ("", "1", "-1", "0", "1000", "compact", "delete,compact", "gzip", "x" * 3000, "9" * 30, "é\n", "1:1,2:2")
+VALUES = (
+    "",
+    "1",
+    "-1",
+    "0",
+    "1000",
+    "compact",
+    "delete,compact",
+    "gzip",
+    "x" * 3000,
+    "9" * 30,
+    "é\n",
+    "1:1,2:2",
+)
 _EDGES = {
     "int8": (-128, -1, 0, 1, 2, 3, 4, 127),
     "int16": (-(2**15), -1, 0, 1, 2, 2**15 - 1),
@@ -79,7 +92,9 @@ class RequestMaker:
         self.targets: list[tuple[type[Message], int]] = []
         for key, route in sorted(ROUTES.items()):
             message = route.request or classes[key]
-            self.targets += [(message, version) for version in range(route.versions[0], route.versions[1] + 1)]
+            self.targets += [
+                (message, version) for version in range(route.versions[0], route.versions[1] + 1)
+            ]
 
     def frame(self, message: type[Message], version: int, client_id: str | None = "hostile") -> bytes:
         """A request whose structure is sound."""
@@ -88,9 +103,8 @@ class RequestMaker:
     def message(self, message: type[Message], version: int) -> Any:
         made = message()
         for field in fields_of(message):
-            if version in field.wire.versions and self._rng.random() < 0.95:
-                setattr(made, field.name, self._value(field, version))
-            elif getattr(made, field.name) is None and version not in field.wire.nullable:
+            unspeakable = getattr(made, field.name) is None and version not in field.wire.nullable
+            if unspeakable or (version in field.wire.versions and self._rng.random() < 0.95):
                 setattr(made, field.name, self._value(field, version))
         return made
 
@@ -160,7 +174,9 @@ class RequestMaker:
                 case 2:
                     del body[place : place + rng.randrange(1, 9)]
                 case _:
-                    body[place : place + 4] = rng.choice((b"\x7f\xff\xff\xff", b"\xff" * 4, b"\x80" + bytes(3)))
+                    body[place : place + 4] = rng.choice(
+                        (b"\x7f\xff\xff\xff", b"\xff" * 4, b"\x80" + bytes(3))
+                    )
             if len(body) < 5:
                 break
         return len(body).to_bytes(4, "big") + bytes(body)

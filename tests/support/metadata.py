@@ -61,7 +61,7 @@ def topic_records(
                 leader=replicas[0],
                 leader_epoch=0,
                 partition_epoch=0,
-                directories=[uuid.UUID(int=7)] * len(replicas),
+                directories=[uuid.UUID(int=1000 * replica + 10) for replica in replicas],
             )
         )
     return records

@@ -14,7 +14,7 @@ import msgspec
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.controller.features import SUPPORTED_FEATURES
 from ottla.controller.outcome import Outcome
-from ottla.metadata.image import NO_LEADER, Endpoint, MetadataImage, PartitionImage
+from ottla.metadata.image import NO_LEADER, BrokerImage, Endpoint, MetadataImage, PartitionImage
 from ottla.metadata.records import (
     BrokerEndpoint,
     BrokerFeature,
@@ -96,17 +96,23 @@ def decide_unfence(image: MetadataImage, broker_id: int, broker_epoch: int) -> O
     ]
     for topic in image.topics.by_id.values():
         for index, partition in topic.partitions.items():
-            change = _lead(partition, broker_id)
+            change = _lead(partition, broker)
             if change is not None:
                 change.topic_id, change.partition_id = topic.topic_id, index
                 records.append(change)
     return Outcome(records, None)
 
 
-def _lead(partition: PartitionImage, broker_id: int) -> PartitionChangeRecord | None:
-    """How a partition comes to be led by a broker that has just come back; None if it is not its to lead."""
+def _lead(partition: PartitionImage, broker: BrokerImage) -> PartitionChangeRecord | None:
+    """How a partition comes to be led by a broker that has just come back; None if it is not its to lead.
+
+    A broker that has come back without the directory of the partition leads it no longer.
+    """
+    broker_id = broker.broker_id
     if partition.leader not in (NO_LEADER, broker_id) or broker_id not in partition.replicas:
         return None
+    if not partition.is_online(broker_id, broker.log_dirs):
+        return PartitionChangeRecord(leader=NO_LEADER) if partition.leader == broker_id else None
     if broker_id in partition.isr:
         return PartitionChangeRecord(leader=broker_id)
     last_known = partition.last_known_elr[:1]

@@ -18,15 +18,16 @@ Concurrency: all methods belong to the event loop; completions of the quorum arr
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, TypeVar, cast
 
 import structlog
 
 from ottla.base.clock import Clock
 from ottla.base.errors import ApiError, ErrorCode, LocalError
-from ottla.controller import brokers, configs, features, producer_ids, topics
+from ottla.controller import brokers, configs, directories, features, producer_ids, topics
 from ottla.controller.brokers import NodeRegistration
 from ottla.controller.controller import Controller
 from ottla.controller.outcome import Outcome
@@ -159,6 +160,16 @@ class ControllerDriver:
     async def unfence_broker(self, broker_id: int, broker_epoch: int) -> None:
         """Let a registered broker serve and lead."""
         await self._decided(lambda image: brokers.decide_unfence(image, broker_id, broker_epoch))
+
+    async def assign_directories(self, broker_id: int, places: directories.Places) -> None:
+        """Note in which of its directories a broker keeps its replicas."""
+        await self._decided(lambda image: directories.decide_assign(image, broker_id, places))
+
+    async def directories_failed(
+        self, broker_id: int, broker_epoch: int, online: Sequence[uuid.UUID]
+    ) -> None:
+        """Only these directories of a broker still work."""
+        await self._decided(lambda image: directories.decide_failed(image, broker_id, broker_epoch, online))
 
     # Requests of clients
 

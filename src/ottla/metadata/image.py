@@ -15,7 +15,7 @@ Concurrency: any task may read any image at any time.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from enum import IntEnum
 from types import MappingProxyType
 from typing import Any, Final
@@ -29,6 +29,7 @@ NO_LEADER: Final = -1
 DIRECTORY_UNASSIGNED: Final = ZERO_UUID
 DIRECTORY_LOST: Final = uuid.UUID(int=1)
 DIRECTORY_MIGRATING: Final = uuid.UUID(int=2)
+RESERVED_DIRECTORIES: Final = frozenset({DIRECTORY_UNASSIGNED, DIRECTORY_LOST, DIRECTORY_MIGRATING})
 
 METADATA_VERSION: Final = "metadata.version"
 
@@ -121,6 +122,11 @@ class PartitionImage(msgspec.Struct, frozen=True, gc=False):
         if broker_id in self.replicas and len(self.directories) == len(self.replicas):
             return self.directories[self.replicas.index(broker_id)]
         return DIRECTORY_UNASSIGNED
+
+    def is_online(self, broker_id: int, directories: Collection[uuid.UUID]) -> bool:
+        """Whether the replica of a broker lies in one of these directories, as far as the metadata knows."""
+        directory_id = self.directory_of(broker_id)
+        return directory_id in (DIRECTORY_UNASSIGNED, DIRECTORY_MIGRATING) or directory_id in directories
 
 
 class TopicImage(msgspec.Struct, frozen=True, gc=False):

@@ -35,6 +35,7 @@ from ottla.broker.services import Broker
 from ottla.config.dynamic import DynamicConfig
 from ottla.controller.brokers import NodeRegistration
 from ottla.metadata.image import Endpoint, MetadataImage, ResourceType
+from ottla.node.directories import DirectoryReports
 from ottla.node.metadata import MetadataNode, has_metadata, open_metadata
 from ottla.quorum.quorum import ListenerAddress
 from ottla.replication.replicas import Replicas
@@ -69,6 +70,7 @@ class Node:
         self.failed: asyncio.Future[str] = self._loop.create_future()
         self._settings = DynamicConfig(config.broker, config.node_id)
         self._broker_epoch = -1
+        self._reports: DirectoryReports | None = None
         self._log_dirs = LogDirs(
             self._disk,
             config.log_dirs,
@@ -84,7 +86,6 @@ class Node:
         image = metadata.driver.image
         self._settings.update(image.configs)
         self._log_dirs.keep_producers(self._settings.int("producer.id.expiration.ms"))
-        self._log_dirs.load(lambda tp: self._log_config(image, tp.topic), self._clock.now_ms())
         self._committer = Committer(
             self._executor,
             self._clock,
@@ -101,10 +102,12 @@ class Node:
             self._log_config,
             self._replica_failed,
         )
+        self._load_logs(image)
         self._cleaner = self._make_cleaner()
         self._log_dirs.watch(self._cleaner)
         broker = self._broker = self._make_broker(metadata, image)
         self._replicas.load(image)
+        self._set_strays_aside(image)
         metadata.driver.add_listener(self._metadata_changed)
         load_all()
         router = Router(broker, self._loop, self._log)
@@ -112,6 +115,15 @@ class Node:
         self._server = Server(self._edge)
         listeners = self._server.bind(self._config.listeners)
         await self._register(metadata, listeners)
+        self._reports = DirectoryReports(
+            self._config.node_id,
+            self._broker_epoch,
+            self._log_dirs,
+            self._replicas,
+            metadata.driver,
+            self._log,
+        )
+        self._reports.placed(metadata.driver.image, metadata.driver.image.topics.by_id)
         self._settings.subscribe(self._settings_changed)
         self._start_housekeeping()
         self._server.serve()
@@ -144,6 +156,18 @@ class Node:
         self._log_dirs.release()
         if self._metadata_dir is not None:
             self._metadata_dir.release()
+
+    def _load_logs(self, image: MetadataImage) -> None:
+        self._log_dirs.load(lambda tp: self._log_config(image, tp.topic), self._clock.now_ms())
+        if self.failed.done():
+            raise LocalError(self.failed.result())
+
+    def _set_strays_aside(self, image: MetadataImage) -> None:
+        """Logs of topics that were deleted while this broker could not see to it."""
+        for log in list(self._log_dirs.logs()):
+            topic = image.topics.by_name.get(log.topic_partition.topic)
+            if topic is None or log.topic_partition.partition not in topic.partitions:
+                self._log_dirs.set_aside(log.topic_partition)
 
     # The parts
 
@@ -274,6 +298,8 @@ class Node:
         for complaint in self._settings.update(image.configs):
             self._log.warning(complaint)
         self._replicas.apply(delta, image)
+        if self._reports is not None:
+            self._reports.placed(image, delta.changed_topics)
 
     def _settings_changed(self, names: frozenset[str]) -> None:
         """Settings of the broker that are not those of its topics: `Replicas` sees to these."""
@@ -292,6 +318,8 @@ class Node:
         self._replicas.directory_failed(directory.path)
         if not any(each.online for each in self._log_dirs.dirs):
             self._give_up("all log directories are offline")
+        elif self._reports is not None:
+            self._reports.failed()
 
     def _metadata_failed(self, error: BaseException) -> None:
         self._give_up(f"the metadata log has failed: {error}")

@@ -22,7 +22,7 @@ from typing import Final, Protocol
 from ottla.base.errors import ApiError, ErrorCode, StorageFault
 from ottla.base.ids import Uuid
 from ottla.metadata.image import PartitionImage
-from ottla.records.batch import TimestampType
+from ottla.records.batch import TIMESTAMP_MAX, TimestampType
 from ottla.records.validation import BatchRules, validate
 from ottla.storage.appended import Appended
 from ottla.storage.log import Log
@@ -153,21 +153,22 @@ class Partition:
 
     def check_leader(self, claimed_epoch: int = NO_EPOCH) -> None:
         """Raise unless this broker leads, in the epoch the client believes in (if it says)."""
+        if self.log.offline:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
         if claimed_epoch not in (NO_EPOCH, self.leader_epoch):
             if claimed_epoch < self.leader_epoch:
                 raise ApiError(ErrorCode.FENCED_LEADER_EPOCH)
             raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH)
         if self.leader != self.node_id:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        if self.log.offline:
-            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
 
     # Appending
 
     def append(self, records: memoryview, acks: int, now_ms: int, api_version: int) -> Appended:
         """Check and stage one produced batch; it is committed when the high watermark has passed it."""
         if self.leader != self.node_id:
-            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            offline = self.log.offline
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR if offline else ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if acks == ACKS_ALL and len(self.isr) < self._min_insync_replicas and self._under_min_isr():
             raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
         batch = validate(records, self._rules, now_ms, api_version=api_version)
@@ -195,8 +196,8 @@ class Partition:
             last_offset,
             bytes_left,
             self.leader_epoch,
-            now_ms - rules.timestamp_before_max_ms,
-            min(latest, now_ms + rules.timestamp_after_max_ms),
+            max(now_ms - rules.timestamp_before_max_ms, -TIMESTAMP_MAX),
+            min(latest, now_ms + rules.timestamp_after_max_ms, TIMESTAMP_MAX),
             since_entry,
             interval,
             rules.max_message_bytes,

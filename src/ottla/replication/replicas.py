@@ -16,7 +16,7 @@ from ottla.base.clock import Clock
 from ottla.base.errors import ApiError, ErrorCode, StorageFault
 from ottla.base.ids import ZERO_UUID, TopicPartition, Uuid
 from ottla.metadata.delta import MetadataDelta
-from ottla.metadata.image import MetadataImage, PartitionImage, ResourceType, TopicImage
+from ottla.metadata.image import RESERVED_DIRECTORIES, MetadataImage, PartitionImage, ResourceType, TopicImage
 from ottla.replication.partition import Partition
 from ottla.storage.log import Log
 from ottla.storage.log_config import LogConfig
@@ -28,7 +28,13 @@ class LogHome(Protocol):
     def get(self, partition: TopicPartition) -> Log | None: ...
 
     def create_log(
-        self, partition: TopicPartition, topic_id: Uuid, config: LogConfig, now_ms: int
+        self,
+        partition: TopicPartition,
+        topic_id: Uuid,
+        config: LogConfig,
+        now_ms: int,
+        *,
+        directory_id: Uuid = ZERO_UUID,
     ) -> Log: ...
 
     def delete_log(self, partition: TopicPartition, now_ms: int) -> None: ...
@@ -146,7 +152,14 @@ class Replicas:
                 log = None
             config = self._log_config(image, topic.name)
             if log is None:
-                log = self._logs.create_log(topic_partition, topic.topic_id, config, now_ms)
+                assigned = wanted.directory_of(self._node_id)
+                log = self._logs.create_log(
+                    topic_partition,
+                    topic.topic_id,
+                    config,
+                    now_ms,
+                    directory_id=ZERO_UUID if assigned in RESERVED_DIRECTORIES else assigned,
+                )
             partition = Partition(log, topic.topic_id, self._node_id, self._schedule, self._logs.fail)
             partition.reconfigure(config)
         except Exception as error:  # noqa: BLE001 - one partition's trouble must not stop the metadata log

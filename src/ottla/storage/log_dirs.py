@@ -171,25 +171,39 @@ class LogDirs:
     def dir_of(self, log: Log) -> LogDir:
         return next(each for each in self.dirs if each.path == log.log_dir)
 
-    def create_log(self, partition: TopicPartition, topic_id: Uuid, config: LogConfig, now_ms: int) -> Log:
-        """A new, empty log in the directory with the fewest. It is durable with its first flush."""
+    def create_log(
+        self,
+        partition: TopicPartition,
+        topic_id: Uuid,
+        config: LogConfig,
+        now_ms: int,
+        *,
+        directory_id: Uuid = ZERO_UUID,
+    ) -> Log:
+        """A new, empty log in the directory with that id, or else in the one with the fewest logs.
+
+        It is durable with its first flush.
+        """
         known = self.get(partition)
         if known is not None:
             raise LocalError(f"{partition} exists in {known.log_dir}")
         online = [each for each in self.dirs if each.online]
         if not online:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "all log directories are offline")
-        log_dir = min(online, key=lambda each: len(each.logs))
-        made: list[Log] = []
-        if not self._guard(
-            log_dir, lambda: made.append(self._make_log(log_dir, partition, topic_id, config, now_ms))
-        ):
-            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory {log_dir.path} failed")
-        return made[0]
+        if directory_id != ZERO_UUID:
+            online = [each for each in online if each.directory_id == directory_id]
+            if not online:
+                raise ApiError(
+                    ErrorCode.KAFKA_STORAGE_ERROR, "the log directory that it belongs to is offline"
+                )
+        for log_dir in sorted(online, key=lambda each: len(each.logs)):
+            if self._guard(log_dir, partial(self._make_log, log_dir, partition, topic_id, config, now_ms)):
+                return log_dir.logs[partition]
+        raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "every log directory that could hold it has failed")
 
     def _make_log(
         self, log_dir: LogDir, partition: TopicPartition, topic_id: Uuid, config: LogConfig, now_ms: int
-    ) -> Log:
+    ) -> None:
         directory = log_dir.file(str(partition))
         log = open_log(
             self._disk,
@@ -209,7 +223,6 @@ class LogDirs:
             finally:
                 file.close()
         log_dir.add(log)
-        return log
 
     def delete_log(self, partition: TopicPartition, now_ms: int) -> None:
         """Forget a log, durably; its files go after `file.delete.delay.ms`."""
@@ -229,6 +242,24 @@ class LogDirs:
         if self._guard(log_dir, rename):
             log.leave(target)
             self._doomed.append(_Doomed(now_ms + log.config.file_delete_delay_ms, target, log_dir, log))
+
+    def set_aside(self, partition: TopicPartition) -> None:
+        """Give a log that nobody knows a name under which it is never opened again; nothing of it is removed."""
+        log = self.get(partition)
+        if log is None:
+            return
+        log_dir = self.dir_of(log)
+        del log_dir.logs[partition]
+        target = log_dir.file(log_files.stray_dir(partition, random_uuid(self._rng).hex))
+
+        def rename() -> None:
+            self._disk.rename(log.directory, target)
+            self._disk.sync_dir(log_dir.path)
+
+        if self._guard(log_dir, rename):
+            log.leave(target)
+            log.segments.close()
+            _logger.warning("a partition that the metadata does not know was set aside", directory=target)
 
     # --- from time to time ---
 

@@ -55,6 +55,16 @@ def parse_partition_dir(name: str) -> TopicPartition | None:
 
 
 def delete_dir(partition: TopicPartition, unique: str) -> str:
-    """The name that marks a partition for removal; the topic is cut so that the name stays legal."""
-    ending = f"-{partition.partition}.{unique}{DELETE_DIR}"
+    """The name that marks a partition for removal."""
+    return _renamed(partition, unique, DELETE_DIR)
+
+
+def stray_dir(partition: TopicPartition, unique: str) -> str:
+    """The name of a partition that the metadata does not know."""
+    return _renamed(partition, unique, STRAY_DIR)
+
+
+def _renamed(partition: TopicPartition, unique: str, suffix: str) -> str:
+    """The topic is cut so that the name stays legal."""
+    ending = f"-{partition.partition}.{unique}{suffix}"
     return partition.topic[: _NAME_MAX - len(ending)] + ending

@@ -100,7 +100,7 @@ def test_partitions_are_sorted_whatever_the_order_of_records() -> None:
         ({"leader": -1}, {"leader": -1, "leader_epoch": 1}),
         ({"isr": [1]}, {"isr": (1,), "leader": 1, "leader_epoch": 0}),
         ({"replicas": [1, 2], "directories": [uuid.UUID(int=7), uuid.UUID(int=8)]}, {"replicas": (1, 2)}),
-        ({"replicas": [2, 1]}, {"directories": (DIRECTORY_UNASSIGNED, uuid.UUID(int=7))}),
+        ({"replicas": [2, 1]}, {"directories": (DIRECTORY_UNASSIGNED, uuid.UUID(int=1010))}),
         ({"leader_recovery_state": 1}, {"leader_recovery_state": 1}),
         (
             {"adding_replicas": [2], "removing_replicas": [1]},

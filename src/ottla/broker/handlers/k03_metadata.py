@@ -202,6 +202,10 @@ def _partition(index: int, partition: PartitionImage, image: MetadataImage) -> M
 
 
 def offline_replicas(partition: PartitionImage, image: MetadataImage) -> list[int]:
-    """Replicas on brokers that do not serve."""
-    brokers = image.brokers
-    return [one for one in partition.replicas if one not in brokers or brokers[one].fenced]
+    """Replicas on brokers that do not serve, or in directories that have failed."""
+    offline = []
+    for replica in partition.replicas:
+        broker = image.brokers.get(replica)
+        if broker is None or broker.fenced or not partition.is_online(replica, broker.log_dirs):
+            offline.append(replica)
+    return offline

@@ -1,0 +1,71 @@
+"""Tells the controller about the log directories of this broker: what lies where, and which have failed.
+
+Reports are sent and forgotten: one that is refused is logged. The next start reports everything again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterable
+from typing import TYPE_CHECKING, Any
+
+from ottla.base.errors import ApiError
+
+if TYPE_CHECKING:
+    import uuid
+
+    from structlog.typing import FilteringBoundLogger
+
+    from ottla.controller.driver import ControllerDriver
+    from ottla.metadata.image import MetadataImage
+    from ottla.replication.replicas import Replicas
+    from ottla.storage.log_dirs import LogDirs
+
+
+class DirectoryReports:
+    """Of one registered broker. Concurrency: the event loop only."""
+
+    def __init__(
+        self,
+        node_id: int,
+        broker_epoch: int,
+        log_dirs: LogDirs,
+        replicas: Replicas,
+        controller: ControllerDriver,
+        log: FilteringBoundLogger,
+    ) -> None:
+        self._node_id = node_id
+        self._broker_epoch = broker_epoch
+        self._log_dirs = log_dirs
+        self._replicas = replicas
+        self._controller = controller
+        self._log = log
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def placed(self, image: MetadataImage, topic_ids: Iterable[uuid.UUID]) -> None:
+        """Report replicas of these topics that do not lie where the metadata says."""
+        places: dict[tuple[uuid.UUID, int], uuid.UUID] = {}
+        for topic_id in topic_ids:
+            known = image.topics.by_id[topic_id].partitions
+            for index, partition in self._replicas.by_id.get(topic_id.bytes, {}).items():
+                directory_id = self._log_dirs.dir_of(partition.log).directory_id
+                if known[index].directory_of(self._node_id) != directory_id:
+                    places[topic_id, index] = directory_id
+        if places:
+            self._send(self._controller.assign_directories(self._node_id, places))
+
+    def failed(self) -> None:
+        """Report which directories are left."""
+        online = [each.directory_id for each in self._log_dirs.dirs if each.online]
+        self._send(self._controller.directories_failed(self._node_id, self._broker_epoch, online))
+
+    def _send(self, report: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(self._watch(report))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _watch(self, report: Coroutine[Any, Any, None]) -> None:
+        try:
+            await report
+        except ApiError as error:
+            self._log.warning("the controller does not know about a log directory", reason=str(error))
