@@ -26,12 +26,12 @@ SCENARIOS: list[Scenario] = []
 
 
 def scenario(
-    request: type[Message], *, since: int = 0, newest_only: bool = False
+    request: type[Message], *, since: int = 0, until: int = 99, newest_only: bool = False
 ) -> Callable[[Play], Play]:
-    """Play this in every version of the request, from `since` on, or in the newest alone."""
+    """Play this in every version of the request between `since` and `until`, or in the newest alone."""
 
     def add(play: Play) -> Play:
-        versions = [version for version in request.SPEC.versions if version >= since]
+        versions = [version for version in request.SPEC.versions if since <= version <= until]
         for version in versions[-1:] if newest_only else versions:
             SCENARIOS.append(Scenario(play.__name__.replace("_", "-"), play, version))
         return play

@@ -10,7 +10,7 @@ DELIBERATE = (
         "Kafka says the topic is unknown and creates it meanwhile; Ottla answers once it is there",
     ),
     Deliberate(
-        "create-topics|describe-configs", "", r".*flush\.messages\.(value|synonyms)",
+        "create-topics|describe-configs|chance", "", r".*flush\.messages\.(value|synonyms)",
         "acknowledged means synced: flush.messages is 1",
     ),
     Deliberate(
@@ -22,12 +22,20 @@ DELIBERATE = (
         "connections and bytes in flight are bounded by default",
     ),
     Deliberate(
-        "describe-configs", "broker$", r".*configs\.(listeners|log\.dirs?|controller\.quorum\.bootstrap\.servers)\.",
+        "describe-configs", "broker$", r".*configs\.((advertised\.)?listeners|log\.dirs?|controller\.quorum\.bootstrap\.servers)\.",
         "ports and directories are each broker's own; a quorum of one needs no address",
     ),
     Deliberate(
-        "describe-configs", "broker$", r".*configs\.(node\.id|process\.roles)\.synonyms",
+        "describe-configs", "broker$", r".*configs\.(node\.id|process\.roles|controller\.listener\.names|listener\.security\.protocol\.map)\.synonyms",
         "Ottla starts without a file, so these have defaults",
+    ),
+    Deliberate(
+        "describe-configs", "loggers$", r"\.results\[0\]\.configs",
+        "there are no loggers whose levels could be changed by name",
+    ),
+    Deliberate(
+        "init-producer-id", "transactional id", r"\.error_code",
+        "there is no transaction coordinator yet, and Ottla says so (15, not 16)",
     ),
     Deliberate(
         "describe-quorum-v2", "the metadata", r"\.nodes\[0\]\.listeners",

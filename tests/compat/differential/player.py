@@ -192,7 +192,7 @@ class Player:
         if isinstance(value, list):
             return self._plain_list(value, of, name)
         if isinstance(value, uuid.UUID):
-            return "none" if value == ZERO_UUID else self.names.get(value, f"id {value.hex[:0]}")
+            return "none" if value == ZERO_UUID else self.names.get(value, "an id")
         if name in TEXTS:
             return "some text" if value else value
         known = self.secrets.get(name, {})

@@ -202,7 +202,7 @@ def describe_producers(player: Player) -> None:
     describe("bad names", ("", [0]), ("a/b", [0]))
 
 
-@scenario(InitProducerIdRequest)
+@scenario(InitProducerIdRequest, until=5)
 def init_producer_id(player: Player) -> None:
     fresh = InitProducerIdRequest(transactional_id=None)
     # Right after its start Kafka has no ids to give yet, and says so.
@@ -217,9 +217,6 @@ def init_producer_id(player: Player) -> None:
                 InitProducerIdRequest(transactional_id=None, producer_id=producer_id, producer_epoch=epoch),
             )
     player.ask("transactional id", InitProducerIdRequest(transactional_id=player.topic("t"), transaction_timeout_ms=60_000))
-    if player.version >= 6:
-        for options in ({"enable2_pc": True}, {"keep_prepared_txn": True}):
-            player.ask(f"{options}", InitProducerIdRequest(transactional_id=None, **options))
 
 
 @scenario(DeleteRecordsRequest)

@@ -44,6 +44,7 @@ def describe_configs(player: Player) -> None:
     player.ask("broker defaults", describe((BROKER, "", None), include_synonyms=True))
     player.ask("other broker", describe((BROKER, "2", None)))
     player.ask("broker that is no number", describe((BROKER, "x", None)))
+    player.ask("loggers", describe((LOGGER, "1", None)))
     player.ask("loggers of another broker", describe((LOGGER, "2", None)))
     player.ask("loggers of no broker", describe((LOGGER, "", None)))
     for kind in (0, 1, 3, 5, 64, 127, -1):
@@ -242,8 +243,8 @@ def alter_broker(player: Player) -> None:
     player.ask("resources", ListConfigResourcesRequest(resource_types=[BROKER]), 1)
     ask("undone", "", ("log.retention.ms", DELETE, None), ("log.cleanup.policy", DELETE, None),
         ("unclean.leader.election.enable", DELETE, None))  # fmt: skip
-    ask("undone too", "1", ("log.cleaner.threads", DELETE, None), ("my.own.key", DELETE, None),
-        ("min.insync.replicas", DELETE, None))  # fmt: skip
+    ask("undone for one", "1", ("log.cleaner.threads", DELETE, None), ("my.own.key", DELETE, None))
+    ask("undone what was refused", "1", ("min.insync.replicas", DELETE, None))
     ask("metrics", player.topic("m"), ("interval.ms", SET, "1000"), ("metrics", SET, "a,b"), kind=CLIENT_METRICS)
     ask("metrics bad key", player.topic("m"), ("nonsense", SET, "1000"), kind=CLIENT_METRICS)
     ask("metrics bad value", player.topic("m"), ("interval.ms", SET, "1"), kind=CLIENT_METRICS)
