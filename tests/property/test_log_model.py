@@ -27,7 +27,7 @@ class LogMachine(RuleBasedStateMachine):
     log: Log
 
     @initialize(
-        segment_bytes=st.integers(250, 1500),
+        segment_bytes=st.integers(400, 1500),
         index_interval=st.integers(0, 400),
         flush_messages=st.sampled_from([1, 1, 4, 2**63 - 1]),
         seed=st.integers(0, 2**32),
@@ -121,6 +121,15 @@ class LogMachine(RuleBasedStateMachine):
         self.sequences = [each for each in self.sequences if each[1] < self.log.log_end_offset]
         self._settle()
         assert self.flushed == len(self.model)
+
+    @rule()
+    def kill(self) -> None:
+        """The process dies, the page cache lives."""
+        last = LastKnown(log_start_offset=self.start_offset)
+        self.log = open_at(self.disk, DIRECTORY, self.config, last)
+        del self.model[sum(1 for _, end, _ in self.model if end < self.log.log_end_offset) :]
+        self.sequences = [each for each in self.sequences if each[1] < self.log.log_end_offset]
+        self._settle()
 
     @rule()
     def restart(self) -> None:

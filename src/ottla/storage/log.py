@@ -558,7 +558,7 @@ class Log:
                 self.epochs.flush()
                 self.producers.end_offset = self.log_end_offset
                 self.snapshots.take(self.producers)
-                self._disk.sync_dir(self.directory)
+                self._writes.sync_place()
         self.closed = True
         self.segments.close()
 

@@ -41,6 +41,7 @@ from ottla.storage.producer_state import ProducerState
 from ottla.storage.segment import Segment
 from ottla.storage.sparse_index import INT32_MAX, CorruptIndex
 from ottla.storage.txn_index import AbortedTxn
+from ottla.storage.write_job import LogPlace
 
 PRODUCER_EXPIRATION_MS = 24 * 60 * 60 * 1000
 _EVERYTHING = 2**63 - 1
@@ -198,7 +199,8 @@ class _Recovery:
                 break
         while len(self._segments) > max(kept, 1):
             self._remove_last()
-        self._disk.sync_dir(self._directory)
+        # The log may have been made just before the process was killed.
+        LogPlace(self._disk, self._directory, self._directory.rpartition("/")[0]).sync_new()
 
     def _verify_segment(self, segment: Segment) -> tuple[int, bool]:
         """Judge a segment: the offset after its last sound batch, and whether all of it was sound."""

@@ -114,6 +114,11 @@ class WriteQueue:
         self.flushed_offset = max(self.flushed_offset, job.end_offset)
         self.last_flush_ms = now_ms
 
+    def sync_place(self) -> None:
+        """Make all names durable, even if nothing was ever written."""
+        self._place.sync_new()
+        self._fresh = False
+
     def drop(self, segment: Segment) -> None:
         """A segment leaves the log; nothing of it needs to reach the disk any more."""
         self._unsynced.pop(segment.base_offset, None)
