@@ -20,6 +20,7 @@ from ottla.records.batch import (
     MAGIC_OFFSET,
     NO_TIMESTAMP,
     RECORDS_OFFSET,
+    TIMESTAMP_MAX,
     Buffer,
     header_of,
 )
@@ -31,7 +32,6 @@ Walk = tuple[int, int, int, int, bool]
 Check = tuple[int, tuple[int, ...] | None, int, int, int, bool]
 """verdict, header fields in wire order (None unless sound), the walk's results (if not packed)."""
 
-TIMESTAMP_MAX = 0x7FFF_FFFF_FFFF_FFFF
 _LENGTH_MIN = 14
 _HEADER_TO_MAGIC = MAGIC_OFFSET + 1
 _PRODUCER_ID_END = 51

@@ -17,12 +17,13 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.records._reference import TIMESTAMP_MAX, scan, wrap_long
+from ottla.records._reference import scan, wrap_long
 from ottla.records.batch import (
     CODEC_MASK,
     LOG_OVERHEAD,
     NO_TIMESTAMP,
     RECORDS_OFFSET,
+    TIMESTAMP_MAX,
     TIMESTAMP_TYPE_MASK,
     BatchHeader,
     Buffer,
