@@ -97,6 +97,7 @@ class Fetch:
         left = min(self._bytes_max, self._call.connection.record_room())
         min_one = left != 0 or self._bytes_max == 0
         plan: list[_Planned] = []
+        nameless: list[_Planned] = []
         refused: list[_Planned] = []
         self._plan_bytes = 0
         self._must_answer = False
@@ -111,7 +112,8 @@ class Fetch:
                     plan.append(_Planned(key, data))
                 else:
                     data.aborted = ()
-                    refused.append(_Planned(key, data))
+                    unknown_id = error.code == ErrorCode.UNKNOWN_TOPIC_ID
+                    (nameless if unknown_id else refused).append(_Planned(key, data))
                 continue
             planned = self._read(key, partition, wanted, min(wanted.max_bytes, left), min_one)
             self._watched[partition] = wanted
@@ -121,7 +123,7 @@ class Fetch:
                 min_one = False
                 self._plan_bytes += planned.size
             left = max(0, left - planned.size)
-        self._plan = plan + refused
+        self._plan = plan + nameless + refused
 
     def _find(self, key: bytes, index: int) -> Partition:
         replicas, session = self._call.broker.replicas, self._context.session
@@ -142,25 +144,22 @@ class Fetch:
     ) -> _Planned:
         try:
             partition.check_leader(max(NO_EPOCH, wanted.current_leader_epoch))
-            self._check_limits(max_bytes)
+            if self._request.replica_id > _CONSUMER:
+                # Nobody else holds a replica of anything here.
+                raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)  # noqa: TRY301
             read = partition.read(
                 wanted.fetch_offset,
-                max_bytes,
+                max(0, max_bytes),
                 committed=self._committed,
                 last_fetched_epoch=wanted.last_fetched_epoch,
                 min_one=min_one,
             )
+            if max_bytes < 0 and wanted.fetch_offset < read.upto and read.diverging is None:
+                raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)  # noqa: TRY301
             return self._planned(key, partition, wanted, read)
         except ApiError as error:
             self._must_answer = True
             return _Planned(key, PartitionData(wanted.partition, error.code))
-
-    def _check_limits(self, max_bytes: int) -> None:
-        if self._request.replica_id > _CONSUMER:
-            # Nobody else holds a replica of anything here.
-            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        if max_bytes < 0:
-            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
 
     def _planned(self, key: bytes, partition: Partition, wanted: FetchPartition, read: Read) -> _Planned:
         data = PartitionData(
