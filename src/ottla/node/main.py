@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ottla.node.logs import configure_logs
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 def run(config_path: str | None, data: str | None, overrides: Sequence[str]) -> int:
     """Run a broker until it is told to stop; the exit code."""
+    _occupy_standard_descriptors()
     try:
         config = load(config_path, os.environ, overrides, data)
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
@@ -35,6 +37,15 @@ def run(config_path: str | None, data: str | None, overrides: Sequence[str]) -> 
     except LocalError as error:
         log.error("cannot start", reason=str(error))  # noqa: TRY400 - the text says it all
         return 1
+
+
+def _occupy_standard_descriptors() -> None:
+    """Started without standard streams, a broker's first files would get their numbers, and what is written there."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -77,8 +88,10 @@ def _say_ready(listeners: Sequence[Listener]) -> None:
         f"{each.name}://{_host(each.advertised_host)}:{each.advertised_port}" for each in listeners
     )
     note = "" if kernel.COMPILED else " (kernels in plain Python)"
-    sys.stdout.write(f"ready {addresses}{note}\n")
-    sys.stdout.flush()
+    # Whoever started the broker may not listen any more, or never did.
+    with suppress(OSError, ValueError, AttributeError):
+        sys.stdout.write(f"ready {addresses}{note}\n")
+        sys.stdout.flush()
 
 
 def _host(host: str) -> str:
