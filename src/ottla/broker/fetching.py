@@ -146,7 +146,7 @@ class Fetch:
             partition.check_leader(max(NO_EPOCH, wanted.current_leader_epoch))
             if self._request.replica_id > _CONSUMER:
                 # Nobody else holds a replica of anything here.
-                raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)  # noqa: TRY301
+                raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             read = partition.read(
                 wanted.fetch_offset,
                 max(0, max_bytes),
@@ -155,7 +155,7 @@ class Fetch:
                 min_one=min_one,
             )
             if max_bytes < 0 and wanted.fetch_offset < read.upto and read.diverging is None:
-                raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)  # noqa: TRY301
+                raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
             return self._planned(key, partition, wanted, read)
         except ApiError as error:
             self._must_answer = True
