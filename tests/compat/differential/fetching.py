@@ -81,6 +81,9 @@ def fetch_plain(player: Player) -> None:
         get(f"request limit {limit}", want(topic, 1), want(other), want(topic), max_bytes=limit)
         get(f"partition limit {limit}", want(other, max_bytes=limit), want(topic, 1, max_bytes=limit))
         get(f"both limits {limit}", want(other, max_bytes=limit), want(topic, 1), max_bytes=limit)
+    for offset in (-1, 4, 5, 6):
+        get(f"negative limit at {offset}", want(topic, 0, offset, max_bytes=-1), want(topic, 3, max_bytes=-1))
+    get("errors in order", *[want(name, index) for index in (9, 0) for name in (topic, player.topic("x"), other)])
     for wanted in (-1, 0, 1, 10, 1_000_000):
         get(f"at least {wanted}", want(topic, 3), min_bytes=wanted, max_wait_ms=10)
         get(f"at least {wanted} of some", want(topic), min_bytes=wanted, max_wait_ms=10)
