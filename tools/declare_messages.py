@@ -38,7 +38,6 @@ APIS = {
     "describe_quorum": "DescribeQuorum",
     "describe_topic_partitions": "DescribeTopicPartitions",
     "fetch": "Fetch",
-    "find_coordinator": "FindCoordinator",
     "get_telemetry_subscriptions": "GetTelemetrySubscriptions",
     "incremental_alter_configs": "IncrementalAlterConfigs",
     "init_producer_id": "InitProducerId",

@@ -20,7 +20,7 @@ import socket
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from ottla.base.errors import RemoteProtocolError
+from ottla.base.errors import InvariantViolation, RemoteProtocolError
 from ottla.broker.framing import FrameReader
 from ottla.broker.outbox import Answer, Buffer, Outbox
 
@@ -150,6 +150,9 @@ class Connection:
         except RemoteProtocolError as error:
             self._edge.log.info("connection closed", peer=self.peer, reason=str(error))
             self.close()
+        except InvariantViolation:
+            self.close()
+            raise
         except Exception:
             self._edge.log.exception("request failed", peer=self.peer)
             self.close()

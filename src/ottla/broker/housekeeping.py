@@ -13,6 +13,8 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from ottla.base.errors import InvariantViolation
+
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
@@ -71,6 +73,8 @@ class Housekeeping:
         def run() -> None:
             try:
                 task()
+            except InvariantViolation:
+                raise
             except Exception:  # noqa: BLE001 - it comes again, and the others go on
                 self._log.exception("task failed", task=name)
             schedule()

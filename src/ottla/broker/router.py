@@ -13,7 +13,7 @@ from collections.abc import Coroutine
 from struct import Struct
 from typing import TYPE_CHECKING, Any, cast
 
-from ottla.base.errors import RemoteProtocolError
+from ottla.base.errors import InvariantViolation, RemoteProtocolError
 from ottla.broker.outbox import Answer
 from ottla.broker.registry import ROUTES, Call, RawHandler, Route
 from ottla.wire import codec
@@ -78,6 +78,9 @@ class Router:
         except RemoteProtocolError as error:
             self._log.info("connection closed", peer=call.connection.peer, reason=str(error))
             call.connection.close()
+        except InvariantViolation as error:
+            call.connection.close()
+            self._loop.call_exception_handler({"message": "request failed", "exception": error})
         except Exception:  # noqa: BLE001 - one bad request must not reach other connections
             self._log.exception("request failed", peer=call.connection.peer, api=route.api_key.name)
             call.connection.close()

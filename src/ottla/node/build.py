@@ -11,10 +11,10 @@ clean-shutdown marker, locks released.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ottla.base.clock import SystemClock
-from ottla.base.errors import LocalError, StorageFault
+from ottla.base.errors import InvariantViolation, LocalError, StorageFault
 from ottla.base.executor import ThreadExecutor
 from ottla.base.files import OsDisk
 from ottla.base.ids import TopicPartition, uuid_text
@@ -68,6 +68,7 @@ class Node:
         self._executor = ThreadExecutor(self._loop.call_soon_threadsafe, _DISK_THREADS)
         self._writer = make_writer(self._loop.add_reader, self._clock, self._executor, _DISK_THREADS)
         self.failed: asyncio.Future[str] = self._loop.create_future()
+        self._loop.set_exception_handler(self._unexpected)
         self._settings = DynamicConfig(config.broker, config.node_id)
         self._broker_epoch = -1
         self._reports: DirectoryReports | None = None
@@ -147,7 +148,10 @@ class Node:
         self._executor.close()
         now_ms = self._clock.now_ms()
         self._log_dirs.close(now_ms, self._broker_epoch)
-        self._metadata.close()
+        try:
+            self._metadata.close()
+        except StorageFault as fault:
+            self._log.error("the metadata log could not be closed cleanly", reason=str(fault))
         if self._metadata_dir is not None:
             self._metadata_dir.release()
 
@@ -159,8 +163,9 @@ class Node:
 
     def _load_logs(self, image: MetadataImage) -> None:
         self._log_dirs.load(lambda tp: self._log_config(image, tp.topic), self._clock.now_ms())
-        if self.failed.done():
-            raise LocalError(self.failed.result())
+        if not any(each.online for each in self._log_dirs.dirs):
+            reasons = "; ".join(str(each.fault) for each in self._log_dirs.dirs)
+            raise LocalError(f"no log directory can be used: {reasons}")
 
     def _set_strays_aside(self, image: MetadataImage) -> None:
         """Logs of topics that were deleted while this broker could not see to it."""
@@ -317,12 +322,20 @@ class Node:
         self._log.error("log directory is offline", directory=directory.path, reason=str(directory.fault))
         self._replicas.directory_failed(directory.path)
         if not any(each.online for each in self._log_dirs.dirs):
-            self._give_up("all log directories are offline")
+            # Kafka ends its process here. Staying lets clients hear what is wrong, from us.
+            self._log.error("no log directory is left: producing and fetching answer KAFKA_STORAGE_ERROR")
         elif self._reports is not None:
             self._reports.failed()
 
     def _metadata_failed(self, error: BaseException) -> None:
-        self._give_up(f"the metadata log has failed: {error}")
+        self._log.error("the metadata log has failed: nothing can be created or changed", reason=str(error))
+
+    def _unexpected(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """An exception that nobody awaited. A violated invariant ends the node; anything else is logged."""
+        error = context.get("exception")
+        self._log.error("unexpected", reason=context.get("message"), exc_info=error)
+        if isinstance(error, InvariantViolation):
+            self._give_up(f"an invariant does not hold: {error}")
 
     def _give_up(self, reason: str) -> None:
         if not self.failed.done():

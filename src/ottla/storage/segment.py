@@ -198,14 +198,15 @@ class Segment:
 
         Last offset, bytes, latest timestamp; then the bytes since the last index entry and the interval.
         """
+        bytes_left = config.segment_bytes - self.size
         if self.size == 0 or self.index_full or self.offset_index.entries_left <= _RUN_ENTRIES_MAX:
             return None
         first = self.first_timestamp
-        if first < 0:
+        if first < 0 or bytes_left <= 0:
             return None
         return (
             self.base_offset + INT32_MAX,
-            config.segment_bytes - self.size,
+            bytes_left,
             first + config.roll_ms - self.jitter_ms,
             self._bytes_since_entry,
             self._index_interval,

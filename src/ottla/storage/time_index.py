@@ -1,7 +1,7 @@
 """The time index of a segment (`<base offset>.timeindex`): from a timestamp to an offset.
 
     timestamp        int64   greatest timestamp of the segment up to and including the offset
-    relative offset  int32   offset of the record with that timestamp, minus the segment's base offset
+    relative offset  int32   last offset of the batch that has it, minus the segment's base offset
 
 Big endian, 12 bytes an entry, written together with entries of the offset index and once more when the
 segment is rolled or closed. Timestamps strictly increase, offsets never decrease; an entry (t, o) says that
