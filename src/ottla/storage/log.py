@@ -443,8 +443,7 @@ class Log:
             self._active = self.segments.active
             self._active.truncate_to(offset)
             self._end_moved(offset)
-            first = self.segments.first.base_offset
-            load_producers(self.producers, self.snapshots, first, offset, now_ms)
+            load_producers(self.producers, self.snapshots, self.segments, offset, now_ms)
             replay_segments(self.producers, self.segments.from_offset(self.producers.end_offset), offset)
             self.producers.high_watermark_moved(self._high_watermark)
         return True

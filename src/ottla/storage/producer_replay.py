@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 import structlog
 
@@ -16,6 +17,7 @@ from ottla.storage.producer_state import CompletedTxn, ProducerState
 from ottla.storage.segment import Segment
 
 _logger = structlog.get_logger(__name__)
+_WINDOW_BYTES: Final = 1024 * 1024
 
 
 def read_marker(batch: Buffer, header: BatchHeader) -> EndTxnMarker | None:
@@ -70,15 +72,42 @@ def replay_stored(
 
 
 def load_producers(
-    state: ProducerState, snapshots: ProducerSnapshots, first_offset: int, end_offset: int, now_ms: int
+    state: ProducerState,
+    snapshots: ProducerSnapshots,
+    segments: Sequence[Segment],
+    end_offset: int,
+    now_ms: int,
 ) -> None:
     """Load the newest snapshot between the first record on the disk and `end_offset`, both included.
 
     What producers wrote below the log start still counts as long as it is known: a retry of it must not be
-    written again.
+    written again. A snapshot has only the last batch of each producer; the ones before it, which a client may
+    retry too, are read from the end of the log.
     """
+    first_offset = segments[0].base_offset
     snapshots.load_newest(state, first_offset - 1, end_offset, now_ms)
     state.end_offset = max(state.end_offset, first_offset)
+    if len(state):
+        recent = ProducerState(state.expiration_ms)
+        for segment in reversed(segments):
+            if segment.base_offset < state.end_offset:
+                _replay_end(recent, segment, state.end_offset)
+                break
+        state.learn_windows(recent)
+
+
+def _replay_end(state: ProducerState, segment: Segment, end_offset: int) -> None:
+    """Record the data batches of the last stretch before `end_offset`."""
+    last = segment.find(end_offset - 1, segment.written_size)
+    if last is None or last.last_offset >= end_offset:
+        return
+    end = last.position + last.size
+    entry = (
+        segment.offset_index.first_at_or_after(max(1, end - _WINDOW_BYTES)) if end > _WINDOW_BYTES else None
+    )
+    for _, header in walk(segment.file, entry[1] if entry else 0, end):
+        if header.producer_id >= 0 and not header.is_control:
+            replay(state, header, header.base_offset, None)
 
 
 def replay_segments(state: ProducerState, segments: Iterable[Segment], end_offset: int) -> None:

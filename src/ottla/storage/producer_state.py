@@ -108,6 +108,9 @@ class ProducerEntry:
             self.epoch = epoch
             del self._batches[:]
 
+    def copy_batches(self, other: ProducerEntry) -> None:
+        self._batches = array("q", other._batches)
+
     def remember(self, last_sequence: int, last_offset: int, offset_delta: int, timestamp: int) -> None:
         batches = self._batches
         if len(batches) == BATCHES_REMEMBERED * _FIELDS:
@@ -298,6 +301,16 @@ class ProducerState:
             self._producers[saved.producer_id] = entry
         opened = ((e.txn_first_offset, p) for p, e in self._producers.items() if e.txn_first_offset >= 0)
         self._open.update(sorted(opened))
+
+    def learn_windows(self, recent: ProducerState) -> None:
+        """Take over the remembered batches of producers of which a snapshot kept only the last.
+
+        `recent` was made from the end of the same log.
+        """
+        for producer_id, entry in self._producers.items():
+            other = recent.get(producer_id)
+            if other is not None and (other.epoch, other.last_offset) == (entry.epoch, entry.last_offset):
+                entry.copy_batches(other)
 
     def snapshot(self) -> Iterator[ProducerSnapshotEntry]:
         """The producers in the order of their ids, so that equal states make equal files."""

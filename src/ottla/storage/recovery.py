@@ -250,7 +250,7 @@ class _Recovery:
         # A snapshot is of use if all that must be replayed comes after it.
         first = self._segments[0].base_offset
         usable = max(first, min(end_offset, self._replay_from))
-        load_producers(state, snapshots, first, usable, self._now_ms)
+        load_producers(state, snapshots, self._segments, usable, self._now_ms)
         snapshots.keep_for({segment.base_offset for segment in self._segments})
         for segment in self._segments:
             after = state.end_offset

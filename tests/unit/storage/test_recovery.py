@@ -61,6 +61,16 @@ def test_the_window_of_a_producer_is_known_again() -> None:
         assert placed.base_offset == sequence
 
 
+@pytest.mark.parametrize("count", [6, 9, 12])
+def test_the_window_of_a_producer_is_known_after_a_clean_stop(count: int) -> None:
+    disk, log = filled(count, LogConfig(segment_bytes=1200))
+    log.close(NOW_MS)
+    again = open_at(disk, DIRECTORY, SMALL, LastKnown(clean=True))
+    for sequence in range(max(again.segments.active.base_offset, count - 5), count):
+        (placed,) = append(again, batch(value=bytes(40), producer_id=1, epoch=0, sequence=sequence))
+        assert (placed.duplicate, placed.base_offset) == (True, sequence)
+
+
 @pytest.mark.parametrize("tail", [bytes(200), b"\xff" * 200, b"half a batch"])
 def test_a_tail_that_is_no_batch_is_cut(tail: bytes) -> None:
     disk, log = filled(4)
@@ -99,6 +109,7 @@ def test_offsets_must_increase() -> None:
 def test_what_lies_below_the_recovery_point_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     config = LogConfig(index_interval_bytes=4096)
     monkeypatch.setattr("ottla.storage.log.REREAD_BYTES_MAX", 50_000)
+    monkeypatch.setattr("ottla.storage.producer_replay._WINDOW_BYTES", 10_000)
     disk = SimDisk(Random(1))
     log = open_at(disk, DIRECTORY, config)
     for number in range(2000):
