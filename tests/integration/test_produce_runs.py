@@ -20,6 +20,12 @@ from ottla.wire.messages.create_topics import (
     CreateTopicsResponse,
 )
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from ottla.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
 from ottla.wire.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
@@ -126,3 +132,22 @@ def test_bounds_at_the_end_of_time(broker: BrokerProcess) -> None:
         client.send(b"".join(frame(topic, number, batch, 9) for number in range(5)))
 
         assert results(client, 5, 9) == [(0, number) for number in range(5)]
+
+
+def test_a_segment_limit_lowered_below_the_active_segment(broker: BrokerProcess) -> None:
+    with RawClient(Address.parse(broker.bootstrap)) as client:
+        topic = create(client)
+        batch = build_batch([NewRecord(b"k", bytes(20_000), (), NOW)])
+        client.send(b"".join(frame(topic, number, batch, 9) for number in range(80)))
+        assert results(client, 80, 9)[-1] == (0, 79)
+        setting = AlterableConfig(name="segment.bytes", config_operation=0, value=str(1 << 20))
+        resource = AlterConfigsResource(resource_type=2, resource_name=topic, configs=[setting])
+        changed = client.ask(
+            IncrementalAlterConfigsRequest(resources=[resource]), 1, IncrementalAlterConfigsResponse
+        )
+        assert not isinstance(changed, Closed)
+        assert changed.responses[0].error_code == 0
+
+        client.send(b"".join(frame(topic, number, batch, 9) for number in range(5)))
+
+        assert results(client, 5, 9) == [(0, 80 + number) for number in range(5)]
