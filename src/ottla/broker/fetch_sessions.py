@@ -161,7 +161,7 @@ class FetchSessions:
         session.update(request)
         if not session.partitions:
             del self._sessions[session.session_id]
-            return FetchContext([])
+            return FetchContext(_flat(request))
         session.used = now
         self._sessions[session.session_id] = self._sessions.pop(session.session_id)
         session.next_epoch()

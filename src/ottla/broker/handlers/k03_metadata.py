@@ -16,12 +16,13 @@ from typing import Final
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.broker.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from ottla.broker.internal_topics import creation
 from ottla.broker.registry import Call, handles
 from ottla.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from ottla.metadata.topic_names import INTERNAL_TOPICS, check_topic_name
 from ottla.wire import codec
 from ottla.wire.apis import ApiKey
-from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from ottla.wire.messages.create_topics import CreateTopicsRequest
 from ottla.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -148,11 +149,11 @@ async def _create_missing(names: list[str], request: MetadataRequest, call: Call
     allowed = request.allow_auto_topic_creation or call.api_version < 4
     if not sound or not allowed or not call.broker.settings.bool("auto.create.topics.enable"):
         return errors
-    creation = CreateTopicsRequest(
-        topics=[CreatableTopic(name=name, num_partitions=-1, replication_factor=-1) for name in sound],
+    wanted = CreateTopicsRequest(
+        topics=[creation(name, call.broker.config) for name in sound],
         timeout_ms=_CREATION_TIMEOUT_MS,
     )
-    response = await call.broker.controller.create_topics(creation)
+    response = await call.broker.controller.create_topics(wanted)
     for topic in response.topics:
         if topic.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
             errors[topic.name] = topic.error_code
