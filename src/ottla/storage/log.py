@@ -36,7 +36,7 @@ from ottla.base.errors import ApiError, ErrorCode, StorageFault, invariant, viol
 from ottla.base.files import Buffer, Disk
 from ottla.base.ids import TopicPartition, Uuid
 from ottla.base.rng import Random
-from ottla.records.batch import BatchHeader, TimestampType, iter_batches
+from ottla.records.batch import TIMESTAMP_TYPE_MASK, BatchHeader, iter_batches
 from ottla.storage.appended import Appendable, Appended
 from ottla.storage.batch_scan import check_batches
 from ottla.storage.log_config import LogConfig
@@ -176,7 +176,7 @@ class Log:
                 return earlier
         else:
             self._place(header, size, base_offset, leader_epoch, now_ms).add(data, base_offset, leader_epoch)
-        stamped = header.timestamp_type is TimestampType.LOG_APPEND_TIME
+        stamped = header.attributes & TIMESTAMP_TYPE_MASK
         return Appended(base_offset, last_offset, header.max_timestamp if stamped else -1)
 
     def _append_of_producer(
