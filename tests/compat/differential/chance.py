@@ -23,7 +23,11 @@ from ottla.wire.messages.create_topics import (
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
-from ottla.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from ottla.wire.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
 from ottla.wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from ottla.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -54,7 +58,9 @@ def play(moves: list[Move]) -> Callable[[Player], None]:
     return scenario
 
 
-def _move(name: str, function: Callable[..., None], *arguments: st.SearchStrategy[Any]) -> st.SearchStrategy[Move]:
+def _move(
+    name: str, function: Callable[..., None], *arguments: st.SearchStrategy[Any]
+) -> st.SearchStrategy[Move]:
     return st.tuples(*arguments).map(lambda drawn: (name, function, drawn))
 
 
@@ -64,14 +70,16 @@ place = st.tuples(st.sampled_from(TOPICS), st.sampled_from([0, 0, 0, 1, 2]))
 # Data
 
 
-def _produce(player: Player, label: str, _: Any, version: int, acks: int, where: list[Any], what: list[Any]) -> None:
+def _produce(
+    player: Player, label: str, _: Any, version: int, acks: int, where: list[Any], what: list[Any]
+) -> None:
     parts = []
-    for (topic, index), (rows, codec, producer) in zip(where, what, strict=False):
-        if codec is Codec.ZSTD and version < 7:
-            codec = Codec.GZIP
-        rows = [record(b"v" * size, b"k" if keyed else None, at=at) for size, keyed, at in rows]
-        options = {} if producer is None else dict(zip(("producer_id", "producer_epoch", "base_sequence"), producer, strict=True))
-        parts.append((player.topic(topic), index, batch(*rows, codec=codec, **options)))
+    for (topic, index), (drawn, codec, producer) in zip(where, what, strict=False):
+        made = [record(b"v" * size, b"k" if keyed else None, at=at) for size, keyed, at in drawn]
+        options: dict[str, Any] = {"codec": Codec.GZIP if codec is Codec.ZSTD and version < 7 else codec}
+        if producer is not None:
+            options |= zip(("producer_id", "producer_epoch", "base_sequence"), producer, strict=True)
+        parts.append((player.topic(topic), index, batch(*made, **options)))
     request = produce(player, *parts, acks=acks)
     player.ask(label, request, version)
 
@@ -82,7 +90,9 @@ def _wanted(player: Player, wanted: list[Any]) -> list[Any]:
     ]
 
 
-def _fetch(player: Player, label: str, _: Any, version: int, limit: int, isolation: int, wanted: list[Any]) -> None:
+def _fetch(
+    player: Player, label: str, _: Any, version: int, limit: int, isolation: int, wanted: list[Any]
+) -> None:
     request = fetch(player, *_wanted(player, wanted), max_bytes=limit, isolation_level=isolation)
     player.ask(label, request, version)
 
@@ -109,7 +119,9 @@ def _offsets(player: Player, label: str, _: Any, version: int, isolation: int, a
     for (topic, index), at in asked:
         name = player.topic(topic)
         entry = topics.setdefault(name, ListOffsetsTopic(name=name, partitions=[]))
-        entry.partitions.append(ListOffsetsPartition(partition_index=index, timestamp=at if at < 0 else BASE + at))
+        entry.partitions.append(
+            ListOffsetsPartition(partition_index=index, timestamp=at if at < 0 else BASE + at)
+        )
     request = ListOffsetsRequest(replica_id=-1, isolation_level=isolation, topics=list(topics.values()))
     player.ask(label, request, version)
 
@@ -120,7 +132,9 @@ def _delete(player: Player, label: str, _: Any, version: int, where: tuple[str, 
     player.ask(label, DeleteRecordsRequest(topics=[topic], timeout_ms=10_000), version)
 
 
-def _epoch(player: Player, label: str, _: Any, version: int, where: tuple[str, int], epoch: int, current: int) -> None:
+def _epoch(
+    player: Player, label: str, _: Any, version: int, where: tuple[str, int], epoch: int, current: int
+) -> None:
     part = OffsetForLeaderPartition(partition=where[1], leader_epoch=epoch, current_leader_epoch=current)
     topic = OffsetForLeaderTopic(topic=player.topic(where[0]), partitions=[part])
     player.ask(label, OffsetForLeaderEpochRequest(replica_id=-1, topics=[topic]), version)
@@ -131,7 +145,10 @@ def _producers(player: Player, label: str, _: Any, where: tuple[str, int]) -> No
     player.ask(label, DescribeProducersRequest(topics=[topic]), 0)
 
 
-rows = st.lists(st.tuples(st.sampled_from([0, 5, 120, 400]), st.sampled_from([True, True, False]), st.integers(0, 60)), min_size=1, max_size=4)  # fmt: skip
+one_record = st.tuples(
+    st.sampled_from([0, 5, 120, 400]), st.sampled_from([True, True, False]), st.integers(0, 60)
+)
+rows = st.lists(one_record, min_size=1, max_size=4)
 producers = st.none() | st.tuples(st.integers(1, 2), st.integers(0, 1), st.integers(0, 6))
 batches = st.tuples(rows, st.sampled_from(list(Codec)), producers)
 wanted = st.lists(st.tuples(place, OFFSETS, LIMITS), max_size=4)
@@ -161,7 +178,8 @@ KEYS = ("cleanup.policy", "retention.ms", "segment.bytes", "min.insync.replicas"
         "max.message.bytes", "min.compaction.lag.ms", "max.compaction.lag.ms", "unclean.leader.election.enable",
         "message.timestamp.type", "min.cleanable.dirty.ratio", "leader.replication.throttled.replicas",
         "compression.zstd.level", "segment.index.bytes", "preallocate", "remote.storage.enable",
-        "local.retention.ms", "local.retention.bytes", "retention.bytes", "flush.messages", "errors.deadletterqueue.topic.name")  # fmt: skip
+        "local.retention.ms", "local.retention.bytes", "retention.bytes", "flush.messages",
+        "errors.deadletterqueue.topic.name")  # fmt: skip
 VALUES = ("", "0", "1", "-1", "-2", "5", "1048576", "4294967296", "9223372036854775807", "9223372036854775808", "0.5",
           "1.5", "true", "FALSE", "compact", "delete", "compact,delete", "delete,delete", "gzip", "zstd", "producer",
           "LogAppendTime", "createtime", "*", "0:1", "0:1,1:2", " 7 ", "1e3", "0x10", None)  # fmt: skip
@@ -179,10 +197,16 @@ def _create(player: Player, label: str, _: Any, version: int, count: int, factor
     player.ask(label, CreateTopicsRequest(topics=[topic], timeout_ms=30_000, validate_only=True), version)
 
 
-def _grow(player: Player, label: str, _: Any, version: int, topic: str, count: int, assigned: list[Any] | None) -> None:
-    assignments = None if assigned is None else [CreatePartitionsAssignment(broker_ids=ids) for ids in assigned]
+def _grow(
+    player: Player, label: str, _: Any, version: int, topic: str, count: int, assigned: list[Any] | None
+) -> None:
+    assignments = (
+        None if assigned is None else [CreatePartitionsAssignment(broker_ids=ids) for ids in assigned]
+    )
     wanted = CreatePartitionsTopic(name=player.topic(topic), count=count, assignments=assignments)
-    player.ask(label, CreatePartitionsRequest(topics=[wanted], timeout_ms=30_000, validate_only=True), version)
+    player.ask(
+        label, CreatePartitionsRequest(topics=[wanted], timeout_ms=30_000, validate_only=True), version
+    )
 
 
 def _alter(player: Player, label: str, _: Any, version: int, topic: str, changes: list[Any]) -> None:
@@ -205,7 +229,9 @@ def _settled(player: Player, topic: str) -> None:
     player.until(seen)
 
 
-def _describe(player: Player, label: str, _: Any, version: int, topic: str, keys: list[str] | None, synonyms: bool) -> None:
+def _describe(
+    player: Player, label: str, _: Any, version: int, topic: str, keys: list[str] | None, synonyms: bool
+) -> None:
     player.ask(label, describe((TOPIC, player.topic(topic), keys), include_synonyms=synonyms), version)
 
 

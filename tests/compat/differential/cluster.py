@@ -17,16 +17,24 @@ from tests.compat.differential.records import batch, record, write
 
 @scenario(ApiVersionsRequest)
 def api_versions(player: Player) -> None:
-    answer = player.quietly(
-        ApiVersionsRequest(client_software_name="raw", client_software_version="1.0")
-    )
+    answer = player.quietly(ApiVersionsRequest(client_software_name="raw", client_software_version="1.0"))
     plain = player.plain(answer)
     ranges = {row["api_key"]: (row["min_version"], row["max_version"]) for row in plain.pop("api_keys")}
     player.keep("ranges", {str(key): versions for key, versions in ranges.items()})
     player.keep("features", plain)
     if player.version >= 3:
-        for name, software in (("", ""), ("a", ""), ("a b", "1"), ("-a", "1"), ("a.b-c", "1.2-x"), ("a", "1-"), ("ä", "1")):
-            answer = player.quietly(ApiVersionsRequest(client_software_name=name, client_software_version=software))
+        for name, software in (
+            ("", ""),
+            ("a", ""),
+            ("a b", "1"),
+            ("-a", "1"),
+            ("a.b-c", "1.2-x"),
+            ("a", "1-"),
+            ("ä", "1"),
+        ):
+            answer = player.quietly(
+                ApiVersionsRequest(client_software_name=name, client_software_version=software)
+            )
             player.keep(f"{name!r} {software!r}", answer.error_code)
             if answer.error_code:
                 player.keep(f"{name!r} {software!r} whole", player.plain(answer))
@@ -134,11 +142,22 @@ def update_features(player: Player) -> None:
     ask("no time", to("group.version", 1), timeout_ms=0)
     if player.version >= 1:
         for kind in (-1, 0, 1, 2, 3, 4):
-            for feature, level in (("metadata.version", 29), ("metadata.version", 30), ("metadata.version", 31),
-                                   ("metadata.version", 7), ("metadata.version", 0), ("group.version", 0),
-                                   ("group.version", 1), ("group.version", 2), ("kraft.version", 0),
-                                   ("kraft.version", 1), ("transaction.version", 1), ("share.version", 0),
-                                   ("eligible.leader.replicas.version", 0), ("streams.version", 0)):
+            for feature, level in (
+                ("metadata.version", 29),
+                ("metadata.version", 30),
+                ("metadata.version", 31),
+                ("metadata.version", 7),
+                ("metadata.version", 0),
+                ("group.version", 0),
+                ("group.version", 1),
+                ("group.version", 2),
+                ("kraft.version", 0),
+                ("kraft.version", 1),
+                ("transaction.version", 1),
+                ("share.version", 0),
+                ("eligible.leader.replicas.version", 0),
+                ("streams.version", 0),
+            ):
                 ask(f"try {feature} {level} kind {kind}", to(feature, level, kind), validate_only=True)
     after = player.quietly(ApiVersionsRequest(client_software_name="a", client_software_version="1"), 4)
     player.keep("unchanged", player.plain(after)["finalized_features"])

@@ -22,11 +22,13 @@ DELIBERATE = (
         "connections and bytes in flight are bounded by default",
     ),
     Deliberate(
-        "describe-configs", "broker$", r".*configs\.((advertised\.)?listeners|log\.dirs?|controller\.quorum\.bootstrap\.servers)\.",
+        "describe-configs", "broker$",
+        r".*configs\.((advertised\.)?listeners|log\.dirs?|controller\.quorum\.bootstrap\.servers)\.",
         "ports and directories are each broker's own; a quorum of one needs no address",
     ),
     Deliberate(
-        "describe-configs", "broker$", r".*configs\.(node\.id|process\.roles|controller\.listener\.names|listener\.security\.protocol\.map)\.synonyms",
+        "describe-configs", "broker$",
+        r".*configs\.(node\.id|process\.roles|controller\.listener\.names|listener\.security\.protocol\.map)\.syn",
         "Ottla starts without a file, so these have defaults",
     ),
     Deliberate(

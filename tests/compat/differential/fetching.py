@@ -7,9 +7,14 @@ from typing import Any
 
 from ottla.base.ids import ZERO_UUID
 from ottla.records.compression import Codec
-from ottla.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from ottla.wire.frames import request_frame
+from ottla.wire.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic
 from tests.compat.differential.catalog import scenario
 from tests.compat.differential.player import Player
 from tests.compat.differential.records import NOBODY, batch, record, write
@@ -17,8 +22,12 @@ from tests.compat.differential.records import NOBODY, batch, record, write
 LOTS = 1 << 24
 
 
-def want(topic: str, index: int = 0, offset: int = 0, *, max_bytes: int = LOTS, **options: Any) -> tuple[str, FetchPartition]:
-    return topic, FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=max_bytes, **options)
+def want(
+    topic: str, index: int = 0, offset: int = 0, *, max_bytes: int = LOTS, **options: Any
+) -> tuple[str, FetchPartition]:
+    return topic, FetchPartition(
+        partition=index, fetch_offset=offset, partition_max_bytes=max_bytes, **options
+    )
 
 
 def fetch(
@@ -50,7 +59,13 @@ def fetch(
 def fetch_plain(player: Player) -> None:
     topic, other = player.create("one", 4), player.create("other")
     packed, cut = player.create("packed"), player.create("cut")
-    write(player, topic, batch(record(b"a"), record(b"b", at=1)), batch(record(b"c")), batch(record(b"d"), record(b"e")))
+    write(
+        player,
+        topic,
+        batch(record(b"a"), record(b"b", at=1)),
+        batch(record(b"c")),
+        batch(record(b"d"), record(b"e")),
+    )
     write(player, topic, batch(record(bytes(500))), partition=1)
     write(player, other, *[batch(record(bytes(100))) for _ in range(5)])
     write(player, packed, *[batch(*[record(b"z" * 99)] * 9, codec=codec) for codec in Codec])
@@ -83,7 +98,10 @@ def fetch_plain(player: Player) -> None:
         get(f"both limits {limit}", want(other, max_bytes=limit), want(topic, 1), max_bytes=limit)
     for offset in (-1, 4, 5, 6):
         get(f"negative limit at {offset}", want(topic, 0, offset, max_bytes=-1), want(topic, 3, max_bytes=-1))
-    get("errors in order", *[want(name, index) for index in (9, 0) for name in (topic, player.topic("x"), other)])
+    get(
+        "errors in order",
+        *[want(name, index) for index in (9, 0) for name in (topic, player.topic("x"), other)],
+    )
     for wanted in (-1, 0, 1, 10, 1_000_000):
         get(f"at least {wanted}", want(topic, 3), min_bytes=wanted, max_wait_ms=10)
         get(f"at least {wanted} of some", want(topic), min_bytes=wanted, max_wait_ms=10)
@@ -211,4 +229,40 @@ def fetch_segments(player: Player) -> None:
         for offset in range(size + 1):
             answer = player.quietly(fetch(player, want(name, 0, offset)))
             got = answer.responses[0].partitions[0]
-            player.keep(f"{name.removeprefix(player.prefix)} at {offset}", [got.error_code, len(got.records or b"")])
+            player.keep(
+                f"{name.removeprefix(player.prefix)} at {offset}", [got.error_code, len(got.records or b"")]
+            )
+
+
+@scenario(FetchRequest, newest_only=True)
+def fetch_waits(player: Player) -> None:
+    """A fetch with too little to answer waits for more, from whichever partition it comes."""
+    topic, other = player.create("one", 2), player.create("other")
+    writer = Player(player.address, player.prefix, player.version, names=player.names)
+
+    def wait(label: str, request: FetchRequest, *writes: tuple[str, int, bytes]) -> None:
+        player.client.send(request_frame(request, player.version, 77, "raw"))
+        for name, index, data in writes:
+            write(writer, name, data, partition=index)
+        answer = player.client.read(request.SPEC.api_key, player.version, FetchResponse, 77)
+        player.keep(label, player.plain(answer))
+
+    patient = {"max_wait_ms": 20_000}
+    one = batch(record(bytes(100)))
+    wait("one byte", fetch(player, want(topic), min_bytes=1, **patient), (topic, 0, one))
+    wait(
+        "the other partition",
+        fetch(player, want(topic, 0, 1), want(topic, 1), min_bytes=1, **patient),
+        (topic, 1, one),
+    )
+    enough = fetch(player, want(topic, 0, 1), want(topic, 1, 1), want(other), min_bytes=300, **patient)
+    wait("two of them", enough, (topic, 0, one), (other, 0, one))
+    wait("not enough", fetch(player, want(topic, 0, 2), min_bytes=1_000, max_wait_ms=300), (topic, 0, one))
+    opened = fetch(player, want(topic, 0, 3), want(other, 0, 1), session_epoch=0, min_bytes=0)
+    session = player.ask("a session", opened).session_id
+    wait(
+        "in a session",
+        fetch(player, session_id=session, session_epoch=1, min_bytes=1, **patient),
+        (other, 0, one),
+    )
+    writer.reconnect()

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from ottla.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from ottla.records.compression import Codec
+from ottla.wire.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
 from ottla.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from ottla.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
@@ -12,12 +17,13 @@ from ottla.wire.messages.offset_for_leader_epoch import (
 from tests.compat.differential.catalog import scenario
 from tests.compat.differential.player import Player
 from tests.compat.differential.records import BASE, batch, record, write
-from ottla.records.compression import Codec
 
 SENTINELS = range(-9, 1)
 
 
-def _list(player: Player, *parts: tuple[str, int, int], epoch: int = -1, replica: int = -1, isolation: int = 0) -> ListOffsetsRequest:
+def _list(
+    player: Player, *parts: tuple[str, int, int], epoch: int = -1, replica: int = -1, isolation: int = 0
+) -> ListOffsetsRequest:
     topics: dict[str, ListOffsetsTopic] = {}
     for name, index, timestamp in parts:
         entry = topics.setdefault(name, ListOffsetsTopic(name=name, partitions=[]))
@@ -54,7 +60,9 @@ def list_offsets(player: Player) -> None:
     write(player, topics["segments"], *[batch(record(bytes(600_000), at=n * 10)) for n in (0, 3, 1, 3)])
     write(player, topics["cut"], batch(*rows[:3]), batch(*rows[3:]))
     write(player, topics["timeless"], batch(*[one._replace(timestamp=-1) for one in rows[:2]]))
-    cut = DeleteRecordsTopic(name=topics["cut"], partitions=[DeleteRecordsPartition(partition_index=0, offset=4)])
+    cut = DeleteRecordsTopic(
+        name=topics["cut"], partitions=[DeleteRecordsPartition(partition_index=0, offset=4)]
+    )
     player.quietly(DeleteRecordsRequest(topics=[cut], timeout_ms=10_000), 2)
     for name, topic in topics.items():
         for sentinel in SENTINELS:

@@ -113,7 +113,9 @@ class Player:
 
     def quietly(self, request: Message, version: int | None = None) -> Any:
         try:
-            answer = self.client.ask(request, self.version if version is None else version, response_class(request))
+            answer = self.client.ask(
+                request, self.version if version is None else version, response_class(request)
+            )
         except TimeoutError:
             answer = SILENCE
         if answer is CLOSED or answer is SILENCE:
@@ -134,7 +136,8 @@ class Player:
             num_partitions=partitions,
             replication_factor=1,
             configs=[
-                CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in configs.items()
+                CreatableTopicConfig(name=key.replace("_", "."), value=value)
+                for key, value in configs.items()
             ],
         )
         answer = self.quietly(CreateTopicsRequest(topics=[wanted], timeout_ms=30_000), 7)
@@ -153,7 +156,9 @@ class Player:
             topics=[
                 ListOffsetsTopic(
                     name=topic,
-                    partitions=[ListOffsetsPartition(partition_index=n, timestamp=-1) for n in range(partitions)],
+                    partitions=[
+                        ListOffsetsPartition(partition_index=n, timestamp=-1) for n in range(partitions)
+                    ],
                 )
             ],
         )
@@ -209,7 +214,9 @@ class Player:
         return repr(value) if value is CLOSED else value
 
     def _plain_message(self, message: Message) -> dict[str, Any]:
-        fields = {name: self.plain(getattr(message, name), message, name) for name in message.__struct_fields__}
+        fields = {
+            name: self.plain(getattr(message, name), message, name) for name in message.__struct_fields__
+        }
         if type(message).__name__ == "ApiVersionsResponse" and fields["finalized_features_epoch"] >= 0:
             fields["finalized_features_epoch"] = "some epoch"
         if type(message).__name__ == "InitProducerIdResponse" and fields["producer_id"] >= 0:
@@ -220,7 +227,9 @@ class Player:
         plain = [self.plain(one, of, name) for one in values]
         order = UNORDERED.get((type(of).__name__, name))
         if self.only_own_topics and name in ("topics", "config_resources") and of is not None:
-            plain = [one for one in plain if str(one.get("name", one.get("resource_name"))).startswith(self.prefix)]
+            plain = [
+                one for one in plain if str(one.get("name", one.get("resource_name"))).startswith(self.prefix)
+            ]
         if order is not None:
             plain.sort(key=lambda one: (str(one[order]), str(one)))
         return plain

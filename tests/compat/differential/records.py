@@ -5,10 +5,17 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
+import cramjam
+
 from ottla.base.ids import ZERO_UUID
-from ottla.records.builder import NewRecord, build_batch
-from ottla.records.compression import Codec
-from ottla.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from ottla.records.builder import NewRecord, build_batch, encode_records
+from ottla.records.compression import Codec, compress
+from ottla.records.record import Record
+from ottla.wire.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
 from ottla.wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest
@@ -42,7 +49,7 @@ def produce(
             known = topic_id if topic_id is not None else _id(player, topic)
             entry = topics[topic] = TopicProduceData(name=topic, topic_id=known, partition_data=[])
         entry.partition_data.append(PartitionProduceData(index=index, records=data))
-    return ProduceRequest(acks=acks, timeout_ms=5_000, topic_data=list(topics.values()))
+    return ProduceRequest(acks=acks, timeout_ms=30_000, topic_data=list(topics.values()))
 
 
 def _id(player: Player, topic: str) -> uuid.UUID:
@@ -88,11 +95,17 @@ def produce_plain(player: Player) -> None:
     put("too new", (topic, 0, batch(record(), record(at=3 * DAY), record(), record(at=4 * DAY))))
     put("max timestamp wrong", (topic, 0, odd_batch(base_timestamp=BASE, max_timestamp=BASE + 77)))
     put("no timestamp", (topic, 0, odd_batch(base_timestamp=-1, max_timestamp=-1)))
-    put("leader epoch of its own", (topic, 0, odd_batch(leader_epoch=55, base_timestamp=BASE, max_timestamp=BASE)))
+    put(
+        "leader epoch of its own",
+        (topic, 0, odd_batch(leader_epoch=55, base_timestamp=BASE, max_timestamp=BASE)),
+    )
     put("attribute bits", (topic, 0, odd_batch(attributes=0x48, base_timestamp=BASE, max_timestamp=BASE)))
     for codec in Codec:
         if codec is not Codec.ZSTD or player.version >= 7:
-            put(f"{codec.name}", (topic, 2, batch(*[record(b"z" * 200, at=n) for n in range(20)], codec=codec)))
+            put(
+                f"{codec.name}",
+                (topic, 2, batch(*[record(b"z" * 200, at=n) for n in range(20)], codec=codec)),
+            )
     if player.version < 7:
         put("zstd too early", (topic, 2, batch(codec=Codec.ZSTD)))
     if player.version >= 13:
@@ -106,7 +119,9 @@ def produce_to_settings(player: Player) -> None:
     compacted = player.create("compacted", cleanup_policy="compact")
     appended = player.create("appended", message_timestamp_type="LogAppendTime")
     small = player.create("small", max_message_bytes="200")
-    strict = player.create("strict", message_timestamp_after_max_ms="1000", message_timestamp_before_max_ms="1000")
+    strict = player.create(
+        "strict", message_timestamp_after_max_ms="1000", message_timestamp_before_max_ms="1000"
+    )
     two_in_sync = player.create("two-in-sync", min_insync_replicas="2")
 
     def put(label: str, topic: str, data: bytes | None, **options: Any) -> None:
@@ -139,10 +154,60 @@ def produce_recompressed(player: Player) -> None:
         for codec in Codec:
             data = batch(record(b"a" * 50, a=b"1"), record(b"b" * 50, at=7), record(None, at=3), codec=codec)
             player.ask(f"{codec.name} to {wanted}", produce(player, (topic, 0, data)))
-        numbered = batch(*[record(b"n", at=n) for n in range(4)], producer_id=900, producer_epoch=0, base_sequence=0)
+        numbered = batch(
+            *[record(b"n", at=n) for n in range(4)], producer_id=900, producer_epoch=0, base_sequence=0
+        )
         player.ask(f"numbered to {wanted}", produce(player, (topic, 0, numbered)))
-        player.ask(f"offsets in {wanted}", produce(player, (topic, 0, odd_batch(attributes=1, section=b"junk"))))
+        player.ask(
+            f"offsets in {wanted}", produce(player, (topic, 0, odd_batch(attributes=1, section=b"junk")))
+        )
         player.ask(f"stored in {wanted}", stored(player, topic), 11)
+
+
+def _section(*deltas: int) -> bytes:
+    return bytes(encode_records([Record(delta, delta * 3, b"k", b"v" * 40, ()) for delta in deltas]))
+
+
+@scenario(ProduceRequest)
+def produce_odd_insides(player: Player) -> None:
+    """What only shows when a batch is taken apart."""
+    plain, compacted = player.create("plain"), player.create("compacted", cleanup_policy="compact")
+    packed = player.create("packed", compression_type="gzip")
+    times = {"base_timestamp": BASE, "max_timestamp": BASE}
+    three = {"records_count": 3, "last_offset_delta": 2} | times
+    gzip, lz4 = {"attributes": 1}, {"attributes": 3}
+    sections = {
+        "in order": (_section(0, 1, 2), three),
+        "jump": (_section(0, 1, 3), three),
+        "jump, told": (_section(0, 1, 3), three | {"last_offset_delta": 3}),
+        "backwards": (_section(2, 1, 0), three),
+        "all the same": (_section(0, 0, 0), three),
+        "one too many": (_section(0, 1, 2, 3), three),
+        "one too few": (_section(0, 1), three),
+        "bytes behind": (_section(0, 1, 2) + b"\0\0", three),
+        "from one": (_section(1, 2, 3), three),
+    }
+    for name, (section, fields) in sections.items():
+        for topic in (plain, compacted, packed):
+            where = topic.removeprefix(player.prefix)
+            data = odd_batch(section, **fields)
+            player.ask(f"{name} in {where}", produce(player, (topic, 0, data)))
+            data = odd_batch(bytes(compress(Codec.GZIP, section)), **fields, **gzip)
+            player.ask(f"{name}, gzip, in {where}", produce(player, (topic, 0, data)))
+    linked = bytes(cramjam.lz4.compress(_section(0, 1, 2)))
+    player.ask("linked lz4", produce(player, (plain, 0, odd_batch(linked, **three, **lz4))))
+    cut = bytes(compress(Codec.GZIP, _section(0, 1, 2)))[:-6]
+    player.ask("gzip cut short", produce(player, (plain, 0, odd_batch(cut, **three, **gzip))))
+    two = bytes(compress(Codec.GZIP, _section(0, 1))) + bytes(compress(Codec.GZIP, _section(2)))
+    player.ask("gzip of two members", produce(player, (plain, 0, odd_batch(two, **three, **gzip))))
+    for bits in (0x20, 0x10, 0x40, 0x80, 0x100, 0x7F00):
+        player.ask(f"attributes {bits:#x}", produce(player, (plain, 0, odd_batch(attributes=bits, **times))))
+    for field_name in ("base_offset", "producer_epoch", "base_sequence"):
+        data = odd_batch(**times, **{field_name: 7})
+        player.ask(f"{field_name} 7", produce(player, (plain, 0, data)))
+    player.records_by_content = True
+    for topic in (compacted, packed):
+        player.ask(f"stored in {topic.removeprefix(player.prefix)}", stored(player, topic), 11)
 
 
 def numbered(producer_id: int, sequence: int, epoch: int = 0, count: int = 1, at: int = 0) -> bytes:
@@ -179,7 +244,9 @@ def produce_numbered(player: Player) -> None:
     put("after wrap again", numbered(102, 2))
     put("no sequence", odd_batch(producer_id=5, producer_epoch=0))
     put("no epoch", odd_batch(producer_id=5, base_sequence=0))
-    player.ask("producers", DescribeProducersRequest(topics=[TopicRequest(name=topic, partition_indexes=[0, 1])]), 0)
+    player.ask(
+        "producers", DescribeProducersRequest(topics=[TopicRequest(name=topic, partition_indexes=[0, 1])]), 0
+    )
     for partition in range(2):
         player.ask(f"stored in {partition}", stored(player, topic, partition=partition), 11)
 
@@ -208,15 +275,22 @@ def init_producer_id(player: Player) -> None:
     # Right after its start Kafka has no ids to give yet, and says so.
     player.until(lambda: player.quietly(fresh).error_code != 14)
     for number in range(3):
-        player.ask(f"new {number}", InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=number - 1))
-    player.ask("empty transactional id", InitProducerIdRequest(transactional_id="", transaction_timeout_ms=60_000))
+        player.ask(
+            f"new {number}", InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=number - 1)
+        )
+    player.ask(
+        "empty transactional id", InitProducerIdRequest(transactional_id="", transaction_timeout_ms=60_000)
+    )
     if player.version >= 3:
         for producer_id, epoch in ((0, 0), (5, 3), (5, -1), (-1, 5), (-2, -2), (1 << 40, 32_767)):
             player.ask(
                 f"with id {producer_id} and epoch {epoch}",
                 InitProducerIdRequest(transactional_id=None, producer_id=producer_id, producer_epoch=epoch),
             )
-    player.ask("transactional id", InitProducerIdRequest(transactional_id=player.topic("t"), transaction_timeout_ms=60_000))
+    player.ask(
+        "transactional id",
+        InitProducerIdRequest(transactional_id=player.topic("t"), transaction_timeout_ms=60_000),
+    )
 
 
 @scenario(DeleteRecordsRequest)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from ottla.records.compression import Codec
 from ottla.wire.messages import alter_configs, incremental_alter_configs
 from ottla.wire.messages.alter_configs import AlterConfigsRequest
 from ottla.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from ottla.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from ottla.wire.messages.list_config_resources import ListConfigResourcesRequest
+from ottla.wire.messages.produce import ProduceRequest
 from tests.compat.differential.catalog import scenario
 from tests.compat.differential.player import Player
+from tests.compat.differential.records import batch, produce, record, stored
 
 TOPIC, BROKER, LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
@@ -56,13 +59,17 @@ def describe_configs(player: Player) -> None:
     player.ask("good and bad", describe((TOPIC, odd, ["flush.ms"]), (BROKER, "7", None), (77, "x", None)))
 
 
-def alter(*resources: tuple[int, str, dict[str, str | None]], validate_only: bool = False) -> AlterConfigsRequest:
+def alter(
+    *resources: tuple[int, str, dict[str, str | None]], validate_only: bool = False
+) -> AlterConfigsRequest:
     return AlterConfigsRequest(
         resources=[
             alter_configs.AlterConfigsResource(
                 resource_type=kind,
                 resource_name=name,
-                configs=[alter_configs.AlterableConfig(name=key, value=value) for key, value in configs.items()],
+                configs=[
+                    alter_configs.AlterableConfig(name=key, value=value) for key, value in configs.items()
+                ],
             )
             for kind, name, configs in resources
         ],
@@ -73,14 +80,18 @@ def alter(*resources: tuple[int, str, dict[str, str | None]], validate_only: boo
 Change = tuple[str, int, str | None]
 
 
-def change(*resources: tuple[int, str, list[Change]], validate_only: bool = False) -> IncrementalAlterConfigsRequest:
+def change(
+    *resources: tuple[int, str, list[Change]], validate_only: bool = False
+) -> IncrementalAlterConfigsRequest:
     return IncrementalAlterConfigsRequest(
         resources=[
             incremental_alter_configs.AlterConfigsResource(
                 resource_type=kind,
                 resource_name=name,
                 configs=[
-                    incremental_alter_configs.AlterableConfig(name=key, config_operation=operation, value=value)
+                    incremental_alter_configs.AlterableConfig(
+                        name=key, config_operation=operation, value=value
+                    )
                     for key, operation, value in changes
                 ],
             )
@@ -120,7 +131,11 @@ def alter_configs_whole(player: Player) -> None:
     ask("bad value", (TOPIC, topic, {"flush.ms": "soon"}))
     ask("null value", (TOPIC, topic, {"flush.ms": None}))
     ask("empty value", (TOPIC, topic, {"flush.ms": ""}))
-    ask("bad and good resource", (TOPIC, topic, {"flush.ms": "soon"}), (TOPIC, player.topic("nowhere"), {"flush.ms": "1"}))
+    ask(
+        "bad and good resource",
+        (TOPIC, topic, {"flush.ms": "soon"}),
+        (TOPIC, player.topic("nowhere"), {"flush.ms": "1"}),
+    )
     player.be_patient(2.0)
     ask("the same twice", (TOPIC, topic, {"flush.ms": "1"}), (TOPIC, topic, {"flush.ms": "2"}))
     ask("bad names", (TOPIC, "", {}), (TOPIC, "a/b", {"flush.ms": "1"}))
@@ -217,7 +232,7 @@ def alter_broker(player: Player) -> None:
 
     ask("default", "", ("log.retention.ms", SET, "400000000"))
     ask("one", "1", ("log.cleaner.threads", SET, "2"))
-    ask("read-only", "1", ("log.dirs", SET, "/tmp/x"))
+    ask("read-only", "1", ("log.dirs", SET, "/elsewhere"))
     ask("read-only default", "", ("broker.rack", SET, "x"))
     ask("per broker as default", "", ("listeners", SET, "PLAINTEXT://:1"))
     ask("bad", "1", ("log.cleaner.threads", SET, "x"))
@@ -237,7 +252,13 @@ def alter_broker(player: Player) -> None:
     ask("loggers of another", "3", ("root", SET, "DEBUG"), kind=LOGGER)
     ask("loggers bad level", "1", ("root", SET, "LOUD"), kind=LOGGER)
     _settle(player, topic)
-    player.ask("topic sees it", describe((TOPIC, topic, ["retention.ms", "min.insync.replicas", "cleanup.policy"]), include_synonyms=True), 4)
+    player.ask(
+        "topic sees it",
+        describe(
+            (TOPIC, topic, ["retention.ms", "min.insync.replicas", "cleanup.policy"]), include_synonyms=True
+        ),
+        4,
+    )
     _look(player, "broker", BROKER, "1")
     _look(player, "defaults", BROKER, "")
     player.ask("resources", ListConfigResourcesRequest(resource_types=[BROKER]), 1)
@@ -245,7 +266,13 @@ def alter_broker(player: Player) -> None:
         ("unclean.leader.election.enable", DELETE, None))  # fmt: skip
     ask("undone for one", "1", ("log.cleaner.threads", DELETE, None), ("my.own.key", DELETE, None))
     ask("undone what was refused", "1", ("min.insync.replicas", DELETE, None))
-    ask("metrics", player.topic("m"), ("interval.ms", SET, "1000"), ("metrics", SET, "a,b"), kind=CLIENT_METRICS)
+    ask(
+        "metrics",
+        player.topic("m"),
+        ("interval.ms", SET, "1000"),
+        ("metrics", SET, "a,b"),
+        kind=CLIENT_METRICS,
+    )
     ask("metrics bad key", player.topic("m"), ("nonsense", SET, "1000"), kind=CLIENT_METRICS)
     ask("metrics bad value", player.topic("m"), ("interval.ms", SET, "1"), kind=CLIENT_METRICS)
     ask("metrics bad match", player.topic("m"), ("match", SET, "what=ever"), kind=CLIENT_METRICS)
@@ -276,3 +303,30 @@ def list_config_resources(player: Player) -> None:
         for kinds in ([2], [4], [8], [16], [32], [2, 4], [2, 2], [0], [1], [64], [-1], [2, 99]):
             player.ask(f"kinds {kinds}", ListConfigResourcesRequest(resource_types=kinds))
     _forget_metrics(player)
+
+
+@scenario(ProduceRequest, newest_only=True)
+def settings_at_work(player: Player) -> None:
+    """A setting that is changed counts for the next request."""
+    topic = player.create("one")
+    # Each with what is produced before and after the change.
+    steps: tuple[tuple[str, str | None], ...] = (
+        ("max.message.bytes", "150"), ("max.message.bytes", None), ("message.timestamp.type", "LogAppendTime"),
+        ("message.timestamp.type", None), ("cleanup.policy", "compact"), ("cleanup.policy", None),
+        ("compression.type", "zstd"), ("compression.type", "producer"), ("min.insync.replicas", "2"),
+        ("message.timestamp.before.max.ms", "1000"), ("message.timestamp.before.max.ms", None),
+        ("message.timestamp.after.max.ms", "0"), ("message.timestamp.after.max.ms", None),
+    )  # fmt: skip
+    for number, (key, value) in enumerate(steps):
+        operation = DELETE if value is None else SET
+        player.ask(f"{number} {key}", change((TOPIC, topic, [(key, operation, value)])), 1)
+        _settle(player, topic)
+        for label, data in (
+            ("small", batch()),
+            ("large", batch(record(bytes(200)))),
+            ("no key", batch(record(key=None))),
+            ("packed", batch(record(b"z" * 90), record(at=3), codec=Codec.GZIP)),
+        ):
+            player.ask(f"{number} {label}", produce(player, (topic, 0, data)))
+    player.records_by_content = True
+    player.ask("stored", stored(player, topic), 11)

@@ -24,6 +24,8 @@ from ottla.wire.messages.describe_topic_partitions import (
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.compat.differential.catalog import scenario
 from tests.compat.differential.player import Player
+from tests.compat.differential.records import batch, produce
+from tests.compat.differential.settings import TOPIC, describe
 
 NOBODY = uuid.UUID("11111111-2222-4333-8444-555555555555")
 
@@ -67,6 +69,17 @@ def metadata_creates(player: Player) -> None:
     player.ask("a good and a bad name", _metadata(player, name, "b/d"))
 
 
+@scenario(MetadataRequest, newest_only=True)
+def internal_topics(player: Player) -> None:
+    for name in ("__consumer_offsets", "__share_group_state"):
+        player.quietly(MetadataRequest(topics=[MetadataRequestTopic(name=name)]))
+        player.wait_for(name, 50)
+        player.ask(f"{name} is made", _metadata(player, name))
+        player.ask(f"{name} has settings", describe((TOPIC, name, None), include_synonyms=True), 4)
+        attempt = player.quietly(produce(player, (name, 0, batch())), 13)
+        player.keep(f"{name} is not for clients", attempt.responses[0].partition_responses[0].error_code)
+
+
 @scenario(MetadataRequest, since=10)
 def metadata_by_id(player: Player) -> None:
     one = player.create("one", 2)
@@ -87,16 +100,22 @@ def metadata_by_id(player: Player) -> None:
     )
 
 
-def _creation(player: Player, name: str, count: int = 1, factor: int = 1, **configs: str | None) -> CreatableTopic:
+def _creation(
+    player: Player, name: str, count: int = 1, factor: int = 1, **configs: str | None
+) -> CreatableTopic:
     return CreatableTopic(
         name=player.topic(name),
         num_partitions=count,
         replication_factor=factor,
-        configs=[CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in configs.items()],
+        configs=[
+            CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in configs.items()
+        ],
     )
 
 
-def _assigned(player: Player, name: str, *replicas: tuple[int, list[int]], count: int = -1, factor: int = -1) -> CreatableTopic:
+def _assigned(
+    player: Player, name: str, *replicas: tuple[int, list[int]], count: int = -1, factor: int = -1
+) -> CreatableTopic:
     return CreatableTopic(
         name=player.topic(name),
         num_partitions=count,
@@ -107,7 +126,9 @@ def _assigned(player: Player, name: str, *replicas: tuple[int, list[int]], count
 
 @scenario(CreateTopicsRequest)
 def create_topics(player: Player) -> None:
-    def create(label: str, *topics: CreatableTopic, timeout_ms: int = 30_000, validate_only: bool = False) -> None:
+    def create(
+        label: str, *topics: CreatableTopic, timeout_ms: int = 30_000, validate_only: bool = False
+    ) -> None:
         answer = player.quietly(
             CreateTopicsRequest(topics=list(topics), timeout_ms=timeout_ms, validate_only=validate_only)
         )
@@ -137,7 +158,10 @@ def create_topics(player: Player) -> None:
     create("out of range", _creation(player, "odd", min_insync_replicas="0"))
     create("null value", _creation(player, "odd", retention_ms=None))
     create("empty policy", _creation(player, "emptied", cleanup_policy=""))
-    create("settings that contradict", _creation(player, "odd", min_compaction_lag_ms="10", max_compaction_lag_ms="5"))
+    create(
+        "settings that contradict",
+        _creation(player, "odd", min_compaction_lag_ms="10", max_compaction_lag_ms="5"),
+    )
     create("tiered", _creation(player, "odd", remote_storage_enable="true"))
     create("the same setting twice", CreatableTopic(
         name=player.topic("doubled"), num_partitions=1, replication_factor=1,
@@ -202,9 +226,7 @@ def delete_topics(player: Player) -> None:
         ask("id", DeleteTopicState(topic_id=by_id), DeleteTopicState(topic_id=NOBODY))
         player.wait_gone(names[1])
         ask("id again", DeleteTopicState(topic_id=by_id))
-    again = player.quietly(
-        CreateTopicsRequest(topics=[_creation(player, "t0", 2)], timeout_ms=30_000), 7
-    )
+    again = player.quietly(CreateTopicsRequest(topics=[_creation(player, "t0", 2)], timeout_ms=30_000), 7)
     player.keep("made anew", again.topics[0].error_code)
     player.wait_for(names[0], 2)
 
@@ -213,7 +235,9 @@ def delete_topics(player: Player) -> None:
 def create_partitions(player: Player) -> None:
     one = player.create("one")
 
-    def grow(label: str, *topics: CreatePartitionsTopic, timeout_ms: int = 30_000, validate_only: bool = False) -> None:
+    def grow(
+        label: str, *topics: CreatePartitionsTopic, timeout_ms: int = 30_000, validate_only: bool = False
+    ) -> None:
         player.ask(
             label,
             CreatePartitionsRequest(topics=list(topics), timeout_ms=timeout_ms, validate_only=validate_only),
@@ -250,9 +274,7 @@ def create_partitions(player: Player) -> None:
 def describe_topic_partitions(player: Player) -> None:
     names = [player.create("a", 5), player.create("b", 2), player.create("c", 3)]
 
-    def describe(
-        label: str, *topics: str, limit: int = 2_000, cursor: tuple[str, int] | None = None
-    ) -> None:
+    def describe(label: str, *topics: str, limit: int = 2_000, cursor: tuple[str, int] | None = None) -> None:
         player.ask(
             label,
             DescribeTopicPartitionsRequest(
@@ -269,9 +291,26 @@ def describe_topic_partitions(player: Player) -> None:
     describe("bad names", "", "a/b", "x" * 250)
     for limit in range(-1, 12):
         describe(f"limit {limit}", a, b, c, limit=limit)
-    for cursor in ((a, 0), (a, 3), (a, 4), (a, 5), (a, 9), (b, 1), (c, 0), (player.topic("bb"), 1), ("zzzz", 0)):
+    for cursor in (
+        (a, 0),
+        (a, 3),
+        (a, 4),
+        (a, 5),
+        (a, 9),
+        (b, 1),
+        (c, 0),
+        (player.topic("bb"), 1),
+        ("zzzz", 0),
+    ):
         describe(f"cursor {cursor[0].removeprefix(player.prefix)} {cursor[1]}", a, b, c, cursor=cursor)
-        describe(f"cursor and limit {cursor[0].removeprefix(player.prefix)} {cursor[1]}", a, b, c, cursor=cursor, limit=2)
+        describe(
+            f"cursor and limit {cursor[0].removeprefix(player.prefix)} {cursor[1]}",
+            a,
+            b,
+            c,
+            cursor=cursor,
+            limit=2,
+        )
     describe("cursor of a topic not asked for", a, c, cursor=(b, 0))
     describe("negative cursor", a, cursor=(a, -1))
     describe("limit ends a topic", a, b, limit=5)
