@@ -10,7 +10,7 @@ DELIBERATE = (
         "Kafka says the topic is unknown and creates it meanwhile; Ottla answers once it is there",
     ),
     Deliberate(
-        "create-topics|describe-configs|chance", "", r".*flush\.messages\.(value|synonyms)",
+        "create-topics|describe-configs|internal-topics|chance", "", r".*flush\.messages\.(value|synonyms)",
         "acknowledged means synced: flush.messages is 1",
     ),
     Deliberate(

@@ -21,7 +21,7 @@ from tests.compat.differential.records import BASE, batch, record, write
 SENTINELS = range(-9, 1)
 
 
-def _list(
+def list_of(
     player: Player, *parts: tuple[str, int, int], epoch: int = -1, replica: int = -1, isolation: int = 0
 ) -> ListOffsetsRequest:
     topics: dict[str, ListOffsetsTopic] = {}
@@ -66,25 +66,36 @@ def list_offsets(player: Player) -> None:
     player.quietly(DeleteRecordsRequest(topics=[cut], timeout_ms=10_000), 2)
     for name, topic in topics.items():
         for sentinel in SENTINELS:
-            player.ask(f"{name} at {sentinel}", _list(player, (topic, 0, sentinel)))
+            player.ask(f"{name} at {sentinel}", list_of(player, (topic, 0, sentinel)))
         for at in (-1, 0, 1, 10, 11, 30, 49, 50, 51, 90, 91, 1_000):
-            player.ask(f"{name} at time {at}", _list(player, (topic, 0, BASE + at)))
+            player.ask(f"{name} at time {at}", list_of(player, (topic, 0, BASE + at)))
     many = topics["many"]
-    player.ask("nothing", _list(player))
-    player.ask("beyond", _list(player, (many, 7, -1), (many, 0, -1), (many, -1, -1)))
-    player.ask("unknown topic", _list(player, (player.topic("nowhere"), 0, -1)))
-    player.ask("bad name", _list(player, ("a/b", 0, -1), ("", 0, -1)))
-    player.ask("twice", _list(player, (many, 0, -1), (many, 0, -2)))
-    player.ask("twice and another", _list(player, (many, 0, -1), (many, 0, -1), (topics["one"], 0, -2)))
+    player.ask("nothing", list_of(player))
+    player.ask("beyond", list_of(player, (many, 7, -1), (many, 0, -1), (many, -1, -1)))
+    player.ask("unknown topic", list_of(player, (player.topic("nowhere"), 0, -1)))
+    player.ask("bad name", list_of(player, ("a/b", 0, -1), ("", 0, -1)))
+    player.ask("twice", list_of(player, (many, 0, -1), (many, 0, -2)))
+    player.ask("twice and another", list_of(player, (many, 0, -1), (many, 0, -1), (topics["one"], 0, -2)))
     for replica in (-2, -3, 1, 7):
-        player.ask(f"as replica {replica}", _list(player, (many, 0, -1), replica=replica))
+        player.ask(f"as replica {replica}", list_of(player, (many, 0, -1), replica=replica))
     if player.version >= 2:
         for sentinel in (-1, -2, -3, BASE):
-            player.ask(f"committed {sentinel - BASE}", _list(player, (many, 0, sentinel), isolation=1))
-        player.ask("isolation 9", _list(player, (many, 0, -1), isolation=9))
+            player.ask(f"committed {sentinel - BASE}", list_of(player, (many, 0, sentinel), isolation=1))
+        player.ask("isolation 9", list_of(player, (many, 0, -1), isolation=9))
     if player.version >= 4:
         for epoch in (-2, 0, 1, 9):
-            player.ask(f"epoch {epoch}", _list(player, (many, 0, -1), epoch=epoch))
+            player.ask(f"epoch {epoch}", list_of(player, (many, 0, -1), epoch=epoch))
+
+
+def epoch_ends(*parts: tuple[str, int, int, int], replica: int = -1) -> OffsetForLeaderEpochRequest:
+    """Where epochs end: (topic, partition, epoch, epoch the client believes in)."""
+    topics: dict[str, OffsetForLeaderTopic] = {}
+    for name, index, epoch, current in parts:
+        entry = topics.setdefault(name, OffsetForLeaderTopic(topic=name, partitions=[]))
+        entry.partitions.append(
+            OffsetForLeaderPartition(partition=index, leader_epoch=epoch, current_leader_epoch=current)
+        )
+    return OffsetForLeaderEpochRequest(replica_id=replica, topics=list(topics.values()))
 
 
 @scenario(OffsetForLeaderEpochRequest)
@@ -93,13 +104,7 @@ def offset_for_leader_epoch(player: Player) -> None:
     write(player, many, batch(record(), record()), batch())
 
     def ask(label: str, *parts: tuple[str, int, int, int], replica: int = -1) -> None:
-        topics: dict[str, OffsetForLeaderTopic] = {}
-        for name, index, epoch, current in parts:
-            entry = topics.setdefault(name, OffsetForLeaderTopic(topic=name, partitions=[]))
-            entry.partitions.append(
-                OffsetForLeaderPartition(partition=index, leader_epoch=epoch, current_leader_epoch=current)
-            )
-        player.ask(label, OffsetForLeaderEpochRequest(replica_id=replica, topics=list(topics.values())))
+        player.ask(label, epoch_ends(*parts, replica=replica))
 
     ask("nothing")
     for epoch in (-2, -1, 0, 1, 99):

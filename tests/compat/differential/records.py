@@ -26,8 +26,8 @@ from tests.support.bad_input import odd_batch, patched
 
 NOBODY = uuid.UUID("11111111-2222-4333-8444-555555555555")
 DAY = 86_400_000
-# Old enough to be no "now" in a transcript, young enough to be kept.
-BASE = now_ms() - DAY
+# Old enough to be no "now" in a transcript, young enough for records and their producers to be kept.
+BASE = now_ms() - DAY // 2
 
 
 def record(value: bytes | None = b"v", key: bytes | None = b"k", at: int = 0, **headers: bytes) -> NewRecord:
