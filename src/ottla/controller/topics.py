@@ -102,7 +102,8 @@ class TopicManager:
         entries = [
             CreatableTopicConfigs(
                 name=entry.name,
-                value=None if entry.sensitive else entry.value,
+                # What was given comes back as it was written, spaces and all.
+                value=None if entry.sensitive else configs.get(entry.name, entry.value),
                 read_only=entry.read_only,
                 config_source=entry.source,
                 is_sensitive=entry.sensitive,
