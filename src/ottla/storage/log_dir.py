@@ -66,7 +66,11 @@ class LogDir:
         disk.makedirs(self.path)
         self.on_cut: Callable[[Log, int], None] = nobody_to_tell
         self._lock: Lock | None = disk.lock(self.file(_LOCK_FILE))
-        self.meta: MetaProperties | None = read_meta_properties(disk, self.file(META_PROPERTIES_FILE))
+        try:
+            self.meta: MetaProperties | None = read_meta_properties(disk, self.file(META_PROPERTIES_FILE))
+        except CorruptCheckpoint as error:
+            self.release()
+            raise LocalError(f"nobody knows whose directory this is: {error}") from error
 
     def file(self, name: str) -> str:
         return f"{self.path}/{name}"

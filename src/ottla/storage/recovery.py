@@ -7,8 +7,9 @@ Steps, in order:
 2. Segments, by the names of their log files. A missing index is rebuilt from batch headers.
 3. After an unclean stop, everything from the recovery point on is judged: batch after batch must have a sound
    header, a right CRC and increasing offsets. The log ends where that fails first: torn, zero-filled or
-   garbage tails are cut and later segments removed, newest first. What comes before the recovery point is not
-   read, except the little between the last trusted index entry and that point.
+   garbage tails are cut and later segments removed, newest first; `damage` says and keeps what may be good.
+   What comes before the recovery point is not read, except the little between the last trusted index entry
+   and that point.
 4. Leader epochs and producer state: the newest snapshot at or below the recovery point, then the batch
    headers from there on, which also restores the index of aborted transactions.
 
@@ -22,12 +23,13 @@ second, which came later, was not; the log is cut at the hole. Only in a compact
 from __future__ import annotations
 
 import msgspec
+import structlog
 
 from ottla.base.errors import StorageFault
 from ottla.base.files import Disk
 from ottla.base.ids import TopicPartition, Uuid
 from ottla.base.rng import Random
-from ottla.storage import log_files
+from ottla.storage import damage, log_files
 from ottla.storage.batch_scan import walk, walk_verified
 from ottla.storage.checkpoints import CorruptCheckpoint
 from ottla.storage.epoch_cache import LEADER_EPOCH_FILE, EpochCache
@@ -45,6 +47,7 @@ from ottla.storage.write_job import LogPlace
 
 PRODUCER_EXPIRATION_MS = 24 * 60 * 60 * 1000
 _EVERYTHING = 2**63 - 1
+_logger = structlog.get_logger(__name__)
 
 
 class LastKnown(msgspec.Struct, frozen=True):
@@ -197,8 +200,7 @@ class _Recovery:
             kept += 1
             if not whole:
                 break
-        while len(self._segments) > max(kept, 1):
-            self._remove_last()
+        self._cut_segments(self._segments[max(kept, 1) :], expected)
         # The log may have been made just before the process was killed.
         LogPlace(self._disk, self._directory, self._directory.rpartition("/")[0]).sync_new()
 
@@ -210,6 +212,7 @@ class _Recovery:
             # Below the recovery point everything was durable: rather the index is wrong than the log.
             expected, sound = self._scan(segment, segment.restart_indexes(segment.base_offset))
         if sound < size:
+            self._report_cut(segment, sound, expected)
             segment.file.truncate(sound)
         segment.file.datasync()
         segment.size = segment.written_size = sound
@@ -233,6 +236,27 @@ class _Recovery:
             expected = header.last_offset + 1
             position = at + header.size_in_bytes
         return expected, position
+
+    def _cut_segments(self, segments: list[Segment], end_offset: int) -> None:
+        """Remove the last segments: the log ends before them."""
+        for segment in segments:
+            if segment.written_size:
+                self._report_cut(segment, 0, end_offset)
+        for _ in segments:
+            self._remove_last()
+
+    def _report_cut(self, segment: Segment, position: int, end_offset: int) -> None:
+        """Say what is about to be cut off, and keep it if some of it is good."""
+        kept = None
+        if damage.has_sound_batches(segment, position):
+            kept = damage.keep(self._disk, self._directory, segment, position)
+        _logger.warning(
+            "the end of a log was cut: it is not sound",
+            segment=segment.path_of(log_files.LOG),
+            end_offset=end_offset,
+            cut_bytes=segment.written_size - position,
+            kept=kept,
+        )
 
     def _remove_last(self) -> None:
         segment = self._segments.pop()
