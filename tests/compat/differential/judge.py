@@ -12,14 +12,14 @@ from tests.compat.differential.player import Player
 from tests.support.raw import Address
 
 
-@dataclass
+@dataclass(repr=False)
 class Judge:
     """Both brokers, what was asked of them, and which of the deliberate differences showed."""
 
     kafka: Address
     ottla: Address
-    seen: set[Deliberate] = field(default_factory=set, repr=False)
-    played: set[str] = field(default_factory=set, repr=False)
+    seen: set[Deliberate] = field(default_factory=set)
+    played: set[str] = field(default_factory=set)
     questions: int = 0
 
     def unexplained(self, scenario: Scenario) -> list[Difference]:

@@ -152,6 +152,10 @@ def create_topics(player: Player) -> None:
     create("minus two replicas", _creation(player, "minus", 1, -2))
     create("more replicas than brokers", _creation(player, "crowd", 1, 2))
     create("settings", _creation(player, "set", cleanup_policy="compact", retention_ms="1000"))
+    create(
+        "settings as written",
+        _creation(player, "spaces", retention_ms=" 7 ", cleanup_policy="delete, delete"),
+    )
     create("unknown setting", _creation(player, "odd", no_such_setting="1"))
     create("bad value", _creation(player, "odd", retention_ms="soon"))
     create("bad word", _creation(player, "odd", cleanup_policy="burn"))
