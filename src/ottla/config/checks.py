@@ -15,6 +15,8 @@ from msgspec import Struct
 class Check(Struct, frozen=True):
     text: str
     complaint: Callable[[object], str | None]
+    once: bool = False
+    """Entries of a list count once, however often they are given."""
 
 
 def _nothing(_value: object) -> str | None:
@@ -64,7 +66,7 @@ def one_of_any_case(*allowed: str) -> Check:
 
 
 def items(*allowed: str, empty: bool = True, null: bool = False) -> Check:
-    """A list without duplicates or empty entries; `allowed` none means any text."""
+    """A list without empty entries, of which each counts once; `allowed` none means any text."""
 
     def complaint(value: object) -> str | None:
         if value is None:
@@ -76,13 +78,11 @@ def items(*allowed: str, empty: bool = True, null: bool = False) -> Check:
         return _entries_complaint(value, allowed)
 
     texts = ["entries from " + ", ".join(allowed)] if allowed else []
-    texts.append("no entry empty or twice" if empty else "at least one entry, none empty or twice")
-    return Check(", ".join(texts), complaint)
+    texts.append("no entry empty" if empty else "at least one entry, none empty")
+    return Check(", ".join(texts), complaint, once=True)
 
 
 def _entries_complaint(entries: list[str], allowed: tuple[str, ...]) -> str | None:
-    if len(set(entries)) != len(entries):
-        return "an entry occurs twice"
     for entry in entries:
         if not entry:
             return "an entry is empty"

@@ -150,7 +150,8 @@ def _convert(key: ConfigKey, text: str) -> Value:
             raise refused(key, text, "not a number")
         return float(match[1])
     if key.type is ConfigType.LIST:
-        return _COMMA.split(text) if text else []
+        entries = _COMMA.split(text) if text else []
+        return list(dict.fromkeys(entries)) if key.check.once else entries
     return text
 
 
