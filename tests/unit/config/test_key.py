@@ -35,6 +35,8 @@ KEYS = {**BROKER_KEYS, **TOPIC_KEYS, **GROUP_KEYS}
         ("cleanup.policy", "compact, delete", ["compact", "delete"]),
         ("compression.gzip.level", "-1", -1),
         ("share.auto.offset.reset", "by_duration:PT1H", "by_duration:PT1H"),
+        ("log.cleanup.policy", "compact, delete,compact", ["compact", "delete"]),
+        ("listeners", "a,a", ["a"]),
     ],
 )
 def test_accepted(name: str, text: str | None, value: object) -> None:
@@ -45,10 +47,8 @@ def test_accepted(name: str, text: str | None, value: object) -> None:
     ("name", "text"),
     [
         ("listeners", ""),
-        ("listeners", "a,a"),
         ("listeners", "a,,b"),
         ("listeners", None),
-        ("log.cleanup.policy", "compact,compact"),
         ("log.cleanup.policy", "none"),
         ("process.roles", "zookeeper"),
         ("controller.quorum.voters", "localhost:9093"),
