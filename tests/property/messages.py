@@ -68,10 +68,8 @@ def _values(field: Field, version: int, special: Special) -> st.SearchStrategy[A
     chosen = special(field)
     if chosen is not None:
         return chosen
-    if field.struct is not None:
-        values = instances(field.struct, version, special)
-    else:
-        values = _scalars(field.element_kind)
+    struct = field.struct
+    values = _scalars(field.element_kind) if struct is None else instances(struct, version, special)
     if field.is_array:
         values = st.lists(values, max_size=3)
     return st.none() | values if version in field.wire.nullable else values

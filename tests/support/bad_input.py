@@ -353,9 +353,7 @@ def _fetch_unknown_id(client: RawClient) -> Outcome:
 def list_offsets(*timestamps: int, version: int = 5, partition: int = 0) -> Play:
     def play(client: RawClient) -> Outcome:
         asked = [ListOffsetsPartition(partition_index=partition, timestamp=stamp) for stamp in timestamps]
-        request = ListOffsetsRequest(
-            replica_id=-1, topics=[ListOffsetsTopic(name=PLAIN, partitions=asked)]
-        )
+        request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=PLAIN, partitions=asked)])
         answer = client.ask(request, version, ListOffsetsResponse)
         if isinstance(answer, Closed):
             return CLOSED
@@ -386,9 +384,7 @@ def create(*topics: CreatableTopic, timeout_ms: int = 10_000, validate_only: boo
     """The error codes by name; nothing is created unless told."""
 
     def play(client: RawClient) -> Outcome:
-        request = CreateTopicsRequest(
-            topics=list(topics), timeout_ms=timeout_ms, validate_only=validate_only
-        )
+        request = CreateTopicsRequest(topics=list(topics), timeout_ms=timeout_ms, validate_only=validate_only)
         answer = client.ask(request, 5, CreateTopicsResponse)
         if isinstance(answer, Closed):
             return CLOSED
@@ -397,7 +393,9 @@ def create(*topics: CreatableTopic, timeout_ms: int = 10_000, validate_only: boo
     return play
 
 
-def topic(name: str = "bad-input-new", partitions: int = 1, factor: int = 1, **configs: str | None) -> CreatableTopic:
+def topic(
+    name: str = "bad-input-new", partitions: int = 1, factor: int = 1, **configs: str | None
+) -> CreatableTopic:
     return CreatableTopic(
         name=name,
         num_partitions=partitions,
