@@ -107,13 +107,14 @@ class Connection:
         if self._muted():
             self._stop_reading()
             return
-        target = reader.target(edge.receive_view)
         if edge.exhausted:
-            target = target[: edge.bite(self, large=reader.in_large_frame)]
-            if not target:
+            most = edge.bite(self, large=reader.in_large_frame)
+            if not most:
                 self._stop_reading()
-                reader.park()
                 return
+            target = reader.target(edge.receive_view)[:most]
+        else:
+            target = reader.target(edge.receive_view)
         self._active = True
         try:
             got = self._sock.recv_into(target)

@@ -3,7 +3,7 @@
 `hold` keeps the sum of bytes that unanswered requests, frames in progress and unsent records occupy. Above the
 limit the process is `exhausted`, until a quarter of it is free again. Meanwhile large frames wait in `starved`,
 all but one at a time: the `_finisher` reads on to the end of its frame, so that there is always progress and never
-more than one frame beyond the limit. Small requests need little and go on in small bites, until they too have
+more than two frames beyond the limit. Small requests need little and go on in small bites, until they too have
 added a quarter of the limit (`full`).
 
 Answers finished during one turn of the loop are sent together at its end: `touch` notes the connection,
@@ -84,7 +84,9 @@ class Edge:
     @property
     def full(self) -> bool:
         """True if not even small things may be added."""
-        return self.held_bytes > self.limits.in_flight_bytes_max * 5 // 4
+        limits = self.limits
+        # Large frames overshoot by two at most: the one that crossed the limit, and the finisher's.
+        return self.held_bytes > limits.in_flight_bytes_max * 5 // 4 + 2 * limits.frame_bytes_max
 
     def bite(self, connection: Connection, *, large: bool) -> int:
         """How many bytes a connection may receive while the process is exhausted; with 0 it has to wait."""

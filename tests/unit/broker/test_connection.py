@@ -298,7 +298,7 @@ def test_when_the_process_holds_too_much_one_reads_on_and_the_others_wait() -> N
         for each in (writer, slow_writer, other_writer):
             each.close()
 
-    run(scenario, Limits(in_flight_bytes_max=1000))
+    run(scenario, Limits(in_flight_bytes_max=1000, frame_bytes_max=100))
 
 
 def test_connections_above_the_limit_are_refused_and_places_are_given_back() -> None:
