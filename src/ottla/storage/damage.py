@@ -5,13 +5,18 @@ is another matter: those may have been acknowledged, and only the order of the l
 they are kept for whoever wants to look, in files that no broker reads: `<segment>.log.damaged-<position>` with what
 lay in the segment from that position on.
 
+What only looks like damage because it is older than record batches is refused, untouched.
+
 Crash policy: the copy is durable before the segment is cut; an interrupted recovery makes it again.
 """
 
 from __future__ import annotations
 
+import zlib
+from struct import Struct
 from typing import Final
 
+from ottla.base.errors import LocalError
 from ottla.base.files import Disk
 from ottla.records.batch import HEADER_SIZE, LENGTH_OFFSET, LOG_OVERHEAD
 from ottla.storage import log_files
@@ -19,6 +24,9 @@ from ottla.storage.batch_scan import walk_verified
 from ottla.storage.segment import Segment
 
 _COPY_BYTES: Final = 1 << 20
+_OLD_HEADER: Final = Struct(">qiIb")
+_OLD_SIZE_MIN: Final = 14
+_OLD_SIZE_MAX: Final = 1 << 30
 
 
 def has_sound_batches(segment: Segment, position: int) -> bool:
@@ -33,6 +41,25 @@ def has_sound_batches(segment: Segment, position: int) -> bool:
         for start in starts
         if start < end
     )
+
+
+def refuse_old_format(segment: Segment, position: int) -> None:
+    """Raise LocalError if what stands at `position` is not damage but a sound message of format (magic) 0 or 1.
+
+    offset int64, size int32, CRC-32 uint32 of all that follows it, magic int8, ...
+    """
+    head = segment.file.pread(_OLD_HEADER.size, position)
+    if len(head) < _OLD_HEADER.size:
+        return
+    _, size, crc, magic = _OLD_HEADER.unpack(head)
+    end = position + LOG_OVERHEAD + size
+    if magic not in (0, 1) or not _OLD_SIZE_MIN <= size <= _OLD_SIZE_MAX or end > segment.written_size:
+        return
+    if zlib.crc32(segment.file.pread(size - 4, position + LOG_OVERHEAD + 4)) == crc:
+        raise LocalError(
+            f"{segment.path_of(log_files.LOG)} holds messages of format {magic}, which Ottla does not read; "
+            "nothing was changed. Let Apache Kafka rewrite the topic in format 2, or take the directory away"
+        )
 
 
 def keep(disk: Disk, directory: str, segment: Segment, position: int) -> str:

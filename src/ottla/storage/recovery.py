@@ -247,6 +247,7 @@ class _Recovery:
 
     def _report_cut(self, segment: Segment, position: int, end_offset: int) -> None:
         """Say what is about to be cut off, and keep it if some of it is good."""
+        damage.refuse_old_format(segment, position)
         kept = None
         if damage.has_sound_batches(segment, position):
             kept = damage.keep(self._disk, self._directory, segment, position)

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import errno
+import struct
+import zlib
 from pathlib import Path
 
 import pytest
 
-from ottla.base.errors import StorageFault
+from ottla.base.errors import LocalError, StorageFault
 from ottla.base.files import OsDisk
 from ottla.base.rng import Random
 from ottla.storage.log import Log
@@ -280,3 +282,21 @@ def test_the_same_on_a_real_disk(tmp_path: Path) -> None:
         file.write(b"torn")
     again = open_at(OsDisk(), directory, SMALL, LastKnown(recovery_point=4))
     assert offsets(again) == [(number, number) for number in range(10)]
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_messages_older_than_batches_are_refused_and_left_alone(magic: int) -> None:
+    disk, _ = filled(1)
+    body = (
+        struct.pack(">bb", magic, 0) + (struct.pack(">q", NOW_MS) if magic else b"") + struct.pack(">i", -1)
+    )
+    body += struct.pack(">i", 5) + b"value"
+    old = struct.pack(">qiI", 1, len(body) + 4, zlib.crc32(body)) + body
+    file = disk.open(log_path(0))
+    file.pwritev([old], file.size(), sync=True)
+    before = disk.read(log_path(0))
+
+    with pytest.raises(LocalError, match=f"format {magic}"):
+        open_at(disk, DIRECTORY, SMALL)
+
+    assert disk.read(log_path(0)) == before
