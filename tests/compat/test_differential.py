@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from itertools import count
 
@@ -10,11 +11,12 @@ from hypothesis import HealthCheck, given, settings
 
 from bench.peers import ONE_NODE, KafkaPeer
 from ottla.testing.broker_process import BrokerProcess, free_port
+from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from tests.compat.differential import chance
 from tests.compat.differential.catalog import SCENARIOS, Scenario
 from tests.compat.differential.deliberate import DELIBERATE
 from tests.compat.differential.judge import Judge
-from tests.support.raw import Address
+from tests.support.raw import CLOSED, Address, Closed, RawClient
 
 pytestmark = pytest.mark.compat
 
@@ -47,6 +49,23 @@ def judge(kafka_jars: None, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 def test_answers_are_kafkas(scenario: Scenario, judge: Judge) -> None:
     left = judge.unexplained(scenario)
     assert not left, "\n".join(map(str, left[:40]))
+
+
+def test_what_is_not_served_is_refused_at_once(judge: Judge) -> None:
+    """A client of groups or transactions sees its connection closed; it is not left waiting."""
+
+    def advertised(address: Address) -> dict[int, int]:
+        with RawClient(address) as client:
+            answer = client.ask(ApiVersionsRequest(), 0, ApiVersionsResponse)
+        assert not isinstance(answer, Closed)
+        return {row.api_key: row.max_version for row in answer.api_keys}
+
+    kafka, ottla = advertised(judge.kafka), advertised(judge.ottla)
+    assert ottla.keys() < kafka.keys()
+    for key in kafka.keys() - ottla.keys():
+        with RawClient(judge.ottla) as client:
+            client.send_frame(struct.pack(">hhihbb", key, kafka[key], 1, -1, 0, 0) + bytes(64))
+            assert client.read_frame() is CLOSED
 
 
 @by_chance

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import struct
 import uuid
 
-from ottla.wire.messages.api_versions import ApiVersionsRequest
+from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.messages.describe_cluster import DescribeClusterRequest
 from ottla.wire.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from ottla.wire.messages.describe_quorum import DescribeQuorumRequest, PartitionData, TopicData
@@ -13,6 +14,7 @@ from ottla.wire.messages.update_features import FeatureUpdateKey, UpdateFeatures
 from tests.compat.differential.catalog import scenario
 from tests.compat.differential.player import Player
 from tests.compat.differential.records import batch, record, write
+from tests.support.raw import CLOSED
 
 
 @scenario(ApiVersionsRequest)
@@ -38,6 +40,25 @@ def api_versions(player: Player) -> None:
             player.keep(f"{name!r} {software!r}", answer.error_code)
             if answer.error_code:
                 player.keep(f"{name!r} {software!r} whole", player.plain(answer))
+
+
+@scenario(ApiVersionsRequest, since=3)
+def tags(player: Player) -> None:
+    """Tagged fields that nobody knows, in any number and order, pass."""
+    for name, fields in {
+        "unknown": b"\1\5\1x",
+        "twice": b"\2\5\1x\5\1y",
+        "out of order": b"\2\7\1x\5\1y",
+        "empty": b"\1\5\0",
+        "too long": b"\1\5\x7fx",
+        "too many": b"\x7f\5\1x",
+    }.items():
+        header = struct.pack(">hhih", 18, player.version, 9, 3) + b"raw\0"
+        player.client.send_frame(header + b"\2a\0021" + fields)
+        answer = player.client.read(18, player.version, ApiVersionsResponse, 9)
+        player.keep(name, repr(answer) if answer is CLOSED else answer.error_code)
+        if answer is CLOSED:
+            player.reconnect()
 
 
 @scenario(DescribeClusterRequest)
