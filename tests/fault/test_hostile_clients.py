@@ -232,6 +232,7 @@ def test_what_is_pipelined_behind_a_slow_request_is_all_answered(broker: BrokerP
     assert all(answer[:4] == struct.pack(">i", PING_ID) for answer in answers[1:])  # type: ignore[index]
 
 
+@pytest.mark.torture
 def test_a_steady_stream_of_frames_is_not_taken_for_a_slow_one(make_broker: MakeBroker) -> None:
     """Whenever the broker looks, this client is in the middle of a frame; but never of the same one."""
     broker = make_broker()
@@ -305,7 +306,7 @@ def check_confined(broker: BrokerProcess) -> None:
 def test_odd_and_broken_requests_for_every_api(make_broker: MakeBroker) -> None:
     broker = make_broker()
     with canary(broker, patience_s=10):
-        sent = garbled(broker, seed=20_26, seconds=12)
+        sent = garbled(broker, seed=20_26, seconds=8)
     assert sent >= 200
     check_sound(broker)
     check_confined(broker)

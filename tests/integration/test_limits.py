@@ -47,7 +47,7 @@ def test_connections_above_max_connections_are_closed_at_once(make_broker: MakeB
 
 
 def test_connections_of_one_address(make_broker: MakeBroker) -> None:
-    broker = make_broker({"max.connections.per.ip": "3"})
+    broker = make_broker({"max.connections.per.ip": "3", "max.connections.per.ip.overrides": ""})
     clients = [connect(broker) for _ in range(3)]
     assert all(asking.ping(one) for one in clients)
     with connect(broker) as fourth:
