@@ -294,6 +294,7 @@ def litter(data: Path) -> None:
         "file-1",
         f"{TOPIC}-0/garbage.bin",
         f"{TOPIC}-0/0.log",
+        f"{TOPIC}-0/{'9' * 20}.log",
         f"{TOPIC}-0/00000000000000000000.logs",
     ):
         (data / name).write_bytes(b"\xff" * 100)
@@ -330,6 +331,10 @@ def test_damage_that_costs_no_record(damage: Callable[[Path], None], pristine: P
 REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
     "meta.properties of garbage": (each("meta.properties", b"\xff\xfe"), "meta.properties"),
     "meta.properties empty": (each("meta.properties", b""), "meta.properties"),
+    "a flipped bit within the metadata log": (
+        lambda data: flip(data / "__cluster_metadata-0/00000000000000000000.log", 400),
+        "sound records follow",
+    ),
     "quorum-state of garbage": (each("__cluster_metadata-0/quorum-state", b'{"x'), "quorum-state"),
 }
 

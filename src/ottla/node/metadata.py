@@ -85,7 +85,8 @@ def open_metadata(
         METADATA_PARTITION,
         METADATA_TOPIC_ID,
         _log_config(config),
-        last=LastKnown(),
+        # Every decision was synced before the next: damage before sound records is no torn write.
+        last=LastKnown(cut_good=False),
         rng=rng,
         now_ms=now_ms,
     )

@@ -41,7 +41,7 @@ def segment_file(directory: str, base_offset: int, suffix: str) -> str:
 def parse_segment_file(name: str) -> tuple[int, str] | None:
     """(offset, suffix) of a name like 00000000000000000042.log; None for any other."""
     found = _SEGMENT_FILE.fullmatch(name)
-    return (int(found[1]), found[2]) if found else None
+    return (int(found[1]), found[2]) if found and int(found[1]) < 2**63 else None
 
 
 def parse_partition_dir(name: str) -> TopicPartition | None:

@@ -25,7 +25,7 @@ from __future__ import annotations
 import msgspec
 import structlog
 
-from ottla.base.errors import StorageFault
+from ottla.base.errors import LocalError, StorageFault
 from ottla.base.files import Disk
 from ottla.base.ids import TopicPartition, Uuid
 from ottla.base.rng import Random
@@ -56,6 +56,8 @@ class LastKnown(msgspec.Struct, frozen=True):
     clean: bool = False
     recovery_point: int = 0
     log_start_offset: int = 0
+    cut_good: bool = True
+    """Whether the log may be cut before sound batches. Otherwise damage before them is refused."""
 
 
 def open_log(
@@ -91,6 +93,7 @@ class _Recovery:
         self._clean = last.clean
         self._recovery_point = last.recovery_point
         self._log_start = last.log_start_offset
+        self._cut_good = last.cut_good
         self._segments: list[Segment] = []
         self._unsynced_indexes: list[Segment] = []
         self._replay_from = _EVERYTHING
@@ -250,6 +253,9 @@ class _Recovery:
         damage.refuse_old_format(segment, position)
         kept = None
         if damage.has_sound_batches(segment, position):
+            if not self._cut_good:
+                name = segment.path_of(log_files.LOG)
+                raise LocalError(f"{name} is damaged at byte {position}, and sound records follow")
             kept = damage.keep(self._disk, self._directory, segment, position)
         _logger.warning(
             "the end of a log was cut: it is not sound",
