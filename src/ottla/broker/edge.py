@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from ottla.broker.connection import Connection
 
-_RECEIVE_BYTES = 256 * 1024
+_RECEIVE_BYTES = 512 * 1024
 _SMALL_BITE_BYTES = 16 * 1024
 
 

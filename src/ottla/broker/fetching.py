@@ -16,8 +16,10 @@ import errno
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.base.files import OsFile
 from ottla.broker import leader_hints
 from ottla.broker.fetch_sessions import FetchContext
+from ottla.broker.file_region import SENDFILE_BYTES_MIN, FileRegion, cached
 from ottla.broker.outbox import Answer
 from ottla.replication.partition import NO_EPOCH
 from ottla.wire.fetch import (
@@ -217,18 +219,20 @@ class Fetch:
     # Loading and answering
 
     def _load(self) -> None:
-        """Read the planned bytes into one buffer, then answer."""
+        """Find the planned bytes in the page cache or read them into one buffer, then answer."""
         if not self._plan_bytes:
             self._respond()
             return
-        buffer = self._buffer = self._call.broker.read_buffers.take(self._plan_bytes)
+        loaded = [planned for planned in self._plan if planned.size and not self._pass_through(planned)]
+        if not loaded:
+            self._respond()
+            return
+        buffer = self._buffer = self._call.broker.read_buffers.take(sum(planned.size for planned in loaded))
         self._call.connection.hold(len(buffer))
         view = memoryview(buffer)
         cold: list[_Planned] = []
         position = 0
-        for planned in self._plan:
-            if not planned.size:
-                continue
+        for planned in loaded:
             planned.view = view[position : position + planned.size]
             position += planned.size
             planned.data.records = planned.view
@@ -238,6 +242,20 @@ class Fetch:
             self._load_cold(cold)
         else:
             self._respond()
+
+    @staticmethod
+    def _pass_through(planned: _Planned) -> bool:
+        """Let the kernel take the bytes from its cache to the socket, if they are many and there."""
+        file, position, size = planned.file, planned.position, planned.size
+        if size < SENDFILE_BYTES_MIN or not isinstance(file, OsFile):
+            return False
+        try:
+            if not cached(file, position, size):
+                return False
+            planned.data.records = FileRegion(file, position, size)
+        except OSError:
+            return False
+        return True
 
     def _load_warm(self, planned: _Planned) -> bool:
         """True if all bytes came from memory."""

@@ -1,8 +1,8 @@
 """Answers in the order of their requests, and as few system calls as possible to send them.
 
 Each request gets a place when it is taken (`Answer`); only a finished prefix of the places is sent, joined
-into one `send` when small and given to one `sendmsg` when not. What the kernel does not take waits for the
-socket to become writable; meanwhile the connection takes no further request.
+into one `send` when small and given to one `sendmsg` when not; parts of files go by `sendfile`. What the
+kernel does not take waits for the socket to become writable; meanwhile the connection takes no further request.
 """
 
 from __future__ import annotations
@@ -10,12 +10,16 @@ from __future__ import annotations
 import socket
 from collections import deque
 from collections.abc import Callable, Sequence
-from itertools import islice
 
-Buffer = bytes | memoryview
+from ottla.broker.file_region import FileRegion
+
+Buffer = bytes | memoryview | FileRegion
 
 _IOV_MAX = 1024
 _JOIN_BYTES_MAX = 16 * 1024
+
+
+_MORE = getattr(socket, "MSG_MORE", 0)
 
 
 class Answer:
@@ -78,19 +82,36 @@ class Outbox:
 
     def _send_some(self) -> int:
         backlog = self._backlog
+        first = backlog[0]
+        if isinstance(first, FileRegion):
+            return first.send(self._sock)
         if len(backlog) == 1:
-            return self._sock.send(backlog[0])
-        chosen = list(islice(backlog, _IOV_MAX))
+            return self._sock.send(first)
+        chosen: list[bytes | memoryview] = []
+        for buffer in backlog:
+            if isinstance(buffer, FileRegion):
+                break
+            chosen.append(buffer)
+        # A file's bytes that follow belong to the same answer: let the kernel fill its packets.
+        flags = _MORE if len(chosen) < len(backlog) else 0
         if sum(map(len, chosen)) <= _JOIN_BYTES_MAX:
-            return self._sock.send(b"".join(chosen))
-        return self._sock.sendmsg(chosen)
+            return self._sock.send(b"".join(chosen), flags)
+        return self._sock.sendmsg(chosen[:_IOV_MAX], (), flags)
 
     def _drop(self, sent: int) -> None:
         backlog = self._backlog
         while backlog and sent >= len(backlog[0]):
-            sent -= len(backlog.popleft())
-        if sent:
-            backlog[0] = memoryview(backlog[0])[sent:]
+            gone = backlog.popleft()
+            sent -= len(gone)
+            if isinstance(gone, FileRegion):
+                gone.close()
+        if not sent:
+            return
+        first = backlog[0]
+        if isinstance(first, FileRegion):
+            first.advance(sent)
+        else:
+            backlog[0] = memoryview(first)[sent:]
 
     def _run_callbacks(self) -> None:
         callbacks, self._when_sent = self._when_sent, []

@@ -220,7 +220,7 @@ class Log:
         data = run.data
         position = self._active.note_run(len(data), run)
         self.log_end_offset = run.next_offset
-        self._writes.stage(self._active, position).add_raw(data)
+        self._writes.stage(self._active, position).add_owned(data)
 
     def append_raw(self, batches: Buffer, now_ms: int) -> Appended:
         """Stage batches that carry their offsets and epochs, as a follower or the metadata log gets them.

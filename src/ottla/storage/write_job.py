@@ -21,8 +21,14 @@ from ottla.records.batch import LOG_OVERHEAD
 from ottla.storage.checkpoints import PARTITION_METADATA_FILE
 from ottla.storage.segment import Segment
 
-COPY_BYTES_MAX: Final = 64 * 1024
-"""Batches up to this size are copied when staged; longer ones are kept by reference until written."""
+COPY_BYTES_MAX: Final = 128 * 1024
+"""Batches up to this size are copied when staged; longer ones are kept by reference until written.
+
+A batch this short may lie in memory that the next request will overwrite (`broker.framing`).
+"""
+
+_GATHER_BYTES_MAX: Final = 4096
+"""Batches up to this size are copied behind each other, to be one buffer of the write."""
 
 _STAMP: Final = Struct(">qii")
 _STAMP_BYTES: Final = _STAMP.size
@@ -47,9 +53,9 @@ class SegmentWrite:
         size = len(batch)
         stamp = _STAMP.pack(base_offset, size - LOG_OVERHEAD, leader_epoch)
         rest = memoryview(batch)[_STAMP_BYTES:]
-        if size > COPY_BYTES_MAX:
+        if size > _GATHER_BYTES_MAX:
             self._copied = None
-            self.buffers += (stamp, rest)
+            self.buffers += (stamp, rest if size > COPY_BYTES_MAX else bytes(rest))
             return
         copied = self._copied
         if copied is None:
@@ -57,6 +63,14 @@ class SegmentWrite:
             self.buffers.append(copied)
         copied += stamp
         copied += rest
+
+    def add_owned(self, batches: bytearray) -> None:
+        """Stage batches that carry their offsets, in memory that is nobody else's."""
+        if len(batches) > _GATHER_BYTES_MAX:
+            self._copied = None
+            self.buffers.append(batches)
+        else:
+            self.add_raw(batches)
 
     def add_raw(self, batches: Buffer) -> None:
         """Stage batches that carry their offsets already."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import Struct, error
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ottla.base.errors import RemoteProtocolError
 from ottla.wire.produce import NodeEndpoint, encode_endpoints, skip_tags, uvarint, write_uvarint
@@ -66,6 +66,10 @@ class FetchRequest(NamedTuple):
     rack: str
 
 
+Records = Any
+"""Bytes, or anything with a length that whoever sends the response knows how to send."""
+
+
 class PartitionData:
     """One partition of a response; the defaults are those of an error."""
 
@@ -88,7 +92,7 @@ class PartitionData:
         high_watermark: int = -1,
         last_stable_offset: int = -1,
         log_start_offset: int = -1,
-        records: bytes | memoryview = b"",
+        records: Records = b"",
     ) -> None:
         self.index = index
         self.error_code = error_code
@@ -270,15 +274,15 @@ def encode_response(
     session_id: int,
     topics: Sequence[TopicData],
     endpoints: Sequence[NodeEndpoint] = (),
-) -> list[bytes | memoryview]:
-    """The whole response frame as buffers to send one after the other."""
+) -> list[Records]:
+    """The whole response frame as pieces to send one after the other; records are passed on as they were given."""
     flexible = version >= FIRST_FLEXIBLE
     packed = bytearray(8)
     if flexible:
         packed += b"\0"
     packed += _TOP.pack(0, error_code, session_id) if version >= FIRST_SESSIONS else b"\0\0\0\0"
     packed += _length(len(topics), flexible)
-    buffers: list[bytes | memoryview] = []
+    buffers: list[Records] = []
     total = 0
     for key, partitions in topics:
         if version >= FIRST_TOPIC_IDS:
