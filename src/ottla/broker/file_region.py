@@ -16,7 +16,7 @@ from typing import Final
 
 from ottla.base.files import File, OsFile
 
-SENDFILE_BYTES_MIN: Final = 32 * 1024
+SENDFILE_BYTES_MIN: Final = 128 * 1024
 """Below this, reading and sending take fewer system calls."""
 
 _PROBE_EVERY: Final = 128 * 1024

