@@ -17,6 +17,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, Protocol
 
+from ottla.base import native
 from ottla.base.clock import Clock
 from ottla.base.executor import Done, Executor
 from ottla.base.files import Buffer, File, OsFile
@@ -98,8 +99,8 @@ class NativeWriter:
 def make_writer(
     watch: Callable[[int, Callable[[], None]], object], clock: Clock, executor: Executor, threads: int
 ) -> ExecutorWriter | NativeWriter:
-    """The compiled writer, or the reference where it was not built or `OTTLA_PURE=1` asks for it."""
-    if os.environ.get("OTTLA_PURE", "") in ("", "0"):
+    """The compiled writer, or the reference where that was not built or is not wanted."""
+    if native.WANTED:
         try:
             return NativeWriter(watch, clock, threads)
         except ImportError:

@@ -10,11 +10,11 @@ Concurrency: the event loop only, as everything of a connection.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from ottla.base import native
 from ottla.base.errors import ErrorCode
 from ottla.broker import run_reference
 from ottla.broker.outbox import Answer
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ottla.replication.partition import Partition
 
 scan_run: Callable[..., run_reference.Scanned | None] = run_reference.scan_run
-if os.environ.get("OTTLA_PURE", "") in ("", "0"):
+if native.WANTED:
     with suppress(ImportError):
         from ottla.broker._run import scan_run
 

@@ -12,12 +12,12 @@ whose first field repeats the version. All records of a control batch are contro
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from struct import Struct
 from typing import Final
 
 from ottla.base.errors import LocalError, RemoteProtocolError
-from ottla.records.batch import BatchHeader, Buffer
+from ottla.records.batch import BatchHeader, Buffer, CorruptBatch
 from ottla.records.builder import NewRecord, build_batch
+from ottla.records.control import ControlType, control_key, control_type
 from ottla.records.record import iter_records
 from ottla.wire import codec
 from ottla.wire.messages.control import (
@@ -29,15 +29,14 @@ from ottla.wire.messages.control import (
 )
 from ottla.wire.schema import Message
 
-_KEY: Final = Struct(">hh")
 _VERSION: Final = 0
 
-_TYPES: Final[dict[type[Message], int]] = {
-    LeaderChangeMessage: 2,
-    SnapshotHeaderRecord: 3,
-    SnapshotFooterRecord: 4,
-    KRaftVersionRecord: 5,
-    VotersRecord: 6,
+_TYPES: Final[dict[type[Message], ControlType]] = {
+    LeaderChangeMessage: ControlType.LEADER_CHANGE,
+    SnapshotHeaderRecord: ControlType.SNAPSHOT_HEADER,
+    SnapshotFooterRecord: ControlType.SNAPSHOT_FOOTER,
+    KRaftVersionRecord: ControlType.KRAFT_VERSION,
+    VotersRecord: ControlType.KRAFT_VOTERS,
 }
 _CLASSES: Final = {number: cls for cls, number in _TYPES.items()}
 
@@ -45,7 +44,7 @@ _CLASSES: Final = {number: cls for cls, number in _TYPES.items()}
 def control_batch(messages: Sequence[Message], *, base_offset: int, epoch: int, now_ms: int) -> bytes:
     """One batch of control records."""
     records = [
-        NewRecord(_KEY.pack(_VERSION, _TYPES[type(message)]), codec.encode(message, _VERSION), (), now_ms)
+        NewRecord(control_key(_TYPES[type(message)]), codec.encode(message, _VERSION), (), now_ms)
         for message in messages
     ]
     return build_batch(records, base_offset=base_offset, leader_epoch=epoch, control=True)
@@ -54,12 +53,14 @@ def control_batch(messages: Sequence[Message], *, base_offset: int, epoch: int, 
 def read_control_batch(header: BatchHeader, batch: Buffer) -> Iterator[Message]:
     """The messages of a control batch; types that carry nothing for us are passed over."""
     for record in iter_records(batch, header):
-        if record.key is None or record.value is None or len(record.key) < _KEY.size:
-            raise LocalError(
-                f"control record at offset {header.base_offset + record.offset_delta} is malformed"
-            )
-        _, number = _KEY.unpack_from(record.key)
-        cls = _CLASSES.get(number)
+        offset = header.base_offset + record.offset_delta
+        try:
+            kind = control_type(record.key)
+        except CorruptBatch as error:
+            raise LocalError(f"control record at offset {offset} is malformed: {error}") from error
+        if record.value is None:
+            raise LocalError(f"control record at offset {offset} is malformed: it has no value")
+        cls = None if kind is None else _CLASSES.get(kind)
         if cls is None:
             continue
         # The value begins with its version; a leader change in version 1 names directories too.

@@ -1,12 +1,11 @@
 """Picks the compiled kernel, or its plain-Python reference where that was not built.
 
-`OTTLA_PURE=1` in the environment forces the reference; it is read once, here. `COMPILED` says which one runs.
+`base.native` says whether it is wanted, `COMPILED` which one runs.
 """
 
 from __future__ import annotations
 
-import os
-
+from ottla.base import native
 from ottla.records import _reference
 
 __all__ = ["COMPILED", "check_batch", "murmur2", "walk"]
@@ -16,7 +15,7 @@ check_batch = _reference.check_batch
 murmur2 = _reference.murmur2
 walk = _reference.walk
 
-if os.environ.get("OTTLA_PURE", "") in {"", "0"}:
+if native.WANTED:
     try:
         from ottla.records import _kernel
     except ImportError:
