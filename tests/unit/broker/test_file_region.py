@@ -26,19 +26,14 @@ def open_descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))  # noqa: PTH208
 
 
-def receive(sock: socket.socket, size: int) -> bytes:
-    got = bytearray()
-    while len(got) < size:
-        got += sock.recv(size - len(got))
-    return bytes(got)
-
-
 def test_regions_and_bytes_arrive_in_order_though_the_file_is_gone(path: str) -> None:
     file = OsDisk().open(path)
     region = FileRegion(file, 1000, 200_000)
     file.close()
     OsDisk().remove(path)
     ours, theirs = socket.socketpair()
+    theirs.settimeout(20)
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
     ours.setblocking(False)
     outbox = Outbox(ours)
     answer = Answer()
@@ -48,7 +43,7 @@ def test_regions_and_bytes_arrive_in_order_though_the_file_is_gone(path: str) ->
     got = b""
     while len(got) < len(expected):
         outbox.send()
-        got += receive(theirs, min(1000, len(expected) - len(got)))
+        got += theirs.recv(1 << 20)
     outbox.send()
 
     assert got == expected

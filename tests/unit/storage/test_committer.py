@@ -12,7 +12,7 @@ from ottla.storage.log import Log
 from ottla.storage.log_config import LogConfig
 from ottla.testing.disk import SimDisk, Survival
 from ottla.testing.executor import InlineExecutor
-from tests.support.logs import NOW_MS, batch, open_at
+from tests.support.logs import NOW_MS, batch, offsets, open_at
 
 DIRECTORY = "/data/topic-0"
 
@@ -189,3 +189,19 @@ def test_idleness_is_told() -> None:
     assert told == ["at once"]
     bench.executor.run_all()
     assert told == ["at once", "later"]
+
+
+def test_what_is_reported_survives_the_loss_of_power() -> None:
+    """Of a new log, of a segment that was there, and of every new segment."""
+    config = LogConfig(segment_bytes=300, index_interval_bytes=100)
+    bench = Bench(config)
+    for number in range(1, 21):
+        bench.append()
+        bench.end_turn()
+        assert bench.executor.step()
+        assert bench.progress[-1] == number
+
+        again = open_at(bench.disk.crash(Survival.NONE), DIRECTORY, config)
+
+        assert [base for base, _ in offsets(again)] == list(range(number))
+    assert len(bench.log.segments) > 3
