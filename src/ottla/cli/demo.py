@@ -149,9 +149,10 @@ def _view(console: Console, screens: list[Screen]) -> Iterator[Callable[[], None
 
     def refresh() -> None:
         for screen in screens:
-            for line in screen.lines[printed[screen.name] :]:
+            fresh = screen.lines[printed[screen.name] :]  # its reader may add to the list meanwhile
+            for line in fresh:
                 console.print(f"{screen.name:>8}: {MATCH}: {line}", highlight=False)
-            printed[screen.name] = len(screen.lines)
+            printed[screen.name] += len(fresh)
 
     yield refresh
 
