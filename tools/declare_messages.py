@@ -25,30 +25,52 @@ Json = dict[str, Any]
 
 # One file per API: its module name and the API's name as the definitions spell it.
 APIS = {
+    "add_offsets_to_txn": "AddOffsetsToTxn",
+    "add_partitions_to_txn": "AddPartitionsToTxn",
     "alter_configs": "AlterConfigs",
     "api_versions": "ApiVersions",
+    "consumer_group_describe": "ConsumerGroupDescribe",
+    "consumer_group_heartbeat": "ConsumerGroupHeartbeat",
     "create_partitions": "CreatePartitions",
     "create_topics": "CreateTopics",
+    "delete_groups": "DeleteGroups",
     "delete_records": "DeleteRecords",
     "delete_topics": "DeleteTopics",
     "describe_cluster": "DescribeCluster",
     "describe_configs": "DescribeConfigs",
+    "describe_groups": "DescribeGroups",
     "describe_log_dirs": "DescribeLogDirs",
     "describe_producers": "DescribeProducers",
     "describe_quorum": "DescribeQuorum",
     "describe_topic_partitions": "DescribeTopicPartitions",
+    "describe_transactions": "DescribeTransactions",
+    "end_txn": "EndTxn",
     "fetch": "Fetch",
+    "find_coordinator": "FindCoordinator",
     "get_telemetry_subscriptions": "GetTelemetrySubscriptions",
+    "heartbeat": "Heartbeat",
     "incremental_alter_configs": "IncrementalAlterConfigs",
     "init_producer_id": "InitProducerId",
+    "join_group": "JoinGroup",
+    "leave_group": "LeaveGroup",
     "list_config_resources": "ListConfigResources",
+    "list_groups": "ListGroups",
     "list_offsets": "ListOffsets",
+    "list_transactions": "ListTransactions",
     "metadata": "Metadata",
+    "offset_commit": "OffsetCommit",
+    "offset_delete": "OffsetDelete",
+    "offset_fetch": "OffsetFetch",
     "offset_for_leader_epoch": "OffsetForLeaderEpoch",
     "produce": "Produce",
+    "sync_group": "SyncGroup",
+    "txn_offset_commit": "TxnOffsetCommit",
     "update_features": "UpdateFeatures",
+    "write_txn_markers": "WriteTxnMarkers",
 }
 HEADERS = ("RequestHeader", "ResponseHeader")
+# What the members of a classic group tell each other through the coordinator, which reads it in a migration.
+CONSUMER_PROTOCOL = ("ConsumerProtocolSubscription", "ConsumerProtocolAssignment")
 CONTROL_RECORDS = (
     "ControlRecordTypeSchema",
     "EndTxnMarker",
@@ -58,6 +80,25 @@ CONTROL_RECORDS = (
     "SnapshotHeaderRecord",
     "VotersRecord",
 )
+# The logs of the coordinators: their file, their topic, and the records in the order of their numbers.
+COORDINATOR_RECORDS = {
+    "coordinator/group/records.py": (
+        "__consumer_offsets",
+        (
+            "LegacyOffsetCommit",
+            "OffsetCommit",
+            "GroupMetadata",
+            "ConsumerGroupMetadata",
+            "ConsumerGroupPartitionMetadata",
+            "ConsumerGroupMemberMetadata",
+            "ConsumerGroupTargetAssignmentMetadata",
+            "ConsumerGroupTargetAssignmentMember",
+            "ConsumerGroupCurrentMemberAssignment",
+            "ConsumerGroupRegularExpression",
+        ),
+    ),
+    "coordinator/txn/records.py": ("__transaction_state", ("TransactionLog",)),
+}
 
 PYTHON_TYPES = {
     "bool": "bool",
@@ -169,7 +210,8 @@ class Module:
 
 
 def _facts(field: Json, kind: str) -> list[str]:
-    facts = [repr(kind), repr(field["versions"])]
+    # A field that is only ever tagged may leave its versions to its tag.
+    facts = [repr(kind), repr(field.get("versions") or field["taggedVersions"])]
     if "nullableVersions" in field:
         facts.append(f"nullable={field['nullableVersions']!r}")
     if "tag" in field:
@@ -209,7 +251,9 @@ def declare(definitions: dict[str, Json]) -> dict[str, str]:
     headers = Module("The headers before every request and response. Made by tools/declare_messages.py.")
     control = Module("Payloads of control records in logs. Made by tools/declare_messages.py.")
     metadata = Module("The records of the cluster metadata log. Made by tools/declare_messages.py.")
-    for module, names in ((headers, HEADERS), (control, CONTROL_RECORDS)):
+    consumer = Module("What members of classic groups tell each other. Made by tools/declare_messages.py.")
+    files_of_several = ((headers, HEADERS), (control, CONTROL_RECORDS), (consumer, CONSUMER_PROTOCOL))
+    for module, names in files_of_several:
         for name in names:
             module.add(definitions[name])
     records = [found for found in definitions.values() if found["type"] == "metadata"]
@@ -217,7 +261,14 @@ def declare(definitions: dict[str, Json]) -> dict[str, str]:
         metadata.add(definition)
     files["wire/messages/headers.py"] = headers.text()
     files["wire/messages/control.py"] = control.text()
+    files["wire/messages/consumer_protocol.py"] = consumer.text()
     files["metadata/records.py"] = metadata.text()
+    for path, (topic, names) in COORDINATOR_RECORDS.items():
+        module = Module(f"Keys and values of the records in {topic}. Made by tools/declare_messages.py.")
+        for name in names:
+            module.add(definitions[f"{name}Key"])
+            module.add(definitions[f"{name}Value"])
+        files[path] = module.text()
     return files
 
 

@@ -26,7 +26,7 @@ import msgspec
 
 from ottla.base.errors import invariant
 
-Kind = Literal["request", "response", "header", "metadata", "data"]
+Kind = Literal["request", "response", "header", "metadata", "data", "coordinator-key", "coordinator-value"]
 
 SCALARS = frozenset({"bool", "int8", "int16", "uint16", "int32", "uint32", "int64", "float64", "uuid"})
 TEXTS = frozenset({"string", "bytes", "records"})

@@ -1,0 +1,1 @@
+"""What all coordinators share: decisions, promises, timers, and shards that follow a log."""

@@ -1,0 +1,63 @@
+"""An answer that comes later, without an event loop.
+
+A promise is kept once, with a value or with an error, and tells its listeners at once, in the order in which
+they came; one that comes late is told immediately. Keeping it twice is a bug of ours.
+
+Concurrency: one thread. The edge turns a promise into whatever its event loop awaits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, TypeVar, cast
+
+from ottla.base.errors import invariant
+
+T = TypeVar("T")
+Listener = Callable[[T | None, BaseException | None], None]
+
+
+class Promise(Generic[T]):
+    """A value of type T, or an error, to come."""
+
+    __slots__ = ("_error", "_listeners", "_value", "done")
+
+    def __init__(self) -> None:
+        self.done = False
+        self._value: T | None = None
+        self._error: BaseException | None = None
+        self._listeners: list[Listener[T]] = []
+
+    @staticmethod
+    def kept(value: T) -> Promise[T]:
+        """One that is kept from the start."""
+        promise: Promise[T] = Promise()
+        promise.keep(value)
+        return promise
+
+    def keep(self, value: T) -> None:
+        self._settle(value, None)
+
+    def fail(self, error: BaseException) -> None:
+        self._settle(None, error)
+
+    def when_done(self, listener: Listener[T]) -> None:
+        """Call `listener(value, error)` when the promise is settled; one of both is None."""
+        if self.done:
+            listener(self._value, self._error)
+        else:
+            self._listeners.append(listener)
+
+    def result(self) -> T:
+        """The value of a settled promise; raises its error."""
+        invariant(self.done, "the result of a promise that is still open")
+        if self._error is not None:
+            raise self._error
+        return cast(T, self._value)
+
+    def _settle(self, value: T | None, error: BaseException | None) -> None:
+        invariant(not self.done, "a promise is kept once")
+        self.done, self._value, self._error = True, value, error
+        listeners, self._listeners = self._listeners, []
+        for listener in listeners:
+            listener(value, error)

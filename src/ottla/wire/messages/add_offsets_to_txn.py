@@ -1,0 +1,23 @@
+"""The AddOffsetsToTxn request and response, all versions. Made by tools/declare_messages.py."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from ottla.wire.schema import F, Message, Spec
+
+
+class AddOffsetsToTxnRequest(Message):
+    SPEC: ClassVar[Spec] = Spec("request", api_key=25, versions="0-4", flexible="3+")
+
+    transactional_id: Annotated[str, F("string", "0+")] = ""
+    producer_id: Annotated[int, F("int64", "0+")] = 0
+    producer_epoch: Annotated[int, F("int16", "0+")] = 0
+    group_id: Annotated[str, F("string", "0+")] = ""
+
+
+class AddOffsetsToTxnResponse(Message):
+    SPEC: ClassVar[Spec] = Spec("response", api_key=25, versions="0-4", flexible="3+")
+
+    throttle_time_ms: Annotated[int, F("int32", "0+")] = 0
+    error_code: Annotated[int, F("int16", "0+")] = 0
