@@ -1,0 +1,103 @@
+"""The settings of groups and offsets, read where they are in force at the moment of asking.
+
+A consumer group may set some of them for itself (resource type GROUP); what it sets is kept within the bounds
+that the broker allows, as far as those are known now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from ottla.config.broker import BrokerValues
+
+
+class ConsumerSettings(NamedTuple):
+    """What counts for one consumer group, in milliseconds."""
+
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    assignment_interval_ms: int
+
+
+class GroupSettings:
+    """Typed access by meaning; `config` follows changes made while the broker runs."""
+
+    __slots__ = ("_config",)
+
+    def __init__(self, config: BrokerValues) -> None:
+        self._config = config
+
+    # Offsets
+
+    @property
+    def offset_metadata_max_bytes(self) -> int:
+        return self._config.int("offset.metadata.max.bytes")
+
+    @property
+    def offsets_retention_ms(self) -> int:
+        return self._config.int("offsets.retention.minutes") * 60_000
+
+    @property
+    def offsets_retention_check_interval_ms(self) -> int:
+        return self._config.int("offsets.retention.check.interval.ms")
+
+    # Classic groups
+
+    @property
+    def min_session_timeout_ms(self) -> int:
+        return self._config.int("group.min.session.timeout.ms")
+
+    @property
+    def max_session_timeout_ms(self) -> int:
+        return self._config.int("group.max.session.timeout.ms")
+
+    @property
+    def initial_rebalance_delay_ms(self) -> int:
+        return self._config.int("group.initial.rebalance.delay.ms")
+
+    @property
+    def max_size(self) -> int:
+        """Most members of a classic group."""
+        return self._config.int("group.max.size")
+
+    # Consumer groups
+
+    @property
+    def protocols(self) -> list[str]:
+        """Group protocols that are served: "classic", "consumer", …"""
+        return self._config.list("group.coordinator.rebalance.protocols")
+
+    @property
+    def consumer_max_size(self) -> int:
+        return self._config.int("group.consumer.max.size")
+
+    @property
+    def consumer_assignors(self) -> list[str]:
+        """Names of the assignors offered, the default one first."""
+        return self._config.list("group.consumer.assignors")
+
+    @property
+    def consumer_migration_policy(self) -> str:
+        """disabled, downgrade, upgrade or bidirectional, in lower case."""
+        return self._config.str("group.consumer.migration.policy").lower()
+
+    @property
+    def consumer_regex_refresh_interval_ms(self) -> int:
+        return self._config.int("group.consumer.regex.refresh.interval.ms")
+
+    def consumer(self, own: Mapping[str, str]) -> ConsumerSettings:
+        """What counts for a consumer group that sets `own` for itself."""
+        return ConsumerSettings(
+            self._bounded("session.timeout.ms", own),
+            self._bounded("heartbeat.interval.ms", own),
+            self._bounded("assignment.interval.ms", own),
+        )
+
+    def _bounded(self, name: str, own: Mapping[str, str]) -> int:
+        config = self._config
+        text = own.get(f"consumer.{name}")
+        if text is None:
+            return config.int(f"group.consumer.{name}")
+        lowest, highest = config.int(f"group.consumer.min.{name}"), config.int(f"group.consumer.max.{name}")
+        return max(lowest, min(int(text), highest))
