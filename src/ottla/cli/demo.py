@@ -1,12 +1,13 @@
-"""`ottla demo`: a match on one broker, shown on a mobile and on a computer.
+"""`ottla demo`: three matches on one broker, shown by a group of mobiles and a group of computers.
 
-Starts a broker on loopback over the given directory, creates the topic `matches`, and plays the events of a
-match. A producer publishes them with the match as key; two consumers read them, each with a place of its own:
-the mobile is slower than the computer, and both see everything. On a terminal this is drawn live, elsewhere
-each event is a line.
+Starts a broker on loopback over the given directory, creates the topic `matches`, and plays the matches with
+their names as keys. All mobiles are members of one group, all computers of another: each group shows every
+event once, whichever of its members has the partition. Members come and go while the matches are played: a
+second mobile joins, the first one leaves, and nothing is missed or shown twice, for a member commits what it has
+shown before it gives a partition away. The mobiles use the classic group protocol, the computers the newer one.
 
-Everything that was started ends with the demo, also on Ctrl-C. The data stay, so that a second run goes on
-after it.
+Everything that was started ends with the demo, also on Ctrl-C. The data stay: a second run goes on where the
+groups have committed.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import typer
-from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from rich.columns import Columns
@@ -31,42 +32,100 @@ from ottla.testing.broker_process import BrokerProcess
 
 TOPIC = "matches"
 PARTITIONS = 3
-MATCH = "Canada vs USA"
+MATCHES = ("Canada vs USA", "France vs Spain", "Japan vs Brazil")
 EVENTS = ("Quarter Start", "Foul", "Free Throw", "Score 39-46", "Score 41-46", "Quarter End")
+JOINS_BEFORE, LEAVES_BEFORE = 2, 4
+"""Before which event the second mobile joins, and the first one leaves."""
 PATIENCE_S = 30.0
-SHOWN = 8
+SHOWN = 12
 QUIET = {"log_level": 0}
 """The client library would tell of the broker's end on the screen."""
+DEMO_SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
+"""A group of one need not wait for others."""
+DEVICES = {"mobile": (0.05, "classic"), "computer": (0.01, "consumer")}
+"""How long each device looks at an event, and the group protocol it uses."""
 
 
 @dataclass
 class Screen:
-    """What one device shows. `pace_s` is how long it looks at an event before it takes the next."""
+    """What one kind of device shows, over all members of its group."""
 
     name: str
-    pace_s: float
-    consumer: Consumer
     lines: list[str] = field(default_factory=list)
-    place: str = "waiting"
+    members: list[Member] = field(default_factory=list)
 
     @property
     def done(self) -> bool:
-        return len(self.lines) >= len(EVENTS)
+        return len(self.lines) >= len(EVENTS) * len(MATCHES)
+
+    @property
+    def owners(self) -> str:
+        """Who has which partitions."""
+        return "  ".join(
+            f"{member.name}: {','.join(map(str, sorted(member.owned))) or 'idle'}" for member in self.members
+        )
+
+
+class Member:
+    """One device: a member of its group with a thread of its own."""
+
+    def __init__(self, screen: Screen, bootstrap: str, speed: float) -> None:
+        pace_s, protocol = DEVICES[screen.name]
+        self.name = f"{screen.name}-{len(screen.members) + 1}"
+        self.owned: frozenset[int] = frozenset()
+        self._screen, self._pace_s = screen, pace_s * speed
+        self._stop = threading.Event()
+        settings = {
+            "bootstrap.servers": bootstrap,
+            "group.id": screen.name,
+            "client.id": self.name,
+            "group.protocol": protocol,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+        }
+        self._consumer = Consumer({**settings, **QUIET})
+        self._consumer.subscribe([TOPIC], on_assign=self._assigned, on_revoke=self._revoked)
+        self._thread = threading.Thread(target=self._follow, daemon=True)
+        screen.members.append(self)
+        self._thread.start()
+
+    @property
+    def alive(self) -> bool:
+        return self._thread.is_alive()
+
+    def leave(self) -> None:
+        self._stop.set()
+        self._thread.join(PATIENCE_S)
+        self._screen.members.remove(self)
+
+    def _assigned(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        self.owned |= {each.partition for each in partitions}
+
+    def _revoked(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        self.owned -= {each.partition for each in partitions}
+
+    def _follow(self) -> None:
+        while not self._stop.is_set():
+            message = self._consumer.poll(0.1)
+            if message is None or message.error():
+                continue
+            match, event = (message.key() or b"").decode(), (message.value() or b"").decode()
+            self._screen.lines.append(f"{match}: {event}")
+            self._consumer.commit(message=message, asynchronous=False)
+            self._stop.wait(self._pace_s)
+        self._consumer.close()
 
 
 def play(folder: str, port: int | None, speed: float) -> None:
-    """Runs the whole demo; returns when both devices have shown the match."""
+    """Runs the whole demo; returns when both groups have shown the matches."""
     console, data = Console(), Path(folder)
-    broker = BrokerProcess(data / "broker", port=port)
+    broker = BrokerProcess(data / "broker", DEMO_SETTINGS, port=port)
     console.print(f"Starting a broker on {broker.bootstrap}, data in {data}/broker")
     try:
         with broker:
             _prepare(broker.bootstrap)
-            screens = [
-                Screen("mobile", 0.5 * speed, _consumer(broker.bootstrap)),
-                Screen("computer", 0.05 * speed, _consumer(broker.bootstrap)),
-            ]
-            _watch(console, broker, screens, speed)
+            console.print("A mobile and a computer join, each a group of its own")
+            _watch(console, broker, [Screen(name) for name in DEVICES], speed)
         _explain(console, data)
     except KeyboardInterrupt:
         console.print("\nStopped; the broker has ended too.")
@@ -82,61 +141,50 @@ def _prepare(bootstrap: str) -> None:
             raise
 
 
-def _consumer(bootstrap: str) -> Consumer:
-    """A consumer at the end of every partition, so that a second demo does not show the first one's match."""
-    consumer = Consumer(
-        {"bootstrap.servers": bootstrap, "group.id": "demo", "enable.auto.commit": False, **QUIET}
-    )
-    places = [TopicPartition(TOPIC, number, OFFSET_END) for number in range(PARTITIONS)]
-    for place in places:
-        place.offset = consumer.get_watermark_offsets(place, PATIENCE_S)[1]
-    consumer.assign(places)
-    return consumer
-
-
 def _watch(console: Console, broker: BrokerProcess, screens: list[Screen], speed: float) -> None:
     stop = threading.Event()
-    producer = threading.Thread(target=_publish, args=(broker.bootstrap, stop, speed), daemon=True)
-    readers = [threading.Thread(target=_follow, args=(screen, stop), daemon=True) for screen in screens]
-    threads = [producer, *readers]
-    for thread in threads:
-        thread.start()
+    for screen in screens:
+        Member(screen, broker.bootstrap, speed)
+    director = threading.Thread(target=_direct, args=(broker.bootstrap, screens, stop, speed), daemon=True)
+    director.start()
     try:
         with _view(console, screens) as refresh:
-            while not all(screen.done for screen in screens):
-                if not broker.running or not any(thread.is_alive() for thread in readers):
+            while not all(screen.done for screen in screens) or director.is_alive():
+                if not broker.running:
                     raise typer.Exit(1)
                 stop.wait(0.05)
                 refresh()
             refresh()
     finally:
         stop.set()
-        for thread in threads:
-            thread.join(PATIENCE_S)
+        director.join(PATIENCE_S)
         for screen in screens:
-            screen.consumer.close()
+            for member in list(screen.members):
+                member.leave()
 
 
-def _publish(bootstrap: str, stop: threading.Event, speed: float) -> None:
+def _direct(bootstrap: str, screens: list[Screen], stop: threading.Event, speed: float) -> None:
+    """Plays the matches and sends members in and out."""
     producer = Producer(
         {"bootstrap.servers": bootstrap, "acks": "all", "partitioner": "murmur2_random", **QUIET}
     )
-    for event in EVENTS:
-        producer.produce(TOPIC, event, key=MATCH)
+    mobiles = next(screen for screen in screens if screen.name == "mobile")
+    for number, event in enumerate(EVENTS):
+        if number == JOINS_BEFORE:
+            Member(mobiles, bootstrap, speed)
+            _until(stop, lambda: all(member.owned for member in mobiles.members))
+        if number == LEAVES_BEFORE:
+            mobiles.members[0].leave()
+        for match in MATCHES:
+            producer.produce(TOPIC, event, key=match)
         producer.flush(PATIENCE_S)
-        if stop.wait(0.3 * speed):
+        if stop.wait(0.5 * speed):
             return
 
 
-def _follow(screen: Screen, stop: threading.Event) -> None:
-    while not stop.is_set() and not screen.done:
-        message = screen.consumer.poll(0.1)
-        if message is None or message.error():
-            continue
-        event = (message.value() or b"").decode()
-        screen.place = f"partition {message.partition()}, offset {message.offset()}"
-        screen.lines.append(event)
-        stop.wait(screen.pace_s)
+def _until(stop: threading.Event, condition: Callable[[], bool]) -> None:
+    while not condition() and not stop.wait(0.05):
+        pass
 
 
 @contextmanager
@@ -146,12 +194,16 @@ def _view(console: Console, screens: list[Screen]) -> Iterator[Callable[[], None
             yield lambda: live.update(_draw(screens))
         return
     printed = dict.fromkeys((screen.name for screen in screens), 0)
+    owners: dict[str, str] = {}
 
     def refresh() -> None:
         for screen in screens:
-            fresh = screen.lines[printed[screen.name] :]  # its reader may add to the list meanwhile
+            if owners.get(screen.name) != (now := screen.owners):
+                console.print(f"{screen.name:>8} group has partitions  {now}", highlight=False)
+                owners[screen.name] = now
+            fresh = screen.lines[printed[screen.name] :]  # its members may add to the list meanwhile
             for line in fresh:
-                console.print(f"{screen.name:>8}: {MATCH}: {line}", highlight=False)
+                console.print(f"{screen.name:>8}: {line}", highlight=False)
             printed[screen.name] += len(fresh)
 
     yield refresh
@@ -160,12 +212,14 @@ def _view(console: Console, screens: list[Screen]) -> Iterator[Callable[[], None
 def _draw(screens: list[Screen]) -> Group:
     panels = []
     for screen in screens:
-        body = Text("\n".join([*screen.lines[-SHOWN:], *[""] * (SHOWN - len(screen.lines[-SHOWN:]))]))
-        panels.append(Panel(body, title=screen.name, subtitle=screen.place, width=36))
-    return Group(Text(f"producer → topic {TOPIC} → two consumers, key “{MATCH}”"), Columns(panels))
+        lines = screen.lines[-SHOWN:]
+        body = Text("\n".join([*lines, *[""] * (SHOWN - len(lines))]))
+        panels.append(Panel(body, title=f"group {screen.name}", subtitle=screen.owners, width=46))
+    return Group(Text(f"producer → topic {TOPIC}, keyed by match → two groups"), Columns(panels))
 
 
 def _explain(console: Console, data: Path) -> None:
-    console.print("\nBoth consumers saw the whole match, each at its own pace. To explore:")
+    console.print("\nBoth groups showed every event once, while members came and went. To explore:")
     console.print(f"  .venv/bin/ottla broker --data {data}/broker", highlight=False)
     console.print(f"  kcat -b 127.0.0.1:9092 -t {TOPIC} -C -o beginning -e -K ': '", highlight=False)
+    console.print(f"  kcat -b 127.0.0.1:9092 -G another-group {TOPIC}", highlight=False)
