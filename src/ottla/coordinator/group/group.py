@@ -8,11 +8,16 @@ The checks raise `ApiError` with the code that the client sees and change nothin
 
 from __future__ import annotations
 
+import uuid
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from enum import StrEnum
 from typing import ClassVar
 
 from ottla.coordinator.runtime.decision import LogRecord
+
+PartitionCheck = Callable[[uuid.UUID, int], None]
+"""Whether an offset of this partition may be committed; refuses by raising, and with it the whole commit."""
 
 
 class GroupKind(StrEnum):
@@ -59,8 +64,8 @@ class Group(ABC):
         *,
         transactional: bool,
         api_version: int,
-    ) -> None:
-        """Whether this member may commit offsets."""
+    ) -> PartitionCheck | None:
+        """Whether this member may commit offsets: of any partition, or of those that pass the check."""
 
     @abstractmethod
     def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
