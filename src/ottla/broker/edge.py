@@ -50,7 +50,8 @@ class Edge:
         # A parked rest is at most one small frame; twice that leaves room to receive behind it.
         self.receive_view = memoryview(bytearray(max(_RECEIVE_BYTES, 2 * LARGE_FRAME_BYTES)))
         self.counts = ConnectionCount()
-        self.connections: set[Connection] = set()
+        # In the order of their arrival: what is done to all of them is done in the same order in every run.
+        self.connections: dict[Connection, None] = {}
         self.starved: deque[Connection] = deque()
         self.exhausted = False
         self.held_bytes = 0
@@ -117,6 +118,6 @@ class Edge:
             connection.check(now)
 
     def left(self, connection: Connection) -> None:
-        self.connections.discard(connection)
+        self.connections.pop(connection, None)
         self.finished(connection)
         self.counts.leave(connection.ip)

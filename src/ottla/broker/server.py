@@ -29,8 +29,9 @@ _OUT_OF_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errn
 class Server:
     """The listening side of one broker."""
 
-    def __init__(self, edge: Edge) -> None:
+    def __init__(self, edge: Edge, listen: Callable[[Listener], socket.socket]) -> None:
         self._edge = edge
+        self._listen = listen
         self._sockets: list[tuple[socket.socket, Listener]] = []
         self._drained: Callable[[], None] | None = None
         self._stopped = False
@@ -38,7 +39,7 @@ class Server:
     def bind(self, listeners: Sequence[Listener]) -> list[Listener]:
         """Open every listener's socket; clients can connect but are not served before `serve`."""
         for wanted in listeners:
-            sock = _listening_socket(wanted)
+            sock = self._listen(wanted)
             port = sock.getsockname()[1]
             advertised_port = wanted.advertised_port or port
             self._sockets.append((sock, wanted._replace(port=port, advertised_port=advertised_port)))
@@ -106,10 +107,11 @@ class Server:
         accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
         accepted.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        self._edge.connections.add(Connection(self._edge, accepted, listener, ip, port))
+        self._edge.connections[Connection(self._edge, accepted, listener, ip, port)] = None
 
 
-def _listening_socket(listener: Listener) -> socket.socket:
+def listening_socket(listener: Listener) -> socket.socket:
+    """A socket that listens on a listener's address; LocalError if that is impossible."""
     host = listener.host.strip("[]")
     try:
         found = socket.getaddrinfo(

@@ -13,13 +13,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
-from ottla.base.clock import SystemClock
 from ottla.base.errors import InvariantViolation, LocalError, StorageFault
-from ottla.base.executor import ThreadExecutor
-from ottla.base.files import OsDisk
 from ottla.base.ids import TopicPartition, uuid_text
-from ottla.base.rng import random_uuid, system_random
-from ottla.base.writer import make_writer
+from ottla.base.rng import random_uuid
 from ottla.broker.edge import Edge
 from ottla.broker.fetch_sessions import FetchSessions
 from ottla.broker.handlers import load_all
@@ -36,6 +32,7 @@ from ottla.config.dynamic import DynamicConfig
 from ottla.controller.brokers import NodeRegistration
 from ottla.metadata.image import Endpoint, MetadataImage, ResourceType
 from ottla.node.directories import DirectoryReports
+from ottla.node.machine import Machine, this_machine
 from ottla.node.metadata import MetadataNode, has_metadata, open_metadata
 from ottla.quorum.quorum import ListenerAddress
 from ottla.replication.replicas import Replicas
@@ -51,22 +48,19 @@ if TYPE_CHECKING:
     from ottla.metadata.delta import MetadataDelta
     from ottla.node.config import NodeConfig
 
-_DISK_THREADS: Final = 4
 _DRAIN_SECONDS: Final = 10.0
 
 
 class Node:
     """One running node. `start`, then `stop`; `failed` is set when it cannot go on."""
 
-    def __init__(self, config: NodeConfig, log: FilteringBoundLogger) -> None:
+    def __init__(self, config: NodeConfig, log: FilteringBoundLogger, machine: Machine | None = None) -> None:
         self._config = config
         self._log = log
         self._loop = asyncio.get_running_loop()
-        self._clock = SystemClock()
-        self._rng = system_random()
-        self._disk = OsDisk()
-        self._executor = ThreadExecutor(self._loop.call_soon_threadsafe, _DISK_THREADS)
-        self._writer = make_writer(self._loop.add_reader, self._clock, self._executor, _DISK_THREADS)
+        machine = self._machine = machine or this_machine(self._loop)
+        self._clock, self._rng, self._disk = machine.clock, machine.rng, machine.disk
+        self._executor, self._writer = machine.executor, machine.writer
         self.failed: asyncio.Future[str] = self._loop.create_future()
         self._loop.set_exception_handler(self._unexpected)
         self._settings = DynamicConfig(config.broker, config.node_id)
@@ -113,7 +107,7 @@ class Node:
         load_all()
         router = Router(broker, self._loop, self._log)
         self._edge = Edge(self._loop, Limits.from_config(self._settings), router, self._log)
-        self._server = Server(self._edge)
+        self._server = Server(self._edge, self._machine.listen)
         listeners = self._server.bind(self._config.listeners)
         await self._register(metadata, listeners)
         self._reports = DirectoryReports(

@@ -16,7 +16,7 @@ from ottla.broker.edge import Edge
 from ottla.broker.limits import Limits
 from ottla.broker.listeners import Listener
 from ottla.broker.outbox import Answer
-from ottla.broker.server import Server
+from ottla.broker.server import Server, listening_socket
 
 PRODUCE, OTHER = b"\x00\x00", b"\x00\x03"
 PATIENCE_SECONDS = 10
@@ -68,7 +68,7 @@ class Setup:
         self.handler = Handler()
         loop = asyncio.get_running_loop()
         self.edge = Edge(loop, limits or Limits(), self.handler, structlog.get_logger())
-        self.server = Server(self.edge)
+        self.server = Server(self.edge, listening_socket)
         (listener,) = self.server.bind([Listener("PLAINTEXT", "127.0.0.1", 0, "127.0.0.1", 0)])
         self.server.serve()
         self.port = listener.port

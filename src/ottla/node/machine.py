@@ -1,0 +1,50 @@
+"""What a node runs on: clock, randomness, disk, workers and listening sockets.
+
+`this_machine` is the operating system's; `ottla.testing.sim` has one on which time, disk and network are simulated.
+Everything else of a node is the same on both.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from typing import Final, NamedTuple, Protocol
+
+from ottla.base.clock import Clock, SystemClock
+from ottla.base.executor import Executor, ThreadExecutor
+from ottla.base.files import Disk, OsDisk
+from ottla.base.rng import Random, system_random
+from ottla.base.writer import Writer, make_writer
+from ottla.broker.listeners import Listener
+from ottla.broker.server import listening_socket
+
+_DISK_THREADS: Final = 4
+
+
+class ClosingExecutor(Executor, Protocol):
+    def close(self) -> None:
+        """Finish what was submitted."""
+
+
+class ClosingWriter(Writer, Protocol):
+    def close(self) -> None:
+        """Finish what was submitted."""
+
+
+class Machine(NamedTuple):
+    clock: Clock
+    rng: Random
+    disk: Disk
+    executor: ClosingExecutor
+    writer: ClosingWriter
+    listen: Callable[[Listener], socket.socket]
+    """A bound, listening socket for that address; LocalError if it cannot be had."""
+
+
+def this_machine(loop: asyncio.AbstractEventLoop) -> Machine:
+    """The real one, its workers reporting to `loop`."""
+    clock = SystemClock()
+    executor = ThreadExecutor(loop.call_soon_threadsafe, _DISK_THREADS)
+    writer = make_writer(loop.add_reader, clock, executor, _DISK_THREADS)
+    return Machine(clock, system_random(), OsDisk(), executor, writer, listening_socket)
