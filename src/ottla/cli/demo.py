@@ -169,6 +169,7 @@ def _direct(bootstrap: str, screens: list[Screen], stop: threading.Event, speed:
         {"bootstrap.servers": bootstrap, "acks": "all", "partitioner": "murmur2_random", **QUIET}
     )
     mobiles = next(screen for screen in screens if screen.name == "mobile")
+    _until(stop, lambda: all(member.owned for screen in screens for member in screen.members))
     for number, event in enumerate(EVENTS):
         if number == JOINS_BEFORE:
             Member(mobiles, bootstrap, speed)
