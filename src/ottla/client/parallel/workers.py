@@ -1,0 +1,175 @@
+"""Those who run the handler: threads for a plain function, tasks of an event loop for a coroutine function.
+
+Both only know the exchange. A thread without work waits on a condition, a task without work ends; both cost
+nothing then. Threads are daemons: a handler that hangs does not keep the program from ending.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from confluent_kafka import Message
+
+from ottla.client.parallel.assigned import Work
+from ottla.client.parallel.errors import ParallelConsumerError
+from ottla.client.parallel.exchange import Exchange
+
+Handler = Callable[[Message], object]
+AsyncHandler = Callable[[Message], Awaitable[object]]
+
+
+class Workers(Protocol):
+    def start(self) -> None: ...
+
+    def end(self, timeout_s: float) -> bool:
+        """Take no more work; True when all that was running ended in time."""
+        ...
+
+
+class ThreadWorkers:
+    def __init__(self, exchange: Exchange, handler: Handler, number: int) -> None:
+        self._exchange = exchange
+        self._handler = handler
+        self._ready = threading.Condition(exchange.lock)
+        self._idle = 0
+        self._ended = False
+        self._threads = [
+            threading.Thread(target=self._run, name=f"parallel-consumer-{index}", daemon=True)
+            for index in range(number)
+        ]
+
+    def start(self) -> None:
+        self._exchange.attach(self._wake)
+        for thread in self._threads:
+            thread.start()
+
+    def end(self, timeout_s: float) -> bool:
+        with self._exchange.lock:
+            self._ended = True
+            self._ready.notify_all()
+        deadline = self._exchange.clock.monotonic() + timeout_s
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - self._exchange.clock.monotonic()))
+        return not any(thread.is_alive() for thread in self._threads)
+
+    def _wake(self) -> None:
+        # One at a time: who takes a record wakes the next while there are more.
+        if self._idle:
+            self._ready.notify()
+
+    def _run(self) -> None:
+        work: Work | None = None
+        error: BaseException | None = None
+        while (work := self._next(work, error)) is not None:
+            error = None
+            try:
+                self._handler(work.message)
+            except BaseException as raised:  # noqa: BLE001 - judged by the exchange
+                error = raised
+
+    def _next(self, work: Work | None, error: BaseException | None) -> Work | None:
+        with self._exchange.lock:
+            taken = self._exchange.trade(work, error)
+            while taken is None and not self._ended:
+                self._idle += 1
+                self._ready.wait()
+                self._idle -= 1
+                taken = self._exchange.trade(None, None)
+            return taken
+
+
+class TaskWorkers:
+    """Tasks on an event loop: one of our own in a thread of its own, unless the user gave theirs."""
+
+    def __init__(
+        self, exchange: Exchange, handler: AsyncHandler, number: int, loop: asyncio.AbstractEventLoop | None
+    ) -> None:
+        self._exchange = exchange
+        self._handler = handler
+        self._number = number
+        self._own_thread: threading.Thread | None = None
+        self._loop = loop or asyncio.new_event_loop()
+        if loop is None:
+            self._own_thread = threading.Thread(
+                target=self._loop.run_forever, name="parallel-consumer-loop", daemon=True
+            )
+        self._all_ended = threading.Condition(exchange.lock)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._active = 0
+        self._woken = False
+        self._ended = False
+
+    def start(self) -> None:
+        self._exchange.attach(self._wake)
+        if self._own_thread is not None:
+            self._own_thread.start()
+
+    def end(self, timeout_s: float) -> bool:
+        with self._exchange.lock:
+            self._ended = True
+            in_time = self._all_ended.wait_for(lambda: self._active == 0, timeout_s)
+        if not self._loop.is_closed():
+            cancelled = threading.Event()
+            self._loop.call_soon_threadsafe(self._cancel, cancelled)
+            if self._own_thread is not None:
+                cancelled.wait(timeout_s)
+                self._loop.call_soon_threadsafe(self._loop.stop)
+                self._own_thread.join(timeout_s)
+                if not self._own_thread.is_alive():
+                    self._loop.close()
+        return in_time
+
+    def _cancel(self, done: threading.Event) -> None:
+        """Runs on the loop: what did not end in time is cancelled; its record is not finished."""
+        for task in self._tasks:
+            task.cancel()
+        waiting = asyncio.gather(*self._tasks, return_exceptions=True)
+        waiting.add_done_callback(lambda _: done.set())
+
+    def _wake(self) -> None:
+        if not self._woken and self._active < self._number and not self._ended:
+            self._woken = True
+            self._loop.call_soon_threadsafe(self._spawn)
+
+    def _spawn(self) -> None:
+        """Runs on the loop: a task for each record that can be taken."""
+        found: list[Work] = []
+        with self._exchange.lock:
+            while self._active < self._number and not self._ended:
+                work = self._exchange.trade(None, None)
+                if work is None:
+                    break
+                self._active += 1
+                found.append(work)
+            self._woken = False
+        for work in found:
+            self._begin(work)
+
+    def _begin(self, work: Work) -> None:
+        task = self._loop.create_task(self._run(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _run(self, work: Work) -> None:
+        error: BaseException | None = None
+        try:
+            await self._handler(work.message)
+        except asyncio.CancelledError:
+            error = ParallelConsumerError("the handler was cancelled")
+        except BaseException as raised:  # noqa: BLE001 - judged by the exchange
+            error = raised
+        # A task for each record: the loop gets its turn between two also when a handler never waits.
+        if (following := self._next(work, error)) is not None:
+            self._begin(following)
+
+    def _next(self, work: Work, error: BaseException | None) -> Work | None:
+        with self._exchange.lock:
+            taken = self._exchange.trade(work, error)
+            if taken is None:
+                self._active -= 1
+                if self._ended and not self._active:
+                    self._all_ended.notify_all()
+            return taken
