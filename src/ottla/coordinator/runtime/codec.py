@@ -1,0 +1,69 @@
+"""Records of coordinators' logs as bytes.
+
+    key    type i16, then the key's message in version 0
+    value  version i16, then the value's message in that version; null erases the key
+
+A type that is not in the table was written by a newer broker and is skipped by readers. Anything else that
+cannot be read means a damaged log. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from struct import Struct
+from struct import error as StructError
+
+from ottla.base.errors import OttlaError, RemoteProtocolError
+from ottla.coordinator.runtime.decision import LogRecord
+from ottla.wire import codec
+from ottla.wire.schema import Message
+
+_PREFIX = Struct(">h")
+_KEY_VERSION = 0
+
+
+class DamagedRecord(OttlaError):
+    """A record in a coordinator's log that means nothing."""
+
+
+class RecordTable:
+    """The types of records that one coordinator writes."""
+
+    def __init__(self, messages: Iterable[object]) -> None:
+        """Keys and values among `messages` (the contents of a module, say) belong together by their number."""
+        keys: dict[int, type[Message]] = {}
+        values: dict[int, type[Message]] = {}
+        for each in messages:
+            if isinstance(each, type) and issubclass(each, Message) and hasattr(each, "SPEC"):
+                table = {"coordinator-key": keys, "coordinator-value": values}.get(each.SPEC.kind)
+                if table is not None:
+                    table[each.SPEC.api_key] = each
+        self._types = {number: (key, values[number]) for number, key in keys.items()}
+
+    def decode(self, key: bytes | None, value: bytes | None) -> LogRecord | None:
+        """The record; None if its type is not known. Raises DamagedRecord."""
+        try:
+            (number,) = _PREFIX.unpack_from(key or b"")
+            found = self._types.get(number)
+            if found is None:
+                return None
+            key_type, value_type = found
+            made = codec.decode(key_type, key or b"", _KEY_VERSION, start=_PREFIX.size)
+            if value is None:
+                return LogRecord(made)
+            (version,) = _PREFIX.unpack_from(value)
+            if version not in value_type.SPEC.versions:
+                raise DamagedRecord(f"{value_type.__name__} has no version {version}")
+            return LogRecord(made, codec.decode(value_type, value, version, start=_PREFIX.size), version)
+        except (StructError, RemoteProtocolError) as error:
+            raise DamagedRecord(str(error)) from error
+
+
+def encode_key(key: Message) -> bytes:
+    return _PREFIX.pack(key.SPEC.api_key) + codec.encode(key, _KEY_VERSION)
+
+
+def encode_value(record: LogRecord) -> bytes | None:
+    if record.value is None:
+        return None
+    return _PREFIX.pack(record.version) + codec.encode(record.value, record.version)
