@@ -1,0 +1,108 @@
+"""Leadership comes and goes; what is asked in between is answered."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.coordinator.runtime.decision import Decision
+from ottla.coordinator.runtime.promise import Promise
+from ottla.metadata.delta import MetadataDelta
+from ottla.metadata.image import EMPTY_IMAGE, MetadataImage
+from tests.support.shards import Bench, say, word
+
+
+def code_of(promise: Promise[object]) -> ErrorCode:
+    with pytest.raises(ApiError) as caught:
+        promise.result()
+    return caught.value.code
+
+
+def test_a_partition_that_is_not_led_here_says_so() -> None:
+    runtime = Bench().runtime
+    promises: list[Promise[object]] = [
+        runtime.write(3, say("a")),
+        runtime.read(3, lambda _: None),
+        runtime.write_transactional(3, 1, 1, say("a")),
+        runtime.complete_transaction(3, 1, 1, 1, committed=True),
+    ]
+    assert {code_of(each) for each in promises} == {ErrorCode.NOT_COORDINATOR}
+    assert runtime.leader_epoch(3) == -1
+
+
+def test_resigning_tells_who_waits_and_the_machine() -> None:
+    bench = Bench()
+    machine = bench.serve(epoch=4)
+    answer = bench.runtime.write(0, say("a"))
+    machine.timers.schedule("t", 10, lambda: Decision(None, [word("late")]))
+    bench.scheduler.run()
+    bench.runtime.resign(0)
+    assert code_of(answer) is ErrorCode.NOT_COORDINATOR
+    assert machine.events == ["loaded", "unloaded"]
+    bench.log.commit()
+    bench.scheduler.advance(20)
+    assert machine.counts == {"a": 1}
+    assert bench.runtime.leader_epoch(0) == 4
+    bench.runtime.resign(0)
+
+
+def test_the_machine_may_answer_who_waits_in_it_when_it_ends() -> None:
+    bench = Bench()
+    machine = bench.serve()
+    waiting: Promise[str] = Promise()
+    answer = bench.runtime.write(0, lambda _: Decision(waiting))
+    machine.unloaded = lambda: waiting.keep("not here any more")  # type: ignore[method-assign]
+    bench.runtime.resign(0)
+    assert answer.result() == "not here any more"
+
+
+def test_an_election_counts_only_with_a_new_epoch() -> None:
+    bench = Bench()
+    machine = bench.serve(epoch=2)
+    bench.runtime.elect(0, 2)
+    bench.runtime.elect(0, 1)
+    assert bench.machine is machine
+    bench.runtime.elect(0, 3)
+    assert machine.events == ["loaded", "unloaded"]
+    assert code_of(bench.runtime.write(0, say("a"))) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    bench.scheduler.run()
+    assert bench.runtime.is_active(0)
+    assert bench.runtime.leader_epoch(0) == 3
+
+
+def test_metadata_reaches_machines_that_serve() -> None:
+    bench = Bench()
+    bench.serve(0)
+    bench.runtime.elect(1, 0)
+    image = MetadataImage(offset=5)
+    bench.runtime.metadata_changed(MetadataDelta(EMPTY_IMAGE), image)
+    bench.scheduler.run()
+    served, loaded_later = bench.machines
+    assert served.images == [EMPTY_IMAGE, image]
+    assert loaded_later.images == [image]
+
+
+def test_all_shards_are_asked_in_order() -> None:
+    bench = Bench()
+    bench.serve(2)
+    bench.serve(0)
+    assert [each.result() for each in bench.runtime.read_all(lambda machine: machine.partition)] == [0, 2]
+    bench.runtime.elect(1, 0)
+    first, loading, last = bench.runtime.write_all(lambda machine: Decision(machine.partition, [word("x")]))
+    assert code_of(loading) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    bench.scheduler.run()
+    bench.log.commit(0)
+    bench.log.commit(2)
+    assert (first.result(), last.result()) == (0, 2)
+
+
+def test_closing_appends_what_was_decided_and_leaves_nobody_waiting() -> None:
+    bench = Bench()
+    machine = bench.serve()
+    answer = bench.runtime.write(0, say("a"))
+    bench.runtime.close()
+    assert len(bench.log.stored[0]) == 1
+    assert code_of(answer) is ErrorCode.NOT_COORDINATOR
+    assert machine.events == ["loaded", "unloaded"]
+    bench.scheduler.run()
+    assert len(bench.log.stored[0]) == 1

@@ -1,0 +1,337 @@
+"""From a decision to its answer: replayed at once, appended together, answered when committed, in order."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.coordinator.runtime.decision import Decision
+from ottla.coordinator.runtime.promise import Promise
+from ottla.records.batch import read_header
+from ottla.records.control import read_end_txn
+from ottla.records.record import iter_records
+from tests.support.shards import Bench, Words, say, word
+
+
+def refused(promise: Promise[object]) -> ErrorCode:
+    with pytest.raises(ApiError) as caught:
+        promise.result()
+    return caught.value.code
+
+
+def test_a_write_is_seen_at_once_and_answered_when_committed() -> None:
+    bench = Bench()
+    machine = bench.serve()
+    answer = bench.runtime.write(0, say("hut", 3))
+    assert machine.counts == {"hut": 3}
+    assert bench.log.stored == {}
+    bench.scheduler.run()
+    assert len(bench.log.stored[0]) == 1
+    assert not answer.done
+    bench.log.commit()
+    assert answer.result() == "hut"
+
+
+def test_writes_of_one_turn_share_a_batch() -> None:
+    bench = Bench()
+    machine = bench.serve()
+    answers = [bench.runtime.write(0, say(text)) for text in "abc"]
+    bench.scheduler.run()
+    (batch,) = bench.log.stored[0]
+    assert read_header(batch).records_count == 3
+    assert [stamp.offset for stamp in machine.stamps] == [0, 1, 2]
+    bench.log.commit()
+    assert [answer.result() for answer in answers] == ["a", "b", "c"]
+    bench.runtime.write(0, say("d"))
+    bench.scheduler.run()
+    assert [read_header(each).base_offset for each in bench.log.stored[0]] == [0, 3]
+    assert machine.stamps[-1].offset == 3
+
+
+def test_the_stamp_is_what_a_later_load_sees() -> None:
+    bench = Bench()
+    machine = bench.serve()
+    bench.runtime.write(0, say("a"))
+    bench.clock.now += 5
+    bench.runtime.write(0, say("b"))
+    bench.scheduler.run()
+    bench.log.commit()
+    again = Bench(bench.log).serve()
+    assert again.stamps == machine.stamps
+    assert again.counts == machine.counts
+
+
+def test_a_full_batch_is_appended_and_another_begun() -> None:
+    bench = Bench()
+    bench.serve()
+    bench.log.bytes_max = 150
+    answers = [bench.runtime.write(0, say("w" * 20 + str(each))) for each in range(6)]
+    bench.scheduler.run()
+    batches = bench.log.stored[0]
+    assert len(batches) > 1
+    assert all(len(batch) <= 150 for batch in batches)
+    bench.log.commit()
+    assert all(answer.done for answer in answers)
+
+
+def test_records_of_one_decision_are_never_torn_apart() -> None:
+    bench = Bench()
+    bench.serve()
+    bench.log.bytes_max = 150
+    bench.runtime.write(0, say("a" * 20))
+    bench.runtime.write(0, lambda _: Decision(None, [word("b" * 20), word("c" * 20)]))
+    bench.scheduler.run()
+    assert [read_header(each).records_count for each in bench.log.stored[0]] == [1, 2]
+
+
+def test_a_decision_too_large_for_any_batch_is_refused_and_not_replayed() -> None:
+    bench = Bench()
+    machine = bench.serve()
+    bench.log.bytes_max = 150
+    told: list[ErrorCode] = []
+    before = bench.runtime.write(0, say("small"))
+    answer = bench.runtime.write(0, lambda _: Decision(None, [word("x" * 200)], told.append))
+    assert refused(answer) is ErrorCode.MESSAGE_TOO_LARGE
+    assert told == [ErrorCode.MESSAGE_TOO_LARGE]
+    assert machine.counts == {"small": 1}
+    bench.scheduler.run()
+    bench.log.commit()
+    assert before.result() == "small"
+
+
+def test_a_read_waits_for_what_it_may_have_seen() -> None:
+    bench = Bench()
+    bench.serve()
+    assert bench.runtime.read(0, lambda machine: dict(machine.counts)).result() == {}
+    bench.runtime.write(0, say("a"))
+    early = bench.runtime.read(0, lambda machine: dict(machine.counts))
+    bench.scheduler.run()
+    bench.runtime.write(0, say("b"))
+    late = bench.runtime.read(0, lambda machine: dict(machine.counts))
+    bench.scheduler.run()
+    bench.log.commit(upto=1)
+    assert early.result() == {"a": 1}
+    assert not late.done
+    bench.log.commit()
+    assert late.result() == {"a": 1, "b": 1}
+
+
+def test_answers_leave_in_order() -> None:
+    bench = Bench()
+    bench.serve()
+    order: list[str | None] = []
+    for text in ("a", "b"):
+        bench.runtime.write(0, say(text)).when_done(lambda value, _: order.append(value))
+        bench.runtime.read(0, lambda _: "read").when_done(lambda value, _: order.append(value))
+        bench.scheduler.run()
+    bench.log.commit()
+    assert order == ["a", "read", "b", "read"]
+
+
+def test_settled_is_told_when_the_records_are_committed() -> None:
+    bench = Bench()
+    bench.serve()
+    told: list[ErrorCode] = []
+    bench.runtime.write(0, lambda _: Decision(None, [word("a")], told.append))
+    bench.scheduler.run()
+    assert told == []
+    bench.log.commit()
+    assert told == [ErrorCode.NONE]
+
+
+def test_a_promised_answer_waits_for_the_promise_and_for_what_was_written_until_then() -> None:
+    bench = Bench()
+    bench.serve()
+    later: Promise[str] = Promise()
+    answer = bench.runtime.write(0, lambda _: Decision(later, [word("a")]))
+    bench.scheduler.run()
+    bench.log.commit()
+    assert not answer.done
+    bench.runtime.write(0, say("b"))
+    later.keep("joined")
+    assert not answer.done
+    bench.scheduler.run()
+    bench.log.commit()
+    assert answer.result() == "joined"
+
+
+def test_a_refusal_is_told_at_once() -> None:
+    bench = Bench()
+    bench.serve()
+    bench.runtime.write(0, say("a"))
+
+    def refuse(machine: Words) -> Decision[None]:
+        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
+
+    assert refused(bench.runtime.write(0, refuse)) is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_bug_in_an_operation_reaches_who_asked() -> None:
+    bench = Bench()
+    bench.serve()
+    with pytest.raises(ZeroDivisionError):
+        bench.runtime.read(0, lambda _: 1 // 0).result()
+    assert bench.runtime.is_active(0)
+
+
+def test_a_failed_append_costs_the_machine_and_tells_who_waits() -> None:
+    bench = Bench()
+    first = bench.serve()
+    told: list[ErrorCode] = []
+    kept = bench.runtime.write(0, say("kept"))
+    bench.scheduler.run()
+    bench.log.commit()
+    bench.log.refuse = ErrorCode.NOT_ENOUGH_REPLICAS
+    lost = bench.runtime.write(0, lambda _: Decision("lost", [word("lost")], told.append))
+    read = bench.runtime.read(0, lambda machine: dict(machine.counts))
+    assert first.counts == {"kept": 1, "lost": 1}
+    bench.scheduler.run()
+    assert kept.result() == "kept"
+    assert refused(lost) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert refused(read) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert told == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    assert first.events == ["loaded", "unloaded"]
+    assert bench.machine is not first
+    assert bench.machine.counts == {"kept": 1}
+    assert bench.runtime.is_active(0)
+
+
+def test_each_failure_in_a_row_is_followed_by_a_longer_pause() -> None:
+    bench = Bench()
+    bench.serve()
+    bench.log.refuse = ErrorCode.NOT_ENOUGH_REPLICAS
+    for pause_ms in (0, 100, 200):
+        bench.runtime.write(0, say("lost"))
+        bench.scheduler.turn()
+        if pause_ms:
+            bench.scheduler.advance(pause_ms - 1)
+            assert refused(bench.runtime.write(0, say("x"))) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        bench.scheduler.advance(1)
+        assert bench.runtime.is_active(0)
+    bench.log.refuse = None
+    bench.runtime.write(0, say("kept"))
+    bench.scheduler.run()
+    bench.log.commit()
+    bench.log.refuse = ErrorCode.NOT_ENOUGH_REPLICAS
+    bench.runtime.write(0, say("lost"))
+    bench.scheduler.run()
+    assert bench.runtime.is_active(0)
+
+
+def test_a_commit_that_never_comes_costs_the_machine_too() -> None:
+    bench = Bench()
+    bench.serve()
+    answer = bench.runtime.write(0, say("a"))
+    bench.scheduler.run()
+    bench.log.break_down(0, ErrorCode.KAFKA_STORAGE_ERROR)
+    assert refused(answer) is ErrorCode.NOT_COORDINATOR
+    assert len(bench.machines) == 2
+
+
+def test_a_machine_that_cannot_replay_its_own_decision_is_thrown_away() -> None:
+    bench = Bench()
+    bench.serve()
+    with pytest.raises(RuntimeError, match="poison"):
+        bench.runtime.write(0, say("poison")).result()
+    bench.scheduler.run()
+    assert bench.log.stored == {}
+    assert bench.machine.counts == {}
+    assert bench.runtime.is_active(0)
+
+
+def test_somebody_else_in_the_log_makes_the_shard_start_over() -> None:
+    bench = Bench()
+    bench.serve()
+    other = Bench(bench.log)
+    other.serve()
+    answer = bench.runtime.write(0, say("mine"))
+    other.runtime.write(0, say("foreign"))
+    other.scheduler.run()
+    bench.scheduler.turn()
+    assert refused(answer) is ErrorCode.NOT_COORDINATOR
+    bench.log.commit()
+    bench.scheduler.advance(1)
+    assert bench.machine.counts == {"foreign": 1, "mine": 1}
+
+
+def test_a_transactional_write_is_a_batch_of_its_own() -> None:
+    bench = Bench()
+    machine = bench.serve()
+    plain = bench.runtime.write(0, say("plain"))
+    pending = bench.runtime.write_transactional(0, 17, 3, say("pending"), guard="proof")
+    assert machine.pending == {17: {"pending": 1}}
+    assert [read_header(each).is_transactional for each in bench.log.stored[0]] == [False, True]
+    assert bench.log.guards == [None, "proof"]
+    bench.log.commit()
+    assert (plain.result(), pending.result()) == ("plain", "pending")
+    ended = bench.runtime.complete_transaction(0, 17, 3, 9, committed=True)
+    assert machine.counts == {"plain": 1, "pending": 1}
+    assert not ended.done
+    bench.log.commit()
+    assert ended.result() is None
+    header = read_header(bench.log.stored[0][-1])
+    (record,) = iter_records(bench.log.stored[0][-1])
+    assert header.is_control
+    assert (header.producer_id, header.producer_epoch) == (17, 3)
+    marker = read_end_txn(record.key, record.value)
+    assert marker is not None
+    assert (marker.committed, marker.coordinator_epoch) == (True, 9)
+
+
+def test_a_transactional_write_that_the_log_refuses_changes_nothing() -> None:
+    bench = Bench()
+    machine = bench.serve()
+    bench.log.refuse = ErrorCode.INVALID_PRODUCER_EPOCH
+    told: list[ErrorCode] = []
+    answer = bench.runtime.write_transactional(0, 17, 3, lambda _: Decision(1, [word("a")], told.append))
+    assert refused(answer) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert told == [ErrorCode.INVALID_PRODUCER_EPOCH]
+    ended = bench.runtime.complete_transaction(0, 17, 3, 9, committed=True)
+    assert refused(ended) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert machine.pending == {}
+    assert bench.machine is machine
+
+
+def test_a_transactional_write_without_records_is_just_answered() -> None:
+    bench = Bench()
+    bench.serve()
+    assert bench.runtime.write_transactional(0, 17, 3, lambda _: Decision("nothing")).result() == "nothing"
+    assert bench.log.stored == {}
+
+
+def test_a_timer_decides_like_a_request() -> None:
+    bench = Bench()
+    machine = bench.serve()
+    machine.timers.schedule("expire", 50, lambda: Decision(None, [word("late")]))
+    bench.scheduler.advance(50)
+    assert machine.counts == {"late": 1}
+    assert len(bench.log.stored[0]) == 1
+
+
+def test_a_timer_that_fails_is_reported_and_the_others_run() -> None:
+    bench = Bench()
+    machine = bench.serve()
+
+    def broken() -> Decision[None]:
+        raise RuntimeError("broken")
+
+    machine.timers.schedule("broken", 50, broken)
+    machine.timers.schedule("sound", 50, lambda: Decision(None, [word("late")]))
+    bench.scheduler.advance(50)
+    assert machine.counts == {"late": 1}
+    assert [str(each) for each in bench.reported] == ["broken"]
+
+
+def test_a_listener_that_fails_keeps_nobody_from_his_answer() -> None:
+    bench = Bench()
+    bench.serve()
+
+    def broken(value: object, error: BaseException | None) -> None:
+        raise RuntimeError("gone")
+
+    bench.runtime.write(0, say("a")).when_done(broken)
+    answer = bench.runtime.write(0, say("b"))
+    bench.scheduler.run()
+    bench.log.commit()
+    assert answer.result() == "b"
+    assert len(bench.reported) == 1
