@@ -1,0 +1,1 @@
+"""Programs on the clients of other languages, and how they are built."""

@@ -1,0 +1,105 @@
+"""Members on confluent-kafka, each in a thread of its own: classic eager, classic cooperative, KIP-848."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from tests.support.members.report import Report, Settings, leave_sign
+
+GATHER_MAX = 200
+
+
+class Member:
+    def __init__(self, name: str, settings: Settings, leave: threading.Event) -> None:
+        self.report = Report(name)
+        self.topic = settings.topic
+        self.leave = leave
+        self.pending: defaultdict[int, list[int]] = defaultdict(list)
+        self.consumer = Consumer(client_settings(name, settings))
+
+    def run(self) -> None:
+        self.consumer.subscribe(
+            [self.topic], on_assign=self.on_assign, on_revoke=self.on_revoke, on_lost=self.on_lost
+        )
+        while not self.leave.is_set():
+            message = self.consumer.poll(0.2)
+            for _ in range(GATHER_MAX):
+                if message is None:
+                    break
+                if message.error() is None:
+                    self.pending[message.partition()].append(message.offset())
+                message = self.consumer.poll(0)
+            self.process()
+        self.consumer.close()
+        self.report.closed()
+
+    def process(self) -> None:
+        done, self.pending = dict(self.pending), defaultdict(list)
+        if not done:
+            return
+        self.report.processed(done)
+        offsets = [TopicPartition(self.topic, partition, seen[-1] + 1) for partition, seen in done.items()]
+        try:
+            answers = self.consumer.commit(offsets=offsets, asynchronous=False)
+        except KafkaException as refusal:
+            self.report.refused(refusal)
+            return
+        taken = {answer.partition for answer in answers if answer.error is None}
+        self.report.committed({partition: seen for partition, seen in done.items() if partition in taken})
+
+    def on_assign(self, _: Consumer, places: list[TopicPartition]) -> None:
+        self.report.assigned(place.partition for place in places)
+
+    def on_revoke(self, _: Consumer, places: list[TopicPartition]) -> None:
+        self.process()
+        self.report.revoked(place.partition for place in places)
+
+    def on_lost(self, _: Consumer, places: list[TopicPartition]) -> None:
+        self.pending.clear()
+        self.report.lost(place.partition for place in places)
+
+
+def ignore(_: KafkaError) -> None:
+    """Brokers come and go in these tests."""
+
+
+def client_settings(name: str, settings: Settings) -> dict[str, object]:
+    common: dict[str, object] = {
+        "bootstrap.servers": settings.bootstrap,
+        "group.id": settings.group,
+        "client.id": name,
+        "enable.auto.commit": False,
+        "auto.offset.reset": "earliest",
+        "reconnect.backoff.ms": 20,
+        "reconnect.backoff.max.ms": 200,
+        "topic.metadata.refresh.interval.ms": 5_000,
+        "log_level": 0,
+        "error_cb": ignore,
+    }
+    if settings.protocol == "consumer":
+        return {**common, "group.protocol": "consumer"}
+    strategy = {"range": "range", "cooperative": "cooperative-sticky"}[settings.protocol]
+    return {
+        **common,
+        "partition.assignment.strategy": strategy,
+        "session.timeout.ms": settings.session_ms,
+        "heartbeat.interval.ms": settings.heartbeat_ms,
+    }
+
+
+def main() -> None:
+    settings = Settings.from_arguments()
+    leave = leave_sign()
+    members = [Member(name, settings, leave) for name in settings.names]
+    threads = [threading.Thread(target=member.run) for member in members]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+if __name__ == "__main__":
+    main()

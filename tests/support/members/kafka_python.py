@@ -1,0 +1,78 @@
+"""Members on kafka-python, each in a thread of its own: classic eager and classic cooperative."""
+
+from __future__ import annotations
+
+import threading
+
+from kafka import ConsumerRebalanceListener, KafkaConsumer, OffsetAndMetadata, TopicPartition
+from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+from kafka.coordinator.assignors.range import RangePartitionAssignor
+from kafka.errors import KafkaError
+
+from tests.support.members.report import Report, Settings, leave_sign
+
+ASSIGNORS = {"range": RangePartitionAssignor, "cooperative": CooperativeStickyAssignor}
+
+
+class Member(ConsumerRebalanceListener):  # type: ignore[misc]
+    def __init__(self, name: str, settings: Settings, leave: threading.Event) -> None:
+        self.report = Report(name)
+        self.topic = settings.topic
+        self.leave = leave
+        self.consumer = KafkaConsumer(
+            bootstrap_servers=settings.bootstrap,
+            group_id=settings.group,
+            client_id=name,
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            partition_assignment_strategy=(ASSIGNORS[settings.protocol],),
+            session_timeout_ms=settings.session_ms,
+            heartbeat_interval_ms=settings.heartbeat_ms,
+            reconnect_backoff_ms=20,
+            reconnect_backoff_max_ms=200,
+            metadata_max_age_ms=5_000,
+        )
+
+    def run(self) -> None:
+        self.consumer.subscribe([self.topic], listener=self)
+        while not self.leave.is_set():
+            self.process(self.consumer.poll(timeout_ms=200, max_records=200))
+        self.consumer.close()
+        self.report.closed()
+
+    def process(self, batches: dict[TopicPartition, list[object]]) -> None:
+        done = {place.partition: [one.offset for one in records] for place, records in batches.items()}  # type: ignore[attr-defined]
+        if not done:
+            return
+        self.report.processed(done)
+        offsets = {place: OffsetAndMetadata(done[place.partition][-1] + 1, "", -1) for place in batches}
+        try:
+            self.consumer.commit(offsets)
+        except KafkaError as refusal:
+            self.report.refused(repr(refusal))
+        else:
+            self.report.committed(done)
+
+    def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
+        self.report.revoked(place.partition for place in revoked)
+
+    def on_partitions_lost(self, lost: set[TopicPartition]) -> None:
+        self.report.lost(place.partition for place in lost)
+
+    def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
+        self.report.assigned(place.partition for place in assigned)
+
+
+def main() -> None:
+    settings = Settings.from_arguments()
+    leave = leave_sign()
+    members = [Member(name, settings, leave) for name in settings.names]
+    threads = [threading.Thread(target=member.run) for member in members]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+if __name__ == "__main__":
+    main()
