@@ -6,14 +6,13 @@ store, and returns records and an answer. The store itself changes by replay onl
 Records: OffsetCommitKey with OffsetCommitValue in version 4, which names the topic's id; in version 1, which alone
 has a place for it, when an old client asks for a retention of its own.
 
-Work that may touch every group (expiry, deleted topics) is done in slices of `SLICE` records, each a decision of its
-own, so that no decision outgrows a batch.
+Commits of old topics: an offset remembers the id of its topic, and does not count for a new one of the same name.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from ottla.base.errors import ApiError, ErrorCode
@@ -51,7 +50,6 @@ from ottla.wire.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 
-SLICE = 1000
 _VALUE_VERSION = 4
 _VALUE_VERSION_WITH_EXPIRY = 1
 _BROKERS_RETENTION = -1
@@ -61,17 +59,17 @@ _NOTHING_COMMITTED = -1
 class OffsetManager:
     """The offsets of a shard's groups."""
 
-    def __init__(self, context: GroupContext, make_simple_group: Callable[[str], Group]) -> None:
+    def __init__(self, context: GroupContext, ensure_group: Callable[[str], None]) -> None:
         self._context = context
-        self._make_simple_group = make_simple_group
+        self._ensure_group = ensure_group
         self.store = OffsetStore()
 
     # Replay
 
     def replay(self, key: OffsetCommitKey, value: OffsetCommitValue | None, stamp: Stamp) -> None:
         """Take in a commit or a deletion; offsets of a group that nobody joined make a group without members."""
-        if value is not None and key.group not in self._context.groups:
-            self._make_simple_group(key.group)
+        if value is not None:
+            self._ensure_group(key.group)
         self.store.replay(key, value, stamp)
 
     # Committing
@@ -219,7 +217,7 @@ class OffsetManager:
         for topic in request.topics:
             subscribed = group.is_subscribed_to(topic.name)
             code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if subscribed else ErrorCode.NONE
-            indexes = list(dict.fromkeys(partition.partition_index for partition in topic.partitions))
+            indexes = [partition.partition_index for partition in topic.partitions]
             partitions = [
                 OffsetDeleteResponsePartition(partition_index=index, error_code=code) for index in indexes
             ]
@@ -227,7 +225,7 @@ class OffsetManager:
             if not subscribed:
                 records += [
                     _tombstone(request.group_id, topic.name, index)
-                    for index in indexes
+                    for index in dict.fromkeys(indexes)
                     if self._exists(request.group_id, topic.name, index)
                 ]
         return Decision(OffsetDeleteResponse(topics=topics), records)
@@ -245,9 +243,8 @@ class OffsetManager:
         }
         return [_tombstone(group_id, topic, partition) for topic, partition in places]
 
-    def tombstones_of_topics(self, deleted: Iterable[tuple[str, uuid.UUID]]) -> list[LogRecord]:
+    def tombstones_of_topics(self, ids: Mapping[str, uuid.UUID]) -> list[LogRecord]:
         """Records that erase the offsets of deleted topics, not those of a new topic with the name of an old one."""
-        ids = dict(deleted)
         places = {
             (group_id, topic, partition): None
             for table in self.store.tables()
