@@ -40,6 +40,14 @@ ONE_NODE = {
     "share.coordinator.state.topic.min.isr": "1",
     "group.initial.rebalance.delay.ms": "0",
 }
+GROUPS = {
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "6000",
+    "group.consumer.min.session.timeout.ms": "6000",
+    "group.consumer.session.timeout.ms": "6000",
+    "group.consumer.max.size": "2147483647",
+}
+"""Nobody waits for members that are not coming; a dead one is missed after 6 s."""
 KAFKA_FLUSH_POLICY = {"log.flush.interval.messages": "9223372036854775807"}
 
 

@@ -11,17 +11,18 @@ WORK = ROOT / ".bench"
 KAFKA_LIBS = WORK / "kafka" / "libs"
 DATA = WORK / "data"
 RESULTS = ROOT / "bench" / "results"
-LOAD_SOURCE = ROOT / "bench" / "load.c"
 LOAD = WORK / "load"
+FRAMES = WORK / "frames"
 
 
-def build_load() -> Path:
-    """Compiles the load generator when its source is newer."""
-    if LOAD.exists() and LOAD.stat().st_mtime >= LOAD_SOURCE.stat().st_mtime:
-        return LOAD
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        raise SystemExit("bench: a C compiler (cc) is needed for the load generator")
-    WORK.mkdir(exist_ok=True)
-    subprocess.run([compiler, "-O2", "-Wall", "-Wextra", "-o", str(LOAD), str(LOAD_SOURCE)], check=True)
-    return LOAD
+def build_loads() -> None:
+    """Compiles the load generators whose source is newer."""
+    for program in (LOAD, FRAMES):
+        source = ROOT / "bench" / f"{program.name}.c"
+        if program.exists() and program.stat().st_mtime >= source.stat().st_mtime:
+            continue
+        compiler = shutil.which("cc") or shutil.which("gcc")
+        if compiler is None:
+            raise SystemExit("bench: a C compiler (cc) is needed for the load generators")
+        WORK.mkdir(exist_ok=True)
+        subprocess.run([compiler, "-O2", "-Wall", "-Wextra", "-o", str(program), str(source)], check=True)

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from bench import group_rows
 from bench.session import Metrics, Session
 
 KB64, MB1 = 65536, 1 << 20
@@ -181,6 +182,12 @@ def _batches(rate: float) -> dict[str, Target]:
 
 
 START = {"start s": Target(0.15, 0.15, at_most=True), "idle RSS MB": Target(0.15, 0.15, at_most=True)}
+OWNED = {
+    "own s": Target(1, 1, at_most=True),
+    "again after a kill s": Target(1, 1, at_most=True),
+}
+TRANSACTIONS = {"transactions/s": REAL, "broker CPU s": NONE}
+MEMBERS = {"heartbeats/s, 100 members": NONE, "heartbeats/s, 1000 members": NONE, "KB a member": NONE}
 MANY = {"served s": NONE, "requests/s": NONE, "RSS MB": NONE}
 
 ROWS = (
@@ -213,4 +220,11 @@ ROWS = (
         needs_groups=True,
     ),
     Row("partitions-1000", "1,000 partitions on one broker", thousand_partitions, MANY),
+    Row("own-classic", "10 members own 100 partitions, classic", group_rows.own("classic"), OWNED),
+    Row("own-consumer", "10 members own 100 partitions, consumer", group_rows.own("consumer"), OWNED),
+    Row("commits", "offset commits, 16 connections", group_rows.commits, {"commits/s": REAL, "p99 ms": NONE}),
+    Row("txn-1", "transactions of 1 record, 8 producers", group_rows.transactions(1), TRANSACTIONS),
+    Row("txn-100", "transactions of 100 records, 8 producers", group_rows.transactions(100), TRANSACTIONS),
+    Row("members", "one group of 100, of 1,000 members", group_rows.members, MEMBERS),
+    Row("groups", "10,000 groups", group_rows.groups, {"commits/s": NONE, "KB a group": NONE}),
 )

@@ -27,8 +27,8 @@ from bench import table
 from bench.first_ack import has_groups
 from bench.kafka_jars import KAFKA_VERSION, class_path
 from bench.memory import warm_memory
-from bench.peers import KAFKA_FLUSH_POLICY, KafkaPeer, OttlaPeer, Peer
-from bench.places import DATA, LOAD, RESULTS, build_load
+from bench.peers import GROUPS, KAFKA_FLUSH_POLICY, KafkaPeer, OttlaPeer, Peer
+from bench.places import DATA, LOAD, RESULTS, build_loads
 from bench.rows import KB64, MB1, ROWS, Row
 from bench.session import LoadFailed, Scale, Session
 
@@ -106,8 +106,8 @@ class Bench:
 def make_peer(broker: str) -> Peer:
     directory = DATA / broker
     if broker == table.KAFKA:
-        return KafkaPeer(directory)
-    return OttlaPeer(directory, KAFKA_FLUSH_POLICY if broker == table.POLICY else None)
+        return KafkaPeer(directory, GROUPS)
+    return OttlaPeer(directory, {**GROUPS, **(KAFKA_FLUSH_POLICY if broker == table.POLICY else {})})
 
 
 def warm_up(session: Session, broker: str) -> None:
@@ -171,7 +171,7 @@ def main(
         raise typer.BadParameter(f"no such rows; there are: {', '.join(row.key for row in ROWS)}")
     brokers = [name for name in (table.KAFKA, table.POLICY, table.SYNCED) if name.startswith(only)]
     rounds = 1 if quick else rounds
-    build_load()
+    build_loads()
     if table.KAFKA in brokers or any(row.key.startswith("java") for row in chosen):
         console.print(f"Apache Kafka {KAFKA_VERSION}: {class_path()}")
     began, clock = datetime.now(), time.monotonic()

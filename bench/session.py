@@ -14,12 +14,13 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench.kafka_jars import java
 from bench.peers import Peer
-from bench.places import LOAD, ROOT
+from bench.places import FRAMES, LOAD, ROOT
 
 Metrics = dict[str, float]
 
@@ -74,6 +75,14 @@ class Session:
         """Runs the compiled generator; adds the broker's CPU seconds to what it prints."""
         command = [str(LOAD), mode, "--port", str(self.peer.port), "--topic", topic]
         command += ["--partitions", str(partitions)]
+        return self._generate(command, options)
+
+    def frames(self, file: Path, *, connections: int) -> Metrics:
+        """Sends the requests in a file over and over."""
+        command = [str(FRAMES), "--port", str(self.peer.port), "--file", str(file)]
+        return self._generate(command, {"connections": connections, "seconds": self.scale.seconds})
+
+    def _generate(self, command: list[str], options: dict[str, float]) -> Metrics:
         for name, value in options.items():
             command += [f"--{name.replace('_', '-')}", str(value)]
         self.settle()
@@ -94,8 +103,11 @@ class Session:
         return metrics
 
     def confluent(self, action: str, topic: str, *numbers: float) -> Metrics:
-        command = [sys.executable, "-m", "bench.confluent_client", action, self.peer.bootstrap, topic]
-        output, cpu = self._client([*command, *map(str, numbers)])
+        return self.python("bench.confluent_client", action, topic, *numbers)
+
+    def python(self, module: str, action: str, topic: str, *rest: object) -> Metrics:
+        command = [sys.executable, "-m", module, action, self.peer.bootstrap, topic, *map(str, rest)]
+        output, cpu = self._client(command)
         return {**json.loads(output.splitlines()[-1]), "broker_cpu_s": cpu}
 
     def java_produce(self, topic: str, records: int, size: int) -> Metrics:
