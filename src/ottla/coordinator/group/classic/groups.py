@@ -120,6 +120,12 @@ class ClassicGroups:
                 group_id, self._context.clock, state_since_ms=now_ms
             )
 
+    def keep_alive(self, group: ClassicGroup, member_id: str) -> None:
+        """A commit shows as well as a heartbeat that a member lives."""
+        member = group.members.get(member_id)
+        if member is not None and group.state in (ClassicState.STABLE, ClassicState.PREPARING):
+            self.rebalances.expect(group, member)
+
     def replay(self, key: GroupMetadataKey, value: GroupMetadataValue | None) -> None:
         """Take in a record of the log."""
         known = self.find(key.group)

@@ -12,11 +12,10 @@ from __future__ import annotations
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.rng import random_uuid
-from ottla.coordinator.group.classic.errors import append_error
 from ottla.coordinator.group.classic.group import ClassicGroup
 from ottla.coordinator.group.classic.member import ClassicMember, Protocols
 from ottla.coordinator.group.classic.rebalance import NEW_MEMBER_JOIN_TIMEOUT_MS, Rebalances, joined_response
-from ottla.coordinator.group.classic.records import group_record, new_group_record
+from ottla.coordinator.group.classic.records import group_record, new_group_record, write_error
 from ottla.coordinator.group.classic.transitions import ClassicState
 from ottla.coordinator.group.client import ClientInfo
 from ottla.coordinator.group.context import GroupContext
@@ -96,7 +95,7 @@ class Joining:
 
         def settled(code: ErrorCode) -> None:
             if code is not ErrorCode.NONE and self._context.groups.get(group_id) is group:
-                self._rebalances.retire(group, append_error(code))
+                self._rebalances.retire(group, write_error(code))
                 del self._context.groups[group_id]
 
         return Decision(decision.response, [new_group_record(group), *decision.records], settled)
@@ -241,7 +240,7 @@ class Joining:
 
         def settled(code: ErrorCode) -> None:
             if code is not ErrorCode.NONE:
-                self._undo_replacement(group, before, member, append_error(code))
+                self._undo_replacement(group, before, member, write_error(code))
             elif group.state is not ClassicState.STABLE:
                 # A rebalance began meanwhile: it counts this join and will answer it.
                 return

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ottla.base.clock import Clock
+from ottla.base.errors import ErrorCode
 from ottla.coordinator.group.classic.group import ClassicGroup
 from ottla.coordinator.group.classic.member import ClassicMember
 from ottla.coordinator.group.classic.transitions import ClassicState
@@ -13,6 +14,11 @@ from ottla.coordinator.runtime.decision import LogRecord
 
 VALUE_VERSION = 3
 """What Apache Kafka 4.3 writes: later versions are for readers yet to come."""
+
+
+def write_error(code: ErrorCode) -> ErrorCode:
+    """What members are told when their group could not be written: a group that outgrew a batch is our problem."""
+    return ErrorCode.UNKNOWN_SERVER_ERROR if code is ErrorCode.MESSAGE_TOO_LARGE else code
 
 
 def new_group_record(group: ClassicGroup) -> LogRecord:

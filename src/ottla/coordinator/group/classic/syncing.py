@@ -8,10 +8,9 @@ told why and join again.
 from __future__ import annotations
 
 from ottla.base.errors import ApiError, ErrorCode, invariant
-from ottla.coordinator.group.classic.errors import append_error
 from ottla.coordinator.group.classic.group import ClassicGroup
 from ottla.coordinator.group.classic.rebalance import Rebalances
-from ottla.coordinator.group.classic.records import group_record
+from ottla.coordinator.group.classic.records import group_record, write_error
 from ottla.coordinator.group.classic.transitions import ClassicState
 from ottla.coordinator.runtime.decision import Decision
 from ottla.coordinator.runtime.promise import Promise
@@ -72,7 +71,7 @@ class Syncing:
             if code is ErrorCode.NONE:
                 self._hand_out(group, assignment)
             else:
-                self._rebalances.refuse_syncs(group, append_error(code))
+                self._rebalances.refuse_syncs(group, write_error(code))
                 records = self._rebalances.prepare(group)
                 invariant(not records, "a rebalance that begins with members writes nothing")
 
