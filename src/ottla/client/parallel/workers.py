@@ -20,6 +20,8 @@ from ottla.client.parallel.exchange import Exchange
 Handler = Callable[[Message], object]
 AsyncHandler = Callable[[Message], Awaitable[object]]
 
+_RECORDS_PER_TASK = 32
+
 
 class Workers(Protocol):
     def start(self) -> None: ...
@@ -154,16 +156,20 @@ class TaskWorkers:
         task.add_done_callback(self._tasks.discard)
 
     async def _run(self, work: Work) -> None:
-        error: BaseException | None = None
-        try:
-            await self._handler(work.message)
-        except asyncio.CancelledError:
-            error = ParallelConsumerError("the handler was cancelled")
-        except BaseException as raised:  # noqa: BLE001 - judged by the exchange
-            error = raised
-        # A task for each record: the loop gets its turn between two also when a handler never waits.
-        if (following := self._next(work, error)) is not None:
-            self._begin(following)
+        for _ in range(_RECORDS_PER_TASK):
+            error: BaseException | None = None
+            try:
+                await self._handler(work.message)
+            except asyncio.CancelledError:
+                error = ParallelConsumerError("the handler was cancelled")
+            except BaseException as raised:  # noqa: BLE001 - judged by the exchange
+                error = raised
+            following = self._next(work, error)
+            if following is None:
+                return
+            work = following
+        # A new task, so that the loop gets its turn also when the handler never waits.
+        self._begin(work)
 
     def _next(self, work: Work, error: BaseException | None) -> Work | None:
         with self._exchange.lock:

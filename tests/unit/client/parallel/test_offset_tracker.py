@@ -1,0 +1,100 @@
+"""Which offset may be committed: never above unfinished work, and over offsets that do not exist."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.base.errors import InvariantViolation
+from ottla.client.parallel.offset_tracker import OffsetTracker
+
+
+def test_nothing_is_committable_before_anything_is_known() -> None:
+    tracker = OffsetTracker()
+    assert tracker.committable_offset is None
+    assert tracker.finished_runs() == []
+
+
+def test_the_lowest_unfinished_offset_is_committable() -> None:
+    tracker = OffsetTracker()
+    for offset in (10, 11, 12):
+        assert tracker.take(offset)
+    tracker.finish(11)
+    assert tracker.committable_offset == 10
+    assert tracker.finished_runs() == [(11, 12)]
+    tracker.finish(10)
+    assert tracker.committable_offset == 12
+    tracker.finish(12)
+    assert tracker.committable_offset == 13
+    assert tracker.finished_runs() == []
+
+
+def test_offsets_that_never_came_count_as_finished() -> None:
+    tracker = OffsetTracker(5)
+    tracker.take(9)
+    assert tracker.committable_offset == 9
+    tracker.take(20)
+    assert tracker.finished_runs() == [(10, 20)]
+    tracker.finish(9)
+    assert tracker.committable_offset == 20
+
+
+def test_the_end_of_a_partition_moves_the_committable_offset_over_markers() -> None:
+    tracker = OffsetTracker(0)
+    tracker.take(0)
+    tracker.finish(0)
+    assert tracker.advance(2)
+    assert tracker.committable_offset == 2
+    assert not tracker.advance(1)
+    assert tracker.committable_offset == 2
+
+
+def test_what_an_earlier_life_finished_is_passed_over_and_told_on() -> None:
+    tracker = OffsetTracker(100, [(101, 103), (150, 200)])
+    assert tracker.take(100)
+    assert not tracker.take(101)
+    assert not tracker.take(102)
+    assert tracker.take(103)
+    assert tracker.finished_runs() == [(101, 103), (150, 200)]
+    tracker.finish(100)
+    assert tracker.committable_offset == 103
+    assert tracker.finished_runs() == [(150, 200)]
+    tracker.finish(103)
+    assert not tracker.take(150)
+    assert tracker.committable_offset == 151
+    assert tracker.finished_runs() == [(151, 200)]
+
+
+def test_runs_of_both_lives_that_touch_are_one() -> None:
+    tracker = OffsetTracker(0, [(3, 9)])
+    for offset in (0, 1, 2):
+        tracker.take(offset)
+    tracker.finish(1)
+    tracker.finish(2)
+    assert tracker.finished_runs() == [(1, 9)]
+
+
+def test_going_back_is_recognised_and_refused() -> None:
+    tracker = OffsetTracker(5)
+    assert tracker.goes_back(4)
+    assert not tracker.goes_back(5)
+    with pytest.raises(InvariantViolation):
+        tracker.take(4)
+
+
+def test_one_stuck_record_does_not_crowd_but_scattered_work_does() -> None:
+    stuck = OffsetTracker(0)
+    for offset in range(100_000):
+        stuck.take(offset)
+        if offset:
+            stuck.finish(offset)
+    assert not stuck.is_crowded(4096)
+    assert len(stuck) == 1
+    scattered = OffsetTracker(0)
+    for offset in range(60_000):
+        scattered.take(offset)
+        if offset % 2:
+            scattered.finish(offset)
+    assert scattered.is_crowded(4096)
+    for offset in range(0, 40_000, 2):
+        scattered.finish(offset)
+    assert not scattered.is_crowded(4096)
