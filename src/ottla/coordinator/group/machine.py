@@ -19,7 +19,6 @@ from ottla.base.rng import Random
 from ottla.coordinator.group import records as rec
 from ottla.coordinator.group.classic.group import ClassicGroup
 from ottla.coordinator.group.classic.groups import ClassicGroups
-from ottla.coordinator.group.classic.transitions import ClassicState
 from ottla.coordinator.group.client import ClientInfo
 from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.group.consumer.groups import ConsumerGroups
@@ -49,7 +48,6 @@ from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from ottla.wire.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 
 _DEAD = "Dead"
-_SESSIONS_KEPT_BY_COMMITS = frozenset({ClassicState.STABLE, ClassicState.PREPARING})
 
 
 class GroupMachine:
@@ -155,10 +153,8 @@ class GroupMachine:
     ) -> Decision[OffsetCommitResponse]:
         decision = self.offsets.commit(request, api_version)
         group = self.context.groups.get(request.group_id)
-        if isinstance(group, ClassicGroup) and group.state in _SESSIONS_KEPT_BY_COMMITS:
-            member = group.members.get(request.member_id)
-            if member is not None:
-                self.classic.rebalances.expect(group, member)
+        if isinstance(group, ClassicGroup):
+            self.classic.keep_alive(group, request.member_id)
         return decision
 
     def commit_transactional_offsets(

@@ -1,0 +1,129 @@
+"""OffsetFetch (key 9), versions 1-10: the offsets that groups have committed.
+
+Version 8 and later ask for several groups at once, version 10 names topics by id. No topics means all (from
+version 2 on). What a group never committed is -1, and so is everything of a group that does not exist. An error of
+the group stands beside it; version 1 has no place for it but the partitions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.broker.group_requests import code_of
+from ottla.broker.registry import Call, handles
+from ottla.metadata.image import MetadataImage
+from ottla.wire.apis import ApiKey
+from ottla.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+
+_GROUP_ERRORS: Final = 2
+_GROUPS: Final = 8
+_TOPIC_IDS: Final = 10
+_NOTHING_COMMITTED: Final = -1
+
+
+@handles(ApiKey.OFFSET_FETCH, OffsetFetchRequest, versions=(1, 10))
+async def offset_fetch(request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse:
+    if call.api_version >= _GROUPS:
+        fetches = [_fetch(group, request.require_stable, call) for group in request.groups]
+        return OffsetFetchResponse(groups=list(await asyncio.gather(*fetches)))
+    topics = request.topics and [
+        OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
+        for topic in request.topics
+    ]
+    group = OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)
+    fetched = await _fetch(group, request.require_stable, call)
+    if fetched.error_code and call.api_version < _GROUP_ERRORS:
+        code = ErrorCode(fetched.error_code)
+        fetched.topics = [_without_offsets(topic, code) for topic in group.topics or []]
+    return OffsetFetchResponse(error_code=fetched.error_code, topics=[_flat(each) for each in fetched.topics])
+
+
+async def _fetch(
+    group: OffsetFetchRequestGroup, require_stable: bool, call: Call
+) -> OffsetFetchResponseGroup:
+    image = call.broker.image
+    unknown = _resolve(group, image) if call.api_version >= _TOPIC_IDS else _note_ids(group, image)
+    try:
+        fetched = await call.broker.groups.read(
+            group.group_id, lambda machine: machine.fetch_offsets(group, require_stable=require_stable)
+        )
+    except ApiError as error:
+        return OffsetFetchResponseGroup(group_id=group.group_id, error_code=code_of(error))
+    if group.topics is None and call.api_version >= _TOPIC_IDS:
+        fetched.topics = _with_ids(fetched.topics, image)
+    fetched.topics += [_without_offsets(topic, ErrorCode.UNKNOWN_TOPIC_ID) for topic in unknown]
+    return fetched
+
+
+def _resolve(group: OffsetFetchRequestGroup, image: MetadataImage) -> list[OffsetFetchRequestTopics]:
+    """Give the topics their names; returns, and takes out, those that do not exist."""
+    unknown = []
+    for topic in group.topics or []:
+        found = image.topics.by_id.get(topic.topic_id)
+        if found is None:
+            unknown.append(topic)
+        else:
+            topic.name = found.name
+    if unknown and group.topics:
+        group.topics = [topic for topic in group.topics if topic.topic_id in image.topics.by_id]
+    return unknown
+
+
+def _note_ids(group: OffsetFetchRequestGroup, image: MetadataImage) -> list[OffsetFetchRequestTopics]:
+    """Give the topics their ids, so that they are not told what a topic of the same name had before them."""
+    for topic in group.topics or []:
+        found = image.topics.by_name.get(topic.name)
+        if found is not None:
+            topic.topic_id = found.topic_id
+    return []
+
+
+def _with_ids(
+    topics: list[OffsetFetchResponseTopics], image: MetadataImage
+) -> list[OffsetFetchResponseTopics]:
+    known = [topic for topic in topics if topic.name in image.topics.by_name]
+    for topic in known:
+        topic.topic_id = image.topics.by_name[topic.name].topic_id
+    return known
+
+
+def _without_offsets(topic: OffsetFetchRequestTopics, code: ErrorCode) -> OffsetFetchResponseTopics:
+    return OffsetFetchResponseTopics(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        partitions=[
+            OffsetFetchResponsePartitions(
+                partition_index=index, committed_offset=_NOTHING_COMMITTED, error_code=code
+            )
+            for index in topic.partition_indexes
+        ],
+    )
+
+
+def _flat(topic: OffsetFetchResponseTopics) -> OffsetFetchResponseTopic:
+    """A topic in the form it has before groups are answered together."""
+    return OffsetFetchResponseTopic(
+        name=topic.name,
+        partitions=[
+            OffsetFetchResponsePartition(
+                partition_index=each.partition_index,
+                committed_offset=each.committed_offset,
+                committed_leader_epoch=each.committed_leader_epoch,
+                metadata=each.metadata,
+                error_code=each.error_code,
+            )
+            for each in topic.partitions
+        ],
+    )
