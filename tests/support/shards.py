@@ -86,7 +86,15 @@ class MemoryLog:
         self.bytes_max = 1000
         self._waiting: list[tuple[int, int, Callable[[ErrorCode], None]]] = []
 
-    def append(self, partition: int, batch: memoryview, now_ms: int, guard: object | None = None) -> int:
+    def append(
+        self,
+        partition: int,
+        batch: memoryview,
+        now_ms: int,
+        guard: object | None = None,
+        *,
+        transaction_version: int = 0,
+    ) -> int:
         if self.refuse is not None:
             raise ApiError(self.refuse)
         assert len(batch) <= self.bytes_max

@@ -16,25 +16,32 @@ Concurrency: the event loop only. Failure: a broken log answers KAFKA_STORAGE_ER
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final, Protocol
 
 from ottla.base.errors import ApiError, ErrorCode, StorageFault
 from ottla.base.ids import Uuid
 from ottla.metadata.image import PartitionImage
-from ottla.records.batch import TIMESTAMP_MAX, TimestampType
-from ottla.records.validation import BatchRules, validate
+from ottla.records.batch import TIMESTAMP_MAX, BatchHeader, TimestampType, read_header
+from ottla.records.control import EndTxnMarker, build_end_txn_batch
+from ottla.records.validation import BatchRules, ValidBatch, validate
 from ottla.storage.appended import Appended
 from ottla.storage.log import Log
 from ottla.storage.log_config import LogConfig
 from ottla.storage.log_reader import FoundRecord
 from ottla.storage.log_slice import LogSlice
+from ottla.storage.producer_state import Verification
 from ottla.storage.staged_run import StagedRun
 
 ACKS_ALL: Final = -1
 RunRoom = tuple[int, int, int, int, int, int, int, int, int, bool]
 """See `broker.run_reference.Room`."""
 NO_EPOCH: Final = -1
+EPOCH_PER_TRANSACTION_SINCE: Final = 12
+"""The first Produce version whose clients raise their epoch with every transaction (KIP-890) ..."""
+EPOCH_PER_TRANSACTION_VERSION: Final = 2
+"""... and the transaction.version that says so."""
+_LOADING_CHUNK_BYTES: Final = 256 * 1024
 
 
 class AppendWaiter(Protocol):
@@ -164,8 +171,18 @@ class Partition:
 
     # Appending
 
-    def append(self, records: memoryview, acks: int, now_ms: int, api_version: int) -> Appended:
-        """Check and stage one produced batch; it is committed when the high watermark has passed it."""
+    def append(
+        self,
+        records: memoryview,
+        acks: int,
+        now_ms: int,
+        api_version: int,
+        guard: Verification | None = None,
+    ) -> Appended:
+        """Check and stage one produced batch; it is committed when the high watermark has passed it.
+
+        A transaction begins here only with its `guard` (`verify`).
+        """
         if self.leader != self.node_id:
             offline = self.log.offline
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR if offline else ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -173,12 +190,66 @@ class Partition:
             raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
         batch = validate(records, self._rules, now_ms, api_version=api_version)
         try:
-            appended = self.log.append(batch, self.leader_epoch, now_ms)
+            appended = self.log.append(
+                batch,
+                self.leader_epoch,
+                now_ms,
+                epoch_per_transaction=api_version >= EPOCH_PER_TRANSACTION_SINCE,
+                guard=guard,
+            )
         except StorageFault as fault:
             raise self._storage_error(fault) from fault
         if not appended.duplicate:
             self._schedule(self.log)
         return appended
+
+    def append_own(
+        self,
+        data: memoryview,
+        now_ms: int,
+        *,
+        guard: Verification | None = None,
+        transaction_version: int = 0,
+    ) -> Appended:
+        """Stage a batch that a coordinator made, be it of records or a marker; raises ApiError.
+
+        `transaction_version` says by which rules the epochs of a marker's producer rise.
+        """
+        self.check_leader()
+        if len(self.isr) < self._min_insync_replicas and self._under_min_isr():
+            raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
+        try:
+            appended = self.log.append(
+                ValidBatch(data, read_header(data)),
+                self.leader_epoch,
+                now_ms,
+                epoch_per_transaction=transaction_version >= EPOCH_PER_TRANSACTION_VERSION,
+                guard=guard,
+            )
+        except StorageFault as fault:
+            raise self._storage_error(fault) from fault
+        self._schedule(self.log)
+        return appended
+
+    def append_marker(
+        self,
+        marker: EndTxnMarker,
+        producer_id: int,
+        producer_epoch: int,
+        now_ms: int,
+        *,
+        transaction_version: int = 0,
+    ) -> Appended:
+        """End a producer's transaction here; raises ApiError if producer or coordinator are fenced."""
+        batch = build_end_txn_batch(
+            marker, timestamp=now_ms, producer_id=producer_id, producer_epoch=producer_epoch
+        )
+        return self.append_own(memoryview(bytearray(batch)), now_ms, transaction_version=transaction_version)
+
+    def verify(self, producer_id: int, epoch: int, base_sequence: int, now_ms: int) -> Verification | None:
+        """What has to be asked about before a batch of a transaction is appended; None if it has begun here."""
+        self.check_leader()
+        return self.log.producers.start_verification(producer_id, epoch, base_sequence, now_ms)
 
     def run_room(self, acks: int, now_ms: int) -> RunRoom | None:
         """Where a run of plain batches may go and what they must fulfil; None if each needs a look of its own."""
@@ -298,6 +369,16 @@ class Partition:
                 return read
         try:
             return Read(self, log.read(offset, max_bytes, upto=upto, min_one=min_one), upto)
+        except StorageFault as fault:
+            raise self._storage_error(fault) from fault
+
+    def batches(self) -> Iterator[tuple[BatchHeader, memoryview]]:
+        """Everything that is committed, bit by bit; not for the fetch path."""
+        log = self.log
+        try:
+            yield from log.batches(
+                log.log_start_offset, upto=log.high_watermark, chunk_bytes=_LOADING_CHUNK_BYTES
+            )
         except StorageFault as fault:
             raise self._storage_error(fault) from fault
 

@@ -43,8 +43,14 @@ from ottla.storage.log_config import LogConfig
 from ottla.storage.log_parts import LogParts
 from ottla.storage.log_reader import FoundRecord, LogReader
 from ottla.storage.log_slice import LogSlice
-from ottla.storage.producer_replay import load_producers, read_marker, replay, replay_segments
-from ottla.storage.producer_state import CompletedTxn
+from ottla.storage.producer_replay import (
+    check_producer,
+    load_producers,
+    read_marker,
+    replay,
+    replay_segments,
+)
+from ottla.storage.producer_state import NOT_ASKED, CompletedTxn, Verification
 from ottla.storage.retention import RetentionRules, deletable_count
 from ottla.storage.segment import Segment
 from ottla.storage.segments import Segments
@@ -151,7 +157,13 @@ class Log:
     # --- appending ---
 
     def append(
-        self, batch: Appendable, leader_epoch: int, now_ms: int, *, epoch_per_transaction: bool = False
+        self,
+        batch: Appendable,
+        leader_epoch: int,
+        now_ms: int,
+        *,
+        epoch_per_transaction: bool = False,
+        guard: Verification | None = NOT_ASKED,
     ) -> Appended:
         """Stage one validated batch at the end of the log.
 
@@ -171,7 +183,7 @@ class Log:
         base_offset = self.log_end_offset
         last_offset = base_offset + header.last_offset_delta
         if header.producer_id >= 0:
-            earlier = self._append_of_producer(batch, leader_epoch, now_ms, epoch_per_transaction)
+            earlier = self._append_of_producer(batch, leader_epoch, now_ms, epoch_per_transaction, guard)
             if earlier is not None:
                 return earlier
         else:
@@ -180,29 +192,19 @@ class Log:
         return Appended(base_offset, last_offset, header.max_timestamp if stamped else -1)
 
     def _append_of_producer(
-        self, batch: Appendable, leader_epoch: int, now_ms: int, epoch_per_transaction: bool
+        self,
+        batch: Appendable,
+        leader_epoch: int,
+        now_ms: int,
+        epoch_per_transaction: bool,
+        guard: Verification | None,
     ) -> Appended | None:
         """Check and append a batch with a producer id; returns where it lies if it is there already."""
         header = batch.header
         data = batch.data
-        marker = None
-        if header.is_control:
-            marker = read_marker(data, header)
-            if marker is not None:
-                self.producers.check_marker(
-                    header.producer_id, header.producer_epoch, marker.coordinator_epoch
-                )
-        else:
-            duplicate = self.producers.check(
-                header.producer_id,
-                header.producer_epoch,
-                header.base_sequence,
-                header.last_sequence,
-                transactional=header.is_transactional,
-                epoch_per_transaction=epoch_per_transaction,
-            )
-            if duplicate is not None:
-                return Appended(duplicate.base_offset, duplicate.last_offset, duplicate.timestamp, True)
+        marker, duplicate = check_producer(self.producers, data, header, epoch_per_transaction, guard)
+        if duplicate is not None:
+            return Appended(duplicate.base_offset, duplicate.last_offset, duplicate.timestamp, True)
         base_offset = self.log_end_offset
         place = self._place(header, len(data), base_offset, leader_epoch, now_ms)
         place.add(data, base_offset, leader_epoch)

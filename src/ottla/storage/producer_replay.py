@@ -1,4 +1,4 @@
-"""Telling producer state what a batch in the log means for it: data, or the end of a transaction."""
+"""What a batch means for producer state: may it come, and once it is there, data or the end of a transaction."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ottla.records.control import EndTxnMarker, read_end_txn
 from ottla.records.record import iter_records
 from ottla.storage.batch_scan import walk
 from ottla.storage.producer_snapshot import ProducerSnapshots
-from ottla.storage.producer_state import CompletedTxn, ProducerState
+from ottla.storage.producer_state import CompletedTxn, Duplicate, ProducerState, Verification
 from ottla.storage.segment import Segment
 
 _logger = structlog.get_logger(__name__)
@@ -24,6 +24,38 @@ def read_marker(batch: Buffer, header: BatchHeader) -> EndTxnMarker | None:
     """The transaction marker in a control batch; None if it holds another kind of control record."""
     record = next(iter_records(batch, header), None)
     return None if record is None else read_end_txn(record.key, record.value)
+
+
+def check_producer(
+    state: ProducerState,
+    batch: Buffer,
+    header: BatchHeader,
+    epoch_per_transaction: bool,
+    guard: Verification | None,
+) -> tuple[EndTxnMarker | None, Duplicate | None]:
+    """Whether a leader may append a batch of a producer with an id; raises ApiError if not.
+
+    Returns the marker that a control batch holds, or the append of which the batch is a retry.
+    """
+    if not header.is_control:
+        return None, state.check(
+            header.producer_id,
+            header.producer_epoch,
+            header.base_sequence,
+            header.last_sequence,
+            transactional=header.is_transactional,
+            epoch_per_transaction=epoch_per_transaction,
+            guard=guard,
+        )
+    marker = read_marker(batch, header)
+    if marker is not None:
+        state.check_marker(
+            header.producer_id,
+            header.producer_epoch,
+            marker.coordinator_epoch,
+            epoch_per_transaction=epoch_per_transaction,
+        )
+    return marker, None
 
 
 def replay(

@@ -8,6 +8,10 @@ transaction here, and where its open transaction begins.
 nothing, or an `ApiError`. `append_batch` and `append_marker` record what is in the log, and trust it:
 followers and recovery use them on batches that a leader has checked.
 
+A transaction must not begin in a log unless its coordinator knows of it: nobody would ever end it there
+(KIP-890). So its first batch is asked about. Whoever asks holds a `Verification`, which is good for that producer
+until a batch or a marker of it is appended: a marker that overtakes the question makes the answer void.
+
 The first unstable offset is where a reader of committed records must stop: the start of the earliest
 transaction that is open, or whose marker is not yet below the high watermark.
 
@@ -65,6 +69,31 @@ class ProducerSnapshotEntry(NamedTuple):
     timestamp: int
     coordinator_epoch: int
     txn_first_offset: int
+
+
+class Verification:
+    """The question whether a producer's transaction includes this partition, until a batch or marker settles it.
+
+    While it is open no batch may come before the lowest sequence number that was asked about.
+    """
+
+    __slots__ = ("asked_ms", "epoch", "lowest_sequence")
+
+    def __init__(self, epoch: int, sequence: int, asked_ms: int) -> None:
+        self.epoch = epoch
+        self.lowest_sequence = sequence
+        self.asked_ms = asked_ms
+
+    def include(self, epoch: int, sequence: int) -> None:
+        if epoch > self.epoch:
+            self.epoch = epoch
+            self.lowest_sequence = sequence
+        elif epoch == self.epoch:
+            self.lowest_sequence = min(self.lowest_sequence, sequence)
+
+
+NOT_ASKED: Final = Verification(NO_EPOCH, NO_SEQUENCE, NO_TIMESTAMP)
+"""Instead of a proof: verification is switched off, or the batch was judged by another."""
 
 
 class ProducerEntry:
@@ -130,6 +159,7 @@ class ProducerState:
         # (marker offset, first offset) of ended transactions whose marker is not known to be replicated.
         self._unreplicated: deque[tuple[int, int]] = deque()
         self._unreplicated_first = NO_TRANSACTION
+        self._verifications: dict[int, Verification] = {}
 
     def __len__(self) -> int:
         return len(self._producers)
@@ -149,6 +179,23 @@ class ProducerState:
     def items(self) -> Iterable[tuple[int, ProducerEntry]]:
         return self._producers.items()
 
+    def in_transaction(self, producer_id: int, epoch: int) -> bool:
+        """Whether the producer has a transaction open here, in that epoch."""
+        entry = self._producers.get(producer_id)
+        return entry is not None and entry.txn_first_offset != NO_TRANSACTION and entry.epoch == epoch
+
+    def start_verification(
+        self, producer_id: int, epoch: int, base_sequence: int, now_ms: int
+    ) -> Verification | None:
+        """The proof to be had before the first batch of a transaction; None if it has begun already."""
+        if self.in_transaction(producer_id, epoch):
+            return None
+        known = self._verifications.get(producer_id)
+        if known is None:
+            known = self._verifications[producer_id] = Verification(epoch, base_sequence, now_ms)
+        known.include(epoch, base_sequence)
+        return known
+
     def check(
         self,
         producer_id: int,
@@ -158,13 +205,21 @@ class ProducerState:
         *,
         transactional: bool = False,
         epoch_per_transaction: bool = False,
+        guard: Verification | None = NOT_ASKED,
     ) -> Duplicate | None:
         """Whether a client's batch may be appended: None if so, the earlier append if it is a retry.
 
         `base_sequence` -1 is a batch of a coordinator, of which only the epoch is checked. With
         `epoch_per_transaction` (Produce from version 12 on) the first batch of a transaction has sequence 0.
+        A transaction begins only with its `guard`.
         """
         entry = self._producers.get(producer_id)
+        if entry is not None and base_sequence != NO_SEQUENCE and epoch == entry.epoch:
+            duplicate = entry.find(base_sequence, last_sequence)
+            if duplicate is not None:
+                return duplicate
+        if transactional and guard is not NOT_ASKED:
+            self._check_verified(producer_id, epoch, base_sequence, guard)
         if entry is None:
             if transactional and epoch_per_transaction and base_sequence > 0:
                 raise _out_of_order(
@@ -172,10 +227,6 @@ class ProducerState:
                 )
             return None
         if base_sequence != NO_SEQUENCE:
-            if epoch == entry.epoch:
-                duplicate = entry.find(base_sequence, last_sequence)
-                if duplicate is not None:
-                    return duplicate
             self._check_sequence(producer_id, entry, epoch, base_sequence)
             in_transaction = entry.txn_first_offset != NO_TRANSACTION
             if transactional and epoch_per_transaction and base_sequence > 0 and not in_transaction:
@@ -191,12 +242,37 @@ class ProducerState:
             )
         return None
 
-    def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int) -> None:
-        """Whether a transaction coordinator may end a transaction of this producer."""
+    def _check_verified(
+        self, producer_id: int, epoch: int, base_sequence: int, guard: Verification | None
+    ) -> None:
+        known = self._verifications.get(producer_id)
+        if not self.in_transaction(producer_id, epoch) and (guard is None or guard is not known):
+            raise ApiError(
+                ErrorCode.INVALID_TXN_STATE,
+                f"the transaction of producer {producer_id} does not include this partition",
+            )
+        if known is not None and base_sequence > known.lowest_sequence:
+            raise _out_of_order(
+                f"producer {producer_id} sent {base_sequence} while {known.lowest_sequence} is still to come"
+            )
+
+    def check_marker(
+        self, producer_id: int, epoch: int, coordinator_epoch: int, *, epoch_per_transaction: bool = False
+    ) -> None:
+        """Whether a transaction coordinator may end a transaction of this producer.
+
+        With `epoch_per_transaction` a marker bears an epoch above that of its transaction: one that does not
+        belongs to an earlier transaction, or comes again after it did its work (which does no harm).
+        """
         entry = self._producers.get(producer_id)
         if entry is None:
             return
         self._check_epoch(producer_id, entry, epoch)
+        if epoch_per_transaction and epoch == entry.epoch and entry.txn_first_offset != NO_TRANSACTION:
+            raise ApiError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"a marker of producer {producer_id} has epoch {epoch}, which its open transaction has too",
+            )
         if coordinator_epoch < entry.coordinator_epoch:
             raise ApiError(
                 ErrorCode.TRANSACTION_COORDINATOR_FENCED,
@@ -221,6 +297,8 @@ class ProducerState:
             self._producers[producer_id] = entry
         entry.move_to_epoch(epoch)
         entry.remember(last_sequence, last_offset, last_offset - base_offset, timestamp)
+        if transactional:
+            self._verifications.pop(producer_id, None)
         if transactional and entry.txn_first_offset == NO_TRANSACTION:
             entry.txn_first_offset = base_offset
             self._open[base_offset] = producer_id
@@ -237,6 +315,7 @@ class ProducerState:
         aborted: bool,
     ) -> CompletedTxn | None:
         """Record a transaction marker that is in the log; None if the producer had nothing open here."""
+        self._verifications.pop(producer_id, None)
         entry = self._producers.get(producer_id)
         if entry is None:
             entry = ProducerEntry(epoch, coordinator_epoch, timestamp, NO_TRANSACTION)
@@ -279,12 +358,16 @@ class ProducerState:
         ]
         for producer_id in expired:
             del self._producers[producer_id]
+        for producer_id, asked in list(self._verifications.items()):
+            if now_ms - asked.asked_ms >= self.expiration_ms:
+                del self._verifications[producer_id]
         return len(expired)
 
     def clear(self, end_offset: int) -> None:
         self._producers.clear()
         self._open.clear()
         self._unreplicated.clear()
+        self._verifications.clear()
         self.end_offset = end_offset
 
     def load(self, entries: Iterable[ProducerSnapshotEntry], end_offset: int, now_ms: int) -> None:

@@ -18,10 +18,19 @@ Batches = Iterator[tuple[BatchHeader, memoryview]]
 class ShardLog(Protocol):
     """The partitions of one internal topic that this broker leads."""
 
-    def append(self, partition: int, batch: memoryview, now_ms: int, guard: object | None = None) -> int:
+    def append(
+        self,
+        partition: int,
+        batch: memoryview,
+        now_ms: int,
+        guard: object | None = None,
+        *,
+        transaction_version: int = 0,
+    ) -> int:
         """Stage one batch at the end; the log's end offset behind it. Raises ApiError and appends nothing.
 
-        `guard` is the proof that a transaction coordinator knows of this transactional batch.
+        `guard` is the proof that a transaction coordinator knows of this transactional batch, of a marker
+        `transaction_version` says by which rules its producer's epochs rise.
         """
 
     def end_offset(self, partition: int) -> int:

@@ -142,12 +142,19 @@ class Runtime(Generic[M]):
         coordinator_epoch: int,
         *,
         committed: bool,
+        transaction_version: int = 0,
     ) -> Promise[None]:
         """End a producer's transaction in the partition."""
         shard = self._shards.get(partition)
         if shard is None:
             return _not_here()
-        return shard.complete_transaction(producer_id, producer_epoch, coordinator_epoch, committed=committed)
+        return shard.complete_transaction(
+            producer_id,
+            producer_epoch,
+            coordinator_epoch,
+            committed=committed,
+            transaction_version=transaction_version,
+        )
 
     def write_all(self, operation: Callable[[M], Decision[R]]) -> list[Promise[R]]:
         """`write` to every partition that is led here, in their order."""

@@ -175,7 +175,13 @@ class Shard(Generic[M]):
         return batch
 
     def complete_transaction(
-        self, producer_id: int, producer_epoch: int, coordinator_epoch: int, *, committed: bool
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        coordinator_epoch: int,
+        *,
+        committed: bool,
+        transaction_version: int = 0,
     ) -> Promise[None]:
         """End a producer's transaction in this partition: a marker in the log, and told to the machine."""
         promise: Promise[None] = Promise()
@@ -191,7 +197,7 @@ class Shard(Generic[M]):
             done = Decision[None](None)
             try:
                 self._flush_first()
-                self._append(memoryview(bytearray(marker)), now_ms, None)
+                self._append(memoryview(bytearray(marker)), now_ms, None, transaction_version)
             except ApiError as error:
                 self._refuse(done, promise, error)
                 return promise
@@ -271,8 +277,12 @@ class Shard(Generic[M]):
         self.flush()
         self.check_active()
 
-    def _append(self, data: memoryview, now_ms: int, guard: object | None) -> int:
-        end_offset = self._appended = self._log.append(self.partition, data, now_ms, guard)
+    def _append(
+        self, data: memoryview, now_ms: int, guard: object | None, transaction_version: int = 0
+    ) -> int:
+        end_offset = self._appended = self._log.append(
+            self.partition, data, now_ms, guard, transaction_version=transaction_version
+        )
         self._log.when_committed(self.partition, end_offset, partial(self._commit_told, end_offset))
         return end_offset
 
