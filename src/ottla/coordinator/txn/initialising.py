@@ -26,7 +26,6 @@ from ottla.coordinator.txn.transaction import (
     LAST_CLIENT_EPOCH,
     NEVER_TIMES_OUT_MS,
     NO_EPOCH,
-    NO_PRODUCER_ID,
     NO_TIME,
     NeedsProducerId,
     Producer,
@@ -63,7 +62,7 @@ class Initialising:
                 raise NeedsProducerId("a new transactional id")
             first = Producer(fresh_id, 0)
             return self._taken(
-                transactional_id, start, first, previous_id=NO_PRODUCER_ID, last_epoch=NO_EPOCH
+                transactional_id, start, first, previous_id=fresh_id, last_epoch=NO_EPOCH
             )
         if start.expected is not None and not self._is_known(transactional_id, before, start.expected):
             return _refused(ErrorCode.PRODUCER_FENCED)

@@ -1,0 +1,223 @@
+"""A transaction coordinator on a test bench: markers wait to be acknowledged, commits can be held back."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+
+from ottla.base.errors import ErrorCode
+from ottla.base.ids import TopicPartition
+from ottla.config.broker import BrokerConfig
+from ottla.coordinator.runtime.decision import Decision
+from ottla.coordinator.runtime.machine import NO_PRODUCER
+from ottla.coordinator.runtime.promise import Promise
+from ottla.coordinator.txn.answers import Ended, Initialised
+from ottla.coordinator.txn.completion import Marker, Results
+from ottla.coordinator.txn.initialising import Start
+from ottla.coordinator.txn.machine import TxnMachine
+from ottla.coordinator.txn.records import TransactionLogValue
+from ottla.coordinator.txn.settings import TxnSettings
+from ottla.coordinator.txn.transaction import NeedsProducerId, Producer, Transaction
+from ottla.metadata.delta import MetadataDelta
+from ottla.metadata.image import MetadataImage, PartitionImage, TopicImage, TopicsImage
+from tests.support.coordination import FakeClock, FakeTimers, Harness
+
+R = TypeVar("R")
+TIMEOUT_MS = 60_000
+T0, T1, T2 = (TopicPartition("t", index) for index in range(3))
+
+
+class Sent(NamedTuple):
+    """Markers on their way to the partitions."""
+
+    marker: Marker
+    told: Callable[[Results], None]
+
+
+class HeldMarkers:
+    """A sender that keeps what it is given until the test says what became of it."""
+
+    def __init__(self) -> None:
+        self.on_the_way: list[Sent] = []
+        self.written: list[tuple[TopicPartition, Marker]] = []
+
+    def send(self, marker: Marker, told: Callable[[Results], None]) -> None:
+        self.on_the_way.append(Sent(marker, told))
+
+    def acknowledge(self, error: ErrorCode = ErrorCode.NONE, *only: TopicPartition) -> None:
+        """Let everything that is on the way arrive; `only` names the partitions that fare like that."""
+        arrived, self.on_the_way = self.on_the_way, []
+        for marker, told in arrived:
+            results = {each: error for each in marker.partitions if not only or each in only}
+            self.written += [(each, marker) for each, code in results.items() if code is ErrorCode.NONE]
+            told(results)
+
+
+class _Bench(Harness[TxnMachine]):
+    """A harness whose commits can be held back."""
+
+    holding = False
+
+    def apply(
+        self, decision: Decision[R], *, producer_id: int = NO_PRODUCER, producer_epoch: int = -1
+    ) -> Promise[R]:
+        if self.holding and decision.settled is not None:
+            self.held.append(decision.settled)
+            decision = Decision(decision.response, decision.records)
+        return super().apply(decision, producer_id=producer_id, producer_epoch=producer_epoch)
+
+    def __init__(self, *args: Any) -> None:
+        self.held: list[Callable[[ErrorCode], None]] = []
+        super().__init__(*args)
+
+
+def image_with(version: int, topics: dict[str, int]) -> MetadataImage:
+    """Metadata with these topics, under this transaction.version."""
+    partition = PartitionImage(replicas=(1,), directories=(), isr=(1,), leader=1)
+    images = {
+        name: TopicImage(name, uuid.uuid5(uuid.NAMESPACE_DNS, name), dict.fromkeys(range(count), partition))
+        for name, count in topics.items()
+    }
+    by_id = {each.topic_id: each for each in images.values()}
+    return MetadataImage(features={"transaction.version": version}, topics=TopicsImage(images, by_id))
+
+
+class TxnBench:
+    """One shard of the transaction coordinator, with ids for producers and a log."""
+
+    def __init__(self, *, version: int = 2, topics: dict[str, int] | None = None, **config: str) -> None:
+        self.markers = HeldMarkers()
+        self.coordinator_epoch = 7
+        self._next_id = 1000
+        names = {name.replace("_", "."): value for name, value in config.items()}
+        settings = TxnSettings(BrokerConfig(names))
+
+        def make(timers: FakeTimers, clock: FakeClock) -> TxnMachine:
+            return TxnMachine(settings, timers, clock, self.markers, lambda: self.coordinator_epoch)
+
+        self.bench = _Bench(make, image_with(version, topics or {"t": 3, "__consumer_offsets": 2}))
+
+    @property
+    def machine(self) -> TxnMachine:
+        return self.bench.machine
+
+    # Asking
+
+    def init(
+        self,
+        name: str = "id",
+        *,
+        timeout_ms: int = TIMEOUT_MS,
+        expected: Producer | None = None,
+        two_phase: bool = False,
+        keep_prepared: bool = False,
+    ) -> Initialised:
+        start = Start(timeout_ms, expected, two_phase, keep_prepared)
+        return self._with_id(lambda machine, fresh: machine.initialise(name, start, fresh))
+
+    def started(self, name: str = "id", **options: Any) -> Producer:
+        """A producer that has just taken over the id."""
+        answer = self.init(name, **options)
+        assert answer.error is ErrorCode.NONE
+        return answer.producer
+
+    def add(
+        self, producer: Producer, *partitions: TopicPartition, name: str = "id", version: int = 0
+    ) -> ErrorCode:
+        wanted = frozenset(partitions)
+        return self.bench.write(
+            lambda machine: machine.add_partitions(name, producer, wanted, client_version=version)
+        ).result()
+
+    def opened(self, *partitions: TopicPartition, name: str = "id", **options: Any) -> Producer:
+        """A producer with an open transaction over these partitions."""
+        producer = self.started(name, **options)
+        assert self.add(producer, *partitions, name=name) is ErrorCode.NONE
+        return producer
+
+    def end(self, producer: Producer, *, committed: bool, name: str = "id", version: int = 2) -> Ended:
+        return self._with_id(
+            lambda machine, fresh: machine.end(
+                name, producer, committed=committed, client_version=version, fresh_id=fresh
+            )
+        )
+
+    def commit(self, producer: Producer, **options: Any) -> Ended:
+        return self.end(producer, committed=True, **options)
+
+    def abort(self, producer: Producer, **options: Any) -> Ended:
+        return self.end(producer, committed=False, **options)
+
+    def _with_id(self, operation: Callable[[TxnMachine, int | None], Decision[R]]) -> R:
+        """As the handlers do: a producer id is taken only when one is asked for."""
+        try:
+            return self.bench.write(lambda machine: operation(machine, None)).result()
+        except NeedsProducerId:
+            self._next_id += 1
+            return self.bench.write(lambda machine: operation(machine, self._next_id)).result()
+
+    # Circumstances
+
+    def complete(self) -> None:
+        """All markers arrive, and what they complete is written."""
+        while self.markers.on_the_way:
+            self.markers.acknowledge()
+            self.bench.advance(0)
+        self.bench.advance(0)
+
+    def hold_commits(self) -> None:
+        self.bench.holding = True
+
+    def release_commits(self) -> None:
+        self.bench.holding = False
+        held, self.bench.held = self.bench.held, []
+        for settled in held:
+            settled(ErrorCode.NONE)
+
+    def restart(self) -> None:
+        """The coordinator dies and another one takes over with the log; markers on the way are lost."""
+        self.markers.on_the_way.clear()
+        self.bench.held.clear()
+        self.coordinator_epoch += 1
+        self.bench.restart()
+
+    def delete_topic(self, name: str) -> None:
+        image = self.bench.image
+        by_name = {key: topic for key, topic in image.topics.by_name.items() if key != name}
+        topics = TopicsImage(by_name, {topic.topic_id: topic for topic in by_name.values()})
+        self.bench.image = msgspec.structs.replace(image, topics=topics)
+        self.machine.metadata_changed(MetadataDelta(image), self.bench.image)
+
+    def put(self, name: str = "id", **changes: Any) -> None:
+        """Write a state into the log as it could have come about, and load it."""
+        self.bench.log.append(self._record(name, changes))
+        self.restart()
+
+    def _record(self, name: str, changes: dict[str, Any]) -> Any:
+        record, stamp = next(
+            entry
+            for entry in reversed(self.bench.log)
+            if isinstance(entry, tuple) and getattr(entry[0].key, "transactional_id", None) == name
+        )
+        value = record.value
+        assert isinstance(value, TransactionLogValue)
+        changed = TransactionLogValue(
+            **{**{field: getattr(value, field) for field in value.__struct_fields__}, **changes}
+        )
+        return record._replace(value=changed), stamp
+
+    # Looking
+
+    def transaction(self, name: str = "id") -> Transaction:
+        return self.machine.table[name]
+
+    def state(self, name: str = "id") -> str:
+        return self.transaction(name).state.label
+
+    def last_value(self) -> TransactionLogValue:
+        value = self.bench.values()[-1].value
+        assert isinstance(value, TransactionLogValue)
+        return value

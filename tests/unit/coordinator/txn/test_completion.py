@@ -1,0 +1,157 @@
+"""From prepared to complete: when markers go out, to whom, how often, and what they wait for."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.base.errors import ErrorCode
+from ottla.base.ids import TopicPartition
+from ottla.coordinator.txn.completion import RETRY_MS
+from tests.support.txn_coordinator import T0, T1, T2, TxnBench
+
+
+def test_markers_carry_the_producer_the_coordinator_and_the_outcome() -> None:
+    bench = TxnBench()
+    producer = bench.opened(T1, T0)
+    bench.commit(producer)
+    ((marker, _),) = bench.markers.on_the_way
+    assert marker == (producer.id, producer.epoch + 1, 7, True, [T0, T1], 2)
+
+
+def test_no_marker_goes_out_before_the_decision_is_committed() -> None:
+    bench = TxnBench()
+    producer = bench.opened(T0)
+    bench.hold_commits()
+    bench.commit(producer)
+    assert bench.state() == "PrepareCommit"
+    assert not bench.markers.on_the_way
+    bench.release_commits()
+    assert len(bench.markers.on_the_way) == 1
+
+
+def test_a_decision_that_is_lost_sends_nothing() -> None:
+    bench = TxnBench()
+    producer = bench.opened(T0)
+    bench.hold_commits()
+    bench.commit(producer)
+    for settled in bench.bench.held:
+        settled(ErrorCode.NOT_COORDINATOR)
+    assert not bench.markers.on_the_way
+
+
+def test_a_transaction_is_complete_only_when_every_partition_has_its_marker() -> None:
+    bench = TxnBench()
+    bench.commit(bench.opened(T0, T1, T2))
+    bench.markers.acknowledge(ErrorCode.NONE, T0, T2)
+    bench.bench.advance(0)
+    assert bench.state() == "PrepareCommit"
+    bench.bench.advance(RETRY_MS)
+    ((marker, _),) = bench.markers.on_the_way
+    assert marker.partitions == [T1]
+    bench.complete()
+    assert bench.state() == "CompleteCommit"
+    assert sorted(each for each, _ in bench.markers.written) == [T0, T1, T2]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+    ],
+)
+def test_a_marker_that_fails_is_sent_again_for_as_long_as_it_takes(error: ErrorCode) -> None:
+    bench = TxnBench()
+    bench.abort(bench.opened(T0))
+    for _ in range(5):
+        bench.markers.acknowledge(error)
+        bench.bench.advance(RETRY_MS - 1)
+        assert not bench.markers.on_the_way
+        bench.bench.advance(1)
+        assert bench.state() == "PrepareAbort"
+    bench.complete()
+    assert bench.state() == "CompleteAbort"
+
+
+def test_a_partition_that_knows_a_newer_epoch_waits_for_nothing() -> None:
+    bench = TxnBench()
+    bench.commit(bench.opened(T0))
+    bench.markers.acknowledge(ErrorCode.INVALID_PRODUCER_EPOCH)
+    bench.bench.advance(0)
+    assert bench.state() == "CompleteCommit"
+
+
+def test_partitions_of_deleted_topics_are_dropped_from_the_wait() -> None:
+    bench = TxnBench(topics={"t": 3, "gone": 1})
+    bench.commit(bench.opened(T0, TopicPartition("gone", 0)))
+    bench.markers.acknowledge(ErrorCode.NONE, T0)
+    bench.delete_topic("gone")
+    bench.bench.advance(RETRY_MS)
+    assert not bench.markers.on_the_way
+    assert bench.state() == "CompleteCommit"
+
+
+def test_a_transaction_all_of_whose_topics_are_gone_completes() -> None:
+    bench = TxnBench()
+    producer = bench.opened(T0)
+    bench.delete_topic("t")
+    bench.commit(producer)
+    bench.bench.advance(0)
+    assert bench.state() == "CompleteCommit"
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_another_coordinator_finishes_what_was_prepared(committed: bool) -> None:
+    bench = TxnBench()
+    producer = bench.opened(T0, T1)
+    bench.end(producer, committed=committed)
+    bench.markers.acknowledge(ErrorCode.NONE, T0)
+    bench.restart()
+    ((marker, _),) = bench.markers.on_the_way
+    assert marker == (producer.id, producer.epoch + 1, 8, committed, [T0, T1], 2)
+    bench.complete()
+    assert bench.state() == ("CompleteCommit" if committed else "CompleteAbort")
+
+
+def test_an_open_transaction_stays_open_under_another_coordinator() -> None:
+    bench = TxnBench()
+    producer = bench.opened(T0)
+    bench.restart()
+    assert bench.state() == "Ongoing"
+    assert not bench.markers.on_the_way
+    assert bench.commit(producer).error is ErrorCode.NONE
+
+
+def test_what_is_told_to_a_former_coordinator_completes_nothing() -> None:
+    bench = TxnBench()
+    bench.commit(bench.opened(T0))
+    (sent,) = bench.markers.on_the_way
+    old = bench.machine
+    bench.restart()
+    sent.told({T0: ErrorCode.NONE})
+    bench.bench.advance(0)
+    assert old is not bench.machine
+    assert bench.state() == "PrepareCommit"
+
+
+def test_an_answer_that_comes_twice_counts_once() -> None:
+    bench = TxnBench()
+    bench.commit(bench.opened(T0, T1))
+    (sent,) = bench.markers.on_the_way
+    sent.told({T0: ErrorCode.NONE})
+    bench.bench.advance(RETRY_MS)
+    sent.told({T0: ErrorCode.NONE, T1: ErrorCode.NONE})
+    bench.bench.advance(0)
+    assert bench.state() == "PrepareCommit"
+
+
+def test_markers_written_at_once_complete_the_transaction_too() -> None:
+    bench = TxnBench()
+    bench.markers.send = lambda marker, told: told(dict.fromkeys(marker.partitions, ErrorCode.NONE))  # type: ignore[method-assign]
+    bench.commit(bench.opened(T0))
+    bench.bench.advance(0)
+    assert bench.state() == "CompleteCommit"

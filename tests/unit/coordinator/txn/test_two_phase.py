@@ -1,0 +1,199 @@
+"""Two-phase commit (KIP-939): transactions without a timeout, kept and ended by another process."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.base.errors import ErrorCode
+from ottla.coordinator.txn.transaction import (
+    LAST_CLIENT_EPOCH,
+    NEVER_TIMES_OUT_MS,
+    NO_PRODUCER,
+    Producer,
+)
+from tests.support.txn_coordinator import T0, T1, TxnBench
+
+ON = {"transaction_two_phase_commit_enable": "true"}
+YEAR_MS = 365 * 24 * 3_600_000
+
+
+def prepared(**options: bool) -> tuple[TxnBench, Producer]:
+    """A transaction that a process has written and promised to an outside coordinator, and that process is gone."""
+    bench = TxnBench(**ON)
+    return bench, bench.opened(T0, two_phase=options.get("two_phase", True))
+
+
+def test_it_must_be_enabled() -> None:
+    assert TxnBench().init(two_phase=True).error is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    assert TxnBench(**ON).init(two_phase=True).error is ErrorCode.NONE
+
+
+def test_its_transactions_never_time_out() -> None:
+    bench, producer = prepared()
+    bench.bench.advance(YEAR_MS // 100)
+    assert bench.state() == "Ongoing"
+    bench.restart()
+    bench.bench.advance(YEAR_MS // 100)
+    assert bench.state() == "Ongoing"
+    assert bench.commit(producer).error is ErrorCode.NONE
+
+
+def test_any_timeout_may_be_named_because_none_counts() -> None:
+    bench = TxnBench(**ON)
+    assert bench.init(two_phase=True, timeout_ms=NEVER_TIMES_OUT_MS).error is ErrorCode.NONE
+    assert bench.init(two_phase=True, timeout_ms=0).error is ErrorCode.INVALID_TRANSACTION_TIMEOUT
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_another_process_that_knows_the_producer_ends_it(committed: bool) -> None:
+    bench, producer = prepared()
+    bench.restart()
+    assert bench.end(producer, committed=committed).error is ErrorCode.NONE
+    bench.complete()
+    assert bench.state() == ("CompleteCommit" if committed else "CompleteAbort")
+
+
+def test_a_start_that_does_not_keep_aborts_it() -> None:
+    bench, _ = prepared()
+    assert bench.init(two_phase=True).error is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert bench.state() == "PrepareAbort"
+
+
+# Kept
+
+
+def test_a_start_that_keeps_says_in_whose_name_the_transaction_is() -> None:
+    bench, producer = prepared()
+    answer = bench.init(two_phase=True, keep_prepared=True)
+    assert answer == (ErrorCode.NONE, Producer(producer.id, producer.epoch + 1), producer)
+    assert bench.state() == "Ongoing"
+    assert bench.transaction().partitions == {T0}
+    assert not bench.markers.on_the_way
+
+
+@pytest.mark.parametrize("restarted", [True, False])
+@pytest.mark.parametrize("committed", [True, False])
+def test_the_keeper_ends_it_in_the_name_of_who_wrote_it(committed: bool, restarted: bool) -> None:
+    bench, writer = prepared()
+    keeper = bench.started(two_phase=True, keep_prepared=True)
+    if restarted:
+        bench.restart()
+    ended = bench.end(keeper, committed=committed)
+    assert ended.producer == Producer(keeper.id, keeper.epoch + 1)
+    marker = bench.markers.on_the_way[0].marker
+    assert (marker.producer_id, marker.producer_epoch) == (writer.id, writer.epoch + 1)
+    assert marker.committed is committed
+    assert bench.end(keeper, committed=committed).error is ErrorCode.CONCURRENT_TRANSACTIONS
+    bench.complete()
+    assert bench.end(keeper, committed=committed) == ended
+    assert bench.end(keeper, committed=not committed).error is ErrorCode.INVALID_TXN_STATE
+    assert bench.add(ended.producer, T1) is ErrorCode.NONE
+
+
+def test_who_wrote_it_is_fenced_by_the_keeper() -> None:
+    bench, writer = prepared()
+    keeper = bench.started(two_phase=True, keep_prepared=True)
+    assert bench.commit(writer).error is ErrorCode.PRODUCER_FENCED
+    assert bench.abort(writer).error is ErrorCode.PRODUCER_FENCED
+    assert bench.add(writer, T1) is ErrorCode.PRODUCER_FENCED
+    assert bench.machine.verify("id", writer, frozenset({T0})) == {T0: ErrorCode.PRODUCER_FENCED}
+    assert bench.commit(keeper).error is ErrorCode.NONE
+
+
+def test_nothing_is_added_to_what_was_kept() -> None:
+    bench, _ = prepared()
+    keeper = bench.started(two_phase=True, keep_prepared=True)
+    assert bench.add(keeper, T1) is ErrorCode.INVALID_TXN_STATE
+    assert bench.add(keeper, T0) is ErrorCode.INVALID_TXN_STATE
+    assert bench.machine.verify("id", keeper, frozenset({T0})) == {T0: ErrorCode.INVALID_TXN_STATE}
+
+
+def test_each_keeper_fences_the_one_before() -> None:
+    bench, writer = prepared()
+    first = bench.started(two_phase=True, keep_prepared=True)
+    answer = bench.init(two_phase=True, keep_prepared=True)
+    assert answer == (ErrorCode.NONE, Producer(first.id, first.epoch + 1), writer)
+    assert bench.commit(first).error is ErrorCode.PRODUCER_FENCED
+    assert bench.init(keep_prepared=True, expected=first).error is ErrorCode.PRODUCER_FENCED
+    assert bench.commit(answer.producer).error is ErrorCode.NONE
+
+
+def test_a_start_that_does_not_keep_aborts_what_another_kept() -> None:
+    bench, writer = prepared()
+    keeper = bench.started(two_phase=True, keep_prepared=True)
+    assert bench.init().error is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert bench.markers.on_the_way[0].marker[:2] == (writer.id, writer.epoch + 1)
+    bench.complete()
+    assert bench.state() == "CompleteAbort"
+    assert bench.started() == Producer(keeper.id, keeper.epoch + 2)
+    assert bench.commit(keeper).error is ErrorCode.PRODUCER_FENCED
+
+
+def test_without_an_open_transaction_there_is_nothing_to_keep() -> None:
+    bench = TxnBench(**ON)
+    first = bench.init(two_phase=True, keep_prepared=True)
+    assert first.ongoing == NO_PRODUCER
+    producer = bench.started(two_phase=True, keep_prepared=True)
+    assert producer == Producer(first.producer.id, 1)
+    assert bench.add(producer, T0) is ErrorCode.NONE
+
+
+def test_what_is_being_ended_cannot_be_kept() -> None:
+    bench, producer = prepared()
+    bench.commit(producer)
+    assert bench.init(keep_prepared=True).error is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert bench.state() == "PrepareCommit"
+
+
+def test_keeping_without_two_phase_leaves_the_timeout_and_with_it_removes_it() -> None:
+    bench, _ = prepared(two_phase=False)
+    bench.started(keep_prepared=True, timeout_ms=5)
+    assert bench.transaction().timeout_ms == 60_000
+    bench.started(keep_prepared=True, two_phase=True)
+    bench.started(keep_prepared=True, timeout_ms=5)
+    bench.bench.advance(YEAR_MS // 100)
+    assert bench.state() == "Ongoing"
+
+
+def test_what_was_kept_with_a_timeout_is_aborted_when_time_is_up() -> None:
+    bench, writer = prepared(two_phase=False)
+    keeper = bench.started(keep_prepared=True)
+    bench.bench.advance(80_000)
+    assert bench.markers.on_the_way[0].marker[:2] == (writer.id, writer.epoch + 1)
+    bench.complete()
+    assert bench.commit(keeper).error is ErrorCode.INVALID_TXN_STATE
+    assert bench.abort(keeper).producer == Producer(keeper.id, keeper.epoch + 1)
+
+
+def test_a_log_without_room_for_two_producers_keeps_nothing() -> None:
+    assert TxnBench(version=0, **ON).init(keep_prepared=True).error is ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_in_the_older_protocol_the_keeper_goes_on_with_its_own_epoch() -> None:
+    bench = TxnBench(version=1, **ON)
+    writer = bench.opened(T0, two_phase=True)
+    keeper = bench.started(two_phase=True, keep_prepared=True)
+    assert bench.commit(keeper, version=1).producer == keeper
+    assert bench.markers.on_the_way[0].marker[:2] == writer
+    bench.complete()
+    assert bench.transaction().producer == keeper
+
+
+@pytest.mark.parametrize("restarted", [True, False])
+def test_a_keeper_of_the_last_epoch_gets_a_new_producer_id(restarted: bool) -> None:
+    bench = TxnBench(**ON)
+    writer = bench.started(two_phase=True)._replace(epoch=LAST_CLIENT_EPOCH)
+    bench.put(producer_epoch=LAST_CLIENT_EPOCH)
+    bench.add(writer, T0)
+    keeper = bench.started(two_phase=True, keep_prepared=True)
+    assert (keeper.id != writer.id, keeper.epoch) == (True, 0)
+    bench.put(next_producer_epoch=LAST_CLIENT_EPOCH)
+    keeper = keeper._replace(epoch=LAST_CLIENT_EPOCH)
+    ended = bench.commit(keeper)
+    assert (ended.producer.id not in (keeper.id, writer.id), ended.producer.epoch) == (True, 0)
+    assert bench.markers.on_the_way[0].marker[:2] == (writer.id, 32767)
+    if restarted:
+        bench.restart()
+    assert bench.commit(keeper).error is ErrorCode.CONCURRENT_TRANSACTIONS
+    bench.complete()
+    assert bench.commit(keeper) == ended
