@@ -7,6 +7,7 @@ from ottla.config.table import (
     ANYTHING,
     BOOLEAN,
     CLUSTER,
+    HONOURED,
     INT,
     MEDIUM,
     OFFSET_RESET,
@@ -18,13 +19,13 @@ from ottla.config.table import (
 
 # fmt: off
 KEYS = (
-    Key("consumer.session.timeout.ms", INT, "45000", MEDIUM, CLUSTER, ACCEPTED, at_least(1),
+    Key("consumer.session.timeout.ms", INT, "45000", MEDIUM, CLUSTER, HONOURED, at_least(1),
         "Silence after which a member of this consumer group is removed.",
         synonyms=(("group.consumer.session.timeout.ms", 1),)),
-    Key("consumer.heartbeat.interval.ms", INT, "5000", MEDIUM, CLUSTER, ACCEPTED, at_least(1),
+    Key("consumer.heartbeat.interval.ms", INT, "5000", MEDIUM, CLUSTER, HONOURED, at_least(1),
         "Pause between heartbeats told to members of this consumer group.",
         synonyms=(("group.consumer.heartbeat.interval.ms", 1),)),
-    Key("consumer.assignment.interval.ms", INT, "1000", MEDIUM, CLUSTER, ACCEPTED, at_least(0),
+    Key("consumer.assignment.interval.ms", INT, "1000", MEDIUM, CLUSTER, HONOURED, at_least(0),
         "Shortest pause between two new assignments of this consumer group.",
         synonyms=(("group.consumer.assignment.interval.ms", 1),)),
     Key("share.session.timeout.ms", INT, "45000", MEDIUM, CLUSTER, ACCEPTED, at_least(1),

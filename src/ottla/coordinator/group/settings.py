@@ -7,9 +7,41 @@ that the broker allows, as far as those are known now.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ottla.config.broker import BrokerValues
+
+
+class _Bounded(NamedTuple):
+    """The names around one setting that a group may make for itself."""
+
+    own: str
+    broker: str
+    lowest: str
+    highest: str
+
+
+# In the order of the fields below.
+_CONSUMER: Final = (
+    _Bounded(
+        "consumer.session.timeout.ms",
+        "group.consumer.session.timeout.ms",
+        "group.consumer.min.session.timeout.ms",
+        "group.consumer.max.session.timeout.ms",
+    ),
+    _Bounded(
+        "consumer.heartbeat.interval.ms",
+        "group.consumer.heartbeat.interval.ms",
+        "group.consumer.min.heartbeat.interval.ms",
+        "group.consumer.max.heartbeat.interval.ms",
+    ),
+    _Bounded(
+        "consumer.assignment.interval.ms",
+        "group.consumer.assignment.interval.ms",
+        "group.consumer.min.assignment.interval.ms",
+        "group.consumer.max.assignment.interval.ms",
+    ),
+)
 
 
 class ConsumerSettings(NamedTuple):
@@ -88,16 +120,11 @@ class GroupSettings:
 
     def consumer(self, own: Mapping[str, str]) -> ConsumerSettings:
         """What counts for a consumer group that sets `own` for itself."""
-        return ConsumerSettings(
-            self._bounded("session.timeout.ms", own),
-            self._bounded("heartbeat.interval.ms", own),
-            self._bounded("assignment.interval.ms", own),
-        )
+        return ConsumerSettings(*(self._bounded(names, own) for names in _CONSUMER))
 
-    def _bounded(self, name: str, own: Mapping[str, str]) -> int:
+    def _bounded(self, names: _Bounded, own: Mapping[str, str]) -> int:
         config = self._config
-        text = own.get(f"consumer.{name}")
+        text = own.get(names.own)
         if text is None:
-            return config.int(f"group.consumer.{name}")
-        lowest, highest = config.int(f"group.consumer.min.{name}"), config.int(f"group.consumer.max.{name}")
-        return max(lowest, min(int(text), highest))
+            return config.int(names.broker)
+        return max(config.int(names.lowest), min(int(text), config.int(names.highest)))
