@@ -1,0 +1,28 @@
+import pytest
+
+from ottla.coordinator.group.classic.transitions import TRANSITIONS, ClassicState
+
+EMPTY, PREPARING, COMPLETING, STABLE, DEAD = ClassicState
+
+ALLOWED = {
+    (EMPTY, PREPARING),
+    (PREPARING, COMPLETING),
+    (PREPARING, EMPTY),
+    (COMPLETING, PREPARING),
+    (COMPLETING, STABLE),
+    (STABLE, PREPARING),
+    *((state, DEAD) for state in ClassicState),
+}
+
+
+@pytest.mark.parametrize("before", ClassicState)
+@pytest.mark.parametrize("after", ClassicState)
+def test_a_generation_is_gathered_then_planned_and_nothing_is_skipped(
+    before: ClassicState, after: ClassicState
+) -> None:
+    assert TRANSITIONS.allows(before, after) == ((before, after) in ALLOWED)
+
+
+def test_names_are_those_that_clients_know() -> None:
+    names = [state.value for state in ClassicState]
+    assert names == ["Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead"]
