@@ -1,0 +1,138 @@
+"""What a heartbeat must be before it is looked at, and whether its sender is who the group thinks it is.
+
+The texts go to clients; people search for them, so they are Kafka's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.coordinator.group.consumer.group import ConsumerGroup
+from ottla.coordinator.group.consumer.member import (
+    JOINING,
+    LEAVING,
+    LEAVING_FOR_A_WHILE,
+    ConsumerMember,
+)
+from ottla.coordinator.group.consumer.reconciliation import Owned
+from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+
+_ID_CHOSEN_BY_CLIENT = 1
+"""The version of the request since which a client gives itself its member id."""
+
+
+def _invalid(text: str) -> ApiError:
+    return ApiError(ErrorCode.INVALID_REQUEST, text)
+
+
+def _refuse_blank(value: str | None, name: str) -> None:
+    if value is not None and not value.strip():
+        raise _invalid(f"{name} can't be empty.")
+
+
+def check_request(request: ConsumerGroupHeartbeatRequest, api_version: int, assignors: Sequence[str]) -> None:
+    """Refuse what no group could make sense of."""
+    epoch = request.member_epoch
+    if api_version >= _ID_CHOSEN_BY_CLIENT or epoch > 0 or epoch == LEAVING:
+        _refuse_blank(request.member_id, "MemberId")
+    _refuse_blank(request.group_id, "GroupId")
+    _refuse_blank(request.instance_id, "InstanceId")
+    _refuse_blank(request.rack_id, "RackId")
+    if epoch == JOINING:
+        _check_joining(request)
+    elif epoch == LEAVING_FOR_A_WHILE:
+        if request.instance_id is None:
+            raise _invalid("InstanceId can't be null.")
+    elif epoch < LEAVING_FOR_A_WHILE:
+        raise _invalid("MemberEpoch is invalid.")
+    if request.server_assignor is not None and request.server_assignor not in assignors:
+        raise ApiError(
+            ErrorCode.UNSUPPORTED_ASSIGNOR,
+            f"ServerAssignor {request.server_assignor} is not supported. "
+            f"Supported assignors: {', '.join(assignors)}.",
+        )
+
+
+def _check_joining(request: ConsumerGroupHeartbeatRequest) -> None:
+    if request.rebalance_timeout_ms == -1:
+        raise _invalid("RebalanceTimeoutMs must be provided in first request.")
+    if request.topic_partitions is None or request.topic_partitions:
+        raise _invalid("TopicPartitions must be empty when (re-)joining.")
+    if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
+        raise _invalid(
+            "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining."
+        )
+
+
+def is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
+    """Whether the member tells everything, as it does when it joins and after an error: then it is told everything."""
+    return request.member_epoch == JOINING or (
+        request.rebalance_timeout_ms != -1
+        and (request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None)
+        and request.topic_partitions is not None
+    )
+
+
+def check_room(group: ConsumerGroup, member_id: str, size_max: int) -> None:
+    """Refuse one more member than the group may have."""
+    if len(group.members) >= size_max and member_id not in group.members:
+        text = f"The consumer group has reached its maximum capacity of {size_max} members."
+        raise ApiError(ErrorCode.GROUP_MAX_SIZE_REACHED, text)
+
+
+def check_epoch(member: ConsumerMember, epoch: int, owned: Owned | None) -> None:
+    """Refuse a member that has missed something.
+
+    The epoch before the last is accepted when the answer that told the last one may have been lost: the member
+    then owns nothing that it was not given. Who joins again with epoch 0 starts over and owns nothing.
+    """
+    if epoch in (JOINING, member.epoch):
+        return
+    greater = epoch > member.epoch
+    if not greater and epoch == member.previous_epoch and _is_part_of(owned, member):
+        return
+    raise ApiError(
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        f"The consumer group member has a {'greater' if greater else 'smaller'} member epoch ({epoch}) than the "
+        f"one known by the group coordinator ({member.epoch}). "
+        "The member must abandon all its partitions and rejoin.",
+    )
+
+
+def _is_part_of(owned: Owned | None, member: ConsumerMember) -> bool:
+    if owned is None:
+        return False
+    return all(
+        topic in member.assigned and partitions <= member.assigned[topic].keys()
+        for topic, partitions in owned.items()
+    )
+
+
+def check_released(member: ConsumerMember, member_id: str) -> None:
+    """Refuse to take over an instance id from a member that has not left."""
+    if member.epoch != LEAVING_FOR_A_WHILE:
+        raise ApiError(
+            ErrorCode.UNRELEASED_INSTANCE_ID,
+            f"Static member {member_id} with instance id {member.instance_id} cannot join the group because the "
+            f"instance id is owned by {member.member_id} member.",
+        )
+
+
+def known_static_member(group: ConsumerGroup, member_id: str, instance_id: str) -> ConsumerMember:
+    """The member with that instance id, which must be the one that asks."""
+    member = group.static_member(instance_id)
+    if member is None:
+        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
+    check_fenced(member, member_id)
+    return member
+
+
+def check_fenced(member: ConsumerMember, member_id: str) -> None:
+    """Refuse a static member whose instance id another has taken over."""
+    if member.member_id != member_id:
+        raise ApiError(
+            ErrorCode.FENCED_INSTANCE_ID,
+            f"Static member {member_id} with instance id {member.instance_id} was fenced by member "
+            f"{member.member_id}.",
+        )
