@@ -36,6 +36,6 @@ TRANSITIONS = Transitions(
         Move("all joined, or time is up", (_PREPARING,), _COMPLETING),
         Move("nobody is left", (_PREPARING,), _EMPTY),
         Move("leader's plan is committed", (_COMPLETING,), _STABLE),
-        Move("deleted, or coordinated elsewhere", tuple(ClassicState), _DEAD),
+        Move("deleted, or coordinated elsewhere", (_EMPTY, _PREPARING, _COMPLETING, _STABLE), _DEAD),
     ],
 )

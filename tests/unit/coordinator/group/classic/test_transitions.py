@@ -11,7 +11,7 @@ ALLOWED = {
     (COMPLETING, PREPARING),
     (COMPLETING, STABLE),
     (STABLE, PREPARING),
-    *((state, DEAD) for state in ClassicState),
+    *((state, DEAD) for state in (EMPTY, PREPARING, COMPLETING, STABLE)),
 }
 
 
