@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from ottla.config.broker import BrokerConfig
+from ottla.metadata.topic_names import GROUP_TOPIC, SHARE_TOPIC, TRANSACTION_TOPIC
 from ottla.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig
 
 Settings = Callable[[BrokerConfig], dict[str, str]]
@@ -45,9 +46,9 @@ def _share_groups(config: BrokerConfig) -> dict[str, str]:
 
 # name: where its numbers are configured, and its settings
 _INTERNAL: Final[dict[str, tuple[str, Settings]]] = {
-    "__consumer_offsets": ("offsets.topic", _offsets),
-    "__transaction_state": ("transaction.state.log", _transactions),
-    "__share_group_state": ("share.coordinator.state.topic", _share_groups),
+    GROUP_TOPIC: ("offsets.topic", _offsets),
+    TRANSACTION_TOPIC: ("transaction.state.log", _transactions),
+    SHARE_TOPIC: ("share.coordinator.state.topic", _share_groups),
 }
 
 

@@ -10,10 +10,13 @@ if TYPE_CHECKING:
     from ottla.base.executor import Executor
     from ottla.base.files import Disk
     from ottla.base.rng import Random
+    from ottla.broker.coordinators import GroupCoordinator, TxnCoordinator
     from ottla.broker.fetch_sessions import FetchSessions
+    from ottla.broker.marker_sender import LocalMarkers
     from ottla.broker.producer_ids import ProducerIds
     from ottla.broker.purgatory import Purgatory
     from ottla.broker.read_buffers import ReadBuffers
+    from ottla.broker.verification import Verifier
     from ottla.config.broker import BrokerConfig
     from ottla.config.dynamic import DynamicConfig
     from ottla.controller.driver import ControllerDriver
@@ -42,6 +45,10 @@ class Broker:
     purgatory: Purgatory
     sessions: FetchSessions
     producer_ids: ProducerIds
+    groups: GroupCoordinator
+    transactions: TxnCoordinator
+    markers: LocalMarkers
+    verifier: Verifier
     read_buffers: ReadBuffers
     fetch_bytes_max: int
     storage_failed: Callable[[str, OSError], None]

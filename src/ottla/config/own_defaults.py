@@ -10,6 +10,7 @@ class OwnDefault(Struct, frozen=True):
     why: str
 
 
+_ALONE = "one node must be enough for groups and transactions; Kafka's sample settings say the same"
 _SYNCED = "acknowledged means synced; syncs are grouped, so it costs a fraction of a millisecond"
 
 OWN_BROKER_DEFAULTS = {
@@ -31,6 +32,9 @@ OWN_BROKER_DEFAULTS = {
     "max.connections.per.ip.overrides": OwnDefault(
         "127.0.0.1:10000,::1:10000", "on the own machine every client has the same address"
     ),
+    "offsets.topic.replication.factor": OwnDefault("1", _ALONE),
+    "transaction.state.log.replication.factor": OwnDefault("1", _ALONE),
+    "transaction.state.log.min.isr": OwnDefault("1", _ALONE),
     "queued.max.request.bytes": OwnDefault("268435456", "requests in memory need a bound"),
 }
 

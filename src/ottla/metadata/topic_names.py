@@ -11,7 +11,10 @@ from typing import Final
 from ottla.base.errors import ApiError, ErrorCode
 
 NAME_LENGTH_MAX: Final = 249
-INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+GROUP_TOPIC: Final = "__consumer_offsets"
+TRANSACTION_TOPIC: Final = "__transaction_state"
+SHARE_TOPIC: Final = "__share_group_state"
+INTERNAL_TOPICS: Final = frozenset({GROUP_TOPIC, TRANSACTION_TOPIC, SHARE_TOPIC})
 
 _LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+")
 

@@ -2,10 +2,10 @@
 
 Order of the start: directories are locked and know who they belong to; the metadata log is read; the logs
 are opened, with recovery where the last stop was not clean; the sockets are bound (so that their ports are
-known); the node registers, is unfenced and thereby leads its partitions; it serves.
+known); the node registers, is unfenced and thereby leads its partitions; it serves, and coordinators load.
 
-Order of the stop: no new connections, answer what is in flight, wait for writes, checkpoints and the
-clean-shutdown marker, locks released.
+Order of the stop: coordinators let go of those who wait, no new connections, answer what is in flight, wait for
+writes, checkpoints and the clean-shutdown marker, locks released.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ottla.base.errors import InvariantViolation, LocalError, StorageFault
 from ottla.base.ids import TopicPartition, uuid_text
 from ottla.base.rng import random_uuid
+from ottla.broker.coordinators import Coordinators
 from ottla.broker.edge import Edge
 from ottla.broker.fetch_sessions import FetchSessions
 from ottla.broker.handlers import load_all
@@ -100,6 +101,14 @@ class Node:
         self._load_logs(image)
         self._cleaner = self._make_cleaner()
         self._log_dirs.watch(self._cleaner)
+        self._coordinators = Coordinators(
+            self._config.node_id,
+            self._replicas,
+            self._settings,
+            clock=self._clock,
+            rng=self._rng,
+            loop=self._loop,
+        )
         broker = self._broker = self._make_broker(metadata, image)
         self._replicas.load(image)
         self._set_strays_aside(image)
@@ -122,12 +131,15 @@ class Node:
         self._settings.subscribe(self._settings_changed)
         self._start_housekeeping()
         self._server.serve()
+        # Elections so far came to nothing new if the metadata named this broker the leader all along.
+        self._coordinators.load(metadata.driver.image)
         return listeners
 
     async def stop(self) -> None:
         """A clean stop."""
         self._housekeeping.stop()
         self._cleaner.stop()
+        self._coordinators.close()
         drained = asyncio.Event()
         self._server.stop(drained.set)
         try:
@@ -237,6 +249,10 @@ class Node:
         broker.producer_ids = ProducerIds(
             lambda: metadata.driver.allocate_producer_ids(self._config.node_id, self._broker_epoch)
         )
+        broker.groups = self._coordinators.groups
+        broker.transactions = self._coordinators.transactions
+        broker.markers = self._coordinators.markers
+        broker.verifier = self._coordinators.verifier
         broker.read_buffers = ReadBuffers()
         broker.fetch_bytes_max = self._config.broker.int("fetch.max.bytes")
         broker.storage_failed = lambda directory, error: self._log_dirs.fail(StorageFault(directory, error))
@@ -297,6 +313,7 @@ class Node:
         for complaint in self._settings.update(image.configs):
             self._log.warning(complaint)
         self._replicas.apply(delta, image)
+        self._coordinators.changed(delta, image)
         if self._reports is not None:
             self._reports.placed(image, delta.changed_topics)
 

@@ -1,0 +1,129 @@
+"""Ends transactions in the partitions that this broker leads.
+
+A marker goes to the end of each partition's log, and counts when it is committed there. Partitions of
+__consumer_offsets belong to the coordinator of groups: it writes the marker itself, so that its machine learns
+in the right order which offsets count. A coordinator that is not ready is told as a leader that is not: whoever
+sends markers knows that one, and tries again.
+
+Concurrency: the event loop only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from ottla.base.clock import Clock
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.base.ids import TopicPartition
+from ottla.coordinator.group.machine import GroupMachine
+from ottla.coordinator.runtime.runtime import Runtime
+from ottla.coordinator.txn.completion import Marker
+from ottla.metadata.topic_names import GROUP_TOPIC
+from ottla.records.control import EndTxnMarker
+from ottla.replication.partition import ACKS_ALL
+from ottla.replication.replicas import Replicas
+
+Results = dict[TopicPartition, ErrorCode]
+
+_NOT_READY: Final = frozenset(
+    {
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.NOT_COORDINATOR,
+    }
+)
+
+
+class LocalMarkers:
+    """`coordinator.txn.completion.MarkerSender` for partitions of this broker."""
+
+    def __init__(self, replicas: Replicas, groups: Runtime[GroupMachine], clock: Clock) -> None:
+        self._replicas = replicas
+        self._groups = groups
+        self._clock = clock
+
+    def send(self, marker: Marker, told: Callable[[Results], None]) -> None:
+        """Append the marker everywhere; `told` once with what became of it in each partition."""
+        pending = _Pending(len(marker.partitions), told)
+        for partition in marker.partitions:
+            if partition.topic == GROUP_TOPIC:
+                self._end_offsets(marker, partition, pending)
+            else:
+                self._append(marker, partition, pending)
+
+    def _append(self, marker: Marker, where: TopicPartition, pending: _Pending) -> None:
+        try:
+            partition = self._replicas.get(*where)
+            appended = partition.append_marker(
+                EndTxnMarker(marker.committed, marker.coordinator_epoch),
+                marker.producer_id,
+                marker.producer_epoch,
+                self._clock.now_ms(),
+                transaction_version=marker.transaction_version,
+            )
+        except ApiError as error:
+            pending.done(where, error.code)
+            return
+        waiter = _Written(where, pending)
+        if not partition.wait_append(appended.last_offset + 1, ACKS_ALL, waiter):
+            waiter.append_done(ErrorCode.NONE)
+
+    def _end_offsets(self, marker: Marker, where: TopicPartition, pending: _Pending) -> None:
+        try:
+            self._replicas.get(*where)
+        except ApiError as error:
+            pending.done(where, error.code)
+            return
+        promise = self._groups.complete_transaction(
+            where.partition,
+            marker.producer_id,
+            marker.producer_epoch,
+            marker.coordinator_epoch,
+            committed=marker.committed,
+            transaction_version=marker.transaction_version,
+        )
+        promise.when_done(partial(_offsets_ended, pending, where))
+
+
+def _offsets_ended(
+    pending: _Pending, where: TopicPartition, value: None, error: BaseException | None
+) -> None:
+    if error is None:
+        pending.done(where, ErrorCode.NONE)
+    elif not isinstance(error, ApiError):
+        pending.done(where, ErrorCode.UNKNOWN_SERVER_ERROR)
+    else:
+        not_ready = error.code in _NOT_READY
+        pending.done(where, ErrorCode.NOT_LEADER_OR_FOLLOWER if not_ready else error.code)
+
+
+class _Pending:
+    """The partitions of one marker that have not answered."""
+
+    __slots__ = ("_left", "_results", "_told")
+
+    def __init__(self, count: int, told: Callable[[Results], None]) -> None:
+        self._left = count
+        self._results: Results = {}
+        self._told = told
+
+    def done(self, where: TopicPartition, error: ErrorCode) -> None:
+        self._results[where] = error
+        self._left -= 1
+        if self._left == 0:
+            self._told(self._results)
+
+
+class _Written:
+    """Waits for a marker to be committed in one partition."""
+
+    __slots__ = ("_pending", "_where")
+
+    def __init__(self, where: TopicPartition, pending: _Pending) -> None:
+        self._where = where
+        self._pending = pending
+
+    def append_done(self, error: ErrorCode) -> None:
+        self._pending.done(self._where, error)
