@@ -54,8 +54,9 @@ test: setup check ## static checks and every test that needs nothing but Python
 demo: setup ## one broker, a match, two consumers, in this terminal
 	@$(BIN)/ottla demo --data demo-data $(ARGS)
 
-compat: setup kcat maven ## the tools and files of Apache Kafka itself, kcat, request-by-request comparison
+compat: setup kcat maven ## Apache Kafka's tools, files and Streams, clients in Java, Go, JavaScript, kcat, request by request
 	$(BIN)/python -m bench.kafka_jars
+	$(BIN)/python -m tests.compat.clients.build
 	$(BIN)/python -m pytest -m compat $(ARGS)
 
 bench: setup maven ## Ottla beside Apache Kafka on this machine; the table goes to bench/results

@@ -52,6 +52,10 @@ class JavaTools:
         "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
         "kafka-features": "org.apache.kafka.tools.FeatureCommand",
         "kafka-cluster": "org.apache.kafka.tools.ClusterTool",
+        "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+        "kafka-groups": "org.apache.kafka.tools.GroupsCommand",
+        "kafka-verifiable-consumer": "org.apache.kafka.tools.VerifiableConsumer",
+        "kafka-verifiable-producer": "org.apache.kafka.tools.VerifiableProducer",
         "kafka-transactions": "org.apache.kafka.tools.TransactionsCommand",
     }
 

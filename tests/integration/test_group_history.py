@@ -60,6 +60,14 @@ GOOD: dict[str, list[Line]] = {
         {"member": "a", "event": "refused", "error": "unknown member"},
         by("a", "lost", 0, 1),
     ],
+    "a member that was cut off for long loses what it had": [
+        *A_HAS_ALL,
+        {"event": "cut"},
+        by("b", "assigned", 0, 1),
+        processed("a", 0, 2),
+        {"member": "a", "event": "refused", "error": "unknown member"},
+        by("a", "lost", 0, 1),
+    ],
     "a member that left owns nothing": [
         *A_HAS_ALL,
         {"member": "a", "event": "closed"},
@@ -94,6 +102,19 @@ def test_what_a_group_may_not_do(kind: Kind) -> None:
     history = GroupHistory()
     history.extend(BAD[kind])
     assert [one.kind for one in history.anomalies()] == [kind]
+
+
+def test_a_member_that_was_heard_after_it_was_cut_off_keeps_what_it_has() -> None:
+    history = GroupHistory()
+    heard = [processed("a", 0, 2), committed("a", 0, 3)]
+    history.extend([*A_HAS_ALL, {"event": "cut"}, *heard, by("b", "assigned", 0)])
+    assert [one.kind for one in history.anomalies()] == [Kind.TWO_OWNERS]
+
+
+def test_a_short_outage_is_no_excuse() -> None:
+    history = GroupHistory()
+    history.extend([*A_HAS_ALL, {"event": "cut"}, {"event": "mended"}, by("b", "assigned", 0)])
+    assert [one.kind for one in history.anomalies()] == [Kind.TWO_OWNERS]
 
 
 def test_a_gap_within_an_ownership_is_found() -> None:

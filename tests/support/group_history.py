@@ -9,12 +9,14 @@ order in which things happened: no clock is needed. A member says
 - `committed` (partition and the offset after the last processed one), said after the coordinator agreed,
 - `refused` (a commit that the coordinator did not take) and `closed` (it left the group).
 
-Whoever runs the members adds `killed`, `paused` and `resumed`, and, from one thread, `asked` before and
-`observed` after it asked the coordinator for the committed offsets. All partitions are of one topic and
+Whoever runs the members adds `killed`, `paused` and `resumed`, `cut` when nobody can reach the coordinator
+any more, `mended` when that was over before sessions could end, and, from one thread, `asked` before and `observed` after it asked
+the coordinator for the committed offsets. All partitions are of one topic and
 start at offset 0.
 
 A paused member is not believed before it has been told where it stands (`lost`, `revoked` or `assigned`):
-until then it goes on with what it had, and that is no anomaly as long as nobody takes its commits.
+until then it goes on with what it had, and that is no anomaly as long as nobody takes its commits. The same
+holds for a member that was cut off, if its partitions are given to others before it has been heard again.
 """
 
 from __future__ import annotations
@@ -56,6 +58,7 @@ class GroupHistory:
     refusals: int = 0
     _found: list[Anomaly] = field(default_factory=list)
     _unsure: set[str] = field(default_factory=set)
+    _cut_off: set[str] = field(default_factory=set)
     _in_generation: dict[tuple[int, int], str] = field(default_factory=dict)
     _next: dict[int, int] = field(default_factory=dict)
     _at_least: dict[int, int] = field(default_factory=dict)
@@ -80,12 +83,18 @@ class GroupHistory:
     def _anomaly(self, kind: Kind, partition: int, detail: str) -> None:
         self._found.append(Anomaly(kind, partition, detail))
 
+    def _heard(self, member: str) -> None:
+        self._unsure.discard(member)
+        self._cut_off.discard(member)
+
     def _assigned(self, event: Event) -> None:
         member = event["member"]
-        self._unsure.discard(member)
+        self._heard(member)
         for partition in event["partitions"]:
             owner = self.owners.get(partition, member)
-            if owner != member:
+            if owner in self._cut_off:
+                self._unsure.add(owner)
+            elif owner != member:
                 self._anomaly(Kind.TWO_OWNERS, partition, f"given to {member} while {owner} has it")
             self.owners[partition] = member
             self._at_least[partition] = self.committed.get(partition, 0)
@@ -99,7 +108,7 @@ class GroupHistory:
 
     def _revoked(self, event: Event) -> None:
         member = event["member"]
-        self._unsure.discard(member)
+        self._heard(member)
         for partition in event["partitions"]:
             if self.owners.get(partition) == member:
                 del self.owners[partition]
@@ -116,6 +125,12 @@ class GroupHistory:
     def _paused(self, event: Event) -> None:
         self._killed(event)
         self._unsure.update(event["members"])
+
+    def _cut(self, event: Event) -> None:
+        self._cut_off.update(self.owners.values())
+
+    def _mended(self, event: Event) -> None:
+        self._cut_off.clear()
 
     def _resumed(self, event: Event) -> None:
         """Nothing changes before the member itself says something."""
@@ -149,6 +164,7 @@ class GroupHistory:
         member, partition, offset = event["member"], event["partition"], event["offset"]
         if member in self._unsure:
             return
+        self._cut_off.discard(member)
         if offset < self.committed.get(partition, 0):
             detail = f"{member} commits {offset} after {self.committed[partition]}"
             self._anomaly(Kind.COMMIT_WENT_BACK, partition, detail)

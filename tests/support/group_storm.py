@@ -11,6 +11,7 @@ import json
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -163,6 +164,15 @@ class Storm:
         host.process.send_signal(SIGCONT)
         self._paused.remove(host)
 
+    def restart_broker(self) -> None:
+        """Kills the broker and starts it again: the members notice, and stay members if that was quick."""
+        self.broker.kill()
+        self._mark("cut")
+        begin = time.monotonic()
+        self.broker.start()
+        if (time.monotonic() - begin) * 1000 < self.session_ms / 2:
+            self._mark("mended")
+
     def settle(self) -> None:
         """Waits until the members that are awake own everything, each its fair share."""
         self._wait(self._is_fair, "every partition to have an owner, and every member its share")
@@ -284,8 +294,7 @@ def storm(
         it.resume(last)
         it.settle()
         it.produce(10)
-        broker.kill()
-        broker.start()
+        it.restart_broker()
         it.produce(10)
         it.drain()
         it.settle()

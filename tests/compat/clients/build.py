@@ -105,4 +105,7 @@ def streams_libraries() -> Path:
 
 if __name__ == "__main__":
     for build in (go_members, js_members, java_members, word_count):
-        build()
+        try:
+            build()
+        except pytest.skip.Exception as missing:
+            print(f"compat: {missing}; its tests are skipped")

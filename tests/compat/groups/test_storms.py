@@ -64,8 +64,9 @@ def test_a_group_keeps_its_promises_in_a_storm(
 def test_fifty_members_over_a_hundred_partitions(
     make_broker: MakeBroker, tmp_path: Path, client: Client
 ) -> None:
-    broker = make_broker(broker_settings(SESSION_MS))
-    with Storm(broker, tmp_path, partitions=100, session_ms=SESSION_MS) as it:
+    with Storm(
+        make_broker(broker_settings(SESSION_MS)), tmp_path, partitions=100, session_ms=SESSION_MS
+    ) as it:
         it.produce(20)
         hosts = [it.join(client, 10) for _ in range(4)]
         it.settle()
@@ -79,8 +80,7 @@ def test_fifty_members_over_a_hundred_partitions(
         it.produce(10)
         it.resume(hosts[0])
         it.settle()
-        broker.kill()
-        broker.start()
+        it.restart_broker()
         it.produce(10)
         it.drain()
         it.settle()

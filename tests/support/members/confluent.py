@@ -25,16 +25,19 @@ class Member:
             [self.topic], on_assign=self.on_assign, on_revoke=self.on_revoke, on_lost=self.on_lost
         )
         while not self.leave.is_set():
-            message = self.consumer.poll(0.2)
-            for _ in range(GATHER_MAX):
-                if message is None:
-                    break
-                if message.error() is None:
-                    self.pending[message.partition()].append(message.offset())
-                message = self.consumer.poll(0)
+            self.gather()
             self.process()
         self.consumer.close()
         self.report.closed()
+
+    def gather(self) -> None:
+        """Takes what is there, one record after the other: a rebalance may come between any two."""
+        for number in range(GATHER_MAX):
+            message = self.consumer.poll(0 if number else 0.2)
+            if message is None:
+                return
+            if message.error() is None:
+                self.pending[message.partition()].append(message.offset())
 
     def process(self) -> None:
         done, self.pending = dict(self.pending), defaultdict(list)

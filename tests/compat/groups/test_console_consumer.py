@@ -1,0 +1,152 @@
+"""kafka-console-consumer and kafka-verifiable-consumer as members of groups, and Kafka's formatters on our logs."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from ottla.testing.broker_process import BrokerProcess
+from tests.compat.groups.live import CLASSIC, CONSUMER, LiveGroup, commit
+from tests.compat.java_tools import JavaTools
+from tests.support.clients import Publisher, create_topic, fresh
+from tests.support.transactional import ConfluentTransactions, committed_offset
+
+pytestmark = pytest.mark.compat
+
+FORMATTERS = "org.apache.kafka.tools.consumer"
+QUIET_MS = "4000"
+PROTOCOLS = ["classic", "consumer"]
+
+
+@pytest.fixture
+def topic(broker: BrokerProcess) -> str:
+    name = create_topic(broker.bootstrap, fresh("console"))
+    Publisher(broker.bootstrap).send(name, [{"value": b"%d" % n} for n in range(30)])
+    return name
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_group_goes_on_where_it_was(
+    tools: JavaTools, broker: BrokerProcess, topic: str, protocol: str
+) -> None:
+    group = fresh(f"console-{protocol}")
+    common = ["--bootstrap-server", broker.bootstrap, "--topic", topic, "--group", group, "--from-beginning"]
+    read: list[str] = []
+    for count in (10, 20):
+        ran = tools.alone(
+            "kafka-console-consumer",
+            *common,
+            "--command-property",
+            f"group.protocol={protocol}",
+            "--max-messages",
+            str(count),
+        )
+        assert f"Processed a total of {count} messages" in ran.err
+        read += ran.lines
+        assert committed_offset(broker.bootstrap, topic, group) == len(read)
+    assert read == [str(number) for number in range(30)]
+
+
+def test_committed_records_only(tools: JavaTools, broker: BrokerProcess) -> None:
+    topic = create_topic(broker.bootstrap, fresh("isolation"))
+    producer = ConfluentTransactions(broker.bootstrap, fresh("id"))
+    for value, end in ((b"yes", producer.commit), (b"no", producer.abort), (b"again", producer.commit)):
+        producer.begin()
+        producer.send(topic, [value])
+        end()
+    arguments = ["--bootstrap-server", broker.bootstrap, "--topic", topic, "--from-beginning"]
+    isolated = [*arguments, "--isolation-level", "read_committed", "--group", fresh("isolated")]
+    ran = tools.alone("kafka-console-consumer", *isolated, "--max-messages", "2")
+    assert ran.lines == ["yes", "again"]
+    ran = tools.alone("kafka-console-consumer", *arguments, "--max-messages", "3")
+    assert ran.lines == ["yes", "no", "again"]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_the_verifiable_clients(tools: JavaTools, broker: BrokerProcess, protocol: str) -> None:
+    topic = create_topic(broker.bootstrap, fresh("verifiable"), 2)
+    at = ["--bootstrap-server", broker.bootstrap, "--topic", topic, "--max-messages", "200"]
+    sent = events(tools.alone("kafka-verifiable-producer", *at).out)
+    assert sent[-1]["name"] == "tool_data"
+    assert sent[-1]["acked"] == 200
+    group = fresh("verifiable")
+    seen = events(
+        tools.alone(
+            "kafka-verifiable-consumer", *at, "--group-id", group, "--group-protocol", protocol.upper()
+        ).out
+    )
+    names = [event["name"] for event in seen]
+    assert "partitions_assigned" in names
+    assert names[-1] == "shutdown_complete"
+    consumed = sum(event["count"] for event in seen if event["name"] == "records_consumed")
+    assert consumed == 200
+    assert all(event["success"] for event in seen if event["name"] == "offsets_committed")
+
+
+def events(printed: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
+
+
+def internal(tools: JavaTools, broker: BrokerProcess, topic: str, formatter: str) -> list[dict[str, Any]]:
+    """All of an internal topic, as one of Kafka's formatters prints it."""
+    ran = tools.alone(
+        "kafka-console-consumer",
+        "--bootstrap-server",
+        broker.bootstrap,
+        "--topic",
+        topic,
+        "--from-beginning",
+        "--timeout-ms",
+        QUIET_MS,
+        "--formatter",
+        f"{FORMATTERS}.{formatter}",
+    )
+    return events(ran.out)
+
+
+def test_the_offsets_formatter_reads_the_offsets_topic(
+    tools: JavaTools, broker: BrokerProcess, topic: str
+) -> None:
+    group = fresh("formatted")
+    commit(broker.bootstrap, group, topic, {0: 7})
+    printed = internal(tools, broker, "__consumer_offsets", "OffsetsMessageFormatter")
+    (mine,) = [one for one in printed if one["key"]["data"].get("group") == group]
+    assert mine["key"]["data"] == {"group": group, "topic": topic, "partition": 0}
+    assert mine["value"]["data"]["offset"] == 7
+    assert mine["value"]["data"]["commitTimestamp"] > 0
+
+
+def test_the_group_formatter_reads_the_offsets_topic(
+    tools: JavaTools, broker: BrokerProcess, topic: str
+) -> None:
+    classic, consumer = fresh("classic"), fresh("consumer")
+    with (
+        LiveGroup(broker.bootstrap, classic, topic, CLASSIC, members=1),
+        LiveGroup(broker.bootstrap, consumer, topic, CONSUMER, members=1),
+    ):
+        printed = internal(tools, broker, "__consumer_offsets", "GroupMetadataMessageFormatter")
+    of_classic = [one for one in printed if one["key"]["data"].get("group") == classic]
+    states = [one["value"]["data"] for one in of_classic if one["value"]]
+    stable = [state for state in states if state["members"]]
+    assert stable[-1]["protocolType"] == "consumer"
+    assert stable[-1]["protocol"] == "range"
+    assert stable[-1]["members"][0]["clientId"] == "client-0"
+
+
+def test_the_transaction_formatter_reads_the_transaction_log(
+    tools: JavaTools, broker: BrokerProcess, topic: str
+) -> None:
+    transactional_id = fresh("formatted")
+    producer = ConfluentTransactions(broker.bootstrap, transactional_id)
+    producer.begin()
+    producer.send(topic, [b"x"])
+    producer.commit()
+    printed = internal(tools, broker, "__transaction_state", "TransactionLogMessageFormatter")
+    mine = [one for one in printed if one["key"]["data"].get("transactionalId") == transactional_id]
+    statuses = [one["value"]["data"]["transactionStatus"] for one in mine]
+    # Empty, Ongoing, PrepareCommit, CompleteCommit
+    assert statuses == [0, 1, 2, 4]
+    assert len({one["value"]["data"]["producerId"] for one in mine}) == 1
+    assert mine[1]["value"]["data"]["transactionPartitions"] == [{"topic": topic, "partitionIds": [0]}]

@@ -1,0 +1,137 @@
+"""Copies a topic to another one exactly once: consume, produce and commit the offsets in one transaction.
+
+The first argument is a JSON object: bootstrap, group, source, target, size (records in a transaction),
+transactional_id, mode (`assign`: all partitions by hand; `classic` or `consumer`: as the static member of a
+group). A record keeps its partition. A transaction that is not full is committed when nothing more comes.
+Ends only by a signal, or with EXIT_FENCED when its producer is of no more use.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
+
+EXIT_FENCED = 3
+PATIENCE_S = 60.0
+QUIET_S = 0.3
+
+
+class Copier:
+    def __init__(self, settings: dict[str, str]) -> None:
+        self.source = settings["source"]
+        self.target = settings["target"]
+        self.size = int(settings["size"])
+        self.mode = settings["mode"]
+        connection = {
+            "bootstrap.servers": settings["bootstrap"],
+            "reconnect.backoff.ms": 20,
+            "reconnect.backoff.max.ms": 200,
+            "log_level": 0,
+            "error_cb": lambda _: None,
+        }
+        self.producer = Producer(
+            {
+                **connection,
+                "transactional.id": settings["transactional_id"],
+                "transaction.timeout.ms": 60_000,
+                "linger.ms": 2,
+            }
+        )
+        grouped = (
+            {} if self.mode == "assign" else {"group.instance.id": "copier", "group.protocol": self.mode}
+        )
+        self.consumer = Consumer(
+            {
+                **connection,
+                **grouped,
+                "group.id": settings["group"],
+                "isolation.level": "read_committed",
+                "enable.auto.commit": False,
+                "auto.offset.reset": "earliest",
+            }
+        )
+        self.moved = False
+
+    def run(self) -> None:
+        self.producer.init_transactions(PATIENCE_S)
+        if self.mode == "assign":
+            partitions = self.consumer.list_topics(self.source, PATIENCE_S).topics[self.source].partitions
+            self.consumer.assign([TopicPartition(self.source, number) for number in partitions])
+        else:
+            self.consumer.subscribe([self.source], on_revoke=self.on_revoke, on_lost=self.on_revoke)
+        while True:
+            first = self.consumer.poll(PATIENCE_S)
+            if first is not None and first.error() is None:
+                self.copy(first)
+
+    def on_revoke(self, _: Consumer, __: list[TopicPartition]) -> None:
+        self.moved = True
+
+    def copy(self, first: Message) -> None:
+        """One transaction: committed, or aborted and the consumer where it was before."""
+        self.moved = False
+        self.producer.begin_transaction()
+        try:
+            offsets = self.produce(first)
+            if not self.moved:
+                metadata = self.consumer.consumer_group_metadata()
+                self.again(lambda: self.producer.send_offsets_to_transaction(offsets, metadata, PATIENCE_S))
+                self.again(lambda: self.producer.commit_transaction(PATIENCE_S))
+                return
+        except KafkaException as failure:
+            if not failure.args[0].txn_requires_abort():
+                raise
+        self.again(lambda: self.producer.abort_transaction(PATIENCE_S))
+        self.rewind()
+
+    def produce(self, first: Message) -> list[TopicPartition]:
+        message: Message | None = first
+        next_offsets: dict[int, int] = {}
+        for number in range(self.size):
+            if message is None or self.moved:
+                break
+            if message.error() is None:
+                place = message.partition()
+                self.producer.produce(self.target, message.value(), key=message.key(), partition=place)
+                self.producer.poll(0)
+                next_offsets[place] = message.offset() + 1
+            if number + 1 < self.size:
+                message = self.consumer.poll(QUIET_S)
+        return [TopicPartition(self.source, place, offset) for place, offset in next_offsets.items()]
+
+    @staticmethod
+    def again(call) -> None:  # type: ignore[no-untyped-def]
+        """Repeats what the client says may be repeated."""
+        while True:
+            try:
+                return call()
+            except KafkaException as failure:
+                if not failure.args[0].retriable():
+                    raise
+
+    def rewind(self) -> None:
+        places = self.consumer.assignment()
+        for place in self.again_committed(places):
+            self.consumer.seek(TopicPartition(place.topic, place.partition, max(place.offset, 0)))
+
+    def again_committed(self, places: list[TopicPartition]) -> list[TopicPartition]:
+        while True:
+            try:
+                return self.consumer.committed(places, PATIENCE_S)
+            except KafkaException as failure:
+                if failure.args[0].fatal():
+                    raise
+
+
+def main() -> None:
+    try:
+        Copier(json.loads(sys.argv[1])).run()
+    except KafkaException as failure:
+        print(failure, file=sys.stderr, flush=True)
+        sys.exit(EXIT_FENCED if failure.args[0].fatal() else 1)
+
+
+if __name__ == "__main__":
+    main()
