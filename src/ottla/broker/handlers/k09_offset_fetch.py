@@ -38,11 +38,12 @@ async def offset_fetch(request: OffsetFetchRequest, call: Call) -> OffsetFetchRe
     if call.api_version >= _GROUPS:
         fetches = [_fetch(group, request.require_stable, call) for group in request.groups]
         return OffsetFetchResponse(groups=list(await asyncio.gather(*fetches)))
-    topics = request.topics and [
-        OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
-        for topic in request.topics
-    ]
-    group = OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)
+    group = OffsetFetchRequestGroup(group_id=request.group_id, topics=None)
+    if request.topics is not None:
+        group.topics = [
+            OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
+            for topic in request.topics
+        ]
     fetched = await _fetch(group, request.require_stable, call)
     if fetched.error_code and call.api_version < _GROUP_ERRORS:
         code = ErrorCode(fetched.error_code)
