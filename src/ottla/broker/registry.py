@@ -5,7 +5,8 @@ refusals into the error places of its own response; whatever else it raises clos
 is logged. A handler may also return `bytes`: a body it has already encoded for `call.api_version`.
 
 Versions outside `versions` are not parsed. `advertised` differs from it in two places only (Produce lists
-versions it refuses, GetTelemetrySubscriptions is answered but not listed), as Kafka 4.3 does.
+versions it refuses, GetTelemetrySubscriptions is answered but not listed), as Kafka 4.3 does. The newest version of
+an API may be listed only where a setting is on (InitProducerId).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from ottla.broker.connection import Connection
     from ottla.broker.listeners import Listener
     from ottla.broker.services import Broker
+    from ottla.config.broker import BrokerConfig
 
 Request = TypeVar("Request")
 Answer = TypeVar("Answer")  # a response or, from an async handler, a promise of one
@@ -56,6 +58,14 @@ class Route(NamedTuple):
     advertised: tuple[int, int] | None
     request: type | None
     handler: Handler | RawHandler
+    newest_needs: str | None = None
+    """The setting without which the newest version is answered, but not listed."""
+
+    def listed(self, config: BrokerConfig) -> tuple[int, int] | None:
+        """The versions that clients are told of; None if the API is not listed."""
+        if self.advertised is None or self.newest_needs is None or config.bool(self.newest_needs):
+            return self.advertised
+        return self.advertised[0], self.advertised[1] - 1
 
 
 ROUTES: dict[int, Route] = {}
@@ -67,7 +77,12 @@ def _add(route: Route) -> None:
 
 
 def handles(
-    api_key: ApiKey, request: type[Request], *, versions: tuple[int, int], listed: bool = True
+    api_key: ApiKey,
+    request: type[Request],
+    *,
+    versions: tuple[int, int],
+    listed: bool = True,
+    newest_needs: str | None = None,
 ) -> Callable[
     [Callable[[Request, Call], Answer]],
     Callable[[Request, Call], Answer],
@@ -77,7 +92,7 @@ def handles(
     def register(
         handler: Callable[[Request, Call], Answer],
     ) -> Callable[[Request, Call], Answer]:
-        _add(Route(api_key, versions, versions if listed else None, request, handler))
+        _add(Route(api_key, versions, versions if listed else None, request, handler, newest_needs))
         return handler
 
     return register

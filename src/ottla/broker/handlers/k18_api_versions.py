@@ -39,9 +39,9 @@ def api_versions(request: ApiVersionsRequest | None, call: Call) -> ApiVersionsR
     lowest = 0 if call.api_version >= 4 else 1
     return ApiVersionsResponse(
         api_keys=[
-            ApiVersion(api_key=key, min_version=route.advertised[0], max_version=route.advertised[1])
+            ApiVersion(api_key=key, min_version=versions[0], max_version=versions[1])
             for key, route in sorted(ROUTES.items())
-            if route.advertised is not None
+            if (versions := route.listed(call.broker.config)) is not None
         ],
         supported_features=[
             SupportedFeatureKey(name=one.name, min_version=one.min_version, max_version=one.max_version)

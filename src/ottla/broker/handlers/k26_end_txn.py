@@ -1,0 +1,44 @@
+"""EndTxn (key 26), versions 0-5: a transaction is to be committed or aborted.
+
+Answered when that is decided for good; the markers follow. From version 5 on the answer names the producer of the
+next transaction: every end raises the epoch (KIP-890).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.broker.registry import Call, handles
+from ottla.broker.txn_requests import ask_with_id, told
+from ottla.coordinator.txn.answers import Ended
+from ottla.coordinator.txn.transaction import EPOCH_PER_TRANSACTION, Producer
+from ottla.wire.apis import ApiKey
+from ottla.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
+
+_KNOWS_FENCED: Final = 2
+_RAISES_EPOCH: Final = 5
+
+
+@handles(ApiKey.END_TXN, EndTxnRequest, versions=(0, 5))
+async def end_txn(request: EndTxnRequest, call: Call) -> EndTxnResponse:
+    name = request.transactional_id
+    producer = Producer(request.producer_id, request.producer_epoch)
+    version = EPOCH_PER_TRANSACTION if call.api_version >= _RAISES_EPOCH else 0
+    try:
+        if not name:
+            raise ApiError(ErrorCode.INVALID_REQUEST)
+        ended = await ask_with_id(
+            call.broker,
+            name,
+            lambda machine, fresh_id: machine.end(
+                name, producer, committed=request.committed, client_version=version, fresh_id=fresh_id
+            ),
+        )
+    except ApiError as error:
+        ended = Ended(error.code)
+    return EndTxnResponse(
+        error_code=told(ended.error, knows_fenced=call.api_version >= _KNOWS_FENCED),
+        producer_id=ended.producer.id,
+        producer_epoch=ended.producer.epoch,
+    )

@@ -1,0 +1,63 @@
+"""ListTransactions (key 66), versions 0-2: the transactional ids that this broker coordinates.
+
+Filters: states, producer ids, how long a transaction has been open (version 1), and a regular expression that the
+whole id must match (version 2); that one comes from a client, so it is matched by RE2, in linear time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import re2
+
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.broker.registry import Call, handles
+from ottla.coordinator.txn.answers import Filters
+from ottla.coordinator.txn.transitions import STATES_BY_LABEL
+from ottla.wire.apis import ApiKey
+from ottla.wire.messages.list_transactions import (
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+    TransactionState,
+)
+
+_PATTERN_BYTES_MAX: Final = 1 << 20
+
+
+@handles(ApiKey.LIST_TRANSACTIONS, ListTransactionsRequest, versions=(0, 2))
+async def list_transactions(request: ListTransactionsRequest, call: Call) -> ListTransactionsResponse:
+    try:
+        filters = Filters(
+            frozenset(request.state_filters),
+            frozenset(request.producer_id_filters),
+            request.duration_filter,
+            _matcher(request.transactional_id_pattern) if request.transactional_id_pattern else None,
+        )
+        shards = await call.broker.transactions.read_all(lambda machine: machine.list(filters))
+    except ApiError as error:
+        return ListTransactionsResponse(error_code=error.code)
+    return ListTransactionsResponse(
+        unknown_state_filters=[each for each in request.state_filters if each not in STATES_BY_LABEL],
+        transaction_states=[
+            TransactionState(
+                transactional_id=each.transactional_id,
+                producer_id=each.producer_id,
+                transaction_state=each.state,
+            )
+            for shard in shards
+            for each in shard
+        ],
+    )
+
+
+def _matcher(pattern: str) -> Callable[[str], object]:
+    options = re2.Options()
+    options.max_mem = _PATTERN_BYTES_MAX
+    # RE2 would otherwise write about bad patterns to standard error.
+    options.log_errors = False
+    try:
+        matches: Callable[[str], object] = re2.compile(pattern, options).fullmatch
+    except re2.error:
+        raise ApiError(ErrorCode.INVALID_REGULAR_EXPRESSION) from None
+    return matches
