@@ -318,7 +318,7 @@ class SimDisk:
 
     def crash(self, survival: Survival = Survival.SOME) -> SimDisk:
         """The disk as it may be found after the power went: everything on it is durable, nothing is open."""
-        found = SimDisk(self._rng)
+        found = type(self)(self._rng)
         found.now_ms = self.now_ms
         copies: dict[int, _Inode] = {}
         found._root = self._crashed_dir(self._root, survival, copies)

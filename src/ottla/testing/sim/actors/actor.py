@@ -1,0 +1,118 @@
+"""What all simulated clients share: a process, a wire, and what to do with each kind of error.
+
+`expect` is the place where a client says which errors it can live with. Any other is a violation: no client of
+Kafka would understand it.
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeVar
+
+from ottla.base.errors import ErrorCode
+from ottla.base.ids import TopicPartition
+from ottla.testing.sim.client import Process, Unanswered, Wire
+from ottla.testing.sim.node import PORT
+from ottla.testing.sim.world import World
+from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from ottla.wire.schema import Message
+
+R = TypeVar("R", bound=Message)
+E = ErrorCode
+
+COORDINATOR_MOVES: Final = frozenset(
+    {E.COORDINATOR_LOAD_IN_PROGRESS, E.COORDINATOR_NOT_AVAILABLE, E.NOT_COORDINATOR}
+)
+BROKER_TROUBLE: Final = frozenset(
+    {
+        E.KAFKA_STORAGE_ERROR,
+        E.NOT_LEADER_OR_FOLLOWER,
+        E.UNKNOWN_TOPIC_OR_PARTITION,
+        E.REQUEST_TIMED_OUT,
+        E.NOT_ENOUGH_REPLICAS,
+    }
+)
+RETRIABLE: Final = COORDINATOR_MOVES | BROKER_TROUBLE
+GROUP, TXN = 0, 1
+
+
+class Fenced(Exception):
+    """Somebody younger has taken this client's place: its life is over."""
+
+
+class Actor:
+    """One life of a simulated client. `name` tells lives apart: `<who>.<life>`."""
+
+    def __init__(self, world: World, who: str, life: int = 0) -> None:
+        self.world = world
+        self.kernel = world.kernel
+        self.who = who
+        self.life = life
+        self.name = f"{who}.{life}"
+        self.process = Process(world.kernel, world.network, self.name)
+        self.rng = self.process.rng
+        self.wire = self.process.wire(PORT)
+
+    def start(self) -> None:
+        self.process.run(self._live)
+
+    def kill(self) -> None:
+        """The process dies, now."""
+        self.kernel.note(self.name, "is killed")
+        self.process.kill()
+
+    async def _live(self) -> None:
+        try:
+            await self.live()
+        except Fenced:
+            self.kernel.count("producers fenced")
+            self.kernel.note(self.name, "is fenced")
+
+    async def live(self) -> None:
+        """What this client does."""
+
+    def again(self) -> Actor:
+        """The next life of the same client."""
+        return type(self)(self.world, self.who, self.life + 1)
+
+    def expect(self, code: int, *known: ErrorCode | frozenset[ErrorCode], doing: str) -> ErrorCode:
+        """The error, if this client knows what to do about it; any other is a violation."""
+        error = ErrorCode(code)
+        for each in known:
+            if error == each or (isinstance(each, frozenset) and error in each):
+                if error is not ErrorCode.NONE:
+                    self.kernel.note(self.name, f"{doing}: {error.name}")
+                    self.kernel.count(f"error {error.name}")
+                return error
+        if error is not ErrorCode.NONE:
+            self.kernel.violated("T2 errors are those that clients know", f"{self.name}, {doing}: {error.name}")
+        return error
+
+    async def find_coordinator(self, kind: int, key: str) -> None:
+        """Ask until there is a coordinator, as every client does first."""
+        while True:
+            request = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
+            try:
+                answer = await self.wire.ask(request, 4, FindCoordinatorResponse)
+            except Unanswered:
+                await self.process.backoff()
+                continue
+            code = answer.coordinators[0].error_code
+            if self.expect(code, E.NONE, RETRIABLE, doing="FindCoordinator") is E.NONE:
+                return
+            await self.process.backoff()
+
+    async def retried(self, wire: Wire, request: Message, version: int, answer: type[R]) -> R:
+        """Ask until there is any answer."""
+        while True:
+            try:
+                return await wire.ask(request, version, answer)
+            except Unanswered:
+                await self.process.backoff()
+
+
+def by_topic(places: list[TopicPartition]) -> dict[str, list[int]]:
+    """Partitions by their topic, in order."""
+    found: dict[str, list[int]] = {}
+    for place in sorted(places):
+        found.setdefault(place.topic, []).append(place.partition)
+    return found

@@ -1,0 +1,42 @@
+"""Creates the topics before everybody else enters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ottla.base.errors import ErrorCode
+from ottla.testing.sim.actors.actor import RETRIABLE, Actor
+from ottla.testing.sim.world import World
+from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
+
+E = ErrorCode
+
+
+class Admin(Actor):
+    when_ready: Callable[[], None]
+
+    def __init__(self, world: World, who: str, life: int = 0) -> None:
+        super().__init__(world, who, life)
+
+    async def live(self) -> None:
+        world = self.world
+        topics = [
+            CreatableTopic(name=name, num_partitions=count, replication_factor=1)
+            for name, count in world.topics.items()
+        ]
+        request = CreateTopicsRequest(topics=topics, timeout_ms=5000)
+        while True:
+            answer = await self.retried(self.wire, request, 7, CreateTopicsResponse)
+            errors = [
+                self.expect(
+                    topic.error_code, E.NONE, E.TOPIC_ALREADY_EXISTS, RETRIABLE, doing="CreateTopics"
+                )
+                for topic in answer.topics
+            ]
+            if not any(error in RETRIABLE for error in errors):
+                break
+            await self.process.backoff()
+        metadata = await self.retried(self.wire, MetadataRequest(topics=None), 12, MetadataResponse)
+        world.topic_ids = {topic.name or "": topic.topic_id for topic in metadata.topics}
+        self.when_ready()

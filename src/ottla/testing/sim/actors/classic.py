@@ -1,0 +1,223 @@
+"""A member of a classic group: eager, range assignment by the leader, as consumers have done since 0.9.
+
+It joins, syncs, and then reads, sends heartbeats and commits, until it hears of a rebalance; then it commits, gives
+everything back and joins again. Some have a fixed identity and come back under it, some leave properly, some vanish.
+"""
+
+from __future__ import annotations
+
+from ottla.base.errors import ErrorCode
+from ottla.base.ids import TopicPartition
+from ottla.testing.sim.actors.actor import GROUP, RETRIABLE, Fenced, by_topic
+from ottla.testing.sim.actors.member import Member, Out
+from ottla.testing.sim.client import Unanswered
+from ottla.testing.sim.world import World
+from ottla.wire import codec
+from ottla.wire.messages.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolAssignmentTopicPartition,
+    ConsumerProtocolSubscription,
+)
+from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from ottla.wire.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+)
+from ottla.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+
+E = ErrorCode
+_ASSIGNOR = "range"
+
+
+class ClassicMember(Member):
+    heartbeat_ms = 700
+
+    def __init__(self, world: World, who: str, life: int = 0, *, group: str, topics: tuple[str, ...]) -> None:
+        super().__init__(world, who, life, group=group, topics=topics)
+        traits = world.kernel.stream(f"traits of {who}")
+        if traits.random() < 0.3:
+            self.instance_id = who
+        self.join_version = traits.choice((5, 7, 9) if self.instance_id else (2, 4, 5, 6, 9))
+        self.commit_version = traits.choice((7, 8, 9)) if self.instance_id else traits.choice((2, 5, 7, 9))
+
+    async def live(self) -> None:
+        await self.find_coordinator(GROUP, self.group)
+        while not self.leaving:
+            try:
+                sent_us = await self._join()
+                await self._work(sent_us)
+            except Out as out:
+                self._dropped(out.code)
+            except Unanswered:
+                await self.process.backoff()
+            self.give_back(list(self.positions))
+        await self._leave()
+
+    def _dropped(self, code: ErrorCode) -> None:
+        if code is E.FENCED_INSTANCE_ID:
+            raise Fenced
+        if code is E.UNKNOWN_MEMBER_ID:
+            self.member_id = ""
+        if code is not E.REBALANCE_IN_PROGRESS:
+            self.generation = -1
+
+    # Joining
+
+    async def _join(self) -> int:
+        """Become part of a generation and own partitions; when the request that says so was sent."""
+        answer = await self._joined()
+        self.generation = answer.generation_id
+        plan: list[SyncGroupRequestAssignment] = []
+        if answer.leader == answer.member_id:
+            plan = self._plan([member.member_id for member in answer.members])
+        sent_us = self.kernel.now_us
+        synced = await self.wire.ask(
+            SyncGroupRequest(
+                group_id=self.group,
+                generation_id=self.generation,
+                member_id=self.member_id,
+                group_instance_id=self.instance_id,
+                protocol_type="consumer" if self.join_version >= 9 else None,
+                protocol_name=_ASSIGNOR if self.join_version >= 9 else None,
+                assignments=plan,
+            ),
+            5 if self.join_version >= 9 else 3,
+            SyncGroupResponse,
+            self.rebalance_ms + 2000,
+        )
+        await self._check(synced.error_code, "SyncGroup")
+        places = self._places(synced.assignment)
+        offsets = await self.committed_offsets(places, 8) if places else {}
+        self.take(offsets, sent_us, self.generation)
+        return sent_us
+
+    async def _joined(self) -> JoinGroupResponse:
+        while True:
+            request = JoinGroupRequest(
+                group_id=self.group,
+                session_timeout_ms=self.session_ms,
+                rebalance_timeout_ms=self.rebalance_ms,
+                member_id=self.member_id,
+                group_instance_id=self.instance_id,
+                protocol_type="consumer",
+                protocols=[JoinGroupRequestProtocol(name=_ASSIGNOR, metadata=self._subscription())],
+            )
+            patience_ms = self.rebalance_ms + 5000
+            answer = await self.wire.ask(request, self.join_version, JoinGroupResponse, patience_ms)
+            if answer.error_code == E.MEMBER_ID_REQUIRED:
+                self.member_id = answer.member_id
+                continue
+            await self._check(answer.error_code, "JoinGroup")
+            self.member_id = answer.member_id
+            return answer
+
+    async def _check(self, code: int, doing: str) -> None:
+        """Raise what an error means to this member."""
+        error = self.expect(
+            code,
+            E.NONE,
+            RETRIABLE,
+            E.UNKNOWN_MEMBER_ID,
+            E.ILLEGAL_GENERATION,
+            E.REBALANCE_IN_PROGRESS,
+            E.FENCED_INSTANCE_ID,
+            doing=doing,
+        )
+        if error in RETRIABLE:
+            raise Unanswered(error.name)
+        if error:
+            raise Out(error)
+
+    def _subscription(self) -> bytes:
+        content = ConsumerProtocolSubscription(topics=list(self.topics))
+        return b"\0\1" + codec.encode(content, 1)
+
+    def _plan(self, member_ids: list[str]) -> list[SyncGroupRequestAssignment]:
+        """Range assignment: each topic in runs, the first members get the longer ones."""
+        member_ids = sorted(member_ids)
+        owned: dict[str, list[TopicPartition]] = {member_id: [] for member_id in member_ids}
+        for topic in self.topics:
+            places = self.world.places(topic)
+            share, more = divmod(len(places), len(member_ids))
+            start = 0
+            for number, member_id in enumerate(member_ids):
+                end = start + share + (1 if number < more else 0)
+                owned[member_id] += places[start:end]
+                start = end
+        return [
+            SyncGroupRequestAssignment(member_id=member_id, assignment=_assignment(places))
+            for member_id, places in owned.items()
+        ]
+
+    @staticmethod
+    def _places(assignment: bytes) -> list[TopicPartition]:
+        if not assignment:
+            return []
+        version = int.from_bytes(assignment[:2], "big")
+        content = codec.decode(ConsumerProtocolAssignment, assignment, version, start=2)
+        return [
+            TopicPartition(topic.topic, index)
+            for topic in content.assigned_partitions
+            for index in topic.partitions
+        ]
+
+    # Working
+
+    async def _work(self, sent_us: int) -> None:
+        """Read, process, commit and stay in the group, until a rebalance; raises Out."""
+        next_heartbeat_ms = sent_us // 1000 + self.heartbeat_ms
+        next_commit_ms = self.kernel.now_ms + self.rng.randrange(300, 1500)
+        while not self.leaving:
+            await self.poll(self.rng.randrange(100, 400))
+            try:
+                if self.kernel.now_ms >= next_heartbeat_ms:
+                    await self._heartbeat()
+                    next_heartbeat_ms = self.kernel.now_ms + self.heartbeat_ms
+                if self.kernel.now_ms >= next_commit_ms:
+                    await self.commit()
+                    next_commit_ms = self.kernel.now_ms + self.rng.randrange(300, 1500)
+            except Unanswered:
+                await self.process.backoff()
+
+    async def _heartbeat(self) -> None:
+        sent_us = self.kernel.now_us
+        answer = await self.wire.ask(
+            HeartbeatRequest(
+                group_id=self.group,
+                generation_id=self.generation,
+                member_id=self.member_id,
+                group_instance_id=self.instance_id,
+            ),
+            3,
+            HeartbeatResponse,
+        )
+        if answer.error_code == E.REBALANCE_IN_PROGRESS:
+            self.kernel.count("rebalances heard of")
+            try:
+                await self.commit()
+            except Unanswered:
+                pass
+        await self._check(answer.error_code, "Heartbeat")
+        self.heard(sent_us)
+
+    async def _leave(self) -> None:
+        if not self.member_id or self.instance_id is not None:
+            return
+        self.kernel.count("members left")
+        members = [MemberIdentity(member_id=self.member_id)]
+        try:
+            await self.wire.ask(LeaveGroupRequest(group_id=self.group, members=members), 4, LeaveGroupResponse)
+        except Unanswered:
+            return
+
+
+def _assignment(places: list[TopicPartition]) -> bytes:
+    content = ConsumerProtocolAssignment(
+        assigned_partitions=[
+            ConsumerProtocolAssignmentTopicPartition(topic=topic, partitions=indexes)
+            for topic, indexes in by_topic(places).items()
+        ]
+    )
+    return b"\0\1" + codec.encode(content, 1)

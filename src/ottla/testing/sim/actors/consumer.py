@@ -1,0 +1,174 @@
+"""A member of a consumer group (KIP-848): heartbeats carry everything, partitions move one by one.
+
+It tells what it owns, is told what it should own, gives back what it should not (after committing it), says so, and
+takes what it gets. Told that it is fenced it drops everything and joins anew with epoch 0.
+"""
+
+from __future__ import annotations
+
+from ottla.base.errors import ErrorCode
+from ottla.base.ids import TopicPartition, uuid_text
+from ottla.base.rng import random_uuid
+from ottla.testing.sim.actors.actor import GROUP, RETRIABLE, by_topic
+from ottla.testing.sim.actors.member import Member, Out
+from ottla.testing.sim.client import Unanswered
+from ottla.testing.sim.kernel import US_PER_MS
+from ottla.testing.sim.world import World
+from ottla.wire.messages.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+
+E = ErrorCode
+_LEAVE, _LEAVE_FOR_A_WHILE = -1, -2
+
+
+class ConsumerMember(Member):
+    def __init__(self, world: World, who: str, life: int = 0, *, group: str, topics: tuple[str, ...]) -> None:
+        super().__init__(world, who, life, group=group, topics=topics)
+        traits = world.kernel.stream(f"traits of {who}")
+        if traits.random() < 0.3:
+            self.instance_id = who
+        self.assignor = traits.choice((None, "uniform", "range"))
+        self.member_id = uuid_text(random_uuid(self.rng))
+        self.commit_version = 9
+        self.generation = 0
+        self._heartbeat_ms = 500
+        self._full = True
+        self._undisturbed_us = 0
+        self._heard_us = 0
+
+    async def live(self) -> None:
+        await self.find_coordinator(GROUP, self.group)
+        next_heartbeat_ms = 0
+        next_commit_ms = self.kernel.now_ms + self.rng.randrange(300, 1500)
+        while not self.leaving:
+            try:
+                if self.kernel.now_ms >= next_heartbeat_ms:
+                    settled = await self._heartbeat()
+                    next_heartbeat_ms = self.kernel.now_ms + (self._heartbeat_ms if settled else 0)
+                if self.kernel.now_ms >= next_commit_ms:
+                    await self.commit()
+                    next_commit_ms = self.kernel.now_ms + self.rng.randrange(300, 1500)
+                if self.generation > 0:
+                    await self.poll(self.rng.randrange(100, 400))
+            except Out as out:
+                if out.code not in (E.STALE_MEMBER_EPOCH, E.REBALANCE_IN_PROGRESS):
+                    self._start_anew()
+                next_heartbeat_ms = 0
+            except Unanswered:
+                self._full = True
+                await self.process.backoff()
+        await self._leave()
+
+    def _start_anew(self) -> None:
+        self.kernel.count("members fenced")
+        self.give_back(list(self.positions))
+        self.generation = 0
+        self._full = True
+
+    def until_us(self, sent_us: int) -> int:
+        # What it must give back it may have missed only since the last answer that asked for nothing.
+        session_us = self._heard_us + self.session_ms * US_PER_MS
+        return min(session_us, self._undisturbed_us + self.rebalance_ms * US_PER_MS)
+
+    async def _heartbeat(self) -> bool:
+        """Tell and be told; False if there is more to tell at once."""
+        sent_us = self.kernel.now_us
+        full = self._full or self.generation == 0
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=self.group,
+            member_id=self.member_id,
+            member_epoch=self.generation,
+            instance_id=self.instance_id if full else None,
+            rebalance_timeout_ms=self.rebalance_ms if full else -1,
+            subscribed_topic_names=list(self.topics) if full else None,
+            server_assignor=self.assignor if full else None,
+            topic_partitions=self._owned(),
+        )
+        answer = await self.wire.ask(request, 1, ConsumerGroupHeartbeatResponse)
+        error = self.expect(
+            answer.error_code,
+            E.NONE,
+            RETRIABLE,
+            E.UNKNOWN_MEMBER_ID,
+            E.FENCED_MEMBER_EPOCH,
+            E.UNRELEASED_INSTANCE_ID,
+            doing="ConsumerGroupHeartbeat",
+        )
+        if error in RETRIABLE or error is E.UNRELEASED_INSTANCE_ID:
+            raise Unanswered(error.name)
+        if error:
+            raise Out(error)
+        self._full = False
+        self._heartbeat_ms = answer.heartbeat_interval_ms or self._heartbeat_ms
+        self.kernel.check(
+            answer.member_epoch >= self.generation,
+            "G2 epochs and generations never go back",
+            f"{self.name}: {self.generation} to {answer.member_epoch}",
+        )
+        self.generation = answer.member_epoch
+        self._heard_us = sent_us
+        return await self._reconcile(answer.assignment, sent_us)
+
+    async def _reconcile(self, assignment: Assignment | None, sent_us: int) -> bool:
+        if assignment is None:
+            if self._undisturbed_us:
+                self._undisturbed_us = sent_us
+            self.heard(sent_us)
+            return True
+        wanted = self._places(assignment)
+        gone = [place for place in self.positions if place not in wanted]
+        new = [place for place in wanted if place not in self.positions]
+        if gone:
+            self.kernel.count("partitions revoked", len(gone))
+            self.heard(sent_us)
+            try:
+                await self.commit()
+            except Unanswered:
+                self._full = True
+            self.give_back(gone)
+            return False
+        self._undisturbed_us = sent_us
+        self.heard(sent_us)
+        if new:
+            offsets = await self.committed_offsets(new, 9)
+            self.take(offsets, sent_us, None)
+            self.kernel.count("partitions assigned", len(new))
+            return False
+        return True
+
+    def _owned(self) -> list[TopicPartitions]:
+        return [
+            TopicPartitions(topic_id=self.world.topic_ids[topic], partitions=indexes)
+            for topic, indexes in by_topic(list(self.positions)).items()
+        ]
+
+    def _places(self, assignment: Assignment) -> list[TopicPartition]:
+        names = {topic_id: name for name, topic_id in self.world.topic_ids.items()}
+        return [
+            TopicPartition(names[topic.topic_id], index)
+            for topic in assignment.topic_partitions
+            for index in topic.partitions
+        ]
+
+    async def _leave(self) -> None:
+        try:
+            await self.commit()
+        except (Out, Unanswered):
+            pass
+        self.give_back(list(self.positions))
+        self.kernel.count("members left")
+        static = self.instance_id is not None
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=self.group,
+            member_id=self.member_id,
+            member_epoch=_LEAVE_FOR_A_WHILE if static and self.rng.random() < 0.5 else _LEAVE,
+            instance_id=self.instance_id,
+        )
+        try:
+            await self.wire.ask(request, 1, ConsumerGroupHeartbeatResponse)
+        except Unanswered:
+            return

@@ -1,0 +1,287 @@
+"""Producing as a client does: sequence numbers per partition, the same batch again until there is an answer.
+
+`Session` is an idempotent producer; `TxnSession` adds transactions, in either generation of the protocol: the first
+(partitions are added by the client, the epoch stays) and the second (partitions are added by the broker, every
+transaction has an epoch of its own).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ottla.base.errors import ErrorCode
+from ottla.base.ids import TopicPartition
+from ottla.records.builder import NewRecord, build_batch
+from ottla.testing.sim.actors.actor import RETRIABLE, TXN, Actor, Fenced, by_topic
+from ottla.testing.sim.client import Wire
+from ottla.testing.sim.node import PORT
+from ottla.testing.sim.txn_ledger import Txn, TxnName
+from ottla.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from ottla.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+)
+from ottla.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
+from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from ottla.wire.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from ottla.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+)
+
+E = ErrorCode
+FENCED: Final = frozenset({E.PRODUCER_FENCED, E.INVALID_PRODUCER_EPOCH, E.INVALID_PRODUCER_ID_MAPPING})
+ABORTABLE: Final = frozenset({E.TRANSACTION_ABORTABLE, E.INVALID_TXN_STATE, E.OUT_OF_ORDER_SEQUENCE_NUMBER})
+NOT_A_MEMBER: Final = frozenset(
+    {E.ILLEGAL_GENERATION, E.UNKNOWN_MEMBER_ID, E.FENCED_INSTANCE_ID, E.STALE_MEMBER_EPOCH}
+)
+
+
+class MustAbort(Exception):
+    """This transaction cannot be committed any more."""
+
+
+class Session:
+    """An idempotent producer."""
+
+    produce_version = 11
+    transactional_id: str | None = None
+
+    def __init__(self, actor: Actor) -> None:
+        self.actor = actor
+        self.wire: Wire = actor.process.wire(PORT)
+        self.producer_id = -1
+        self.epoch = -1
+        self._sequences: dict[TopicPartition, int] = {}
+
+    async def init(self) -> None:
+        while True:
+            request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
+            answer = await self.actor.retried(self.wire, request, 4, InitProducerIdResponse)
+            if self.actor.expect(answer.error_code, E.NONE, RETRIABLE, doing="InitProducerId") is E.NONE:
+                self._begin_epoch(answer.producer_id, answer.producer_epoch)
+                return
+            await self.actor.process.backoff()
+
+    def _begin_epoch(self, producer_id: int, epoch: int) -> None:
+        if (producer_id, epoch) != (self.producer_id, self.epoch):
+            self.producer_id, self.epoch = producer_id, epoch
+            self._sequences.clear()
+
+    async def produce(self, place: TopicPartition, values: list[str], txn: Txn | None = None) -> None:
+        """Write records, with acks=all, until told that they are there."""
+        actor, sequence = self.actor, self._sequences.get(place, 0)
+        records = [NewRecord(None, value.encode(), timestamp=actor.kernel.now_ms) for value in values]
+        batch = build_batch(
+            records,
+            producer_id=self.producer_id,
+            producer_epoch=self.epoch,
+            base_sequence=sequence,
+            transactional=txn is not None,
+        )
+        request = ProduceRequest(
+            transactional_id=self.transactional_id,
+            acks=-1,
+            timeout_ms=3000,
+            topic_data=[
+                TopicProduceData(
+                    name=place.topic,
+                    partition_data=[PartitionProduceData(index=place.partition, records=batch)],
+                )
+            ],
+        )
+        while True:
+            answer = await actor.retried(self.wire, request, self.produce_version, ProduceResponse)
+            result = answer.responses[0].partition_responses[0]
+            error = actor.expect(result.error_code, E.NONE, RETRIABLE, *self._refusals(), doing="Produce")
+            if error is E.NONE:
+                actor.world.txns.acknowledged(txn, place, result.base_offset, values)
+                self._sequences[place] = sequence + len(values)
+                actor.kernel.count("records acknowledged", len(values))
+                return
+            self._judge(error)
+            await actor.process.backoff()
+
+    def _refusals(self) -> tuple[frozenset[ErrorCode], ...]:
+        return ()
+
+    def _judge(self, error: ErrorCode) -> None:
+        """Raise if there is no use in trying again."""
+
+
+class TxnSession(Session):
+    """A transactional producer; `generation` is that of the protocol."""
+
+    def __init__(self, actor: Actor, *, generation: int, timeout_ms: int, two_phase: bool = False) -> None:
+        super().__init__(actor)
+        self.generation = generation
+        self.id = self.transactional_id = actor.who
+        self.produce_version = 12 if generation == 2 else 11
+        self._timeout_ms = timeout_ms
+        self._two_phase = two_phase
+        self._added: dict[TopicPartition, None] = {}
+        self._number = 0
+
+    async def init(self) -> None:
+        """Get an epoch; whatever this id had open is aborted, and whoever used it before is fenced."""
+        actor = self.actor
+        await actor.find_coordinator(TXN, actor.who)
+        request = InitProducerIdRequest(
+            transactional_id=self.id,
+            transaction_timeout_ms=2**31 - 1 if self._two_phase else self._timeout_ms,
+            enable2_pc=self._two_phase,
+        )
+        actor.world.txns.initialising(actor.who)
+        while True:
+            answer = await actor.retried(self.wire, request, 6 if self._two_phase else 4, InitProducerIdResponse)
+            error = actor.expect(
+                answer.error_code, E.NONE, RETRIABLE, E.CONCURRENT_TRANSACTIONS, FENCED, doing="InitProducerId"
+            )
+            if error is E.NONE:
+                self._begin_epoch(answer.producer_id, answer.producer_epoch)
+                actor.world.txns.initialised(actor.who, actor.life, actor.world.log_ends())
+                return
+            if error in FENCED:
+                raise Fenced
+            await actor.process.backoff()
+
+    def begin(self) -> Txn:
+        self._number += 1
+        self._added.clear()
+        return self.actor.world.txns.begin(TxnName(self.actor.who, self.actor.life, self._number))
+
+    async def add(self, places: list[TopicPartition]) -> None:
+        """Name partitions before writing to them; in the second generation the broker does it."""
+        if self.generation == 2:
+            return
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=self.id,
+            v3_and_below_producer_id=self.producer_id,
+            v3_and_below_producer_epoch=self.epoch,
+            v3_and_below_topics=[
+                AddPartitionsToTxnTopic(name=topic, partitions=indexes)
+                for topic, indexes in by_topic(places).items()
+            ],
+        )
+        while True:
+            answer = await self.actor.retried(self.wire, request, 3, AddPartitionsToTxnResponse)
+            errors = [
+                result.partition_error_code
+                for topic in answer.results_by_topic_v3_and_below
+                for result in topic.results_by_partition
+            ]
+            worst = E.NONE
+            for code in errors:
+                worst = self._expected(code, "AddPartitionsToTxn") or worst
+            if worst is E.NONE:
+                return
+            self._judge(worst)
+            await self.actor.process.backoff()
+
+    async def send_offsets(
+        self, group: str, member_id: str, member_epoch: int, offsets: dict[TopicPartition, tuple[int, str]]
+    ) -> None:
+        """Commit offsets as part of the transaction; raises MustAbort if the group says no."""
+        actor = self.actor
+        if self.generation == 1:
+            adding = AddOffsetsToTxnRequest(
+                transactional_id=self.id,
+                producer_id=self.producer_id,
+                producer_epoch=self.epoch,
+                group_id=group,
+            )
+            while True:
+                added = await actor.retried(self.wire, adding, 3, AddOffsetsToTxnResponse)
+                error = self._expected(added.error_code, "AddOffsetsToTxn")
+                if error is E.NONE:
+                    break
+                self._judge(error)
+                await actor.process.backoff()
+        request = TxnOffsetCommitRequest(
+            transactional_id=self.id,
+            group_id=group,
+            producer_id=self.producer_id,
+            producer_epoch=self.epoch,
+            generation_id=member_epoch,
+            member_id=member_id,
+            topics=[
+                TxnOffsetCommitRequestTopic(
+                    name=topic,
+                    partitions=[
+                        TxnOffsetCommitRequestPartition(
+                            partition_index=index,
+                            committed_offset=offsets[TopicPartition(topic, index)][0],
+                            committed_metadata=offsets[TopicPartition(topic, index)][1],
+                        )
+                        for index in indexes
+                    ],
+                )
+                for topic, indexes in by_topic(list(offsets)).items()
+            ],
+        )
+        version = 5 if self.generation == 2 else 3
+        while True:
+            answer = await actor.retried(self.wire, request, version, TxnOffsetCommitResponse)
+            worst = E.NONE
+            for topic in answer.topics:
+                for result in topic.partitions:
+                    worst = self._expected(result.error_code, "TxnOffsetCommit", NOT_A_MEMBER) or worst
+            if worst is E.NONE:
+                return
+            if worst in NOT_A_MEMBER:
+                raise MustAbort
+            self._judge(worst)
+            await actor.process.backoff()
+
+    async def end(self, txn: Txn, *, committed: bool) -> None:
+        """Commit or abort, until told that it is so."""
+        actor = self.actor
+        txn.asked.add(committed)
+        request = EndTxnRequest(
+            transactional_id=self.id,
+            producer_id=self.producer_id,
+            producer_epoch=self.epoch,
+            committed=committed,
+        )
+        version = 5 if self.generation == 2 else 3
+        while True:
+            answer = await actor.retried(self.wire, request, version, EndTxnResponse)
+            error = self._expected(answer.error_code, "EndTxn")
+            if error is E.NONE:
+                actor.world.txns.ended(txn, committed=committed)
+                if version == 5:
+                    self._begin_epoch(answer.producer_id, answer.producer_epoch)
+                return
+            self._judge(error)
+            await actor.process.backoff()
+
+    async def give_up(self, txn: Txn) -> None:
+        """Abort what cannot be committed, and get a new epoch: nobody knows what is still on its way."""
+        self.actor.kernel.count("transactions given up")
+        try:
+            await self.end(txn, committed=False)
+        except MustAbort:
+            pass
+        await self.init()
+
+    def _expected(self, code: int, doing: str, *more: frozenset[ErrorCode]) -> ErrorCode:
+        return self.actor.expect(
+            code, E.NONE, RETRIABLE, E.CONCURRENT_TRANSACTIONS, FENCED, ABORTABLE, *more, doing=doing
+        )
+
+    def _refusals(self) -> tuple[frozenset[ErrorCode], ...]:
+        return FENCED, ABORTABLE, frozenset({E.CONCURRENT_TRANSACTIONS})
+
+    def _judge(self, error: ErrorCode) -> None:
+        if error in FENCED:
+            raise Fenced
+        if error in ABORTABLE:
+            raise MustAbort

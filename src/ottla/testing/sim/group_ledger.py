@@ -1,0 +1,110 @@
+"""What `__consumer_offsets` says about groups: who may own what, in which generation or epoch.
+
+Rules, after every batch:
+
+- G1 no partition is given to two members of a consumer group, not even while one is still to give it back;
+- G2 generations of classic groups, epochs of consumer groups and of each of their members never go back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ottla.base.ids import TopicPartition, Uuid
+from ottla.coordinator.group import records as keys
+from ottla.testing.sim.kernel import Kernel
+from ottla.wire.schema import Message
+
+_LEFT = (-1, -2)  # epochs of static members that are away
+
+
+class GroupLedger:
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+        self.topic_names: dict[Uuid, str] = {}
+        self.generations: dict[str, int] = {}
+        self.epochs: dict[str, int] = {}
+        self._member_epochs: dict[tuple[str, str], int] = {}
+        self._held: dict[str, dict[str, list[TopicPartition]]] = {}
+        self._touched: dict[str, None] = {}
+
+    def members(self, group: str) -> dict[str, list[TopicPartition]]:
+        """What each member of a consumer group holds, partitions to be given back included."""
+        return self._held.get(group, {})
+
+    def objection(self, group: str, place: TopicPartition, member: str, generation: int) -> str | None:
+        """Why a commit must not be in the log at this point, if so."""
+        held = self._held.get(group)
+        if held:
+            mine = held.get(member, [])
+            return None if place in mine else f"{member} holds {mine}, not {place}"
+        newest = self.generations.get(group, -1)
+        return None if generation >= newest else f"generation {generation}, the group is at {newest}"
+
+    # Replay
+
+    def replay(self, key: Message, value: Message | None) -> None:
+        if isinstance(key, keys.GroupMetadataKey):
+            if isinstance(value, keys.GroupMetadataValue):
+                self._classic(key.group, value)
+        elif isinstance(key, keys.ConsumerGroupMetadataKey):
+            if isinstance(value, keys.ConsumerGroupMetadataValue):
+                self._advance(self.epochs, key.group_id, value.epoch, "the epoch of a group")
+        elif isinstance(key, keys.ConsumerGroupCurrentMemberAssignmentKey):
+            self._touched[key.group_id] = None
+            held = self._held.setdefault(key.group_id, {})
+            if isinstance(value, keys.ConsumerGroupCurrentMemberAssignmentValue):
+                self._member(key.group_id, key.member_id, value)
+                held[key.member_id] = [
+                    *self._places(value.assigned_partitions),
+                    *self._places(value.partitions_pending_revocation),
+                ]
+            else:
+                held.pop(key.member_id, None)
+                self._member_epochs.pop((key.group_id, key.member_id), None)
+
+    def batch_ended(self) -> None:
+        for group in self._touched:
+            owners: dict[TopicPartition, str] = {}
+            for member, places in self._held[group].items():
+                for place in places:
+                    other = owners.setdefault(place, member)
+                    self._kernel.check(
+                        other == member,
+                        "G1 a partition has one owner",
+                        f"{group}: {place} is held by {other} and {member}",
+                    )
+        self._touched.clear()
+
+    def _classic(self, group: str, value: keys.GroupMetadataValue) -> None:
+        before = self.generations.get(group)
+        if before is not None and value.generation > before:
+            self._kernel.count("generations")
+        self._advance(self.generations, group, value.generation, "the generation of a group")
+
+    def _member(self, group: str, member: str, value: keys.ConsumerGroupCurrentMemberAssignmentValue) -> None:
+        before = self._member_epochs.get((group, member))
+        epoch = value.member_epoch
+        if before is not None and before not in _LEFT and epoch not in _LEFT:
+            self._kernel.check(
+                epoch >= before,
+                "G2 epochs and generations never go back",
+                f"member {member} of {group}: {before} to {epoch}",
+            )
+        self._member_epochs[group, member] = epoch
+
+    def _advance(self, table: dict[str, int], group: str, number: int, what: str) -> None:
+        before = table.get(group, -1)
+        if number > before:
+            self._kernel.count("group epochs" if table is self.epochs else "group generations")
+        self._kernel.check(
+            number >= before, "G2 epochs and generations never go back", f"{what} {group}: {before} to {number}"
+        )
+        table[group] = number
+
+    def _places(self, topics: Iterable[keys.TopicPartitions]) -> list[TopicPartition]:
+        return [
+            TopicPartition(self.topic_names.get(topic.topic_id, str(topic.topic_id)), partition)
+            for topic in topics
+            for partition in topic.partitions
+        ]

@@ -1,0 +1,139 @@
+"""Sees every batch that becomes committed, and that what is committed stays: the checker behind all other checkers.
+
+After each event of the node, for every partition:
+
+- log start <= last stable offset <= high watermark <= log end;
+- neither the high watermark nor the last stable offset goes back, not even over a crash;
+- the last stable offset is where the earliest undecided transaction begins, or the high watermark.
+
+Batches below the high watermark are told to listeners, once, in order. After each start of a broker the logs are
+read again: every batch that was ever committed must still be there, byte for byte (a compacted topic may lose
+batches, its listeners are asked whether it still says the same).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from ottla.base.ids import TopicPartition
+from ottla.records.batch import BatchHeader
+from ottla.records.control import read_end_txn
+from ottla.records.record import Record, iter_records
+from ottla.replication.partition import Partition
+from ottla.storage.log import Log
+from ottla.testing.sim.kernel import Kernel
+
+
+class Listener(Protocol):
+    """Somebody who wants to know what is committed in the partitions of some topics."""
+
+    def data(self, place: TopicPartition, header: BatchHeader, records: list[Record]) -> None: ...
+
+    def marker(self, place: TopicPartition, header: BatchHeader, *, committed: bool) -> None: ...
+
+
+class _Story:
+    """What is known about one partition."""
+
+    __slots__ = ("batches", "high_watermark", "last_stable", "next_offset", "open")
+
+    def __init__(self) -> None:
+        self.high_watermark = 0
+        self.last_stable = 0
+        self.next_offset = 0
+        self.batches: dict[int, int] = {}  # base offset -> crc
+        self.open: dict[int, int] = {}  # producer id -> first offset of its undecided transaction
+
+
+class LogFollower:
+    def __init__(self, kernel: Kernel, listener_of: Callable[[str], Listener]) -> None:
+        self._kernel = kernel
+        self._listener_of = listener_of
+        self._stories: dict[TopicPartition, _Story] = {}
+
+    def high_watermark(self, place: TopicPartition) -> int:
+        story = self._stories.get(place)
+        return 0 if story is None else story.high_watermark
+
+    def undecided(self) -> dict[TopicPartition, list[int]]:
+        """The producers with an open transaction, by partition."""
+        return {place: sorted(story.open) for place, story in self._stories.items() if story.open}
+
+    def look(self, partition: Partition) -> None:
+        """Something may have happened to a partition."""
+        log = partition.log
+        story = self._stories.get(log.topic_partition)
+        if story is None:
+            story = self._stories[log.topic_partition] = _Story()
+        high_watermark, last_stable = log.high_watermark, log.last_stable_offset
+        if high_watermark == story.high_watermark and last_stable == story.last_stable:
+            return
+        check = self._kernel.check
+        place = str(log.topic_partition)
+        order = (log.log_start_offset, last_stable, high_watermark, log.log_end_offset)
+        check(order == tuple(sorted(order)), "R10 start <= stable <= high watermark <= end", f"{place}: {order}")
+        if high_watermark < story.high_watermark:
+            self._kernel.violated(
+                "R3 the high watermark never goes back", f"{place}: {story.high_watermark} to {high_watermark}"
+            )
+            return
+        self._follow(log, story)
+        check(
+            last_stable >= story.last_stable,
+            "T5 the last stable offset never goes back",
+            f"{place}: {story.last_stable} to {last_stable}",
+        )
+        expected = min([*story.open.values(), high_watermark])
+        check(
+            last_stable == expected,
+            "T5 the last stable offset is the start of the earliest open transaction",
+            f"{place}: {last_stable}, not {expected}; open {story.open}",
+        )
+        story.high_watermark, story.last_stable = high_watermark, last_stable
+
+    def _follow(self, log: Log, story: _Story) -> None:
+        for header, data in log.batches(story.next_offset, upto=log.high_watermark):
+            if header.base_offset < story.next_offset:
+                continue
+            self._tell(log.topic_partition, header, data, story)
+            story.batches[header.base_offset] = header.crc
+            story.next_offset = header.last_offset + 1
+
+    def _tell(self, place: TopicPartition, header: BatchHeader, data: memoryview, story: _Story) -> None:
+        listener = self._listener_of(place.topic)
+        records = list(iter_records(data, header))
+        if not header.is_control:
+            if header.is_transactional:
+                story.open.setdefault(header.producer_id, header.base_offset)
+            listener.data(place, header, records)
+            return
+        marker = read_end_txn(records[0].key, records[0].value)
+        if marker is not None:
+            # The listener decides which records this marker ends: it must still know them as open.
+            listener.marker(place, header, committed=marker.committed)
+            story.open.pop(header.producer_id, None)
+
+    def verify(self, log: Log) -> None:
+        """A broker has started: is everything still there that was committed?"""
+        story = self._stories.get(log.topic_partition)
+        if story is None:
+            return
+        place = log.topic_partition
+        self._kernel.check(
+            log.log_end_offset >= story.high_watermark,
+            "R1 nothing committed is lost",
+            f"{place} ends at {log.log_end_offset}, {story.high_watermark} was committed",
+        )
+        if log.config.compacted:
+            return
+        found = {
+            header.base_offset: header.crc
+            for header, _ in log.batches(log.log_start_offset, upto=log.log_end_offset)
+        }
+        for base_offset, crc in story.batches.items():
+            if found.get(base_offset) != crc:
+                self._kernel.violated(
+                    "R2 what is committed never changes", f"{place}: the batch at {base_offset}"
+                )
+                return

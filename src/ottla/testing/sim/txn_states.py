@@ -1,0 +1,63 @@
+"""What `__transaction_state` says: each transactional id walks the states of a transaction, epochs only grow."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ottla.base.ids import TopicPartition
+from ottla.coordinator.runtime.codec import RecordTable
+from ottla.coordinator.txn import records as keys
+from ottla.records.batch import BatchHeader
+from ottla.records.record import Record
+from ottla.testing.sim.kernel import Kernel
+
+EMPTY, ONGOING, PREPARE_COMMIT, PREPARE_ABORT, COMPLETE_COMMIT, COMPLETE_ABORT = range(6)
+_NAMES: Final = ("empty", "ongoing", "prepare commit", "prepare abort", "complete commit", "complete abort")
+_TABLE: Final = RecordTable(vars(keys).values())
+# What may follow a state in the log. Written down once more here on purpose: it is the judge of the other table.
+_NEXT: Final = {
+    EMPTY: {EMPTY, ONGOING, PREPARE_ABORT},
+    ONGOING: {ONGOING, PREPARE_COMMIT, PREPARE_ABORT},
+    PREPARE_COMMIT: {COMPLETE_COMMIT},
+    PREPARE_ABORT: {COMPLETE_ABORT},
+    COMPLETE_COMMIT: {EMPTY, ONGOING, PREPARE_ABORT},
+    COMPLETE_ABORT: {EMPTY, ONGOING, PREPARE_ABORT},
+}
+
+
+class TxnStates:
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+        self.last: dict[str, keys.TransactionLogValue] = {}
+
+    def data(self, place: TopicPartition, header: BatchHeader, records: list[Record]) -> None:
+        for record in records:
+            found = _TABLE.decode(record.key, record.value)
+            if found is None or not isinstance(found.key, keys.TransactionLogKey):
+                self._kernel.violated("records of transactions are known", f"{record.key!r}")
+            elif isinstance(found.value, keys.TransactionLogValue):
+                self._moved(found.key.transactional_id, found.value)
+            else:
+                self.last.pop(found.key.transactional_id, None)
+
+    def marker(self, place: TopicPartition, header: BatchHeader, *, committed: bool) -> None:
+        self._kernel.violated("nobody writes in transactions to __transaction_state", str(place))
+
+    def _moved(self, transactional_id: str, value: keys.TransactionLogValue) -> None:
+        before = self.last.get(transactional_id)
+        self.last[transactional_id] = value
+        status = value.transaction_status
+        if status == COMPLETE_COMMIT:
+            self._kernel.count("transactions committed")
+        elif status == COMPLETE_ABORT:
+            self._kernel.count("transactions aborted")
+        if before is None:
+            return
+        old = before.transaction_status
+        story = f"{transactional_id}: {_NAMES[old]} ({before.producer_id}, {before.producer_epoch}) to "
+        story += f"{_NAMES[status]} ({value.producer_id}, {value.producer_epoch})"
+        self._kernel.check(status in _NEXT[old], "T4 a transaction walks its states", story)
+        if before.producer_id == value.producer_id:
+            self._kernel.check(
+                value.producer_epoch >= before.producer_epoch, "T3 a producer's epoch never goes back", story
+            )
