@@ -100,6 +100,7 @@ class ManyProduce(Answer):
         "_encode",
         "_errors",
         "_open",
+        "_placed",
         "_purgatory",
         "_started",
         "_topics",
@@ -123,12 +124,19 @@ class ManyProduce(Answer):
         self._topics: list[tuple[bytes, list[PartitionResult]]] = []
         self._open: set[tuple[int, int]] = set()
         self._errors: dict[tuple[int, int], ErrorCode] = {}
+        self._placed = False
         self._started = False
+
+    def keep_place(self) -> None:
+        """Take a place among the connection's answers before anything is known; `start` follows later."""
+        self._placed = True
+        self._connection.expect(self, exclusive=False)
 
     def start(self, topics: list[tuple[bytes, list[PartitionResult]]]) -> None:
         self._topics = topics
         self._started = True
-        self._connection.expect(self, exclusive=False)
+        if not self._placed:
+            self.keep_place()
         if self._open:
             self._purgatory.add(self)
         else:

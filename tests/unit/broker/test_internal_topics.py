@@ -12,7 +12,7 @@ from ottla.metadata.topic_names import INTERNAL_TOPICS
 @pytest.mark.parametrize("name", sorted(INTERNAL_TOPICS))
 def test_internal_topics_have_numbers_and_settings_of_their_own(name: str) -> None:
     topic = creation(name, BrokerConfig({}))
-    assert (topic.num_partitions, topic.replication_factor) == (50, 3)
+    assert (topic.num_partitions, topic.replication_factor) == (50, 3 if name == "__share_group_state" else 1)
     assert {entry.name: entry.value for entry in topic.configs}["segment.bytes"] == "104857600"
 
 

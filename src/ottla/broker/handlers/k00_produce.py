@@ -9,8 +9,7 @@ synced by the committer in a group, committed when the high watermark passes it,
 - A duplicate of an idempotent producer is answered with its original offset.
 - Of a partition named twice the last entry counts.
 - Internal topics are for the broker itself (17). Null records are refused (87; Kafka never answers).
-- There is no transaction coordinator: transactional batches are refused as Kafka refuses those of a
-  transaction it does not know: 48, from version 11 on 120, from version 12 on 49; without transactional id 53.
+- Batches of transactions take a way of their own (`broker.transactional_produce`): their coordinator is asked.
 - From version 10 on errors about leadership name the leader and where it listens (KIP-951).
 """
 
@@ -21,90 +20,57 @@ from math import inf
 from typing import Final
 
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.broker import leader_hints
 from ottla.broker.delayed_produce import ManyProduce, SingleProduce
 from ottla.broker.limits import LARGE_FRAME_BYTES
+from ottla.broker.produce_entries import (
+    Results,
+    encode,
+    find,
+    is_transactional,
+    last_entries,
+    records_of,
+    refused,
+)
 from ottla.broker.produce_lane import ProduceLane, shape_of
 from ottla.broker.registry import Call, handles_frames
-from ottla.metadata.topic_names import INTERNAL_TOPICS
-from ottla.records.batch import (
-    ATTRIBUTES_OFFSET,
-    HEADER_SIZE,
-    LENGTH_OFFSET,
-    LOG_OVERHEAD,
-    MAGIC,
-    MAGIC_OFFSET,
-    TRANSACTIONAL_MASK,
-)
-from ottla.records.validation import BatchRefused
+from ottla.broker.transactional_produce import produce_transactional
 from ottla.replication.partition import Partition
 from ottla.wire.apis import ApiKey
 from ottla.wire.produce import (
-    FIRST_TOPIC_IDS,
     PartitionRecords,
     PartitionResult,
     ProduceRequest,
     SingleResponse,
-    encode_response,
+    TopicRecords,
     parse_request,
 )
 
-_INTERNAL: Final = frozenset(name.encode() for name in INTERNAL_TOPICS)
-_ADMIN_CLIENT: Final = "__admin_client"
 _VALID_ACKS: Final = (-1, 0, 1)
-# Errors that Kafka answers without looking at the log.
-_WITHOUT_LOG_START: Final = frozenset(
-    {
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.UNKNOWN_TOPIC_ID,
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.CORRUPT_MESSAGE,
-        ErrorCode.MESSAGE_TOO_LARGE,
-        ErrorCode.RECORD_LIST_TOO_LARGE,
-        ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
-        ErrorCode.KAFKA_STORAGE_ERROR,
-    }
-)
 _RESPONSES_MAX: Final = 4096
 _responses: dict[tuple[int, bytes], SingleResponse] = {}
-
-Results = list[tuple[bytes, list[PartitionResult]]]
 
 
 @handles_frames(ApiKey.PRODUCE, versions=(3, 13), advertised=(0, 13))
 def produce(frame: memoryview, body: int, call: Call) -> None:
     request = parse_request(frame, body, call.api_version)
     topics = request.topics
-    refusal = _refusal(request, call)
-    if refusal is None and request.acks and len(topics) == 1 and len(topics[0][1]) == 1:
+    if request.acks not in _VALID_ACKS:
+        _produce_many(request, ErrorCode.INVALID_REQUIRED_ACKS, call, len(frame))
+    elif _has_transactional(topics):
+        produce_transactional(request, call, len(frame))
+    elif request.acks and len(topics) == 1 and len(topics[0][1]) == 1:
         key, (entry,) = topics[0]
         _produce_one(key, entry, request, call, frame)
     else:
-        _produce_many(request, refusal, call, len(frame))
+        _produce_many(request, None, call, len(frame))
 
 
-def _refusal(request: ProduceRequest, call: Call) -> ErrorCode | None:
-    """Why no batch of this request can be taken, if so."""
-    if request.acks not in _VALID_ACKS:
-        return ErrorCode.INVALID_REQUIRED_ACKS
-    for _, entries in request.topics:
+def _has_transactional(topics: list[TopicRecords]) -> bool:
+    for _, entries in topics:
         for _, records in entries:
-            if records is not None and _is_transactional(records):
-                return _transaction_error(request, call.api_version)
-    return None
-
-
-def _is_transactional(records: memoryview) -> bool:
-    low_byte = ATTRIBUTES_OFFSET + 1
-    return len(records) > low_byte and bool(records[low_byte] & TRANSACTIONAL_MASK)
-
-
-def _transaction_error(request: ProduceRequest, version: int) -> ErrorCode:
-    if request.transactional_id is None:
-        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    if version >= 12:
-        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    return ErrorCode.TRANSACTION_ABORTABLE if version >= 11 else ErrorCode.INVALID_TXN_STATE
+            if records is not None and is_transactional(records):
+                return True
+    return False
 
 
 def _produce_one(
@@ -114,12 +80,12 @@ def _produce_one(
     broker, connection, version = call.broker, call.connection, call.api_version
     partition = None
     try:
-        partition = _find(key, entry[0], call)
-        records = _records(entry)
+        partition = find(key, entry[0], call)
+        records = records_of(entry)
         appended = partition.append(records, request.acks, broker.clock.now_ms(), version)
     except ApiError as error:
-        results = [(key, [_refused(entry, error, partition)])]
-        connection.reply((_encode(results, call),))
+        results = [(key, [refused(entry, error, partition)])]
+        connection.reply((encode(results, call),))
         return
     response = _responses.get((version, key)) or _response(version, key)
     purgatory = broker.purgatory
@@ -164,10 +130,10 @@ def _produce_many(request: ProduceRequest, refusal: ErrorCode | None, call: Call
         waiting = ManyProduce(connection, broker.purgatory, weight, inf, None)
     else:
         deadline = broker.purgatory.now() + request.timeout_ms / 1000
-        waiting = ManyProduce(connection, broker.purgatory, weight, deadline, partial(_encode, call=call))
+        waiting = ManyProduce(connection, broker.purgatory, weight, deadline, partial(encode, call=call))
     results: Results = []
     failed = False
-    for key, entries in _last_entries(request):
+    for key, entries in last_entries(request):
         made: list[PartitionResult] = []
         for index, records in entries.items():
             if refusal is not None:
@@ -189,10 +155,10 @@ def _append(
 ) -> PartitionResult:
     partition = None
     try:
-        partition = _find(key, entry[0], call)
-        appended = partition.append(_records(entry), acks, call.broker.clock.now_ms(), call.api_version)
+        partition = find(key, entry[0], call)
+        appended = partition.append(records_of(entry), acks, call.broker.clock.now_ms(), call.api_version)
     except ApiError as error:
-        return _refused(entry, error, partition)
+        return refused(entry, error, partition)
     if not partition.wait_append(appended.last_offset + 1, acks, waiting.waiter(*place)):
         waiting.forget(*place)
     return PartitionResult(
@@ -200,63 +166,8 @@ def _append(
     )
 
 
-def _last_entries(request: ProduceRequest) -> list[tuple[bytes, dict[int, memoryview | None]]]:
-    """Topics and partitions as they are named first, records as they are named last."""
-    merged: dict[bytes, dict[int, memoryview | None]] = {}
-    for key, entries in request.topics:
-        if entries:
-            merged.setdefault(key, {}).update(entries)
-    return list(merged.items())
-
-
-def _find(key: bytes, index: int, call: Call) -> Partition:
-    by_id = call.api_version >= FIRST_TOPIC_IDS
-    partition = call.broker.replicas.lookup(key, index, by_id=by_id)
-    if partition.topic.encode() in _INTERNAL and call.client_id != _ADMIN_CLIENT:
-        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION)
-    return partition
-
-
-def _records(entry: PartitionRecords) -> memoryview:
-    if entry[1] is None:
-        raise BatchRefused(ErrorCode.INVALID_RECORD, "there are no records")
-    return entry[1]
-
-
-def _refused(entry: PartitionRecords, error: ApiError, partition: Partition | None) -> PartitionResult:
-    """Kafka tells the log's start only if it came to look at the log, and a text only about single records."""
-    log_start = -1
-    if partition is not None and error.code not in _WITHOUT_LOG_START and _is_one_batch(entry[1]):
-        log_start = partition.log.log_start_offset
-    if isinstance(error, BatchRefused) and error.record_errors:
-        return PartitionResult(entry[0], error.code, -1, -1, log_start, error.record_errors, error.message)
-    return PartitionResult(entry[0], error.code, -1, -1, log_start)
-
-
-def _is_one_batch(records: memoryview | None) -> bool:
-    """Whether the data look like one batch of the right format, before anything in it is checked."""
-    if records is None or len(records) < HEADER_SIZE or records[MAGIC_OFFSET] != MAGIC:
-        return False
-    left = len(records) - int.from_bytes(records[LENGTH_OFFSET : LENGTH_OFFSET + 4], "big") - LOG_OVERHEAD
-    return 0 <= left < HEADER_SIZE
-
-
 def _response(version: int, key: bytes) -> SingleResponse:
     if len(_responses) >= _RESPONSES_MAX:
         _responses.clear()
     made = _responses[version, key] = SingleResponse(version, key)
     return made
-
-
-def _encode(results: Results, call: Call) -> bytes:
-    by_id = call.api_version >= FIRST_TOPIC_IDS
-    image, leaders = call.broker.image, set[int]()
-    for key, made in results:
-        for slot, result in enumerate(made):
-            if result.error_code in leader_hints.HINTED:
-                leader = leader_hints.current_leader(image, key, result.partition, by_id=by_id)
-                if leader is not None:
-                    made[slot] = result._replace(current_leader=leader)
-                    leaders.add(leader[0])
-    endpoints = leader_hints.endpoints(image, leaders, call.listener.name) if leaders else ()
-    return encode_response(call.api_version, call.correlation_id, results, endpoints)
