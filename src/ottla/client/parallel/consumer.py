@@ -96,7 +96,7 @@ class ParallelConsumer:
         self._started = True
         self._workers.start()
         if self._dead_letters is not None:
-            self._dead_letters.start(self._exchange.dead_lettered, self._exchange.fail)
+            self._dead_letters.start(self._exchange.dead_lettered, self._exchange.dead_letter_failed)
         try:
             self._consume()
         except KafkaException as error:
@@ -109,7 +109,9 @@ class ParallelConsumer:
 
     def stop(self, *, drain: bool = True) -> None:
         """Make `run` return. Drain: finish all that was read already; else only what handlers have in hand."""
-        self._draining = self._draining and drain
+        if not drain:
+            self._draining = False
+            self._exchange.halted = True
         self._stopping = True
 
     def seek(self, topic: str, partition: int, offset: int) -> None:
@@ -208,7 +210,7 @@ class ParallelConsumer:
         """What is due from time to time."""
         with self._exchange.lock:
             self._exchange.announce()
-        while self._seeks:
+        for _ in range(len(self._seeks)):
             self._seek(*self._seeks.popleft())
         now = self._clock.monotonic()
         if now >= self._next_commit:
@@ -217,11 +219,19 @@ class ParallelConsumer:
 
     def _seek(self, partition: TopicPartition, offset: int) -> None:
         with self._exchange.lock:
-            is_ours = self._scheduler.seek(partition, offset)
-        if is_ours:
-            self._consumer.seek(Place(*partition, offset))
-        else:
+            is_ours = partition in self._scheduler.partitions()
+        if not is_ours:
             _log.warning("%s is not assigned to this member: seek to %d is ignored", partition, offset)
+            return
+        try:
+            self._consumer.seek(Place(*partition, offset))
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError._STATE:
+                raise
+            self._seeks.append((partition, offset))  # it was assigned a moment ago and has not begun to fetch
+            return
+        with self._exchange.lock:
+            self._scheduler.seek(partition, offset)
 
     def _drain(self) -> None:
         """Read no more, finish what was read; polling goes on for the group's sake."""

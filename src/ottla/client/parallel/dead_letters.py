@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import KafkaError, Message, Producer
 
 from ottla.client.parallel.assigned import Work
 from ottla.client.parallel.errors import DeadLetterFailed
@@ -52,12 +52,14 @@ class DeadLetters:
         self._letters: SimpleQueue[_Letter | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="parallel-consumer-dead-letters", daemon=True)
         self._acknowledged: Callable[[Work], None] = lambda _work: None
-        self._failed: Callable[[BaseException], None] = lambda _error: None
+        self._refused: Callable[[Work, BaseException], None] = lambda _work, _error: None
 
-    def start(self, acknowledged: Callable[[Work], None], failed: Callable[[BaseException], None]) -> None:
+    def start(
+        self, acknowledged: Callable[[Work], None], refused: Callable[[Work, BaseException], None]
+    ) -> None:
         """Both are called on the thread here."""
         self._acknowledged = acknowledged
-        self._failed = failed
+        self._refused = refused
         self._thread.start()
 
     def put(self, work: Work, error: Exception) -> None:
@@ -68,12 +70,9 @@ class DeadLetters:
         self._thread.join(timeout_s)
 
     def _run(self) -> None:
-        try:
-            while (letter := self._next()) is not None:
-                self._send(*letter)
-            self._producer.flush()
-        except Exception as error:  # noqa: BLE001 - a thread that dies in silence would hold its records for ever
-            self._failed(error)
+        while (letter := self._next()) is not None:
+            self._send(*letter)
+        self._producer.flush()
 
     def _next(self) -> _Letter | None:
         """The next letter; acknowledgements are served while any is missing."""
@@ -89,7 +88,7 @@ class DeadLetters:
             if refusal is None:
                 self._acknowledged(work)
             else:
-                self._failed(self._failure(work, refusal))
+                self._refused(work, self._failure(work, refusal))
 
         headers = headers_of(work, error, self._group_id)
         while True:
@@ -103,8 +102,8 @@ class DeadLetters:
                 )
             except BufferError:
                 self._producer.poll(_POLL_S)
-            except KafkaException as refusal:
-                self._failed(self._failure(work, refusal))
+            except Exception as refusal:  # noqa: BLE001 - whatever it is, the record is not set aside
+                self._refused(work, self._failure(work, refusal))
                 return
             else:
                 return

@@ -31,6 +31,8 @@ class Exchange:
         """Guards the scheduler and everything here."""
         self.scheduler = scheduler
         self.failure: BaseException | None = None
+        self.halted = False
+        """Set to give out no more work at once. Needs no lock, so that a signal handler may do it."""
         self.clock = clock
         self._dead_letters = dead_letters
         self._changed = threading.Condition(self.lock)
@@ -47,14 +49,14 @@ class Exchange:
         if work is not None:
             self._settle(work, error, now)
             self._look()
-        taken = None if self.failure else self.scheduler.take(now)
+        taken = None if self.halted or self.failure else self.scheduler.take(now)
         if taken is not None and self.scheduler.has_ready(now):
             self._wake_workers()
         return taken
 
     def announce(self) -> None:
         """Wake workers if there is work: new, or due again. Lock held."""
-        if self.scheduler.has_ready(self.clock.monotonic()) and self.failure is None:
+        if self.scheduler.has_ready(self.clock.monotonic()) and not self.halted and self.failure is None:
             self._wake_workers()
 
     def dead_lettered(self, work: Work) -> None:
@@ -63,6 +65,12 @@ class Exchange:
             self.scheduler.finish(work, dead_lettered=True)
             self._look()
             self.announce()
+
+    def dead_letter_failed(self, work: Work, error: BaseException) -> None:
+        """A dead letter was refused: its record stays unfinished, and the consumer ends."""
+        with self.lock:
+            self.scheduler.abandon(work)
+            self._fail(error)
 
     def fail(self, error: BaseException) -> None:
         """End the consumer; the first error counts."""

@@ -244,7 +244,8 @@ class Scheduler:
         before = self._assigned[partition]
         self.assign(partition, offset, None)
         after = self._assigned[partition]
-        after.paused, after.committed, after.dirty = before.paused, before.committed, True
+        # What was committed is forgotten, so that the next commit is made whatever it says.
+        after.paused, after.committed, after.dirty = before.paused, None, True
         return True
 
     # Bounds.

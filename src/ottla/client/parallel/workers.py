@@ -65,12 +65,15 @@ class ThreadWorkers:
     def _run(self) -> None:
         work: Work | None = None
         error: BaseException | None = None
-        while (work := self._next(work, error)) is not None:
-            error = None
-            try:
-                self._handler(work.message)
-            except BaseException as raised:  # noqa: BLE001 - judged by the exchange
-                error = raised
+        try:
+            while (work := self._next(work, error)) is not None:
+                error = None
+                try:
+                    self._handler(work.message)
+                except BaseException as raised:  # noqa: BLE001 - judged by the exchange
+                    error = raised
+        except BaseException as bug:  # noqa: BLE001 - a thread must not die in silence
+            self._exchange.fail(bug)
 
     def _next(self, work: Work | None, error: BaseException | None) -> Work | None:
         with self._exchange.lock:
@@ -92,12 +95,9 @@ class TaskWorkers:
         self._exchange = exchange
         self._handler = handler
         self._number = number
+        self._given_loop = loop
+        self._loop: asyncio.AbstractEventLoop
         self._own_thread: threading.Thread | None = None
-        self._loop = loop or asyncio.new_event_loop()
-        if loop is None:
-            self._own_thread = threading.Thread(
-                target=self._loop.run_forever, name="parallel-consumer-loop", daemon=True
-            )
         self._all_ended = threading.Condition(exchange.lock)
         self._tasks: set[asyncio.Task[None]] = set()
         self._active = 0
@@ -105,8 +105,12 @@ class TaskWorkers:
         self._ended = False
 
     def start(self) -> None:
+        self._loop = self._given_loop or asyncio.new_event_loop()
         self._exchange.attach(self._wake)
-        if self._own_thread is not None:
+        if self._given_loop is None:
+            self._own_thread = threading.Thread(
+                target=self._loop.run_forever, name="parallel-consumer-loop", daemon=True
+            )
             self._own_thread.start()
 
     def end(self, timeout_s: float) -> bool:
@@ -155,21 +159,27 @@ class TaskWorkers:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _run(self, work: Work) -> None:
-        for _ in range(_RECORDS_PER_TASK):
-            error: BaseException | None = None
-            try:
-                await self._handler(work.message)
-            except asyncio.CancelledError:
-                error = ParallelConsumerError("the handler was cancelled")
-            except BaseException as raised:  # noqa: BLE001 - judged by the exchange
-                error = raised
-            following = self._next(work, error)
-            if following is None:
-                return
-            work = following
-        # A new task, so that the loop gets its turn also when the handler never waits.
-        self._begin(work)
+    async def _run(self, first: Work) -> None:
+        work: Work | None = first
+        try:
+            for _ in range(_RECORDS_PER_TASK):
+                if work is None:
+                    return
+                work = self._next(work, await self._handle(work))
+            # A new task, so that the loop gets its turn also when the handler never waits.
+            if work is not None:
+                self._begin(work)
+        except BaseException as bug:  # noqa: BLE001 - a task must not die in silence
+            self._exchange.fail(bug)
+
+    async def _handle(self, work: Work) -> BaseException | None:
+        try:
+            await self._handler(work.message)
+        except asyncio.CancelledError:
+            return ParallelConsumerError("the handler was cancelled")
+        except BaseException as raised:  # noqa: BLE001 - judged by the exchange
+            return raised
+        return None
 
     def _next(self, work: Work, error: BaseException | None) -> Work | None:
         with self._exchange.lock:

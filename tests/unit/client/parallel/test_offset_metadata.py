@@ -71,7 +71,9 @@ def test_texts_of_others_say_nothing(text: str, base: int) -> None:
     assert decode(base, f"ottla1r{text}") == ()
 
 
-@pytest.mark.parametrize("text", [None, "", "ottla1", "ottla1r", "ottla1x", "ottla1r====", "ottla1b\xff", "{}"])
+@pytest.mark.parametrize(
+    "text", [None, "", "ottla1", "ottla1r", "ottla1x", "ottla1r====", "ottla1b\xff", "{}"]
+)
 def test_damaged_texts_say_nothing(text: str | None) -> None:
     assert decode(7, text) == ()
 

@@ -98,7 +98,9 @@ class Consuming(RuleBasedStateMachine):
             assert work.offset not in self.covered, "the cluster knows it to be finished"
             lane = self.lane(work.offset)
             if lane is not None:
-                under_way = [other for other in self.running + self.letters if self.lane(other.offset) == lane]
+                under_way = [
+                    other for other in self.running + self.letters if self.lane(other.offset) == lane
+                ]
                 assert under_way == [], "two of one lane at the same time"
                 earlier = [o for o in self.log if o < work.offset and self.lane(o) == lane]
                 assert self.finished.issuperset(earlier), "handled before one that comes earlier"

@@ -1,0 +1,169 @@
+"""Threads and tasks: as many records at once as there are workers, and a clean end."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+from confluent_kafka import Message
+
+from ottla.base.errors import InvariantViolation
+from ottla.client.parallel.exchange import Exchange
+from ottla.client.parallel.options import Options, RetryPolicy
+from ottla.client.parallel.workers import TaskWorkers, ThreadWorkers, Workers
+from tests.support.waiting import PATIENCE_S, wait_until
+from tests.unit.client.parallel.stand_ins import add, exchange_of
+
+
+def done(exchange: Exchange) -> int:
+    with exchange.lock:
+        return exchange.scheduler.progress().done
+
+
+def test_as_many_threads_as_asked_for_work_at_once() -> None:
+    exchange, _, _ = exchange_of()
+    together = threading.Barrier(5)
+    workers = ThreadWorkers(exchange, lambda _message: together.wait(PATIENCE_S), 5)
+    workers.start()
+    for offset in range(20):
+        add(exchange, offset)
+    wait_until(lambda: done(exchange) == 20, "all done, five by five")
+    assert workers.end(PATIENCE_S)
+
+
+def test_as_many_tasks_as_asked_for_work_at_once_and_no_more() -> None:
+    exchange, _, _ = exchange_of()
+    running = 0
+    most = 0
+    together = asyncio.Barrier(5)
+
+    async def handle(_message: Message) -> None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await together.wait()  # passes only five by five
+        running -= 1
+
+    workers = TaskWorkers(exchange, handle, 5, None)
+    workers.start()
+    for offset in range(100):
+        add(exchange, offset)
+    wait_until(lambda: done(exchange) == 100, "all done")
+    assert workers.end(PATIENCE_S)
+    assert most == 5
+
+
+def test_a_coroutine_that_never_waits_does_not_keep_the_loop_from_others() -> None:
+    exchange, _, _ = exchange_of()
+    for offset in range(1_000):
+        add(exchange, offset)
+    turns = 0
+
+    async def handle(_message: Message) -> None:
+        pass
+
+    async def program() -> None:
+        nonlocal turns
+        workers = TaskWorkers(exchange, handle, 1, asyncio.get_running_loop())
+        workers.start()
+        with exchange.lock:
+            exchange.announce()
+        while done(exchange) < 1_000:
+            turns += 1
+            await asyncio.sleep(0)
+        assert await asyncio.to_thread(workers.end, PATIENCE_S)
+
+    asyncio.run(program())
+    assert turns >= 10
+
+
+@pytest.mark.parametrize("kind", ["threads", "tasks"])
+def test_a_handler_that_raises_is_judged_and_the_worker_goes_on(kind: str) -> None:
+    exchange, _, _ = exchange_of(Options(retry=RetryPolicy(delay_first_s=0)))
+    failed: list[int] = []
+
+    def handle(message: Message) -> None:
+        if not failed:
+            failed.append(message.offset() or 0)
+            raise ValueError
+
+    async def handle_async(message: Message) -> None:
+        handle(message)
+
+    workers: Workers = (
+        ThreadWorkers(exchange, handle, 1)
+        if kind == "threads"
+        else TaskWorkers(exchange, handle_async, 1, None)
+    )
+    workers.start()
+    add(exchange, 0)
+    add(exchange, 1)
+    wait_until(lambda: done(exchange) == 2, "both done")
+    assert workers.end(PATIENCE_S)
+    assert exchange.scheduler.progress().retried == 1
+
+
+def test_a_hanging_task_is_cancelled_at_the_end_and_its_record_is_not_done() -> None:
+    exchange, _, _ = exchange_of()
+    begun = threading.Event()
+    cancelled = threading.Event()
+
+    async def hang(_message: Message) -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+
+    workers = TaskWorkers(exchange, hang, 1, None)
+    workers.start()
+    add(exchange, 0)
+    assert begun.wait(PATIENCE_S)
+    with exchange.lock:
+        exchange.scheduler.drop(exchange.scheduler.partitions())
+    assert not workers.end(0.01)
+    assert cancelled.is_set()
+    assert done(exchange) == 0
+    assert exchange.failure is None
+
+
+def test_a_hanging_thread_does_not_hold_the_end_up() -> None:
+    exchange, _, _ = exchange_of()
+    begun, release = threading.Event(), threading.Event()
+
+    def hang(_message: Message) -> None:
+        begun.set()
+        release.wait(PATIENCE_S)
+
+    workers = ThreadWorkers(exchange, hang, 2)
+    workers.start()
+    add(exchange, 0)
+    assert begun.wait(PATIENCE_S)
+    assert not workers.end(0.01)
+    release.set()
+    assert workers.end(PATIENCE_S)
+
+
+@pytest.mark.parametrize("kind", ["threads", "tasks"])
+def test_a_bug_below_a_worker_ends_the_consumer(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    exchange, _, _ = exchange_of()
+
+    async def handle_async(_message: Message) -> None:
+        pass
+
+    workers: Workers = (
+        ThreadWorkers(exchange, lambda _message: None, 1)
+        if kind == "threads"
+        else TaskWorkers(exchange, handle_async, 1, None)
+    )
+
+    def broken(*_: object) -> None:
+        raise InvariantViolation("a bug")
+
+    monkeypatch.setattr(exchange.scheduler, "finish", broken)
+    workers.start()
+    add(exchange, 0)
+    wait_until(lambda: isinstance(exchange.failure, InvariantViolation), "the bug to be seen")
+    workers.end(0.1)
