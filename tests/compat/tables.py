@@ -9,7 +9,7 @@ Row = dict[str, str]
 
 
 def rows(printed: str, first_column: str) -> list[Row]:
-    """The rows of every table whose first column has this name. Columns are at least two blanks apart, or one."""
+    """The rows of every table whose first column has this name; of a coordinator the id is part of the cell."""
     return list(_rows(printed.splitlines(), first_column))
 
 
@@ -22,5 +22,5 @@ def _rows(lines: list[str], first_column: str) -> Iterator[Row]:
         elif words[0] == first_column:
             names = words
         elif names:
-            cells = re.sub(r" \((\d+)\) ", r"-(\1) ", line.strip())
+            cells = re.sub(r"\s+(\(\d+\)\s)", r"\1", line.strip())
             yield dict(zip(names, re.split(r"\s+", cells), strict=False))

@@ -100,7 +100,11 @@ class ConfluentTransactions(Transactions):
 class AiokafkaTransactions(Transactions):
     def __init__(self, bootstrap: str, transactional_id: str, timeout_ms: int = 60_000) -> None:
         self.runner = asyncio.Runner()
-        self.producer = self.runner.run(self._make(bootstrap, transactional_id, timeout_ms))
+        try:
+            self.producer = self.runner.run(self._make(bootstrap, transactional_id, timeout_ms))
+        except Refused:
+            self.runner.close()
+            raise
 
     @staticmethod
     async def _make(bootstrap: str, transactional_id: str, timeout_ms: int) -> AIOKafkaProducer:

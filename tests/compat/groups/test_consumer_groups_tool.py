@@ -96,7 +96,7 @@ def test_a_stable_group_is_listed_and_described(
         (verbose_state,) = table(tool("--describe", "--group", group, "--state", "--verbose"))
         assert verbose_state["STATE"] == "Stable"
     (state,) = table(tool("--describe", "--group", group, "--state"))
-    assert (state["STATE"], state["#MEMBERS"]) == ("Empty", "0") or state["STATE"] == "Empty"
+    assert (state["STATE"], state["#MEMBERS"]) == ("Empty", "0")
 
 
 def test_a_group_without_members_is_described(tool: Tool, broker: BrokerProcess, topic: str) -> None:
@@ -117,7 +117,7 @@ def test_a_group_that_does_not_exist(tool: Tool) -> None:
     group = fresh("nobody")
     for form in ([], ["--members"], ["--state"], ["--offsets"]):
         ran = tool("--describe", "--group", group, *form)
-        assert f"Consumer group '{group}' does not exist" in ran.out + ran.err
+        assert f"GroupIdNotFoundException: Group {group} not found." in ran.out
     ran = tool("--delete", "--group", group)
     assert "GroupIdNotFoundException" in ran.out + ran.err
 
@@ -218,8 +218,7 @@ def test_a_group_is_deleted(tool: Tool, broker: BrokerProcess, topic: str) -> No
     ran = tool("--delete", "--group", groups[0], "--group", groups[1])
     assert "was successful" in ran.out
     assert not set(groups) & set(tool("--list").lines)
-    described = tool("--describe", "--group", groups[0])
-    assert "does not exist" in described.out + described.err
+    assert "GroupIdNotFoundException" in tool("--describe", "--group", groups[0]).out
 
 
 def test_offsets_are_deleted(tool: Tool, broker: BrokerProcess, topic: str) -> None:
@@ -233,12 +232,8 @@ def test_offsets_are_deleted(tool: Tool, broker: BrokerProcess, topic: str) -> N
     assert table(tool("--describe", "--group", group)) == []
 
 
-def test_regular_expressions_are_checked_and_groups_listed_by_the_newer_tool(
-    tools: JavaTools, broker: BrokerProcess, topic: str
-) -> None:
+def test_the_newer_tool_lists_groups(tools: JavaTools, broker: BrokerProcess, topic: str) -> None:
     group = fresh("newer")
     commit(broker.bootstrap, group, topic, {0: 1})
     listed = rows(tools.good("kafka-groups", "--bootstrap-server", broker.bootstrap, "--list").out, "GROUP")
-    assert {"GROUP": group, "TYPE": "Classic"}.items() <= next(
-        row for row in listed if row["GROUP"] == group
-    ).items()
+    assert [row["TYPE"] for row in listed if row["GROUP"] == group] == ["Classic"]
