@@ -1,5 +1,25 @@
 """Requests that are sent to Apache Kafka and to Ottla alike, and the comparison of what both answer."""
 
-from tests.compat.differential import cluster, fetching, offsets, records, settings, topics
+from tests.compat.differential import (
+    cluster,
+    consumer_groups,
+    fetching,
+    group_members,
+    group_offsets,
+    offsets,
+    records,
+    settings,
+    topics,
+)
 
-ALL = (topics, records, fetching, offsets, settings, cluster)
+ALL = (
+    topics,
+    records,
+    fetching,
+    offsets,
+    settings,
+    cluster,
+    group_offsets,
+    group_members,
+    consumer_groups,
+)

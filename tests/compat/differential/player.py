@@ -54,6 +54,15 @@ UNORDERED = {
     ("ProduceResponse", "responses"): "name",
     ("TopicProduceResponse", "partition_responses"): "index",
     ("UpdateFeaturesResponse", "results"): "feature",
+    ("DescribeGroupsResponse", "groups"): "group_id",
+    ("DescribedGroup", "members"): "member_id",
+    ("DeleteGroupsResponse", "results"): "group_id",
+    ("ConsumerGroupDescribeResponse", "groups"): "group_id",
+    ("OffsetFetchResponseGroup", "topics"): "name",
+    ("OffsetFetchResponseTopics", "partitions"): "partition_index",
+    ("OffsetFetchResponse", "topics"): "name",
+    ("OffsetFetchResponseTopic", "partitions"): "partition_index",
+    ("JoinGroupResponse", "members"): "member_id",
 }  # fmt: skip
 
 
