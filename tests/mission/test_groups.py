@@ -28,9 +28,9 @@ def test_A5_a_group_shares_the_partitions_and_another_group_sees_everything_agai
         Member(broker.bootstrap, mobiles, topic, settings) as second,
         Member(broker.bootstrap, computers, topic, settings) as computer,
     ):
+        wait_until(lambda: len(first.owned) == len(second.owned) == 2, "the mobiles to share fairly", 60.0)
         wait_shared([first, second], 4)
         wait_shared([computer], 4)
-        assert len(first.owned) == len(second.owned) == 2
         places = Publisher(broker.bootstrap).send(
             topic, [{"value": event, "partition": number % 4} for number, event in enumerate(events)]
         )
