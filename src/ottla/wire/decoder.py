@@ -161,7 +161,8 @@ class _ReaderSource(FunctionSource):
         elif field.is_array:
             self.array(field, target, nullable=nullable, flexible=flexible)
         elif field.struct is not None:
-            self.nested(field.struct, target, nullable=nullable, flexible=struct_flexible)
+            present_min = None if not nullable else 1 if self.version in field.wire.tagged else 0
+            self.nested(field.struct, target, present_min, flexible=struct_flexible)
         else:
             self.text(kind, target, nullable=nullable, flexible=flexible)
         self.path = outer
@@ -246,16 +247,16 @@ class _ReaderSource(FunctionSource):
                 self.text(field.element_kind, made, nullable=False, flexible=flexible)
             self.line(f"{append}({made})")
 
-    def nested(self, message: type[Message], target: str, *, nullable: bool, flexible: bool) -> None:
-        """A struct that is a field itself; a nullable one is preceded by a byte, negative for null."""
-        if not nullable:
+    def nested(self, message: type[Message], target: str, present_min: int | None, *, flexible: bool) -> None:
+        """A struct that is a field itself; one that may be null is preceded by a byte, too small if it is."""
+        if present_min is None:
             self.flush()
             self.line(f"{target} = {self.struct(message, flexible=flexible)}")
             return
         present = self.variable("present")
         self.run.append(("b", present))
         self.flush()
-        self.line(f"if {present} < 0: {target} = None")
+        self.line(f"if {present} < {present_min}: {target} = None")
         with self.block("else:"):
             self.line(f"{target} = {self.struct(message, flexible=flexible)}")
 

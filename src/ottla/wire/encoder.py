@@ -23,6 +23,7 @@ Writer = Callable[[Callable[[bytes], None], Any], None]
 
 # The byte before a nullable struct.
 ABSENT = b"\xff"
+ABSENT_TAGGED = b"\x00"
 PRESENT = b"\x01"
 
 
@@ -81,7 +82,8 @@ class _WriterSource(FunctionSource):
         elif field.is_array:
             self.array(field, source, nullable=nullable, flexible=flexible)
         elif field.struct is not None:
-            self.nested(field.struct, source, nullable=nullable, flexible=struct_flexible)
+            absent = ABSENT_TAGGED if self.version in field.wire.tagged else ABSENT
+            self.nested(field.struct, source, absent if nullable else None, flexible=struct_flexible)
         else:
             self.text(kind, source, nullable=nullable, flexible=flexible)
         self.path = outer
@@ -136,16 +138,16 @@ class _WriterSource(FunctionSource):
                         self.text(kind, element, nullable=False, flexible=flexible)
                     self.flush()
 
-    def nested(self, message: type[Message], source: str, *, nullable: bool, flexible: bool) -> None:
-        """A struct that is a field itself; a nullable one is preceded by a byte, -1 for null."""
+    def nested(self, message: type[Message], source: str, absent: bytes | None, *, flexible: bool) -> None:
+        """A struct that is a field itself; one that may be null is preceded by a byte, `absent` if it is."""
         name = self.variable("v")
-        if not nullable:
+        if absent is None:
             self.line(f"{name} = {source}")
             self.struct(message, name, flexible=flexible)
             return
         self.flush()
         self.line(f"{name} = {source}")
-        self.line(f"if {name} is None: {self.out}({ABSENT!r})")
+        self.line(f"if {name} is None: {self.out}({absent!r})")
         with self.block("else:"):
             self.line(f"{self.out}({PRESENT!r})")
             self.struct(message, name, flexible=flexible)
@@ -159,7 +161,9 @@ class _WriterSource(FunctionSource):
         self.line(f"{count} = 0")
         for field in layout.tagged:
             default = self.bind(field.default, "default")
-            with self.block(f"if {source}.{field.name} != {default}:"):
+            # Kafka takes a struct whose tag is missing for an empty one: that it is null must be said.
+            nullable = field.struct is not None and not field.is_array and self.version in field.wire.nullable
+            with self.block("if True:" if nullable else f"if {source}.{field.name} != {default}:"):
                 parts = self.variable("parts")
                 outer, self.out = self.out, f"{parts}.append"
                 self.line(f"{parts} = []")
