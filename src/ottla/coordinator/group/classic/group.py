@@ -132,7 +132,6 @@ class ClassicGroup(Group):
         self.protocol_name = self.select_protocol() if self.members else None
         self.learn_topics()
         self.transition_to(ClassicState.COMPLETING if self.members else ClassicState.EMPTY)
-        self.pending_syncs.clear()
 
     # Members
 

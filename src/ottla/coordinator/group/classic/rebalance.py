@@ -193,7 +193,7 @@ class Rebalances:
             self.expect(group, member)
             if member.awaits_join:
                 group.answer_join(member, joined_response(group, member.member_id))
-        operation = partial(self._syncs_over, group.group_id, group.generation)
+        operation = partial(self._syncs_over, group.group_id)
         self._timers.schedule(sync_timer(group.group_id), group.rebalance_timeout_ms, operation)
 
     def _wait_for_joins(self, group: ClassicGroup) -> None:
@@ -229,9 +229,9 @@ class Rebalances:
         if not group.pending_syncs:
             self._timers.cancel(sync_timer(group.group_id))
 
-    def _syncs_over(self, group_id: str, generation: int) -> Decision[None]:
+    def _syncs_over(self, group_id: str) -> Decision[None]:
         group = self._find(group_id)
-        if group is None or group.generation != generation or not group.pending_syncs:
+        if group is None or not group.pending_syncs:
             return _NOTHING
         for member_id in list(group.pending_syncs):
             self.drop(group, member_id)

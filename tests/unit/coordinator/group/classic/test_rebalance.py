@@ -88,6 +88,17 @@ class TestJoinClock:
         last = team.join(members[2])
         assert all(join.result().generation_id == 2 for join in [*joins, last])
 
+    def test_coming_back_twice_counts_once(self) -> None:
+        team = Team()
+        leader, follower = team.stable(2)
+        first = team.join(leader)
+        second = team.join(leader)
+        assert error_of(first) == ErrorCode.REBALANCE_IN_PROGRESS
+        assert not second.done
+        assert team.group.joined == 1
+        team.join(follower)
+        assert second.result().generation_id == 2
+
     def test_who_is_not_back_in_time_is_removed(self) -> None:
         team = Team()
         leader, late = team.stable(2, session_ms=2 * REBALANCE_MS)

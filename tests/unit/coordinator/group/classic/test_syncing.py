@@ -207,6 +207,16 @@ class TestCommit:
         assert error_of(waiting) == ErrorCode.UNKNOWN_SERVER_ERROR
 
 
+def test_nobody_owns_anything_once_a_generation_is_over_without_a_plan() -> None:
+    team = Team()
+    leader, follower = team.stable(2)
+    team.join(leader)
+    team.join(follower)
+    team.enter()
+    assert team.state == "PreparingRebalance"
+    assert [each.member_assignment for each in team.groups.describe(team.group).members] == [b""] * 3
+
+
 class TestHeartbeats:
     @pytest.mark.parametrize("settled", [False, True])
     def test_a_member_of_the_present_generation_lives(self, settled: bool) -> None:
