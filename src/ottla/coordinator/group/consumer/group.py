@@ -35,6 +35,8 @@ from ottla.coordinator.group.topic_regex import ResolvedRegex
 from ottla.coordinator.runtime.decision import LogRecord
 
 PROTOCOL_TYPE = "consumer"
+FIRST_EPOCH = 1
+"""The epoch of a group that the log tells no epoch of: ahead of any target, so that its first member gets one."""
 NO_TARGET_EPOCH = -1
 _OFFSET_COMMIT_WITH_MEMBER_EPOCH = 9
 
@@ -63,7 +65,7 @@ class ConsumerGroup(Group):
 
     def __init__(self, group_id: str) -> None:
         super().__init__(group_id)
-        self.epoch = 0
+        self.epoch = FIRST_EPOCH
         self.metadata_hash = 0
         self.metadata_stale = True
         self.has_partition_metadata = False

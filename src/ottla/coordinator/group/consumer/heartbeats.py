@@ -82,8 +82,8 @@ class Heartbeats:
         names_changed = note_subscription(group, before, after, records)
         regex = self._regexes.update(group, before, after, records)
         epoch = group.epoch
-        # A group that is just made leaves epoch 0 at once, even if its first pattern is still to be resolved.
-        bump = epoch == 0 or names_changed or regex is RegexChange.RESOLVED
+        # A pattern that is still to be resolved brings a new epoch when it is, not twice.
+        bump = names_changed or regex is RegexChange.RESOLVED
         if bump or group.metadata_stale:
             epoch = self.refresh(group, before, after, records, bump=bump)
         target = next_target(self._context, group, epoch, before, after, records)
