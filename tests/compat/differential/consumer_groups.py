@@ -9,11 +9,18 @@ from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatR
 from ottla.wire.messages.delete_groups import DeleteGroupsRequest
 from ottla.wire.messages.describe_groups import DescribeGroupsRequest
 from ottla.wire.messages.heartbeat import HeartbeatRequest
+from ottla.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from ottla.wire.messages.join_group import JoinGroupRequest
 from ottla.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from ottla.wire.messages.list_groups import ListGroupsRequest
 from ottla.wire.messages.offset_commit import OffsetCommitRequest
 from tests.compat.differential.catalog import scenario
 from tests.compat.differential.group_members import join, settled, sync
+from tests.compat.differential.group_members import told as call_it
 from tests.compat.differential.group_offsets import commit, erase, fetch, ready
 from tests.compat.differential.player import Player
 
@@ -84,6 +91,10 @@ def consumer_group_heartbeat(player: Player) -> None:
     ask("leaves", beat(group, -1))
     told(player, "left", group)
     ask("leaves again", beat(group, -1))
+    ask("another joins", entering(group, here, member_id=OTHER))
+    leaving = LeaveGroupRequest(group_id=group, members=[MemberIdentity(member_id=OTHER)])
+    ask("and is removed as a classic member is", leaving, 5)
+    told(player, "removed", group)
     ask("deleted", DeleteGroupsRequest(groups_names=[group]), 2)
     told(player, "gone", group)
 
@@ -112,10 +123,9 @@ def _others(player: Player, group: str, topic: str) -> None:
     player.ask("sync", sync(group, MEMBER, 2, 5), 5)
     player.ask("sync of nobody", sync(group, OTHER, 2, 5), 5)
     player.ask("classic beat", HeartbeatRequest(group_id=group, member_id=MEMBER, generation_id=2), 4)
-    leaving = LeaveGroupRequest(group_id=group, members=[MemberIdentity(member_id=MEMBER)])
-    player.ask("classic leave", leaving, 5)
+    strangers = [MemberIdentity(member_id=OTHER), MemberIdentity(member_id="", group_instance_id="i")]
+    player.ask("strangers leave", LeaveGroupRequest(group_id=group, members=strangers), 5)
     player.ask("classic join, another type", join(group, protocol_type="connect"), 9)
-    player.ask("classic join of nobody", join(group, OTHER, topics=(topic,)), 9)
     player.ask("delete", DeleteGroupsRequest(groups_names=[group]), 2)
     player.ask("delete offsets", erase(group, (topic, [0])), 0)
     for filters in (
@@ -170,6 +180,38 @@ def consumer_group_pattern(player: Player) -> None:
     player.keep("pattern", member.subscribed_topic_regex == pattern)
     player.keep("names", member.subscribed_topic_names)
     player.keep("all of it", member.target_assignment.topic_partitions[0].topic_name == here)
+
+
+def plan_at_once(player: Player, group: str) -> None:
+    """Let a group make new plans without a pause between them, so that every answer is certain."""
+    setting = AlterableConfig(name="consumer.assignment.interval.ms", config_operation=0, value="0")
+    resource = AlterConfigsResource(resource_type=32, resource_name=group, configs=[setting])
+    answer = player.quietly(IncrementalAlterConfigsRequest(resources=[resource]), 1)
+    assert answer.responses[0].error_code == 0, answer
+
+
+@scenario(JoinGroupRequest, newest_only=True)
+def consumer_group_of_both_protocols(player: Player) -> None:
+    """A classic member joins a consumer group, takes its part, and the last consumer's leaving makes it classic."""
+    here = player.create("here", 4)
+    group = player.topic("group")
+    ready(player, group)
+    plan_at_once(player, group)
+    ask = player.ask
+    ask("a consumer", entering(group, here), BEAT)
+    joined = player.quietly(join(group, topics=(here,), group_instance_id="i"), 9)
+    call_it(player, "classic", joined.member_id)
+    player.keep("a classic member", player.plain(joined))
+    told(player, "both", group)
+    ask("the consumer gives up", beat(group, 2), BEAT)
+    ask("it has given up", beat(group, 2, topic_partitions=owned(player, here, 0, 1)), BEAT)
+    told(player, "shared", group)
+    ask("an unknown classic member", join(group, OTHER, topics=(here,)), 9)
+    ask("the consumer leaves", beat(group, -1), BEAT)
+    ask("described as consumer group", ConsumerGroupDescribeRequest(group_ids=[group]), DESCRIBE)
+    described = player.quietly(DescribeGroupsRequest(groups=[group]), 6)
+    player.keep("its state", described.groups[0].group_state)
+    player.keep("its members", len(described.groups[0].members))
 
 
 @scenario(ConsumerGroupDescribeRequest)

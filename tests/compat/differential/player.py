@@ -27,7 +27,7 @@ from tests.support.raw import CLOSED, Address, RawClient
 SILENCE = "no answer"
 NEARLY_NOW_MS = 600_000
 TEXTS = frozenset({"error_message", "batch_index_error_message", "documentation"})
-# Lists whose order Apache Kafka takes from a hash table.
+# Lists whose order Apache Kafka takes from a hash table, and by which field they are brought into one here.
 UNORDERED = {
     ("MetadataResponse", "topics"): "name",
     ("CreateTopicsResponse", "topics"): "name",
@@ -63,6 +63,8 @@ UNORDERED = {
     ("OffsetFetchResponse", "topics"): "name",
     ("OffsetFetchResponseTopic", "partitions"): "partition_index",
     ("JoinGroupResponse", "members"): "member_id",
+    ("Member", "subscribed_topic_names"): "",
+    ("Assignment", "topic_partitions"): "topic_id",
 }  # fmt: skip
 
 
@@ -240,7 +242,7 @@ class Player:
                 one for one in plain if str(one.get("name", one.get("resource_name"))).startswith(self.prefix)
             ]
         if order is not None:
-            plain.sort(key=lambda one: (str(one[order]), str(one)))
+            plain.sort(key=lambda one: (str(one[order]) if order else "", str(one)))
         return plain
 
     def _plain_records(self, data: Any) -> Any:
