@@ -52,7 +52,8 @@ DELIBERATE = (
         "Kafka gives no text; Ottla says what is wrong",
     ),
     Deliberate(
-        "api-versions", "ranges", r"\.(8|9|1[0-7]|2[4-9]|3[0148-9]|36|4[0-35-9]|5[01]|6[4-9]|7[6-9]|8\d|9[0-2])$",
-        "groups, transactions, ACLs, quotas, tokens, reassignment and elections are not served yet",
+        "api-versions", "ranges",
+        r"\.(17|29|3[0146]|38|39|4[01356]|4[89]|5[01]|64|7[6-9]|8[013-9]|9[0-2])$",
+        "ACLs, quotas, tokens, reassignment, elections, share and streams groups are not served yet",
     ),
 )  # fmt: skip
