@@ -37,7 +37,8 @@ class Membership:
         """False once the consumer is to read no more: what is assigned then starts paused."""
 
     def assigned(self, consumer: Consumer, places: list[Place]) -> None:
-        known = _committed(consumer, places)
+        # Without any partition nothing is to be asked, but librdkafka still wants to be told.
+        known = _committed(consumer, places) if places else []
         with self._exchange.lock:
             for place in known:
                 offset = place.offset if place.offset >= 0 else None
@@ -51,7 +52,8 @@ class Membership:
         else:
             consumer.assign(starts)
         # A partition that was paused when it left must not come back so.
-        (consumer.resume if self.is_reading else consumer.pause)(starts)
+        if starts:
+            (consumer.resume if self.is_reading else consumer.pause)(starts)
 
     def revoked(self, consumer: Consumer, places: list[Place]) -> None:
         self.hand_over(consumer, [_partition(place) for place in places])

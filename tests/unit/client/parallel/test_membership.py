@@ -45,6 +45,14 @@ def test_partitions_start_where_the_group_left_them(cooperative: bool) -> None:
     assert exchange.scheduler.partitions() == [P0, P1]
 
 
+@pytest.mark.parametrize("cooperative", [False, True])
+def test_an_empty_assignment_asks_nothing_of_the_cluster(cooperative: bool) -> None:
+    _, membership, consumer = prepared(cooperative=cooperative)
+    consumer.refusals = [KafkaError._INVALID_ARG]
+    membership.assigned(cast(Consumer, consumer), [])
+    assert consumer.calls == [("incremental_assign" if cooperative else "assign", [])]
+
+
 def test_a_partition_that_comes_while_draining_stays_paused() -> None:
     _, membership, consumer = prepared()
     membership.is_reading = False

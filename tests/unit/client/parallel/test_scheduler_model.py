@@ -84,12 +84,12 @@ class Consuming(RuleBasedStateMachine):
         order = self.options.order
         return self.log[offset] if order is Order.KEY else True if order is Order.PARTITION else None
 
-    @rule(count=st.integers(1, 8))
+    @rule(count=st.integers(1, 15))
     def deliver(self, count: int) -> None:
         for _ in range(count):
             self.deliver_one()
 
-    @rule(count=st.integers(1, 5))
+    @rule(count=st.integers(1, 10))
     def take(self, count: int) -> None:
         for _ in range(count):
             work = self.scheduler.take(self.now)
@@ -107,11 +107,12 @@ class Consuming(RuleBasedStateMachine):
             self.running.append(work)
 
     @precondition(lambda self: self.running)
-    @rule(pick=PICK)
-    def finish(self, pick: int) -> None:
-        work = self.running.pop(pick % len(self.running))
-        self.finished.add(work.offset)
-        self.scheduler.finish(work)
+    @rule(picks=st.lists(PICK, min_size=1, max_size=5))
+    def finish(self, picks: list[int]) -> None:
+        for pick in picks[: len(self.running)]:
+            work = self.running.pop(pick % len(self.running))
+            self.finished.add(work.offset)
+            self.scheduler.finish(work)
 
     @precondition(lambda self: self.running)
     @rule(pick=PICK, retriable=st.booleans())
@@ -132,7 +133,7 @@ class Consuming(RuleBasedStateMachine):
     def time_passes(self, seconds: float) -> None:
         self.now += seconds
 
-    @rule(arrives=st.booleans(), answered=st.booleans())
+    @rule(arrives=st.sampled_from([True, True, False]), answered=st.booleans())
     def commit(self, arrives: bool, answered: bool) -> None:
         for commit in self.scheduler.commits():
             if arrives:
@@ -142,26 +143,19 @@ class Consuming(RuleBasedStateMachine):
             else:
                 self.scheduler.commit_failed(P)
 
-    @rule()
-    def crash(self) -> None:
-        self.scheduler = Scheduler(self.options)
-        self.running, self.letters = [], []
-        self.assign()
-
-    @rule(ends=st.integers(0, 3))
-    def rebalance_and_come_back(self, ends: int) -> None:
-        self.scheduler.close([P])
-        for work in self.running[:ends]:
-            self.finished.add(work.offset)
-            self.scheduler.finish(work)
-        del self.running[:ends]
-        self.commit(arrives=True, answered=True)
-        self.scheduler.drop([P])
-        self.assign()
-
-    @rule()
-    def lose_and_come_back(self) -> None:
-        self.scheduler.drop([P])
+    @rule(how=st.sampled_from(["crash", "revoke", "lose"]), ending=st.integers(0, 3))
+    def begin_again(self, how: str, ending: int) -> None:
+        """The partition goes, and comes back: to a new process, or to this one with handlers that still run."""
+        if how == "crash":
+            self.scheduler = Scheduler(self.options)
+            self.running, self.letters = [], []
+        elif how == "revoke":
+            self.scheduler.close([P])
+            self.finish([0] * ending)
+            self.commit(arrives=True, answered=True)
+            self.scheduler.drop([P])
+        else:
+            self.scheduler.drop([P])
         self.assign()
 
     @rule(waited=st.booleans())
@@ -182,10 +176,12 @@ class Consuming(RuleBasedStateMachine):
         while self.deliver_one():
             pass
         for _ in range(20 * len(self.log)):
+            if not self.scheduler.in_flight and not self.running:
+                break
             self.now += 100
             self.take(1)
             if self.running:
-                self.finish(0)
+                self.finish([0])
             if self.letters:
                 self.letter_acknowledged(0)
         assert self.finished == set(self.log)
