@@ -180,8 +180,7 @@ class Heartbeats:
         metadata_hash = self._hashes.of(topics, self._context.image)
         epoch = group.epoch
         if bump or metadata_hash != group.metadata_hash:
-            # Being made is one epoch, and the subscription that a group is made with is another, as in Kafka.
-            epoch += 2 if epoch == 0 and topics else 1
+            epoch += 1
             records.append(entries.group_epoch(group.group_id, epoch, metadata_hash))
         group.metadata_stale = False
         if group.has_partition_metadata:
