@@ -10,6 +10,7 @@ from tests.compat.differential import (
     records,
     settings,
     topics,
+    transactions,
 )
 
 ALL = (
@@ -22,4 +23,5 @@ ALL = (
     group_offsets,
     group_members,
     consumer_groups,
+    transactions,
 )

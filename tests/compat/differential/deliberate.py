@@ -36,10 +36,6 @@ DELIBERATE = (
         "there are no loggers whose levels could be changed by name",
     ),
     Deliberate(
-        "init-producer-id", "transactional id", r"\.error_code",
-        "there is no transaction coordinator yet, and Ottla says so (15, not 16)",
-    ),
-    Deliberate(
         "describe-quorum-v2", "the metadata", r"\.nodes\[0\]\.listeners",
         "a quorum of one has no listener for voters",
     ),

@@ -27,6 +27,7 @@ from tests.support.raw import CLOSED, Address, RawClient
 SILENCE = "no answer"
 NEARLY_NOW_MS = 600_000
 TEXTS = frozenset({"error_message", "batch_index_error_message", "documentation"})
+ITSELF = ""
 # Lists whose order Apache Kafka takes from a hash table, and by which field they are brought into one here.
 UNORDERED = {
     ("MetadataResponse", "topics"): "name",
@@ -63,6 +64,13 @@ UNORDERED = {
     ("OffsetFetchResponse", "topics"): "name",
     ("OffsetFetchResponseTopic", "partitions"): "partition_index",
     ("JoinGroupResponse", "members"): "member_id",
+    ("AddPartitionsToTxnResponse", "results_by_transaction"): "transactional_id",
+    ("AddPartitionsToTxnResponse", "results_by_topic_v3_and_below"): "name",
+    ("AddPartitionsToTxnResult", "topic_results"): "name",
+    ("AddPartitionsToTxnTopicResult", "results_by_partition"): "partition_index",
+    ("TransactionState", "topics"): "topic",
+    ("TopicData", "partitions"): ITSELF,
+    ("ListTransactionsResponse", "transaction_states"): "transactional_id",
     ("Member", "subscribed_topic_names"): "",
     ("Assignment", "topic_partitions"): "topic_id",
 }  # fmt: skip

@@ -287,10 +287,6 @@ def init_producer_id(player: Player) -> None:
                 f"with id {producer_id} and epoch {epoch}",
                 InitProducerIdRequest(transactional_id=None, producer_id=producer_id, producer_epoch=epoch),
             )
-    player.ask(
-        "transactional id",
-        InitProducerIdRequest(transactional_id=player.topic("t"), transaction_timeout_ms=60_000),
-    )
 
 
 @scenario(DeleteRecordsRequest)

@@ -41,29 +41,38 @@ async def add_partitions_to_txn(request: AddPartitionsToTxnRequest, call: Call) 
             producer_epoch=request.v3_and_below_producer_epoch,
             topics=request.v3_and_below_topics,
         )
-        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_listed(await _results(only, call)))
-    results = await asyncio.gather(*(_results(each, call) for each in request.transactions))
+        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=await _answer(only, call))
+    answers = await asyncio.gather(*(_answer(each, call) for each in request.transactions))
     return AddPartitionsToTxnResponse(
         results_by_transaction=[
-            AddPartitionsToTxnResult(transactional_id=each.transactional_id, topic_results=_listed(found))
-            for each, found in zip(request.transactions, results, strict=True)
+            AddPartitionsToTxnResult(transactional_id=each.transactional_id, topic_results=answer)
+            for each, answer in zip(request.transactions, answers, strict=True)
         ]
     )
 
 
-async def _results(transaction: AddPartitionsToTxnTransaction, call: Call) -> Results:
+async def _answer(
+    transaction: AddPartitionsToTxnTransaction, call: Call
+) -> list[AddPartitionsToTxnTopicResult]:
     partitions = [
         TopicPartition(topic.name, index) for topic in transaction.topics for index in topic.partitions
     ]
     refused = _refused(partitions, call)
     if refused:
-        return dict.fromkeys(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED) | refused
+        return _listed(dict.fromkeys(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED) | refused)
     try:
         results = await _decided(transaction, frozenset(partitions), call)
     except ApiError as error:
         results = dict.fromkeys(partitions, error.code)
     knows_fenced = call.api_version >= _KNOWS_FENCED
-    return {each: told(code, knows_fenced=knows_fenced) for each, code in results.items()}
+    listed = _listed({each: told(code, knows_fenced=knows_fenced) for each, code in results.items()})
+    if not transaction.verify_only:
+        listed += [
+            AddPartitionsToTxnTopicResult(name=each.name)
+            for each in transaction.topics
+            if not each.partitions
+        ]
+    return listed
 
 
 def _refused(partitions: list[TopicPartition], call: Call) -> Results:
