@@ -62,6 +62,9 @@ class ClassicMembers:
         self, group: ConsumerGroup, request: JoinGroupRequest, client: ClientInfo, api_version: int
     ) -> Decision[JoinGroupResponse]:
         member_id = request.member_id or uuid_text(random_uuid(self._context.rng))
+        if api_version == 0:
+            # It knows one timeout for both.
+            request = replace(request, rebalance_timeout_ms=request.session_timeout_ms)
         try:
             self._check_join(group, request, member_id)
             is_unknown = not request.member_id

@@ -36,7 +36,7 @@ from ottla.coordinator.runtime.decision import LogRecord
 
 PROTOCOL_TYPE = "consumer"
 FIRST_EPOCH = 1
-"""The epoch of a group that the log tells no epoch of: ahead of any target, so that its first member gets one."""
+"""The epoch of a group, and of its target, that the log tells none of: where a new group starts from."""
 NO_TARGET_EPOCH = -1
 _OFFSET_COMMIT_WITH_MEMBER_EPOCH = 9
 
@@ -70,7 +70,7 @@ class ConsumerGroup(Group):
         self.metadata_stale = True
         self.has_partition_metadata = False
         """The log holds a record of subscribed topics, as coordinators before Kafka 4.1 wrote them."""
-        self.target_epoch = 0
+        self.target_epoch = FIRST_EPOCH
         self.target_timestamp_ms = 0
         """When the target was computed; 0: not known."""
         self.targets: dict[str, Assignment] = {}
