@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Final, Generic, TypeVar
 
 from ottla.base.clock import Clock
@@ -62,6 +63,7 @@ def java_hash(text: str) -> int:
     return value - (1 << 32) if value & 0x8000_0000 else value
 
 
+@lru_cache(16_384)
 def partition_of(key: str, count: int) -> int:
     """The partition of an internal topic that is responsible for a group or transactional id."""
     value = java_hash(key)

@@ -10,6 +10,7 @@ Nothing on the produce or fetch path comes here: one Python object per record is
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 from ottla.records.batch import RECORDS_OFFSET, BatchHeader, Buffer, CorruptBatch, TimestampType, read_header
@@ -102,25 +103,31 @@ def read_record(buf: Buffer, position: int, end: int) -> tuple[Record, int]:
 
 def append_record(out: bytearray, record: Record) -> None:
     """Append one record in its wire form."""
-    body = bytearray((record.attributes,))
-    append_varint(body, record.timestamp_delta)
-    append_varint(body, record.offset_delta)
-    _append_bytes(body, record.key)
-    _append_bytes(body, record.value)
-    append_varint(body, len(record.headers))
+    parts = [
+        record.attributes.to_bytes(1, "big"),
+        _varint(record.timestamp_delta),
+        _varint(record.offset_delta),
+        *_sized(record.key),
+        *_sized(record.value),
+        _varint(len(record.headers)),
+    ]
     for name, content in record.headers:
-        _append_bytes(body, name.encode())
-        _append_bytes(body, content)
-    append_varint(out, len(body))
+        parts += (*_sized(name.encode()), *_sized(content))
+    body = b"".join(parts)
+    out += _varint(len(body))
     out += body
 
 
-def _append_bytes(out: bytearray, data: bytes | None) -> None:
-    if data is None:
-        append_varint(out, -1)
-    else:
-        append_varint(out, len(data))
-        out += data
+@lru_cache(4096)
+def _varint(value: int) -> bytes:
+    """Coordinators write a record for every commit, with the same few sizes: those are kept."""
+    made = bytearray()
+    append_varint(made, value)
+    return bytes(made)
+
+
+def _sized(data: bytes | None) -> tuple[bytes, bytes]:
+    return (_varint(-1), b"") if data is None else (_varint(len(data)), data)
 
 
 def records_section(batch: Buffer, header: BatchHeader, limit: int = DECOMPRESSED_BYTES_MAX) -> Buffer:
