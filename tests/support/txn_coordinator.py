@@ -185,11 +185,18 @@ class TxnBench:
         self.bench.restart()
 
     def delete_topic(self, name: str) -> None:
-        image = self.bench.image
-        by_name = {key: topic for key, topic in image.topics.by_name.items() if key != name}
+        by_name = {key: topic for key, topic in self.bench.image.topics.by_name.items() if key != name}
         topics = TopicsImage(by_name, {topic.topic_id: topic for topic in by_name.values()})
-        self.bench.image = msgspec.structs.replace(image, topics=topics)
-        self.machine.metadata_changed(MetadataDelta(image), self.bench.image)
+        self._change(topics=topics)
+
+    def set_version(self, version: int) -> None:
+        """Another level of transaction.version is finalised."""
+        self._change(features={"transaction.version": version})
+
+    def _change(self, **changes: Any) -> None:
+        before = self.bench.image
+        self.bench.image = msgspec.structs.replace(before, **changes)
+        self.machine.metadata_changed(MetadataDelta(before), self.bench.image)
 
     def put(self, name: str = "id", **changes: Any) -> None:
         """Write a state into the log as it could have come about, and load it."""

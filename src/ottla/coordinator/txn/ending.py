@@ -59,6 +59,8 @@ class Ending:
         before = self._table.get(transactional_id)
         if before is None:
             return _refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        if client_version >= EPOCH_PER_TRANSACTION and _is_repeated(before, producer):
+            return _decided_before(before, committed)
         if min(client_version, self._table.transaction_version) >= EPOCH_PER_TRANSACTION:
             return self._end_and_raise(transactional_id, before, producer, committed, fresh_id)
         return self._end(transactional_id, before, producer, committed)
@@ -108,8 +110,6 @@ class Ending:
         committed: bool,
         fresh_id: int | None,
     ) -> Decision[Ended]:
-        if _is_repeated(before, producer):
-            return _decided_before(before, committed)
         if before.state.preparing and producer == before.successor:
             # It has heard of the end and is ahead of the markers.
             return _refused(ErrorCode.CONCURRENT_TRANSACTIONS)

@@ -93,6 +93,15 @@ def test_an_end_is_repeated_to_another_coordinator() -> None:
     assert bench.commit(producer) == ended
 
 
+def test_an_end_is_repeated_after_the_feature_was_taken_back() -> None:
+    bench = TxnBench()
+    producer = bench.opened(T0)
+    ended = bench.commit(producer)
+    bench.complete()
+    bench.set_version(1)
+    assert bench.commit(producer) == ended
+
+
 def test_an_end_of_the_transaction_before_last_is_fenced() -> None:
     bench = TxnBench()
     first = bench.opened(T0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ottla.base.errors import ErrorCode
 from ottla.coordinator.txn.transaction import Producer
 from ottla.coordinator.txn.upkeep import RECORDS_AT_ONCE
-from tests.support.txn_coordinator import T0, TxnBench
+from tests.support.txn_coordinator import T0, T1, TxnBench
 
 LOOK_MS = 10_000
 DAY_MS = 24 * 3_600_000
@@ -29,6 +29,15 @@ def test_time_is_up_only_when_it_is_over() -> None:
     bench.opened(T0, timeout_ms=LOOK_MS)
     bench.bench.advance(LOOK_MS)
     assert bench.state() == "Ongoing"
+    bench.bench.advance(LOOK_MS)
+    assert bench.state() == "PrepareAbort"
+
+
+def test_more_partitions_do_not_put_it_off() -> None:
+    bench = TxnBench()
+    producer = bench.opened(T0, timeout_ms=15_000)
+    bench.bench.advance(LOOK_MS)
+    bench.add(producer, T1)
     bench.bench.advance(LOOK_MS)
     assert bench.state() == "PrepareAbort"
 
