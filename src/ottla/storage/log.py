@@ -123,8 +123,8 @@ class Log:
     @property
     def last_stable_offset(self) -> int:
         """Readers of committed records stop here: at the first open transaction, or the high watermark."""
-        unstable = self.producers.first_unstable_offset
-        return self._high_watermark if unstable is None else min(unstable, self._high_watermark)
+        unstable, end = self.producers.first_unstable_offset, self._high_watermark
+        return end if unstable is None else min(max(unstable, self.log_start_offset), end)
 
     @property
     def written_offset(self) -> int:
