@@ -18,12 +18,13 @@ from confluent_kafka import Consumer, TopicPartition
 
 from ottla.testing.broker_process import BrokerProcess
 from tests.support.clients import Publisher, create_topic, fresh
-from tests.support.group_storm import ROOT
+from tests.support.group_storm import ROOT, broker_settings
 from tests.support.members.copier import EXIT_FENCED
 from tests.support.waiting import wait_until
 
 PATIENCE_S = 90.0
-BROKER_SETTINGS = {"offsets.topic.num.partitions": "4", "transaction.state.log.num.partitions": "4"}
+SESSION_MS = 3_000
+BROKER_SETTINGS = {**broker_settings(SESSION_MS), "transaction.state.log.num.partitions": "4"}
 
 
 @dataclass(frozen=True)

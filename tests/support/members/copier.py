@@ -1,8 +1,9 @@
 """Copies a topic to another one exactly once: consume, produce and commit the offsets in one transaction.
 
 The first argument is a JSON object: bootstrap, group, source, target, size (records in a transaction),
-transactional_id, mode (`assign`: all partitions by hand; `classic` or `consumer`: as the static member of a
-group). A record keeps its partition. A transaction that is not full is committed when nothing more comes.
+transactional_id, mode (`assign`: all partitions by hand; `classic`: as the static member of a group, whose
+successor has its place at once; `consumer`: as the member of a KIP-848 group, whose successor waits for the
+end of its session). A record keeps its partition. A transaction that is not full is committed when nothing more comes.
 Ends only by a signal, or with EXIT_FENCED when its producer is of no more use.
 """
 
@@ -28,6 +29,9 @@ class Copier:
             "bootstrap.servers": settings["bootstrap"],
             "reconnect.backoff.ms": 20,
             "reconnect.backoff.max.ms": 200,
+            # Having begun anew with its bootstrap servers, librdkafka 2.16 waits for ever for a group's
+            # coordinator that it knew before.
+            "metadata.recovery.strategy": "none",
             "log_level": 0,
             "error_cb": lambda _: None,
         }
