@@ -1,0 +1,156 @@
+"""Members that go: of their own, or because their time is over."""
+
+from __future__ import annotations
+
+from ottla.base.errors import ErrorCode
+from ottla.coordinator.group.consumer.sessions import revocation_timer, session_timer
+from tests.support.consumer_bench import TIMEOUT_MS, ConsumerBench, Told
+from tests.support.metadata import topic_id_of
+
+SESSION_MS = 45_000
+
+
+def names(bench: ConsumerBench) -> list[str]:
+    return [
+        ("-" if record.value is None else "")
+        + type(record.key).__name__.removeprefix("ConsumerGroup").removesuffix("Key")
+        for record in bench.written()
+    ]
+
+
+# --- leaving
+
+
+def test_who_leaves_is_erased_and_the_group_gets_a_new_epoch(bench: ConsumerBench) -> None:
+    bench.join("a", "t")
+    bench.written()
+    assert bench.beat("a", -1) == Told(-1, None)
+    assert names(bench) == ["-CurrentMemberAssignment", "-TargetAssignmentMember", "-MemberMetadata", "Metadata"]
+    assert (bench.group.epoch, bench.group.is_empty()) == (3, True)
+    assert bench.group.metadata_hash == 0
+    assert not bench.timers.is_scheduled(session_timer("g", "a"))
+
+
+def test_what_it_had_goes_to_the_others(bench: ConsumerBench) -> None:
+    bench.join("a", "t")
+    bench.join("b", "t")
+    bench.settle("a", "b")
+    bench.beat("a", -1)
+    assert bench.beat("b", 3) == Told(4, {"t": (0, 1, 2, 3)})
+
+
+def test_who_is_not_there_cannot_leave(bench: ConsumerBench) -> None:
+    assert bench.refused("a", -1) == (ErrorCode.GROUP_ID_NOT_FOUND, "Group g not found.")
+    bench.join("a", "t")
+    assert bench.refused("x", -1).code is ErrorCode.UNKNOWN_MEMBER_ID
+    assert bench.refused("x", -2, instance_id="i") == (
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        "Instance id i is unknown.",
+    )
+
+
+def test_a_static_member_that_will_be_back_keeps_its_partitions(bench: ConsumerBench) -> None:
+    bench.join("a", "t", instance_id="i")
+    bench.join("b", "t")
+    bench.settle("a", "b")
+    bench.written()
+    assert bench.beat("a", -2, instance_id="i") == Told(-2, None)
+    assert names(bench) == ["CurrentMemberAssignment"]
+    assert bench.beat("b", 3) == Told(3, None)
+    assert bench.held() == {"a": {"t": (0, 1)}, "b": {"t": (2, 3)}}
+    assert not bench.group.is_free(topic_id_of("t"), 0)
+    assert bench.member("a").assigned[topic_id_of("t")] == {0: 0, 1: 0}, "no commit of its old self counts"
+
+
+def test_a_static_member_that_does_not_come_back_is_put_out(bench: ConsumerBench) -> None:
+    bench.join("a", "t", instance_id="i")
+    bench.beat("a", -2, instance_id="i")
+    bench.advance(SESSION_MS - 1)
+    assert "a" in bench.group.members
+    bench.advance(1)
+    assert bench.group.is_empty()
+
+
+def test_a_static_member_may_leave_for_good(bench: ConsumerBench) -> None:
+    bench.join("a", "t", instance_id="i")
+    assert bench.beat("a", -1, instance_id="i") == Told(-1, None)
+    assert bench.group.is_empty()
+    assert bench.group.static_members == {}
+
+
+# --- silence
+
+
+def test_who_is_silent_for_a_session_is_put_out(bench: ConsumerBench) -> None:
+    bench.join("a", "t")
+    bench.advance(SESSION_MS - 1)
+    bench.beat("a", 2)
+    bench.advance(SESSION_MS - 1)
+    assert "a" in bench.group.members, "every heartbeat starts the clock anew"
+    bench.advance(1)
+    assert bench.group.is_empty()
+    assert bench.refused("a", 2).code is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_refused_heartbeat_does_not_keep_a_member_alive(bench: ConsumerBench) -> None:
+    bench.join("a", "t")
+    bench.advance(SESSION_MS - 1)
+    bench.refused("a", 9)
+    bench.advance(1)
+    assert bench.group.is_empty()
+
+
+def test_the_group_may_have_a_session_timeout_of_its_own() -> None:
+    bench = ConsumerBench({"group.consumer.session.timeout.ms": "50000"}, t=1)
+    bench.join("a", "t")
+    assert bench.timers.due_in(session_timer("g", "a")) == 50_000
+
+
+def test_after_a_restart_everybody_gets_a_session(bench: ConsumerBench) -> None:
+    bench.join("a", "t")
+    bench.advance(SESSION_MS - 1)
+    bench.restart()
+    assert bench.timers.due_in(session_timer("g", "a")) == SESSION_MS
+
+
+# --- partitions that are not given up
+
+
+def test_who_does_not_give_up_partitions_in_time_is_put_out(bench: ConsumerBench) -> None:
+    bench.join("a", "t", rebalance_timeout_ms=5_000)
+    bench.join("b", "t")
+    bench.beat("a", 2)
+    assert bench.timers.due_in(revocation_timer("g", "a")) == 5_000
+    bench.advance(4_999)
+    bench.beat("a", 2, owned={"t": (0, 1, 2, 3)})
+    assert bench.timers.due_in(revocation_timer("g", "a")) == 1, "asking again gives no more time"
+    bench.advance(1)
+    assert list(bench.group.members) == ["b"]
+    assert bench.beat("b", 3) == Told(4, {"t": (0, 1, 2, 3)})
+
+
+def test_who_gave_up_its_partitions_is_no_longer_waited_for(bench: ConsumerBench) -> None:
+    bench.join("a", "t")
+    bench.join("b", "t")
+    bench.beat("a", 2)
+    bench.beat("a", 2, owned={"t": (0, 1)})
+    assert not bench.timers.is_scheduled(revocation_timer("g", "a"))
+
+
+def test_the_wait_goes_on_after_a_restart(bench: ConsumerBench) -> None:
+    bench.join("a", "t", rebalance_timeout_ms=5_000)
+    bench.join("b", "t")
+    bench.beat("a", 2)
+    bench.restart()
+    assert bench.timers.due_in(revocation_timer("g", "a")) == 5_000
+    assert not bench.timers.is_scheduled(revocation_timer("g", "b"))
+
+
+def test_a_wait_for_an_epoch_that_is_over_means_nothing(bench: ConsumerBench) -> None:
+    bench.join("a", "t")
+    bench.join("b", "t")
+    bench.beat("a", 2)
+    timer = bench.timers.pending[revocation_timer("g", "a")]
+    bench.beat("a", 2, owned={"t": (0, 1)})
+    assert timer.operation().records == []
+    assert TIMEOUT_MS == 60_000
