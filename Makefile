@@ -14,7 +14,7 @@ CHECKED := src tests bench fuzz
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check format test demo compat bench torture fuzz kcat maven clean
+.PHONY: help setup check format test demo compat bench torture fuzz sim mutants kcat maven clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -67,6 +67,12 @@ torture: setup ## 100 kills of the broker under load, histories checked
 
 fuzz: setup ## feed the decoders and recovery with malformed bytes for a while
 	$(BIN)/python -m fuzz $(ARGS)
+
+sim: setup ## the broker among simulated clients, with faults: SEED=123 one run, SEEDS=1000 many
+	$(BIN)/python -m ottla.testing.sim $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),100)) $(ARGS)
+
+mutants: setup ## break each rule of the coordinators and see who notices
+	$(BIN)/python -m tests.mutants $(ARGS)
 
 kcat:
 	@command -v kcat >/dev/null || { \

@@ -57,7 +57,7 @@ class Cast:
             if not actor.process.done or who in self._awaited or self._world.closing:
                 continue
             if isinstance(actor, Preparer) and actor.prepared is not None:
-                self.enter(Finisher(self._world, actor))
+                self.enter(Finisher(self._world, f"end-{actor.name}", left=actor))
                 self._return_when_ended(f"end-{actor.name}", who)
             elif not isinstance(actor, Finisher):
                 self._return_after(self._rng.uniform(100, 2000), who)

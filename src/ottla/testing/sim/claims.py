@@ -20,16 +20,22 @@ class Claims:
         self._by_generation: dict[tuple[str, int, TopicPartition], str] = {}
 
     def claim(
-        self, group: str, member: str, places: list[TopicPartition], until_us: int, generation: int | None
+        self,
+        group: str,
+        member: str,
+        places: list[TopicPartition],
+        until_us: int,
+        generation: tuple[int, str] | None,
     ) -> None:
-        """A member takes partitions; `generation` if the group has such."""
+        """A member takes partitions; `generation` and who it is there, if the group has such."""
         for place in places:
             if generation is not None:
-                other = self._by_generation.setdefault((group, generation, place), member)
+                number, identity = generation
+                other = self._by_generation.setdefault((group, number, place), identity)
                 self._kernel.check(
-                    other == member,
+                    other == identity,
                     "G1 a partition has one owner in a generation",
-                    f"{group} {place} in generation {generation}: {other} and {member}",
+                    f"{group} {place} in generation {number}: {other} and {identity}",
                 )
             claims = self._held.setdefault((group, place), {})
             for other, other_until_us in claims.items():

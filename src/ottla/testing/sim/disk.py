@@ -24,10 +24,18 @@ class MortalDisk(SimDisk):
     def __init__(self, rng: Random) -> None:
         super().__init__(rng)
         self.dead = False
+        self.failures = 0
         self._dies_in = -1
 
     def die_in(self, changes: int) -> None:
         self._dies_in = changes
+
+    def _maybe_fail(self, change: Change) -> None:
+        try:
+            super()._maybe_fail(change)
+        except OSError:
+            self.failures += 1
+            raise
 
     def apply(self, change: Change) -> None:
         if self.dead:

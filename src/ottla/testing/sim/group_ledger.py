@@ -98,7 +98,9 @@ class GroupLedger:
         if number > before:
             self._kernel.count("group epochs" if table is self.epochs else "group generations")
         self._kernel.check(
-            number >= before, "G2 epochs and generations never go back", f"{what} {group}: {before} to {number}"
+            number >= before,
+            "G2 epochs and generations never go back",
+            f"{what} {group}: {before} to {number}",
         )
         table[group] = number
 

@@ -1,7 +1,7 @@
 """Virtual time: one queue of events for everything that is simulated, and the diary of what happened.
 
-Time is counted in whole microseconds and moves only from event to event. Events of one moment happen in the order
-in which they were scheduled. All randomness comes from streams that are derived from the seed by name, so that one
+Time is counted in whole microseconds and moves only from event to event; each takes at least one, so that time never
+stands still. Events of one moment happen in the order in which they were scheduled. All randomness comes from streams that are derived from the seed by name, so that one
 more draw in one place does not change what another place draws.
 
 The diary: every event, and whatever is noted with `note`, goes into a running digest. Two runs of one seed are the
@@ -48,6 +48,8 @@ class Kernel:
         self.counts: Counter[str] = Counter()
         """What happened how often: shown to the user, so that one sees that the faults really happen."""
         self.violation: Violation | None = None
+        self.actor: Owner | None = None
+        """Whose event the last one was."""
         self.lines: deque[str] = deque(maxlen=_LINES_KEPT)
         self._queue: list[tuple[int, int, Owner, Callable[[], None]]] = []
         self._sequence = 0
@@ -63,7 +65,7 @@ class Kernel:
 
     def stream(self, name: str) -> Random:
         """Randomness for one purpose. Seeding by text does not depend on the hash seed of the process."""
-        return Random(f"{self.seed}/{name}")  # noqa: S311 - a simulation must repeat itself
+        return Random(f"{self.seed}/{name}")
 
     def schedule(self, at_us: int, owner: Owner, action: Callable[[], None]) -> None:
         self._sequence += 1
@@ -78,12 +80,13 @@ class Kernel:
             at_us, _, owner, action = heappop(self._queue)
             if not owner.alive:
                 continue
-            self.now_us = at_us
-            if owner.paused_until_us > at_us:
+            self.now_us = max(at_us, self.now_us + 1)
+            if owner.paused_until_us > self.now_us:
                 self.schedule(owner.paused_until_us, owner, action)
                 continue
             self.events += 1
-            self._digest.update(b"%d %s\n" % (at_us, owner.name.encode()))
+            self.actor = owner
+            self._digest.update(b"%d %s\n" % (self.now_us, owner.name.encode()))
             action()
             return True
         return False

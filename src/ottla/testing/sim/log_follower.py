@@ -72,10 +72,13 @@ class LogFollower:
         check = self._kernel.check
         place = str(log.topic_partition)
         order = (log.log_start_offset, last_stable, high_watermark, log.log_end_offset)
-        check(order == tuple(sorted(order)), "R10 start <= stable <= high watermark <= end", f"{place}: {order}")
+        check(
+            order == tuple(sorted(order)), "R10 start <= stable <= high watermark <= end", f"{place}: {order}"
+        )
         if high_watermark < story.high_watermark:
             self._kernel.violated(
-                "R3 the high watermark never goes back", f"{place}: {story.high_watermark} to {high_watermark}"
+                "R3 the high watermark never goes back",
+                f"{place}: {story.high_watermark} to {high_watermark}",
             )
             return
         self._follow(log, story)

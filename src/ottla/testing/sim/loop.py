@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from contextvars import Context
+from math import ceil
 from typing import Any, Protocol, cast
 
 from ottla.testing.sim.kernel import US_PER_SECOND, Kernel
@@ -80,7 +81,7 @@ class SimLoop:
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
         handle = asyncio.TimerHandle(when, callback, args, self.asyncio, context)
-        self._enqueue(round(when * US_PER_SECOND), handle)
+        self._enqueue(ceil(when * US_PER_SECOND), handle)
         return handle
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:

@@ -81,6 +81,7 @@ class SimNode:
         self.clock = WallClock(kernel)
         self.life = 0
         self.ready = False
+        self._stopping = False
         self.on_ready: Callable[[], None] = lambda: None
         self._network = network
         self._config = assemble({**_PROPERTIES, **settings}, {})
@@ -127,6 +128,8 @@ class SimNode:
             self.ready = True
             self.kernel.note("node", f"life {self.life} serves")
             self.on_ready()
+        elif self.disk.failures:
+            self.kernel.note("node", f"cannot start on a broken disk: {error!r}")
         elif isinstance(error, Exception) and not self.disk.dead:
             self.kernel.violated("a broker starts again after any crash", repr(error))
 
@@ -138,23 +141,23 @@ class SimNode:
         self.kernel.count("broker crashes")
         self.loop.kill()
         self._graves.append((self.loop, self.node))  # its tasks must not be collected while others run
-        self.loop, self.node, self.ready = None, None, False
+        self.loop, self.node, self.ready, self._stopping = None, None, False, False
         self._network.node_died()
         self.disk = cast(MortalDisk, self.disk.crash(survival))
 
     def stop(self, stopped: Callable[[], None]) -> None:
         """A clean stop, told when it is done."""
         loop, node = self.loop, self.node
-        if loop is None or node is None or not self.ready:
+        if loop is None or node is None or not self.ready or self._stopping:
             return
-        self.ready = False
+        self._stopping = True
         self.kernel.note("node", f"life {self.life} is stopped")
         self.kernel.count("broker stops")
         task = loop.create_task(node.stop())
 
         def done(ended: Any) -> None:
             if self.loop is loop:
-                if isinstance(ended.exception(), Exception) and not self.disk.dead:
+                if isinstance(ended.exception(), Exception) and not (self.disk.dead or self.disk.failures):
                     self.kernel.violated("a broker stops cleanly", repr(ended.exception()))
                 self.kill(Survival.ALL)
                 stopped()
@@ -163,7 +166,9 @@ class SimNode:
 
     def _unexpected(self, context: dict[str, Any]) -> None:
         error = context.get("exception")
-        rule = "invariants of the broker hold" if isinstance(error, InvariantViolation) else "no process fails"
+        rule = (
+            "invariants of the broker hold" if isinstance(error, InvariantViolation) else "no process fails"
+        )
         import traceback
 
         trace = "".join(traceback.format_exception(error)) if error is not None else ""

@@ -128,7 +128,9 @@ class OffsetsLedger:
             if found is None:
                 self._kernel.violated("records of groups are known", f"{record.key!r}")
             elif isinstance(found.key, keys.OffsetCommitKey):
-                self._offset_record(place, header, found.key, cast(keys.OffsetCommitValue | None, found.value))
+                self._offset_record(
+                    place, header, found.key, cast(keys.OffsetCommitValue | None, found.value)
+                )
             else:
                 self._groups.replay(found.key, found.value)
         self._groups.batch_ended()
@@ -179,8 +181,12 @@ class OffsetsLedger:
         commit = self.commits.get(name)
         if commit is None or commit.generation < 0:
             return
-        reason = self._groups.objection(commit.slot.group, commit.slot.place, commit.member, commit.generation)
-        self._kernel.check(reason is None, "G3 commits of who no longer owns are refused", f"{name}: {reason}")
+        reason = self._groups.objection(
+            commit.slot.group, commit.slot.place, commit.member, commit.generation
+        )
+        self._kernel.check(
+            reason is None, "G3 commits of who no longer owns are refused", f"{name}: {reason}"
+        )
 
     def marker(self, place: TopicPartition, header: BatchHeader, *, committed: bool) -> None:
         for slot, (offset, name) in self._pending.pop((place, header.producer_id), {}).items():

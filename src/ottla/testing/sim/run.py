@@ -34,8 +34,6 @@ _TENDING_MS: Final = 100
 SETTINGS: Final = {
     "offsets.topic.num.partitions": "2",
     "transaction.state.log.num.partitions": "2",
-    "offsets.topic.segment.bytes": "16384",
-    "transaction.state.log.segment.bytes": "16384",
     "log.cleaner.backoff.ms": "3000",
     "log.cleaner.min.cleanable.ratio": "0.1",
     "group.min.session.timeout.ms": "1000",
@@ -69,7 +67,9 @@ class Run:
     alive = True
     paused_until_us = 0
 
-    def __init__(self, seed: int, settings: Mapping[str, str] | None = None, chaos_ms: int = CHAOS_MS) -> None:
+    def __init__(
+        self, seed: int, settings: Mapping[str, str] | None = None, chaos_ms: int = CHAOS_MS
+    ) -> None:
         self.world = World(seed, {**SETTINGS, **(settings or {})})
         self.kernel = self.world.kernel
         self.cast = Cast(self.world)
@@ -87,7 +87,8 @@ class Run:
             self.world.node.start()
             self._set_stage()
             while not self._done and self.kernel.violation is None and self.kernel.step():
-                self.world.look()
+                if self.kernel.actor is self.world.node.loop:
+                    self.world.look()
                 if self.world.node.disk.dead:
                     self.faults.broker_lost_power()
         except Violation as violation:
@@ -137,7 +138,9 @@ class Run:
             for n in range(rng.randrange(0, 4))
         ]
         copier = rng.choice((ClassicCopier, ConsumerCopier))
-        everybody += [copier(world, f"copy-{n}", group="copiers", topics=("in",)) for n in range(rng.randrange(0, 3))]
+        everybody += [
+            copier(world, f"copy-{n}", group="copiers", topics=("in",)) for n in range(rng.randrange(0, 3))
+        ]
         if rng.random() < 0.5:
             everybody.append(Preparer(world, "two-phase"))
         everybody.append(Reader(world, "committed", committed=True))
@@ -243,7 +246,9 @@ class Run:
                 value.partition("=")[2].replace(":", "/")
                 for _, value in world.txns.visible(target, 0, 2**62, committed=True)
             ]
-            check(came == went, "exactly once: the copy is the original", f"{place}: {_difference(came, went)}")
+            check(
+                came == went, "exactly once: the copy is the original", f"{place}: {_difference(came, went)}"
+            )
 
 
 def _difference(came: list[str], went: list[str]) -> str:

@@ -86,7 +86,9 @@ class TxnLedger:
         if youngest is None or youngest[0] < life:
             self._fences[producer] = (life, log_ends)
 
-    def acknowledged(self, txn: Txn | None, place: TopicPartition, base_offset: int, values: list[str]) -> None:
+    def acknowledged(
+        self, txn: Txn | None, place: TopicPartition, base_offset: int, values: list[str]
+    ) -> None:
         """A producer was told that its records stand at these offsets."""
         found = [value for _, value in self.visible(place, base_offset, base_offset + len(values))]
         self._kernel.check(
@@ -100,7 +102,9 @@ class TxnLedger:
     def ended(self, txn: Txn, *, committed: bool) -> None:
         """A producer was told how its transaction ended."""
         if txn.told not in (None, committed):
-            self._kernel.violated("T4 a transaction ends once", f"{txn.name} told {txn.told}, then {committed}")
+            self._kernel.violated(
+                "T4 a transaction ends once", f"{txn.name} told {txn.told}, then {committed}"
+            )
         txn.told = committed
         self._check_ends(txn)
 
@@ -155,9 +159,7 @@ class TxnLedger:
         story = f"{txn.name}: markers {_told(txn)}, asked for {txn.asked}, told {txn.told}"
         check = self._kernel.check
         check(len(ends) <= 1, "T4 a transaction ends alike in all partitions", story)
-        check(
-            txn.told is None or not ends or ends == {txn.told}, "T4 a transaction ends as was told", story
-        )
+        check(txn.told is None or not ends or ends == {txn.told}, "T4 a transaction ends as was told", story)
         check(True not in ends or True in txn.asked, "T4 only who asks for it is committed", story)
         check(
             not txn.never_alone or False not in ends or False in txn.asked,
@@ -186,9 +188,7 @@ class TxnLedger:
 
     def lost(self) -> list[str]:
         """At the end: acknowledged records of transactions that were told to be committed, but are not."""
-        there = {
-            entry.value: entry.committed for entries in self.entries.values() for entry in entries
-        }
+        there = {entry.value: entry.committed for entries in self.entries.values() for entry in entries}
         return [
             value
             for txn in self.txns.values()

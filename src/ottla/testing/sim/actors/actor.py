@@ -84,7 +84,9 @@ class Actor:
                     self.kernel.count(f"error {error.name}")
                 return error
         if error is not ErrorCode.NONE:
-            self.kernel.violated("T2 errors are those that clients know", f"{self.name}, {doing}: {error.name}")
+            self.kernel.violated(
+                "T2 errors are those that clients know", f"{self.name}, {doing}: {error.name}"
+            )
         return error
 
     async def find_coordinator(self, kind: int, key: str) -> None:

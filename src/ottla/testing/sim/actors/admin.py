@@ -1,16 +1,23 @@
-"""Creates the topics before everybody else enters."""
+"""Creates the topics before everybody else enters, and lets the internal ones be compacted again and again."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from ottla.base.errors import ErrorCode
-from ottla.testing.sim.actors.actor import RETRIABLE, Actor
-from ottla.testing.sim.world import World
+from ottla.testing.sim.actors.actor import GROUP, RETRIABLE, TXN, Actor
+from ottla.testing.sim.world import OFFSETS_TOPIC, TXN_TOPIC, World
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from ottla.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
 
 E = ErrorCode
+_TOPIC = 2
 
 
 class Admin(Actor):
@@ -29,14 +36,32 @@ class Admin(Actor):
         while True:
             answer = await self.retried(self.wire, request, 7, CreateTopicsResponse)
             errors = [
-                self.expect(
-                    topic.error_code, E.NONE, E.TOPIC_ALREADY_EXISTS, RETRIABLE, doing="CreateTopics"
-                )
+                self.expect(topic.error_code, E.NONE, E.TOPIC_ALREADY_EXISTS, RETRIABLE, doing="CreateTopics")
                 for topic in answer.topics
             ]
             if not any(error in RETRIABLE for error in errors):
                 break
             await self.process.backoff()
+        for kind in (GROUP, TXN):
+            await self.find_coordinator(kind, self.who)
+        await self._configure()
         metadata = await self.retried(self.wire, MetadataRequest(topics=None), 12, MetadataResponse)
         world.topic_ids = {topic.name or "": topic.topic_id for topic in metadata.topics}
         self.when_ready()
+
+    async def _configure(self) -> None:
+        """Short segments: what is to be compacted is soon no longer the active one."""
+        settings = {"segment.ms": "3000", "min.cleanable.dirty.ratio": "0.01"}
+        request = IncrementalAlterConfigsRequest(
+            resources=[
+                AlterConfigsResource(
+                    resource_type=_TOPIC,
+                    resource_name=topic,
+                    configs=[AlterableConfig(name=name, value=value) for name, value in settings.items()],
+                )
+                for topic in (OFFSETS_TOPIC, TXN_TOPIC)
+            ]
+        )
+        answer = await self.retried(self.wire, request, 1, IncrementalAlterConfigsResponse)
+        for result in answer.responses:
+            self.expect(result.error_code, E.NONE, doing="IncrementalAlterConfigs")

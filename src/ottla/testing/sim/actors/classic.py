@@ -90,7 +90,8 @@ class ClassicMember(Member):
         await self._check(synced.error_code, "SyncGroup")
         places = self._places(synced.assignment)
         offsets = await self.committed_offsets(places, 8) if places else {}
-        self.take(offsets, sent_us, self.generation)
+        # A static member that comes back is given what it had, within the generation.
+        self.take(offsets, sent_us, (self.generation, self.instance_id or self.name))
         return sent_us
 
     async def _joined(self) -> JoinGroupResponse:
@@ -208,7 +209,9 @@ class ClassicMember(Member):
         self.kernel.count("members left")
         members = [MemberIdentity(member_id=self.member_id)]
         try:
-            await self.wire.ask(LeaveGroupRequest(group_id=self.group, members=members), 4, LeaveGroupResponse)
+            await self.wire.ask(
+                LeaveGroupRequest(group_id=self.group, members=members), 4, LeaveGroupResponse
+            )
         except Unanswered:
             return
 

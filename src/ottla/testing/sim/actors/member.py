@@ -85,7 +85,9 @@ class Member(Actor):
 
     # Owning
 
-    def take(self, offsets: dict[TopicPartition, int], since_us: int, generation: int | None) -> None:
+    def take(
+        self, offsets: dict[TopicPartition, int], since_us: int, generation: tuple[int, str] | None
+    ) -> None:
         """Own more partitions, beginning at these offsets; the last good heartbeat was sent at `since_us`."""
         claims = self.world.claims
         claims.claim(self.group, self.name, list(offsets), self.until_us(since_us), generation)
@@ -181,7 +183,9 @@ class Member(Actor):
             self.world.offsets.asked(names[place], commit)
         return names
 
-    async def committed_offsets(self, places: list[TopicPartition], version: int) -> dict[TopicPartition, int]:
+    async def committed_offsets(
+        self, places: list[TopicPartition], version: int
+    ) -> dict[TopicPartition, int]:
         """Where to begin; raises Out, or Unanswered."""
         while True:
             request = OffsetFetchRequest(
@@ -209,7 +213,9 @@ class Member(Actor):
                 return found
             await self.process.backoff()
 
-    def _take_offsets(self, topics: list[OffsetFetchResponseTopics], sent_us: int) -> dict[TopicPartition, int] | None:
+    def _take_offsets(
+        self, topics: list[OffsetFetchResponseTopics], sent_us: int
+    ) -> dict[TopicPartition, int] | None:
         """The offsets of an answer; None if some are not stable."""
         found: dict[TopicPartition, int] = {}
         for topic in topics:

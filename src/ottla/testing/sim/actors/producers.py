@@ -45,7 +45,9 @@ class TxnProducer(Actor):
     async def _transaction(self) -> None:
         session, rng = self.session, self.rng
         txn = session.begin()
-        places = rng.sample(self.world.places(self.topic), rng.randrange(1, self.world.topics[self.topic] + 1))
+        places = rng.sample(
+            self.world.places(self.topic), rng.randrange(1, self.world.topics[self.topic] + 1)
+        )
         number = 0
         try:
             for place in places:

@@ -136,14 +136,21 @@ class TxnSession(Session):
         await actor.find_coordinator(TXN, actor.who)
         request = InitProducerIdRequest(
             transactional_id=self.id,
-            transaction_timeout_ms=2**31 - 1 if self._two_phase else self._timeout_ms,
+            transaction_timeout_ms=self._timeout_ms,
             enable2_pc=self._two_phase,
         )
         actor.world.txns.initialising(actor.who)
         while True:
-            answer = await actor.retried(self.wire, request, 6 if self._two_phase else 4, InitProducerIdResponse)
+            answer = await actor.retried(
+                self.wire, request, 6 if self._two_phase else 4, InitProducerIdResponse
+            )
             error = actor.expect(
-                answer.error_code, E.NONE, RETRIABLE, E.CONCURRENT_TRANSACTIONS, FENCED, doing="InitProducerId"
+                answer.error_code,
+                E.NONE,
+                RETRIABLE,
+                E.CONCURRENT_TRANSACTIONS,
+                FENCED,
+                doing="InitProducerId",
             )
             if error is E.NONE:
                 self._begin_epoch(answer.producer_id, answer.producer_epoch)

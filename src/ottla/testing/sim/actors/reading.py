@@ -57,7 +57,12 @@ async def fetch(
 
 
 def _take(
-    actor: Actor, place: TopicPartition, data: PartitionData, positions: dict[TopicPartition, int], *, committed: bool
+    actor: Actor,
+    place: TopicPartition,
+    data: PartitionData,
+    positions: dict[TopicPartition, int],
+    *,
+    committed: bool,
 ) -> Seen:
     """The records of one partition, checked against the log; moves its position."""
     start = end = positions[place]

@@ -18,7 +18,7 @@ class Preparer(Actor):
 
     def __init__(self, world: World, who: str, life: int = 0) -> None:
         super().__init__(world, who, life)
-        self.session = TxnSession(self, generation=2, timeout_ms=0, two_phase=True)
+        self.session = TxnSession(self, generation=2, timeout_ms=2000, two_phase=True)
         self.prepared: Txn | None = None
 
     async def live(self) -> None:
@@ -42,9 +42,12 @@ class Preparer(Actor):
 class Finisher(Actor):
     """Ends a prepared transaction that another process left behind."""
 
-    def __init__(self, world: World, preparer: Preparer) -> None:
-        super().__init__(world, f"end-{preparer.name}")
-        self._left = preparer
+    def __init__(self, world: World, who: str, life: int = 0, *, left: Preparer) -> None:
+        super().__init__(world, who, life)
+        self._left = left
+
+    def again(self) -> Actor:
+        return type(self)(self.world, self.who, self.life + 1, left=self._left)
 
     async def live(self) -> None:
         left = self._left
@@ -55,5 +58,7 @@ class Finisher(Actor):
         # The same numbers, another process: only the wire is this one's.
         session = left.session
         session.actor, session.wire = self, self.wire
-        await session.end(left.prepared, committed=self.rng.random() < 0.6)
+        # Whoever comes after one that died knows its decision.
+        committed = self.kernel.stream(f"end of {left.name}").random() < 0.6
+        await session.end(left.prepared, committed=committed)
         self.kernel.count("transactions ended by another process")
