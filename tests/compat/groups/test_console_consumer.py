@@ -6,9 +6,10 @@ import json
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from ottla.testing.broker_process import BrokerProcess
-from tests.compat.groups.live import CLASSIC, CONSUMER, LiveGroup, commit
+from tests.compat.groups.live import CLASSIC, LiveGroup, commit
 from tests.compat.java_tools import JavaTools
 from tests.support.clients import Publisher, create_topic, fresh
 from tests.support.transactional import ConfluentTransactions, committed_offset
@@ -94,15 +95,22 @@ def events(printed: str) -> list[dict[str, Any]]:
     return found
 
 
-def internal(tools: JavaTools, broker: BrokerProcess, topic: str, formatter: str) -> list[dict[str, Any]]:
-    """All of an internal topic, as one of Kafka's formatters prints it."""
+def internal(
+    tools: JavaTools, broker: BrokerProcess, topic: str, name: str, formatter: str
+) -> list[dict[str, Any]]:
+    """The partition of an internal topic where this name lives, as one of Kafka's formatters prints it."""
+    known = AdminClient({"bootstrap.servers": broker.bootstrap}).list_topics(topic, 30)
+    partitions = known.topics[topic].partitions
     ran = tools.alone(
         "kafka-console-consumer",
         "--bootstrap-server",
         broker.bootstrap,
         "--topic",
         topic,
-        "--from-beginning",
+        "--partition",
+        str(java_hash(name) % len(partitions)),
+        "--offset",
+        "earliest",
         "--timeout-ms",
         QUIET_MS,
         "--formatter",
@@ -111,12 +119,20 @@ def internal(tools: JavaTools, broker: BrokerProcess, topic: str, formatter: str
     return events(ran.out)
 
 
+def java_hash(text: str) -> int:
+    """How Kafka finds the partition of a group or a transactional id: the string's hash in Java, its sign cut."""
+    value = 0
+    for letter in text:
+        value = (value * 31 + ord(letter)) & 0xFFFFFFFF
+    return value & 0x7FFFFFFF
+
+
 def test_the_offsets_formatter_reads_the_offsets_topic(
     tools: JavaTools, broker: BrokerProcess, topic: str
 ) -> None:
     group = fresh("formatted")
     commit(broker.bootstrap, group, topic, {0: 7})
-    printed = internal(tools, broker, "__consumer_offsets", "OffsetsMessageFormatter")
+    printed = internal(tools, broker, "__consumer_offsets", group, "OffsetsMessageFormatter")
     (mine,) = [one for one in printed if one["key"]["data"].get("group") == group]
     assert mine["key"]["data"] == {"group": group, "topic": topic, "partition": 0}
     assert mine["value"]["data"]["offset"] == 7
@@ -126,12 +142,9 @@ def test_the_offsets_formatter_reads_the_offsets_topic(
 def test_the_group_formatter_reads_the_offsets_topic(
     tools: JavaTools, broker: BrokerProcess, topic: str
 ) -> None:
-    classic, consumer = fresh("classic"), fresh("consumer")
-    with (
-        LiveGroup(broker.bootstrap, classic, topic, CLASSIC, members=1),
-        LiveGroup(broker.bootstrap, consumer, topic, CONSUMER, members=1),
-    ):
-        printed = internal(tools, broker, "__consumer_offsets", "GroupMetadataMessageFormatter")
+    classic = fresh("classic")
+    with LiveGroup(broker.bootstrap, classic, topic, CLASSIC, members=1):
+        printed = internal(tools, broker, "__consumer_offsets", classic, "GroupMetadataMessageFormatter")
     of_classic = [one for one in printed if one["key"]["data"].get("group") == classic]
     states = [one["value"]["data"] for one in of_classic if one["value"]]
     stable = [state for state in states if state["members"]]
@@ -148,7 +161,9 @@ def test_the_transaction_formatter_reads_the_transaction_log(
     producer.begin()
     producer.send(topic, [b"x"])
     producer.commit()
-    printed = internal(tools, broker, "__transaction_state", "TransactionLogMessageFormatter")
+    printed = internal(
+        tools, broker, "__transaction_state", transactional_id, "TransactionLogMessageFormatter"
+    )
     mine = [one for one in printed if one["key"]["data"].get("transactionalId") == transactional_id]
     statuses = [one["value"]["data"]["transactionStatus"] for one in mine]
     # Empty, Ongoing, PrepareCommit, CompleteCommit

@@ -43,9 +43,9 @@ class Copier:
                 "linger.ms": 2,
             }
         )
-        grouped = (
-            {} if self.mode == "assign" else {"group.instance.id": "copier", "group.protocol": self.mode}
-        )
+        grouped = {} if self.mode == "assign" else {"group.protocol": self.mode}
+        if self.mode == "classic":
+            grouped["group.instance.id"] = "copier"
         self.consumer = Consumer(
             {
                 **connection,
