@@ -88,7 +88,7 @@ class Initialising:
             start,
             following(before.client, fresh_id),
             previous_id=before.client.id,
-            last_epoch=NO_EPOCH if start.expected is None else before.client.epoch,
+            last_epoch=NO_EPOCH if start.expected is None else start.expected.epoch,
         )
 
     def _refusal(self, transactional_id: str, start: Start) -> ErrorCode:

@@ -199,5 +199,8 @@ def test_the_holder_of_the_last_epoch_can_be_fenced(version: int) -> None:
     assert bench.markers.on_the_way[0].marker.producer_epoch == 32767
     bench.complete()
     assert bench.abort(producer, version=version).error is ErrorCode.PRODUCER_FENCED
-    fresh = bench.started(expected=producer) if version == 2 else bench.started()
+    expected = producer if version == 2 else None
+    fresh = bench.started(expected=expected)
     assert (fresh.id != producer.id, fresh.epoch) == (True, 0)
+    again = bench.started(expected=expected)
+    assert again == (fresh if version == 2 else (fresh.id, 1))
