@@ -94,9 +94,13 @@ class Coordinator(Generic[M]):
         topic = self.runtime.image.topics.by_name.get(self.topic)
         return partition_of(key, self._partitions_default if topic is None else len(topic.partitions))
 
+    def promised(self, key: str, operation: Callable[[M], Decision[R]]) -> Promise[R]:
+        """Let the responsible machine decide, for those who do not await; fails with ApiError."""
+        return self.runtime.write(self.partition_for(key), operation)
+
     async def write(self, key: str, operation: Callable[[M], Decision[R]]) -> R:
         """Let the responsible machine decide; raises ApiError."""
-        return await answered(self.runtime.write(self.partition_for(key), operation))
+        return await answered(self.promised(key, operation))
 
     async def read(self, key: str, operation: Callable[[M], R]) -> R:
         """Ask the responsible machine; raises ApiError."""

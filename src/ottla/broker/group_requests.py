@@ -8,11 +8,12 @@ others are decided by the group. In the answer the refused ones come first, each
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar, cast
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.registry import Call
 from ottla.coordinator.group.client import ClientInfo
+from ottla.coordinator.runtime.promise import Promise
 from ottla.metadata.image import MetadataImage, TopicImage
 
 # What a client of a group cannot act upon is told as a failure of the server.
@@ -28,6 +29,8 @@ class TopicOfPartitions(Protocol):
 
 Asked = TypeVar("Asked", bound=TopicOfPartitions)
 Answered = TypeVar("Answered", bound=TopicOfPartitions)
+Decided = TypeVar("Decided")
+Response = TypeVar("Response")
 
 
 def client_of(call: Call) -> ClientInfo:
@@ -39,6 +42,24 @@ def client_of(call: Call) -> ClientInfo:
 def code_of(error: ApiError) -> ErrorCode:
     """The error as a client of groups is told it."""
     return ErrorCode.UNKNOWN_SERVER_ERROR if error.code in _UNTOLD else error.code
+
+
+def answering(
+    promise: Promise[Decided], say: Callable[[Decided], Response], refuse: Callable[[ApiError], Response]
+) -> Promise[Response]:
+    """The response that follows from a decision or, if that fails, from the error."""
+    answer: Promise[Response] = Promise()
+
+    def told(decided: Decided | None, error: BaseException | None) -> None:
+        if error is None:
+            answer.keep(say(cast(Decided, decided)))
+        elif isinstance(error, ApiError):
+            answer.keep(refuse(error))
+        else:
+            answer.fail(error)
+
+    promise.when_done(told)
+    return answer
 
 
 def serves_consumer_groups(call: Call) -> bool:

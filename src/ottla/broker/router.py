@@ -1,8 +1,9 @@
 """From a frame to its handler, and from the handler's result to an answer.
 
 An API or version this broker does not serve closes the connection, as Kafka does; only ApiVersions answers an
-unknown version (in its version 0, so that any client can read it). A handler may answer at once or await;
-either way its request is the only one of its connection until it is answered, Produce excepted.
+unknown version (in its version 0, so that any client can read it). A handler may answer at once, await, or
+return a promise, which spares requests that come often a task; in any case its request is the only one of its
+connection until it is answered, Produce excepted.
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Coroutine
+from functools import partial
 from struct import Struct
 from typing import TYPE_CHECKING, Any, cast
 
 from ottla.base.errors import InvariantViolation, RemoteProtocolError
 from ottla.broker.outbox import Answer
 from ottla.broker.registry import ROUTES, Call, RawHandler, Route
+from ottla.coordinator.runtime.promise import Promise
 from ottla.wire import codec
 from ottla.wire.apis import ApiKey, request_header_version, response_header_version
 from ottla.wire.produce import skip_tags
@@ -62,28 +65,46 @@ class Router:
         request = codec.decode(cast(Any, route.request), frame, version, start=body)
         result: Any = route.handler(request, call)  # type: ignore[call-arg, arg-type]
         connection = call.connection
-        if not inspect.iscoroutine(result):
+        if isinstance(result, Promise):
+            answer = Answer()
+            connection.expect(answer, exclusive=True)
+            result.when_done(partial(self._finish_promised, route, answer, call))
+        elif not inspect.iscoroutine(result):
             connection.reply(_encode(route.api_key, call, result))
-            return
-        answer = Answer()
-        connection.expect(answer, exclusive=True)
-        task = self._loop.create_task(self._finish(route, result, answer, call))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        else:
+            answer = Answer()
+            connection.expect(answer, exclusive=True)
+            task = self._loop.create_task(self._finish(route, result, answer, call))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
     async def _finish(self, route: Route, work: Coroutine[Any, Any, Any], answer: Answer, call: Call) -> None:
         try:
             result = await work
             call.connection.finish(answer, _encode(route.api_key, call, result))
-        except RemoteProtocolError as error:
+        except Exception as error:  # noqa: BLE001 - one bad request must not reach other connections
+            self._give_up(route, call, error)
+
+    def _finish_promised(
+        self, route: Route, answer: Answer, call: Call, result: Any, error: BaseException | None
+    ) -> None:
+        try:
+            if error is not None:
+                raise error
+            call.connection.finish(answer, _encode(route.api_key, call, result))
+        except Exception as failure:  # noqa: BLE001 - nor whoever kept the promise
+            self._give_up(route, call, failure)
+
+    def _give_up(self, route: Route, call: Call, error: Exception) -> None:
+        """A request that cannot be answered ends its connection."""
+        call.connection.close()
+        if isinstance(error, RemoteProtocolError):
             self._log.info("connection closed", peer=call.connection.peer, reason=str(error))
-            call.connection.close()
-        except InvariantViolation as error:
-            call.connection.close()
+        elif isinstance(error, InvariantViolation):
             self._loop.call_exception_handler({"message": "request failed", "exception": error})
-        except Exception:  # noqa: BLE001 - one bad request must not reach other connections
-            self._log.exception("request failed", peer=call.connection.peer, api=route.api_key.name)
-            call.connection.close()
+        else:
+            peer, api = call.connection.peer, route.api_key.name
+            self._log.error("request failed", peer=peer, api=api, exc_info=error)
 
     def _answer_unknown_api_versions(self, route: Route, call: Call) -> None:
         call.api_version = -1

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from ottla.base.errors import ApiError, ErrorCode
-from ottla.broker.group_requests import TopicAnswers, code_of
+from ottla.base.errors import ErrorCode
+from ottla.broker.group_requests import TopicAnswers, answering, code_of
 from ottla.broker.registry import Call, handles
+from ottla.coordinator.runtime.promise import Promise
 from ottla.metadata.image import MetadataImage, TopicImage
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.offset_commit import (
@@ -25,23 +26,26 @@ _TOPIC_IDS: Final = 10
 
 
 @handles(ApiKey.OFFSET_COMMIT, OffsetCommitRequest, versions=(2, 10))
-async def offset_commit(request: OffsetCommitRequest, call: Call) -> OffsetCommitResponse:
+def offset_commit(
+    request: OffsetCommitRequest, call: Call
+) -> OffsetCommitResponse | Promise[OffsetCommitResponse]:
     version = call.api_version
     answers = TopicAnswers(_answer)
     by_id = version >= _TOPIC_IDS
     missing = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     find = _find_by_id if by_id else _find_by_name
     request.topics = answers.existing(request.topics, call.broker.image, find, missing)
-    decided: list[OffsetCommitResponseTopic] = []
-    if request.topics:
-        try:
-            response = await call.broker.groups.write(
-                request.group_id, lambda machine: machine.commit_offsets(request, version)
-            )
-            decided = response.topics
-        except ApiError as error:
-            decided = [answers.refused(topic, code_of(error)) for topic in request.topics]
-    return OffsetCommitResponse(topics=answers.joined(decided))
+    if not request.topics:
+        return OffsetCommitResponse(topics=answers.joined([]))
+    return answering(
+        call.broker.groups.promised(
+            request.group_id, lambda machine: machine.commit_offsets(request, version)
+        ),
+        lambda decided: OffsetCommitResponse(topics=answers.joined(decided.topics)),
+        lambda error: OffsetCommitResponse(
+            topics=answers.joined([answers.refused(topic, code_of(error)) for topic in request.topics])
+        ),
+    )
 
 
 def _find_by_id(topic: OffsetCommitRequestTopic, image: MetadataImage) -> TopicImage | None:

@@ -4,9 +4,10 @@ learn their assignment, and leave (KIP-848). Version 1 can subscribe by a regula
 
 from __future__ import annotations
 
-from ottla.base.errors import ApiError, ErrorCode
-from ottla.broker.group_requests import client_of, code_of, serves_consumer_groups
+from ottla.base.errors import ErrorCode
+from ottla.broker.group_requests import answering, client_of, code_of, serves_consumer_groups
 from ottla.broker.registry import Call, handles
+from ottla.coordinator.runtime.promise import Promise
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -15,15 +16,16 @@ from ottla.wire.messages.consumer_group_heartbeat import (
 
 
 @handles(ApiKey.CONSUMER_GROUP_HEARTBEAT, ConsumerGroupHeartbeatRequest, versions=(0, 1))
-async def consumer_group_heartbeat(
+def consumer_group_heartbeat(
     request: ConsumerGroupHeartbeatRequest, call: Call
-) -> ConsumerGroupHeartbeatResponse:
+) -> ConsumerGroupHeartbeatResponse | Promise[ConsumerGroupHeartbeatResponse]:
     client, version = client_of(call), call.api_version
     if not serves_consumer_groups(call):
         return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
-    try:
-        return await call.broker.groups.write(
+    return answering(
+        call.broker.groups.promised(
             request.group_id, lambda machine: machine.consumer_heartbeat(request, client, version)
-        )
-    except ApiError as error:
-        return ConsumerGroupHeartbeatResponse(error_code=code_of(error), error_message=error.message)
+        ),
+        lambda decided: decided,
+        lambda error: ConsumerGroupHeartbeatResponse(error_code=code_of(error), error_message=error.message),
+    )
