@@ -70,7 +70,7 @@ class Scheduler:
         self._ready: deque[Work] = deque()
         self._retries: list[tuple[float, int, Work]] = []
         self._sequence = count()
-        self._outliving: Counter[tuple[TopicPartition, Hashable]] = Counter()
+        self._outliving: set[tuple[TopicPartition, Hashable]] = set()
         self._in_flight = 0
         self._totals: Counter[str] = Counter()
 
@@ -318,9 +318,7 @@ class Scheduler:
         if work.lane is None:
             return
         place = (work.assigned.partition, work.lane)
-        self._outliving[place] -= 1
-        if not self._outliving[place]:
-            del self._outliving[place]
-            later = self._assigned.get(work.assigned.partition)
-            if later is not None:
-                self._release(later, work.lane)
+        self._outliving.remove(place)  # there is one of a lane at most, as later assignments hold it
+        later = self._assigned.get(work.assigned.partition)
+        if later is not None:
+            self._release(later, work.lane)
