@@ -36,9 +36,17 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]
     def run(self) -> None:
         self.consumer.subscribe([self.topic], listener=self)
         while not self.leave.is_set():
-            self.process(self.consumer.poll(timeout_ms=200, max_records=200))
+            self.process(self.poll())
         self.consumer.close()
         self.report.closed()
+
+    def poll(self) -> dict[TopicPartition, list[object]]:
+        try:
+            return self.consumer.poll(timeout_ms=200, max_records=200)  # type: ignore[no-any-return]
+        except KafkaError as trouble:
+            # This client lets a broker that is away interrupt a poll; the next one finds it again.
+            self.report.refused(repr(trouble))
+            return {}
 
     def process(self, batches: dict[TopicPartition, list[object]]) -> None:
         done = {place.partition: [one.offset for one in records] for place, records in batches.items()}  # type: ignore[attr-defined]

@@ -5,9 +5,13 @@ import re
 import pytest
 
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.coordinator.runtime.promise import Promise
+from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from tests.support.classic_groups import (
+    CLIENT,
     FIRST_DELAY_MS,
     GROUP,
+    RANGE,
     REBALANCE_MS,
     SESSION_MS,
     Protocols,
@@ -404,9 +408,9 @@ class TestInstances:
         (old,) = team.stable_instances("a")
         team.pass_time(SESSION_MS - 1)
         new = team.join(instance="a").result().member_id
+        assert team.due_in("session", old) is None
         team.pass_time(SESSION_MS - 1)
         assert list(team.group.members) == [new]
-        assert team.due_in("session", old) is None
         team.pass_time(1)
         assert not team.group.members
 
@@ -435,6 +439,27 @@ class TestInstances:
         assert team.group.leader_id == old
         assert team.beat(old, 1, instance="a") == ErrorCode.NONE
         assert team.due_in("session", old) == SESSION_MS
+
+    def test_a_rebalance_that_begins_before_the_new_id_is_committed_answers_the_join(self) -> None:
+        team = Team()
+        _, _, third = team.stable_instances("a", "b", "c")
+        request = JoinGroupRequest(
+            group_id=GROUP,
+            session_timeout_ms=SESSION_MS,
+            rebalance_timeout_ms=REBALANCE_MS,
+            group_instance_id="b",
+            protocol_type="consumer",
+            protocols=[JoinGroupRequestProtocol(name=name, metadata=data) for name, data in RANGE],
+        )
+        decision = team.groups.join(request, CLIENT, 9)
+        assert isinstance(decision.response, Promise)
+        team.leave(("", "a"))
+        assert decision.settled is not None
+        decision.settled(ErrorCode.NONE)
+        assert team.state == "PreparingRebalance"
+        assert not decision.response.done
+        team.join(third, instance="c")
+        assert decision.response.result().generation_id == 2
 
     def test_who_comes_back_still_has_to_sync(self) -> None:
         team = Team()
