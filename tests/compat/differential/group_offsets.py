@@ -87,6 +87,19 @@ def commit(
     )
 
 
+@scenario(OffsetCommitRequest, newest_only=True)
+def offset_commit_of_too_much(player: Player) -> None:
+    """More than fits into a batch of the offsets topic is refused as a whole."""
+    wide = player.create("wide", 300)
+    group = player.topic("group")
+    ready(player, group)
+    player.ask("too much", commit(player, group, (wide, dict.fromkeys(range(300), 1)), metadata="x" * 4096))
+    player.ask("stored", fetch(player, group, everything=True, version=9), 9)
+    player.ask(
+        "a part of it", commit(player, group, (wide, dict.fromkeys(range(200), 1)), metadata="x" * 4096)
+    )
+
+
 def fetch(
     player: Player,
     group: str,
