@@ -11,6 +11,7 @@ from tests.compat.differential import (
     settings,
     topics,
     transactions,
+    transactions_by_chance,
 )
 
 ALL = (
@@ -24,4 +25,5 @@ ALL = (
     group_members,
     consumer_groups,
     transactions,
+    transactions_by_chance,
 )
