@@ -1,8 +1,9 @@
 """Virtual time: one queue of events for everything that is simulated, and the diary of what happened.
 
 Time is counted in whole microseconds and moves only from event to event; each takes at least one, so that time never
-stands still. Events of one moment happen in the order in which they were scheduled. All randomness comes from streams that are derived from the seed by name, so that one
-more draw in one place does not change what another place draws.
+stands still. Events of one moment happen in the order in which they were scheduled. All randomness comes from
+streams that are derived from the seed by name, so that one more draw in one place does not change what another place
+draws.
 
 The diary: every event, and whatever is noted with `note`, goes into a running digest. Two runs of one seed are the
 same run exactly if their digests are equal; the last lines are kept to be shown when something goes wrong.

@@ -188,9 +188,9 @@ class Run:
         if undecided:
             return f"open transactions: {undecided}"
         for transactional_id, state in world.txn_states.last.items():
-            if state.transaction_status not in (EMPTY, COMPLETE_COMMIT, COMPLETE_ABORT):
-                if transactional_id != "two-phase":
-                    return f"{transactional_id} is in state {state.transaction_status}"
+            open_states = state.transaction_status not in (EMPTY, COMPLETE_COMMIT, COMPLETE_ABORT)
+            if open_states and transactional_id != "two-phase":
+                return f"{transactional_id} is in state {state.transaction_status}"
         return self._unread() or self._unowned()
 
     def _prepared(self, place: TopicPartition, producers: list[int]) -> bool:

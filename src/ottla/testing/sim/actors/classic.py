@@ -6,6 +6,8 @@ everything back and joins again. Some have a fixed identity and come back under 
 
 from __future__ import annotations
 
+import contextlib
+
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.testing.sim.actors.actor import GROUP, RETRIABLE, Fenced, by_topic
@@ -196,10 +198,8 @@ class ClassicMember(Member):
         )
         if answer.error_code == E.REBALANCE_IN_PROGRESS:
             self.kernel.count("rebalances heard of")
-            try:
+            with contextlib.suppress(Unanswered):
                 await self.commit()
-            except Unanswered:
-                pass
         await self._check(answer.error_code, "Heartbeat")
         self.heard(sent_us)
 

@@ -6,6 +6,8 @@ takes what it gets. Told that it is fenced it drops everything and joins anew wi
 
 from __future__ import annotations
 
+import contextlib
+
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition, uuid_text
 from ottla.base.rng import random_uuid
@@ -155,10 +157,8 @@ class ConsumerMember(Member):
         ]
 
     async def _leave(self) -> None:
-        try:
+        with contextlib.suppress(Out, Unanswered):
             await self.commit()
-        except (Out, Unanswered):
-            pass
         self.give_back(list(self.positions))
         self.kernel.count("members left")
         static = self.instance_id is not None

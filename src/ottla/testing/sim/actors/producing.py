@@ -7,6 +7,7 @@ transaction has an epoch of its own).
 
 from __future__ import annotations
 
+import contextlib
 from typing import Final
 
 from ottla.base.errors import ErrorCode
@@ -273,10 +274,8 @@ class TxnSession(Session):
     async def give_up(self, txn: Txn) -> None:
         """Abort what cannot be committed, and get a new epoch: nobody knows what is still on its way."""
         self.actor.kernel.count("transactions given up")
-        try:
+        with contextlib.suppress(MustAbort):
             await self.end(txn, committed=False)
-        except MustAbort:
-            pass
         await self.init()
 
     def _expected(self, code: int, doing: str, *more: frozenset[ErrorCode]) -> ErrorCode:
