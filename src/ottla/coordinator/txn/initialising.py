@@ -61,19 +61,13 @@ class Initialising:
             if fresh_id is None:
                 raise NeedsProducerId("a new transactional id")
             first = Producer(fresh_id, 0)
-            return self._taken(
-                transactional_id, start, first, previous_id=fresh_id, last_epoch=NO_EPOCH
-            )
+            return self._taken(transactional_id, start, first, previous_id=fresh_id, last_epoch=NO_EPOCH)
         if start.expected is not None and not self._is_known(transactional_id, before, start.expected):
             return _refused(ErrorCode.PRODUCER_FENCED)
         if before.state.preparing:
             return _refused(ErrorCode.CONCURRENT_TRANSACTIONS)
         if before.state is TxnState.ONGOING:
-            if start.keep_prepared:
-                return self._kept(transactional_id, start, before, fresh_id)
-            record = self._ending.fence(transactional_id, before)
-            settled = self._ending.when_prepared(transactional_id)
-            return Decision(Initialised(ErrorCode.CONCURRENT_TRANSACTIONS), [record], settled)
+            return self._over_open(transactional_id, start, before, fresh_id)
         if start.expected not in (None, before.client) and before.client.epoch <= LAST_CLIENT_EPOCH:
             # The answer to this request was lost: nobody else has come since, so it is given again.
             return self._taken(
@@ -130,6 +124,19 @@ class Initialising:
         )
         record = self._table.moved(transactional_id, after, last_epoch=last_epoch)
         return Decision(Initialised(ErrorCode.NONE, producer), [record])
+
+    def _over_open(
+        self, transactional_id: str, start: Start, before: Transaction, fresh_id: int | None
+    ) -> Decision[Initialised]:
+        """A producer starts while a transaction is open."""
+        if start.expected not in (None, before.client):
+            # A request from before that transaction, come late: its producer has gone on since.
+            return _refused(ErrorCode.PRODUCER_FENCED)
+        if start.keep_prepared:
+            return self._kept(transactional_id, start, before, fresh_id)
+        record = self._ending.fence(transactional_id, before)
+        settled = self._ending.when_prepared(transactional_id)
+        return Decision(Initialised(ErrorCode.CONCURRENT_TRANSACTIONS), [record], settled)
 
     def _kept(
         self, transactional_id: str, start: Start, before: Transaction, fresh_id: int | None

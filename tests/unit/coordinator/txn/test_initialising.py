@@ -134,6 +134,15 @@ def test_a_fenced_producer_cannot_end_the_transaction_of_its_successor() -> None
     assert bench.commit(new).error is ErrorCode.NONE
 
 
+def test_a_start_that_comes_late_does_not_abort_what_its_producer_has_begun_since() -> None:
+    bench = TxnBench()
+    first = bench.started()
+    now = bench.started(expected=first)
+    bench.add(now, T0)
+    assert bench.init(expected=first).error is ErrorCode.PRODUCER_FENCED
+    assert bench.commit(now).error is ErrorCode.NONE
+
+
 def test_another_producer_id_is_fenced() -> None:
     bench = TxnBench()
     producer = bench.started()
