@@ -143,7 +143,9 @@ class ConsumerBench(GroupBench):
             before = len(self.log)
             for name in members:
                 member = self.member(name)
-                self.beat(name, member.epoch, owned=self.named(member.assigned), instance_id=member.instance_id)
+                self.beat(
+                    name, member.epoch, owned=self.named(member.assigned), instance_id=member.instance_id
+                )
             if len(self.log) == before:
                 return
         raise AssertionError("the group does not come to rest")
@@ -167,9 +169,7 @@ class ConsumerBench(GroupBench):
             }
         )
 
-    def classic_join(
-        self, member: str, *topics: str, version: int = 9, **fields: Any
-    ) -> JoinGroupResponse:
+    def classic_join(self, member: str, *topics: str, version: int = 9, **fields: Any) -> JoinGroupResponse:
         request = self.classic_request(member, *topics, **fields)
         promise = self.write(lambda machine: machine.join(request, CLIENT, version))
         self.advance(0)

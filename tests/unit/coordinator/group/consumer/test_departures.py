@@ -25,7 +25,12 @@ def test_who_leaves_is_erased_and_the_group_gets_a_new_epoch(bench: ConsumerBenc
     bench.join("a", "t")
     bench.written()
     assert bench.beat("a", -1) == Told(-1, None)
-    assert names(bench) == ["-CurrentMemberAssignment", "-TargetAssignmentMember", "-MemberMetadata", "Metadata"]
+    assert names(bench) == [
+        "-CurrentMemberAssignment",
+        "-TargetAssignmentMember",
+        "-MemberMetadata",
+        "Metadata",
+    ]
     assert (bench.group.epoch, bench.group.is_empty()) == (3, True)
     assert bench.group.metadata_hash == 0
     assert not bench.timers.is_scheduled(session_timer("g", "a"))

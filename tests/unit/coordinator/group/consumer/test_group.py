@@ -71,7 +71,9 @@ def test_what_is_being_given_up_may_still_be_committed(bench: ConsumerBench) -> 
     assert commit(bench, "a", 2, partition=4) is ErrorCode.STALE_MEMBER_EPOCH
 
 
-def test_a_consumer_of_the_new_protocol_must_commit_with_a_version_that_knows_epochs(two: ConsumerBench) -> None:
+def test_a_consumer_of_the_new_protocol_must_commit_with_a_version_that_knows_epochs(
+    two: ConsumerBench,
+) -> None:
     assert commit(two, "a", 3, version=8) is ErrorCode.UNSUPPORTED_VERSION
     assert commit(two, "a", 3, version=3, transactional=True) is ErrorCode.NONE
 

@@ -355,7 +355,12 @@ def test_a_group_comes_back_from_its_log_as_it_was(bench: ConsumerBench) -> None
     bench.beat("a", 2)
     before = (dict(bench.group.members), bench.group.targets, bench.group.epoch, bench.group.target_epoch)
     bench.restart()
-    assert (dict(bench.group.members), bench.group.targets, bench.group.epoch, bench.group.target_epoch) == before
+    assert (
+        dict(bench.group.members),
+        bench.group.targets,
+        bench.group.epoch,
+        bench.group.target_epoch,
+    ) == before
     assert bench.beat("a", 2, owned={"t": (0, 1)}).epoch == 3
     assert bench.beat("b", 3, instance_id="i") == Told(3, {"t": (2, 3)})
 

@@ -24,7 +24,9 @@ def of(image: MetadataImage, *topics: str) -> int:
 def test_the_number_is_the_one_that_apache_kafka_wrote() -> None:
     topic_id = uuid.UUID("b0dcea93-f239-4223-b3b5-7c2e27a0ca37")
     partitions = [
-        PartitionRecord(partition_id=index, topic_id=topic_id, replicas=[1], isr=[1], leader=1, directories=[])
+        PartitionRecord(
+            partition_id=index, topic_id=topic_id, replicas=[1], isr=[1], leader=1, directories=[]
+        )
         for index in range(4)
     ]
     records = [broker_record(1, "r1"), TopicRecord(name="1794800924-a", topic_id=topic_id), *partitions]
@@ -48,7 +50,11 @@ def test_partitions_ids_and_racks_change_it(image: MetadataImage) -> None:
         partition_id=2, topic_id=topic_id_of("t"), replicas=[1], isr=[1], leader=1, directories=[]
     )
     again = [RemoveTopicRecord(topic_id=topic_id_of("t")), TopicRecord(name="t", topic_id=uuid.UUID(int=9))]
-    others = [replayed([added], image), replayed(again, image), replayed([broker_record(2, "r2", epoch=6)], image)]
+    others = [
+        replayed([added], image),
+        replayed(again, image),
+        replayed([broker_record(2, "r2", epoch=6)], image),
+    ]
     assert len({of(each, "t") for each in (image, *others)}) == 4
 
 

@@ -22,7 +22,12 @@ JOIN = {"subscribed_topic_names": ["t"], "rebalance_timeout_ms": 1000, "owned": 
         ("a", 0, {**JOIN, "group_id": " \t"}, "GroupId can't be empty."),
         ("a", 0, {**JOIN, "instance_id": ""}, "InstanceId can't be empty."),
         ("a", 0, {**JOIN, "rack_id": ""}, "RackId can't be empty."),
-        ("a", 0, {**JOIN, "rebalance_timeout_ms": -1}, "RebalanceTimeoutMs must be provided in first request."),
+        (
+            "a",
+            0,
+            {**JOIN, "rebalance_timeout_ms": -1},
+            "RebalanceTimeoutMs must be provided in first request.",
+        ),
         ("a", 0, {**JOIN, "owned": None}, "TopicPartitions must be empty when (re-)joining."),
         ("a", 0, {**JOIN, "owned": {"t": (0,)}}, "TopicPartitions must be empty when (re-)joining."),
         (

@@ -1,0 +1,202 @@
+"""Members of the classic protocol in a consumer group."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.base.errors import ErrorCode
+from ottla.coordinator.group.consumer.sessions import join_timer, session_timer, sync_timer
+from tests.support.consumer_bench import TIMEOUT_MS, ConsumerBench, Told
+from tests.support.group_bench import CLIENT
+
+
+@pytest.fixture
+def mixed(bench: ConsumerBench) -> ConsumerBench:
+    """A consumer group: n speaks its protocol, c the classic one; both are settled with two partitions."""
+    bench.join("n", "t")
+    bench.classic_join("c", "t")
+    bench.beat("n", 2)
+    bench.beat("n", 2, owned={"t": (0, 1)})
+    bench.classic_join("c", "t")
+    bench.synced("c", 3)
+    assert bench.held() == {"n": {"t": (0, 1)}, "c": {"t": (2, 3)}}
+    return bench
+
+
+# --- joining
+
+
+def test_a_new_member_must_come_back_with_the_id_it_is_given(bench: ConsumerBench) -> None:
+    bench.join("n", "t")
+    first = bench.classic_join("", "t")
+    assert (first.error_code, len(first.member_id)) == (ErrorCode.MEMBER_ID_REQUIRED, 22)
+    assert list(bench.group.members) == ["n"]
+    second = bench.classic_join(first.member_id, "t")
+    assert (second.error_code, second.member_id) == (ErrorCode.NONE, first.member_id)
+
+
+def test_before_version_4_a_new_member_is_taken_in_at_once(bench: ConsumerBench) -> None:
+    bench.join("n", "t")
+    answer = bench.classic_join("", "t", version=3)
+    assert answer.error_code == ErrorCode.NONE
+    assert answer.member_id in bench.group.members
+
+
+def test_a_join_is_answered_at_once_and_has_no_leader(bench: ConsumerBench) -> None:
+    bench.join("n", "t")
+    answer = bench.classic_join("c", "t", protocols=("sticky", "range"))
+    assert (answer.generation_id, answer.protocol_type, answer.protocol_name) == (3, "consumer", "sticky")
+    assert (answer.leader, answer.members) == ("", [])
+
+
+def test_what_a_join_tells_is_kept(bench: ConsumerBench) -> None:
+    bench.join("n", "t")
+    bench.classic_join("c", "t", "u", session_timeout_ms=12_000)
+    member = bench.member("c")
+    assert (member.topics, member.session_timeout_ms, member.speaks_classic) == ({"t", "u"}, 12_000, True)
+    assert bench.timers.due_in(session_timer("g", "c")) == 12_000
+    assert bench.timers.due_in(sync_timer("g", "c")) == TIMEOUT_MS
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"protocol_type": "connect"}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+        ({"protocols": ()}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+        ({"protocols": ("other",)}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+        ({"session_timeout_ms": 1}, ErrorCode.INVALID_SESSION_TIMEOUT),
+        ({"group_instance_id": "i"}, ErrorCode.UNKNOWN_MEMBER_ID),
+    ],
+)
+def test_joins_that_are_refused(mixed: ConsumerBench, fields: dict[str, object], code: ErrorCode) -> None:
+    answer = mixed.classic_join("d", "t", **fields)
+    assert (answer.error_code, answer.member_id) == (code, "d")
+    assert "d" not in mixed.group.members
+
+
+def test_the_first_of_the_classic_protocol_may_bring_any_protocol(bench: ConsumerBench) -> None:
+    bench.join("n", "t")
+    assert bench.classic_join("c", "t", protocols=("other",)).error_code == ErrorCode.NONE
+
+
+def test_a_group_that_is_full_takes_in_nobody() -> None:
+    bench = ConsumerBench({"group.consumer.max.size": "1"}, t=1)
+    bench.join("n", "t")
+    assert bench.classic_join("c", "t").error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+
+
+def test_bytes_that_are_no_subscription(bench: ConsumerBench) -> None:
+    bench.join("n", "t")
+    request = bench.classic_request("c", "t")
+    request.protocols[0].metadata = b"\0"
+    answer = bench.write(lambda machine: machine.join(request, CLIENT, 9)).result()
+    assert answer.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+
+# --- being led
+
+
+def test_it_is_led_by_heartbeats_joins_and_syncs(bench: ConsumerBench) -> None:
+    member = bench.classic_group({"t": (0, 1, 2, 3)}, "t")
+    bench.join("n", "t")
+    assert bench.classic_beat(member, 1) is ErrorCode.REBALANCE_IN_PROGRESS
+    answer = bench.classic_join(member, "t", owned={"t": (0, 1, 2, 3)})
+    assert answer.generation_id == 1, "it must give up two first"
+    kept = bench.synced(member, 1)
+    assert len(kept["t"]) == 2
+    assert bench.classic_beat(member, 1) is ErrorCode.REBALANCE_IN_PROGRESS
+    assert bench.classic_join(member, "t", owned=kept).generation_id == 2
+    assert bench.synced(member, 2) == kept
+    assert bench.classic_beat(member, 2) is ErrorCode.NONE
+    assert len((bench.beat("n", 2).parts or {})["t"]) == 2
+
+
+def test_it_is_told_when_what_it_waits_for_is_free(bench: ConsumerBench) -> None:
+    bench.join("n", "t")
+    bench.classic_join("c", "t")
+    assert bench.synced("c", 3) == {}
+    assert bench.classic_beat("c", 3) is ErrorCode.NONE, "n has not given up anything"
+    bench.beat("n", 2)
+    bench.beat("n", 2, owned={"t": (0, 1)})
+    assert bench.classic_beat("c", 3) is ErrorCode.REBALANCE_IN_PROGRESS
+    assert bench.classic_join("c", "t").generation_id == 3
+    assert bench.synced("c", 3) == {"t": (2, 3)}
+
+
+def test_a_sync_while_there_is_a_newer_target_sends_it_back_to_join(mixed: ConsumerBench) -> None:
+    mixed.join("m", "t")
+    assert mixed.classic_sync("c", 3).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    assert mixed.timers.due_in(join_timer("g", "c")) == TIMEOUT_MS
+
+
+def test_a_sync_of_another_protocol(mixed: ConsumerBench) -> None:
+    code = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert mixed.classic_sync("c", 3, protocol_name="other").error_code == code
+    assert mixed.classic_sync("c", 3, protocol_type="connect").error_code == code
+    assert mixed.classic_sync("c", 3, protocol_name="range", protocol_type="consumer").error_code == 0
+
+
+def test_requests_of_the_wrong_member_or_generation(mixed: ConsumerBench) -> None:
+    assert mixed.classic_beat("x", 3) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert mixed.classic_beat("c", 2) is ErrorCode.ILLEGAL_GENERATION
+    assert mixed.classic_beat("n", 3) is ErrorCode.UNKNOWN_MEMBER_ID, "n does not speak the classic protocol"
+    assert mixed.classic_sync("n", 3).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert mixed.classic_beat("c", 3, instance="i") is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+# --- time
+
+
+def test_who_does_not_join_again_in_time_is_put_out(mixed: ConsumerBench) -> None:
+    mixed.join("m", "t")
+    mixed.classic_beat("c", 3)
+    for _ in range(3):
+        mixed.advance(TIMEOUT_MS // 3)
+        for name in ("n", "m"):
+            mixed.beat(name, mixed.member(name).epoch)
+        if "c" in mixed.group.members:
+            mixed.classic_beat("c", 3)
+    assert "c" not in mixed.group.members
+
+
+def test_who_does_not_sync_in_time_is_put_out(mixed: ConsumerBench) -> None:
+    mixed.classic_join("c", "t")
+    for _ in range(3):
+        mixed.advance(TIMEOUT_MS // 3)
+        mixed.beat("n", 3)
+        if "c" in mixed.group.members:
+            mixed.classic_beat("c", 3)
+    assert "c" not in mixed.group.members
+
+
+def test_a_silent_member_is_put_out_after_its_own_session_timeout(mixed: ConsumerBench) -> None:
+    mixed.classic_join("c", "t", session_timeout_ms=7_000)
+    mixed.advance(7_000)
+    assert list(mixed.group.members) == ["n"]
+    assert mixed.beat("n", 3) == Told(4, {"t": (0, 1, 2, 3)})
+
+
+# --- leaving
+
+
+def test_members_leave_one_by_one_or_together(mixed: ConsumerBench) -> None:
+    assert mixed.classic_leave("x", "c") == [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.NONE]
+    assert list(mixed.group.members) == ["n"]
+    assert mixed.group.epoch == 4
+    assert mixed.classic_leave("n") == [ErrorCode.NONE], "administrators remove members of either protocol"
+    assert mixed.group.is_empty()
+
+
+def test_nobody_leaving_changes_nothing(mixed: ConsumerBench) -> None:
+    mixed.written()
+    assert mixed.classic_leave("x") == [ErrorCode.UNKNOWN_MEMBER_ID]
+    assert mixed.written() == []
+
+
+def test_a_static_member_is_removed_by_its_instance_id(bench: ConsumerBench) -> None:
+    bench.join("n", "t", instance_id="i")
+    bench.join("m", "t")
+    assert bench.classic_leave("x", instance="i") == [ErrorCode.FENCED_INSTANCE_ID]
+    assert bench.classic_leave("", instance="j") == [ErrorCode.UNKNOWN_MEMBER_ID]
+    assert bench.classic_leave("", instance="i") == [ErrorCode.NONE]
+    assert list(bench.group.members) == ["m"]

@@ -1,0 +1,50 @@
+"""A consumer group as it is described."""
+
+from __future__ import annotations
+
+from tests.support.consumer_bench import ConsumerBench
+
+
+def test_a_group_and_its_members(bench: ConsumerBench) -> None:
+    bench.join("a", "t", instance_id="i", rack_id="r")
+    told = bench.machine.describe_consumer("g")
+    assert (told.group_state, told.group_epoch, told.assignment_epoch) == ("Stable", 2, 2)
+    assert told.assignor_name == "uniform"
+    member = told.members[0]
+    assert (member.member_id, member.instance_id, member.rack_id, member.member_epoch) == ("a", "i", "r", 2)
+    assert (member.client_id, member.client_host) == ("client", "/127.0.0.1")
+    assert (member.subscribed_topic_names, member.subscribed_topic_regex) == (["t"], "")
+    assert member.member_type == 1
+    assert [(each.topic_name, each.partitions) for each in member.assignment.topic_partitions] == [
+        ("t", [0, 1, 2, 3])
+    ]
+
+
+def test_what_is_to_be_given_up_is_still_shown(bench: ConsumerBench) -> None:
+    bench.join("a", "t")
+    bench.join("b", "t")
+    bench.beat("a", 2)
+    told = bench.machine.describe_consumer("g")
+    shown = {
+        member.member_id: (
+            [each.partitions for each in member.assignment.topic_partitions],
+            [each.partitions for each in member.target_assignment.topic_partitions],
+        )
+        for member in told.members
+    }
+    assert shown == {"a": ([[0, 1, 2, 3]], [[0, 1]]), "b": ([], [[2, 3]])}
+
+
+def test_members_of_the_classic_protocol_are_marked(bench: ConsumerBench) -> None:
+    bench.join("a", "t")
+    bench.classic_join("c", "t")
+    told = bench.machine.describe_consumer("g")
+    assert [(member.member_id, member.member_type) for member in told.members] == [("a", 1), ("c", 0)]
+
+
+def test_topics_that_are_gone_are_left_out(bench: ConsumerBench) -> None:
+    bench.join("a", "t", "u")
+    bench.delete_topic("u")
+    member = bench.machine.describe_consumer("g").members[0]
+    assert [each.topic_name for each in member.assignment.topic_partitions] == ["t"]
+    assert [each.topic_name for each in member.target_assignment.topic_partitions] == ["t"]
