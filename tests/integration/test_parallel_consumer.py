@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
@@ -30,6 +34,7 @@ PROTOCOLS = {
     "consumer": {"group.protocol": "consumer"},
 }
 METADATA_BYTES_MAX = 60
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "parallel_consumer.py"
 BRISK = Options(workers=4, commit_interval_s=0.05, handover_timeout_s=5)
 
 
@@ -344,3 +349,20 @@ def test_seek_goes_back_and_the_commit_follows(prompt: BrokerProcess) -> None:
         wait_until(lambda: len(seen) == 13, "the last three again")
         wait_committed(settings, topic, 10)
     assert seen.values[10:] == [b"00007", b"00008", b"00009"]
+
+
+def test_the_example_runs_and_ends_with_what_it_read(prompt: BrokerProcess) -> None:
+    topic = create_topic(prompt.bootstrap, fresh("orders"))
+    create_topic(prompt.bootstrap, f"{topic}.dead")
+    Publisher(prompt.bootstrap).send(topic, [*numbered(40), {"value": None}])
+    command = [sys.executable, str(EXAMPLE), prompt.bootstrap, topic]
+    settings = {**settings_of(prompt.bootstrap), "group.id": "confirmations"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as example:
+        try:
+            wait_committed(settings, topic, 41)
+            example.send_signal(signal.SIGINT)
+            told, _ = example.communicate(timeout=PATIENCE_S)
+        finally:
+            example.kill()
+    assert (example.returncode, told) == (0, "41 orders confirmed\n")
+    assert len(read_all(prompt.bootstrap, f"{topic}.dead", 0)) == 1
