@@ -30,6 +30,7 @@ from ottla.wire.produce import (
     encode_response,
 )
 
+VALID_ACKS: Final = (-1, 0, 1)
 _INTERNAL: Final = frozenset(name.encode() for name in INTERNAL_TOPICS)
 _ADMIN_CLIENT: Final = "__admin_client"
 _FLAGS: Final = ATTRIBUTES_OFFSET + 1

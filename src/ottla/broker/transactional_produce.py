@@ -23,6 +23,7 @@ from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.broker.delayed_produce import ManyProduce
 from ottla.broker.produce_entries import (
+    VALID_ACKS,
     Results,
     encode,
     find,
@@ -82,7 +83,7 @@ class TransactionalProduce:
                 place = (len(self._results) - 1, len(made))
                 made.append(PartitionResult(entry[0]))
                 if refusal is not None:
-                    made[-1] = PartitionResult(entry[0], refusal)
+                    made[-1] = _told(entry, *refusal)
                     continue
                 try:
                     partition = find(key, entry[0], self._call)
@@ -124,8 +125,7 @@ class TransactionalProduce:
         if error is None:
             result = self._appended(place, entry, partition, guard)
         elif isinstance(error, ApiError):
-            told = ErrorCode.NOT_ENOUGH_REPLICAS if error.code in _WORTH_REPEATING else error.code
-            result = refused(entry, ApiError(told, error.message), None)
+            result = _unverified(entry, error.code)
         else:
             self._call.connection.close()
             raise error
@@ -142,6 +142,8 @@ class TransactionalProduce:
         guard: Verification | None,
     ) -> PartitionResult:
         call = self._call
+        if self._acks not in VALID_ACKS:
+            return _told(entry, ErrorCode.INVALID_REQUIRED_ACKS, None)
         try:
             appended = partition.append(
                 records_of(entry), self._acks, call.broker.clock.now_ms(), call.api_version, guard
@@ -163,10 +165,10 @@ class TransactionalProduce:
             self._waiting.start(self._results)
 
 
-def _refusal(request: ProduceRequest) -> ErrorCode | None:
+def _refusal(request: ProduceRequest) -> tuple[ErrorCode, str | None] | None:
     """Why no batch of the request can be taken, if so."""
     if request.transactional_id is None:
-        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, None
     headers: list[BatchHeader] = [
         read_header(records)
         for _, entries in request.topics
@@ -174,5 +176,18 @@ def _refusal(request: ProduceRequest) -> ErrorCode | None:
         if records is not None and is_transactional(records)
     ]
     if len({(header.producer_id, header.producer_epoch) for header in headers}) > 1:
-        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING, "batches of transactions come from several producers"
     return None
+
+
+def _unverified(entry: PartitionRecords, code: ErrorCode) -> PartitionResult:
+    """What a producer is told when its coordinator did not vouch for a batch."""
+    if code in _WORTH_REPEATING:
+        text = f"the transaction could not be asked about this partition: {code.name}"
+        return _told(entry, ErrorCode.NOT_ENOUGH_REPLICAS, text)
+    unknown = code is ErrorCode.INVALID_TXN_STATE
+    return _told(entry, code, "the transaction does not include this partition" if unknown else None)
+
+
+def _told(entry: PartitionRecords, code: ErrorCode, message: str | None) -> PartitionResult:
+    return PartitionResult(entry[0], code, error_message=message)

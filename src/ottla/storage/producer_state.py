@@ -218,8 +218,11 @@ class ProducerState:
             duplicate = entry.find(base_sequence, last_sequence)
             if duplicate is not None:
                 return duplicate
-        if transactional and guard is not NOT_ASKED:
-            self._check_verified(producer_id, epoch, base_sequence, guard)
+        if guard is not NOT_ASKED:
+            if transactional:
+                self._check_verified(producer_id, epoch, guard)
+            if self._verifications and base_sequence != NO_SEQUENCE:
+                self._check_in_line(producer_id, entry, epoch, base_sequence)
         if entry is None:
             if transactional and epoch_per_transaction and base_sequence > 0:
                 raise _out_of_order(
@@ -242,15 +245,21 @@ class ProducerState:
             )
         return None
 
-    def _check_verified(
-        self, producer_id: int, epoch: int, base_sequence: int, guard: Verification | None
-    ) -> None:
+    def _check_verified(self, producer_id: int, epoch: int, guard: Verification | None) -> None:
         known = self._verifications.get(producer_id)
         if not self.in_transaction(producer_id, epoch) and (guard is None or guard is not known):
             raise ApiError(
                 ErrorCode.INVALID_TXN_STATE,
                 f"the transaction of producer {producer_id} does not include this partition",
             )
+
+    def _check_in_line(
+        self, producer_id: int, entry: ProducerEntry | None, epoch: int, base_sequence: int
+    ) -> None:
+        """While a batch is being asked about, none may come that follows it."""
+        if entry is not None:
+            self._check_epoch(producer_id, entry, epoch)
+        known = self._verifications.get(producer_id)
         if known is not None and base_sequence > known.lowest_sequence:
             raise _out_of_order(
                 f"producer {producer_id} sent {base_sequence} while {known.lowest_sequence} is still to come"

@@ -10,6 +10,7 @@ from tests.compat.differential import (
     records,
     settings,
     topics,
+    transactional_records,
     transactions,
     transactions_by_chance,
 )
@@ -26,4 +27,5 @@ ALL = (
     consumer_groups,
     transactions,
     transactions_by_chance,
+    transactional_records,
 )

@@ -71,6 +71,9 @@ UNORDERED = {
     ("TransactionState", "topics"): "topic",
     ("TopicData", "partitions"): ITSELF,
     ("ListTransactionsResponse", "transaction_states"): "transactional_id",
+    ("WriteTxnMarkersResponse", "markers"): "producer_id",
+    ("WritableTxnMarkerResult", "topics"): "name",
+    ("WritableTxnMarkerTopicResult", "partitions"): "partition_index",
     ("Member", "subscribed_topic_names"): "",
     ("Assignment", "topic_partitions"): "topic_id",
 }  # fmt: skip

@@ -23,6 +23,7 @@ from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.delayed_produce import ManyProduce, SingleProduce
 from ottla.broker.limits import LARGE_FRAME_BYTES
 from ottla.broker.produce_entries import (
+    VALID_ACKS,
     Results,
     encode,
     find,
@@ -45,7 +46,6 @@ from ottla.wire.produce import (
     parse_request,
 )
 
-_VALID_ACKS: Final = (-1, 0, 1)
 _RESPONSES_MAX: Final = 4096
 _responses: dict[tuple[int, bytes], SingleResponse] = {}
 
@@ -54,10 +54,10 @@ _responses: dict[tuple[int, bytes], SingleResponse] = {}
 def produce(frame: memoryview, body: int, call: Call) -> None:
     request = parse_request(frame, body, call.api_version)
     topics = request.topics
-    if request.acks not in _VALID_ACKS:
-        _produce_many(request, ErrorCode.INVALID_REQUIRED_ACKS, call, len(frame))
-    elif _has_transactional(topics):
+    if _has_transactional(topics):
         produce_transactional(request, call, len(frame))
+    elif request.acks not in VALID_ACKS:
+        _produce_many(request, ErrorCode.INVALID_REQUIRED_ACKS, call, len(frame))
     elif request.acks and len(topics) == 1 and len(topics[0][1]) == 1:
         key, (entry,) = topics[0]
         _produce_one(key, entry, request, call, frame)

@@ -27,9 +27,11 @@ _GROUP: Final = 0
 _TRANSACTION: Final = 1
 _FIRST_OF_MANY: Final = 4
 _CREATION_TIMEOUT_MS: Final = 30_000
+_INVALID: Final = "there is no coordinator of that kind"
 _MESSAGES: Final = {
     ErrorCode.NONE: "NONE",
-    ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
+    ErrorCode.INVALID_REQUEST: _INVALID,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: "the coordinator is not available",
 }
 
 
@@ -53,13 +55,14 @@ async def find_coordinator(request: FindCoordinatorRequest, call: Call) -> FindC
                     host=found.host,
                     port=found.port,
                     error_code=found.error,
+                    error_message=_INVALID if found.error is ErrorCode.INVALID_REQUEST else "",
                 )
             )
         return FindCoordinatorResponse(coordinators=coordinators)
     found = await _find(request.key, request.key_type, call)
     return FindCoordinatorResponse(
         error_code=found.error,
-        error_message=_MESSAGES.get(found.error, "The request is invalid."),
+        error_message=_MESSAGES[found.error],
         node_id=found.node_id,
         host=found.host,
         port=found.port,
