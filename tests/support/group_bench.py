@@ -15,6 +15,7 @@ from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.records import RemoveTopicRecord
 from ottla.wire import codec
+from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ottla.wire.messages.consumer_protocol import ConsumerProtocolSubscription
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from ottla.wire.messages.list_groups import ListGroupsRequest
@@ -213,6 +214,16 @@ class GroupBench(Harness[GroupMachine]):
         )
         assert not self.write(lambda machine: machine.sync(sync)).result().error_code
         return member_id
+
+    def enter(self, group: str, *topics: str, member: str = "m", epoch: int = 0) -> int:
+        """A member joins a consumer group or, with its epoch, beats; returns the epoch it has then."""
+        request = ConsumerGroupHeartbeatRequest(group_id=group, member_id=member, member_epoch=epoch)
+        if epoch == 0:
+            request.rebalance_timeout_ms = SESSION_MS
+            request.subscribed_topic_names = list(topics)
+            request.topic_partitions = []
+        answer = self.write(lambda machine: machine.consumer_heartbeat(request, CLIENT, 1)).result()
+        return answer.member_epoch
 
     def delete_group(self, group: str) -> ErrorCode:
         return ErrorCode(self.write(lambda machine: machine.delete_group(group)).result().error_code)

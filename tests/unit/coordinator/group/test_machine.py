@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.base.errors import ErrorCode
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.coordinator.group.group import GroupKind
+from ottla.wire.messages.heartbeat import HeartbeatRequest
+from ottla.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from ottla.wire.messages.sync_group import SyncGroupRequest
 from tests.support.group_bench import GroupBench
 
 
@@ -93,3 +97,98 @@ def test_offsets_of_open_transactions_go_with_their_group(bench: GroupBench) -> 
     assert bench.groups() == {}
     bench.restart()
     assert bench.fetch_all("g") == {}
+
+
+# --- kinds of groups
+
+
+def test_consumer_groups_are_listed_and_described_as_such(bench: GroupBench) -> None:
+    bench.enter("g", "t")
+    assert bench.groups(kinds=["consumer"]) == {"g": "Stable"}
+    assert bench.groups(kinds=["classic"]) == {}
+    told = bench.machine.describe_consumer("g")
+    assert (told.error_code, told.group_state, [each.member_id for each in told.members]) == (
+        0,
+        "Stable",
+        ["m"],
+    )
+    classic = bench.machine.describe("g")
+    assert (classic.group_state, classic.error_code) == ("Dead", ErrorCode.GROUP_ID_NOT_FOUND)
+    assert classic.error_message == "Group g is not a classic group."
+
+
+def test_members_of_consumer_groups_commit_in_their_epoch(bench: GroupBench) -> None:
+    epoch = bench.enter("g", "t")
+    assert bench.commit("g", 5, member="m", generation=epoch) is ErrorCode.NONE
+    assert bench.commit("g", 6, member="m", generation=epoch + 1) is ErrorCode.STALE_MEMBER_EPOCH
+    assert bench.commit("g", 6, member="m", generation=epoch - 1) is ErrorCode.STALE_MEMBER_EPOCH
+    assert bench.commit("g", 6, member="m", generation=epoch, version=8) is ErrorCode.UNSUPPORTED_VERSION
+    assert bench.commit("g", 6, member="other", generation=epoch) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert bench.commit("g", 6) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert bench.fetch("g") == 5
+
+
+def test_to_a_producer_a_stale_epoch_is_an_illegal_generation(bench: GroupBench) -> None:
+    epoch = bench.enter("g", "t")
+    stale = bench.commit_in_transaction(7, "g", 5, member="m", generation=epoch - 1)
+    assert stale is ErrorCode.ILLEGAL_GENERATION
+    assert bench.commit_in_transaction(7, "g", 5, member="m", generation=epoch) is ErrorCode.NONE
+
+
+def test_offsets_that_a_consumer_group_reads_stay(bench: GroupBench) -> None:
+    epoch = bench.enter("g", "t")
+    for topic in ("t", "u"):
+        bench.commit("g", 5, topic=topic, member="m", generation=epoch)
+    assert bench.delete_offset("g", "t") is ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+    assert bench.delete_offset("g", "u") is ErrorCode.NONE
+    assert bench.delete_group("g") is ErrorCode.NON_EMPTY_GROUP
+    assert bench.fetch_all("g") == {("t", 0): 5}
+
+
+def test_a_group_that_only_had_offsets_becomes_a_consumer_group(bench: GroupBench) -> None:
+    bench.commit("g", 5)
+    bench.enter("g", "t")
+    for _ in range(2):
+        assert bench.groups(kinds=["consumer"]) == {"g": "Stable"}
+        assert bench.fetch("g") == 5
+        bench.restart()
+
+
+def test_an_empty_consumer_group_makes_way_for_classic_members(bench: GroupBench) -> None:
+    epoch = bench.enter("g", "t")
+    bench.commit("g", 5, member="m", generation=epoch)
+    bench.enter("g", epoch=-1)
+    assert bench.groups(kinds=["consumer"]) == {"g": "Empty"}
+    bench.join("g", "t")
+    for _ in range(2):
+        assert bench.machine.context.groups["g"].kind is GroupKind.CLASSIC
+        assert bench.groups() == {"g": "Stable"}
+        assert bench.fetch("g") == 5
+        bench.restart()
+
+
+def test_a_client_without_a_place_in_an_empty_consumer_group_changes_nothing(bench: GroupBench) -> None:
+    epoch = bench.enter("g", "t")
+    bench.enter("g", epoch=-1)
+    written = len(bench.log)
+    beat = HeartbeatRequest(group_id="g", generation_id=epoch, member_id="m")
+    with pytest.raises(ApiError, match="UNKNOWN_MEMBER_ID"):
+        bench.machine.heartbeat(beat)
+    sync = SyncGroupRequest(group_id="g", generation_id=epoch, member_id="m")
+    assert bench.write(lambda machine: machine.sync(sync)).result().error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    leaving = LeaveGroupRequest(group_id="g", members=[MemberIdentity(member_id="m")])
+    (left,) = bench.write(lambda machine: machine.leave(leaving, 5)).result().members
+    assert left.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert len(bench.log) == written
+    assert bench.groups(kinds=["consumer"]) == {"g": "Empty"}
+
+
+def test_a_deleted_consumer_group_is_gone(bench: GroupBench) -> None:
+    epoch = bench.enter("g", "t")
+    bench.commit("g", 5, member="m", generation=epoch)
+    bench.enter("g", epoch=-1)
+    assert bench.delete_group("g") is ErrorCode.NONE
+    for _ in range(2):
+        assert bench.groups() == {}
+        assert bench.fetch("g") == -1
+        bench.restart()

@@ -153,3 +153,23 @@ def test_the_look_for_expired_offsets_goes_on(bench: GroupBench) -> None:
     bench.commit("g", 5)
     bench.advance(KEPT_MS + CHECK_MS)
     assert bench.fetch("g") == NOTHING
+
+
+def test_consumer_groups_keep_what_they_read_and_lose_the_rest(bench: GroupBench) -> None:
+    epoch = bench.enter("g", "t")
+    for topic in ("t", "u"):
+        bench.commit("g", 5, topic=topic, member="m", generation=epoch)
+    for _ in range(KEPT_MS // SESSION_MS + 1):
+        bench.advance(SESSION_MS)
+        assert bench.enter("g", epoch=epoch) == epoch
+    assert bench.fetch_all("g") == {("t", 0): 5}
+
+
+def test_a_consumer_group_without_members_goes_with_its_offsets(bench: GroupBench) -> None:
+    epoch = bench.enter("g", "t")
+    bench.commit("g", 5, member="m", generation=epoch)
+    bench.enter("g", epoch=-1)
+    bench.advance(KEPT_MS + CHECK_MS)
+    for _ in range(2):
+        assert bench.groups() == {}
+        bench.restart()
