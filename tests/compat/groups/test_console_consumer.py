@@ -12,12 +12,11 @@ from ottla.testing.broker_process import BrokerProcess
 from tests.compat.groups.live import CLASSIC, LiveGroup, commit
 from tests.compat.java_tools import JavaTools
 from tests.support.clients import Publisher, create_topic, fresh
-from tests.support.transactional import ConfluentTransactions, committed_offset
+from tests.support.transactional import ConfluentTransactions, committed_offset, read_to_end
 
 pytestmark = pytest.mark.compat
 
 FORMATTERS = "org.apache.kafka.tools.consumer"
-QUIET_MS = "4000"
 PROTOCOLS = ["classic", "consumer"]
 
 
@@ -100,7 +99,8 @@ def internal(
 ) -> list[dict[str, Any]]:
     """The partition of an internal topic where this name lives, as one of Kafka's formatters prints it."""
     known = AdminClient({"bootstrap.servers": broker.bootstrap}).list_topics(topic, 30)
-    partitions = known.topics[topic].partitions
+    partition = java_hash(name) % len(known.topics[topic].partitions)
+    count = len(read_to_end(broker.bootstrap, topic, "read_uncommitted", partition))
     ran = tools.alone(
         "kafka-console-consumer",
         "--bootstrap-server",
@@ -108,23 +108,24 @@ def internal(
         "--topic",
         topic,
         "--partition",
-        str(java_hash(name) % len(partitions)),
+        str(partition),
         "--offset",
         "earliest",
-        "--timeout-ms",
-        QUIET_MS,
+        "--max-messages",
+        str(count),
         "--formatter",
         f"{FORMATTERS}.{formatter}",
     )
+    assert f"Processed a total of {count} messages" in ran.err, ran.out + ran.err
     return events(ran.out)
 
 
 def java_hash(text: str) -> int:
-    """How Kafka finds the partition of a group or a transactional id: the string's hash in Java, its sign cut."""
+    """How Kafka finds the partition of a group or a transactional id: Java's hash of the string, without sign."""
     value = 0
     for letter in text:
         value = (value * 31 + ord(letter)) & 0xFFFFFFFF
-    return value & 0x7FFFFFFF
+    return value if value < 1 << 31 else (1 << 32) - value
 
 
 def test_the_offsets_formatter_reads_the_offsets_topic(
