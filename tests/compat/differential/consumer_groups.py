@@ -109,7 +109,7 @@ def _commits(player: Player, group: str, topic: str) -> None:
     for member, epoch in ((MEMBER, 2), (MEMBER, 1), (MEMBER, 9), (OTHER, 2), ("", -1), (MEMBER, -1)):
         fields = {"member_id": member, "generation_id_or_member_epoch": epoch}
         for version in (8, 9, 10):
-            request = commit(player, group, (topic, {0: epoch}), version=version, **fields)  # type: ignore[arg-type]
+            request = commit(player, group, (topic, {0: epoch}), version=version, **fields)
             player.ask(f"commit of {member} in {epoch}, version {version}", request, version)
         asked = fetch(player, group, (topic, [0]), version=9, member_id=member, member_epoch=epoch)
         player.ask(f"fetch of {member} in {epoch}", asked, 9)

@@ -44,11 +44,9 @@ def ready(player: Player, *groups: str) -> None:
     """Until somebody coordinates these groups."""
     for group in groups:
         asked = FindCoordinatorRequest(key=group)
-        player.until(lambda asked=asked: player.quietly(asked, 3).error_code == 0)  # type: ignore[misc]
+        player.until(lambda asked=asked: player.quietly(asked, 3).error_code == 0)
         everything = OffsetFetchRequest(group_id=group, topics=None)
-        player.until(
-            lambda everything=everything: player.quietly(everything, 7).error_code not in STARTING  # type: ignore[misc]
-        )
+        player.until(lambda everything=everything: player.quietly(everything, 7).error_code not in STARTING)
 
 
 def commit(
@@ -321,7 +319,7 @@ def txn_offset_commit(player: Player) -> None:
                 producer_epoch=identity[1],
                 group_id=group,
             )
-            player.until(lambda joined=joined: player.quietly(joined, 3).error_code == 0)  # type: ignore[misc]
+            player.until(lambda joined=joined: player.quietly(joined, 3).error_code == 0)
         request = txn_commit(player, group, identity, (here, {0: 5, 9: 6}))
         player.ask(f"in a transaction, {committed}", request)
         stored("open")

@@ -53,6 +53,7 @@ from ottla.wire.messages.txn_offset_commit import (
 _VALUE_VERSION = 4
 _VALUE_VERSION_WITH_EXPIRY = 1
 _BROKERS_RETENTION = -1
+_FOREVER_MS = (1 << 63) - 1
 _NOTHING_COMMITTED = -1
 
 
@@ -79,7 +80,8 @@ class OffsetManager:
         now_ms = self._context.clock.now_ms()
         expire_ms, version = NO_EXPIRY, _VALUE_VERSION
         if request.retention_time_ms != _BROKERS_RETENTION:
-            expire_ms, version = now_ms + request.retention_time_ms, _VALUE_VERSION_WITH_EXPIRY
+            expire_ms = min(now_ms + request.retention_time_ms, _FOREVER_MS)
+            version = _VALUE_VERSION_WITH_EXPIRY
         records: list[LogRecord] = []
         topics = []
         for topic in request.topics:

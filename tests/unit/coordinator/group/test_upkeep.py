@@ -117,6 +117,12 @@ def test_a_retention_of_its_own_goes_before_the_brokers(bench: GroupBench) -> No
     assert bench.fetch("long") == NOTHING
 
 
+def test_the_longest_retention_is_for_ever(bench: GroupBench) -> None:
+    bench.commit("g", 5, retention_ms=(1 << 63) - 1, version=4)
+    bench.advance(10 * KEPT_MS)
+    assert bench.fetch("g") == 5
+
+
 def test_an_open_transaction_keeps_offset_and_group(bench: GroupBench) -> None:
     bench.commit("g", 5)
     bench.commit_in_transaction(7, "g", 6)
