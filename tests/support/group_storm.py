@@ -288,6 +288,8 @@ def storm(
         it.settle()
         last = it.join(clients[-1], size)
         it.settle()
+        it.produce(10)
+        it.drain()
         it.pause(last)
         it.produce(10)
         it.settle()

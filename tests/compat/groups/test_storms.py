@@ -75,6 +75,8 @@ def test_fifty_members_over_a_hundred_partitions(
         it.produce(10)
         it.kill(hosts.pop())
         it.settle()
+        it.produce(10)
+        it.drain()
         it.pause(hosts[0])
         it.settle()
         it.produce(10)
