@@ -1,0 +1,117 @@
+"""One Spark session for all Spark tests of a process, tuned for start-up and short batches.
+
+Spark needs Java 17 or newer: without it these tests are skipped, except where `OTTLA_REQUIRE_SPARK` is set
+(continuous integration), where a missing Java is an error.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+JAVA_VERSION_MIN = 17
+TUNED = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.memory": "1g",
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+    "spark.sql.catalogImplementation": "in-memory",
+}
+
+
+def _java_problem() -> str | None:
+    """Why Spark cannot start here, or None."""
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    if java is None or not Path(java).exists():
+        return f"Spark needs Java {JAVA_VERSION_MIN} or newer, and there is no `java` on the PATH or in JAVA_HOME"
+    told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    found = re.search(r'version "(\d+)', told)
+    if found is None or int(found[1]) < JAVA_VERSION_MIN:
+        first = told.splitlines()[0] if told else "nothing"
+        return f"Spark needs Java {JAVA_VERSION_MIN} or newer; `{java} -version` says: {first}"
+    return None
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A SparkSession on two local cores, with tasks that are retried once."""
+    problem = _java_problem()
+    if problem is not None:
+        if os.environ.get("OTTLA_REQUIRE_SPARK"):
+            pytest.fail(problem)
+        pytest.skip(problem)
+    from pyspark.sql import SparkSession
+
+    scratch = tmp_path_factory.mktemp("spark")
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    builder = SparkSession.builder.appName("ottla tests").master("local[2,2]")
+    for key, value in TUNED.items():
+        builder = builder.config(key, value)
+    for key in filter(None, os.environ.get("OTTLA_SPARK_CONF", "").split(";")):
+        builder = builder.config(*key.split("=", 1))
+    session = (
+        builder.config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
+        .config("spark.local.dir", str(scratch / "local"))
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> str:
+    """A checkpoint location of the test's own."""
+    return str(tmp_path / "checkpoint")
+
+
+@pytest.fixture
+def new_topic(broker: Any) -> Callable[..., str]:
+    """Makes topics with names of their own on the session's broker."""
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+
+    def make(partitions: int = 1, *, prefix: str = "t", **config: str) -> str:
+        name = f"{prefix}-{uuid.uuid4().hex[:12]}"
+        settings = {key.replace("_", "."): value for key, value in config.items()}
+        for future in admin.create_topics([NewTopic(name, partitions, 1, config=settings)]).values():
+            future.result(30)
+        return name
+
+    return make
+
+
+@pytest.fixture
+def run_query() -> Iterator[Callable[[Any], Any]]:
+    """Starts streaming writers and stops what is still running when the test ends."""
+    started: list[Any] = []
+
+    def start(writer: Any) -> Any:
+        query = writer.start()
+        started.append(query)
+        return query
+
+    yield start
+    for query in started:
+        if query.isActive:
+            query.stop()
