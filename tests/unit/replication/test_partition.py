@@ -12,10 +12,12 @@ from ottla.base.errors import ApiError, ErrorCode, StorageFault
 from ottla.base.ids import TopicPartition
 from ottla.metadata.image import PartitionImage
 from ottla.records.builder import NewRecord, build_batch
+from ottla.records.control import EndTxnMarker
 from ottla.replication.partition import Partition
 from ottla.storage.committer import Committer
 from ottla.storage.log import Log
 from ottla.storage.log_config import LogConfig
+from ottla.storage.producer_state import Verification
 from ottla.storage.recovery import LastKnown, open_log
 from ottla.testing.disk import SimDisk
 from ottla.testing.executor import InlineExecutor
@@ -242,3 +244,81 @@ def test_a_failed_log_answers_storage_error(setup: Fixture) -> None:
     with pytest.raises(ApiError) as unread:
         setup.partition.check_leader()
     assert unread.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def of_transaction(sequence: int, guard: Verification | None, setup: Fixture, version: int = VERSION) -> int:
+    data = build_batch(
+        [NewRecord(b"k", b"v", timestamp=NOW_MS)],
+        producer_id=9,
+        producer_epoch=0,
+        base_sequence=sequence,
+        transactional=True,
+    )
+    view = memoryview(bytearray(data))
+    return setup.partition.append(view, ALL, NOW_MS, version, guard).base_offset
+
+
+def test_a_transaction_is_asked_about_once_and_ended_by_a_marker(setup: Fixture) -> None:
+    with pytest.raises(ApiError, match="INVALID_TXN_STATE"):
+        of_transaction(0, None, setup)
+    guard = setup.partition.verify(9, 0, 0, NOW_MS)
+    assert of_transaction(0, guard, setup) == 0
+    assert setup.partition.verify(9, 0, 1, NOW_MS) is None
+    assert of_transaction(1, None, setup) == 1
+    setup.write()
+    assert setup.log.last_stable_offset == 0
+    reader = Waiter()
+    setup.partition.read_waiters[reader] = None
+    setup.partition.append_marker(EndTxnMarker(False, 3), 9, 0, NOW_MS)
+    assert setup.log.last_stable_offset == 0
+    setup.write()
+    assert reader.moved == 1
+    assert setup.log.last_stable_offset == 3
+    assert setup.partition.aborted_transactions(0, 3) == [(9, 0)]
+
+
+def test_markers_of_fenced_producers_and_coordinators_are_refused(setup: Fixture) -> None:
+    setup.partition.append_marker(EndTxnMarker(True, 3), 9, 5, NOW_MS)
+    with pytest.raises(ApiError, match="INVALID_PRODUCER_EPOCH"):
+        setup.partition.append_marker(EndTxnMarker(True, 3), 9, 4, NOW_MS)
+    with pytest.raises(ApiError, match="TRANSACTION_COORDINATOR_FENCED"):
+        setup.partition.append_marker(EndTxnMarker(True, 2), 9, 5, NOW_MS)
+    assert setup.log.log_end_offset == 1
+
+
+def test_the_second_generation_begins_its_transactions_at_sequence_0(setup: Fixture) -> None:
+    guard = setup.partition.verify(9, 0, 4, NOW_MS)
+    with pytest.raises(ApiError, match="OUT_OF_ORDER"):
+        of_transaction(4, guard, setup, version=12)
+    assert of_transaction(4, guard, setup, version=11) == 0
+
+
+def test_coordinators_write_like_acks_all(setup: Fixture) -> None:
+    data = memoryview(bytearray(build_batch([NewRecord(b"k", b"v", timestamp=NOW_MS)])))
+    assert setup.partition.append_own(data, NOW_MS).base_offset == 0
+    assert list(setup.partition.batches()) == []
+    setup.write()
+    assert [header.base_offset for header, _ in setup.partition.batches()] == [0]
+    setup.lead(leader=2, epoch=1)
+    for refused in (
+        lambda: setup.partition.append_own(data, NOW_MS),
+        lambda: setup.partition.verify(1, 0, 0, NOW_MS),
+    ):
+        with pytest.raises(ApiError, match="NOT_LEADER_OR_FOLLOWER"):
+            refused()
+
+
+def test_coordinators_need_the_in_sync_replicas(setup: Fixture) -> None:
+    setup.partition.reconfigure(LogConfig(min_insync_replicas=2))
+    setup.lead(replicas=(NODE, 2), epoch=1)
+    data = memoryview(bytearray(build_batch([NewRecord(b"k", b"v", timestamp=NOW_MS)])))
+    with pytest.raises(ApiError, match="NOT_ENOUGH_REPLICAS"):
+        setup.partition.append_own(data, NOW_MS)
+
+
+def test_the_last_stable_offset_is_not_below_the_log_start(setup: Fixture) -> None:
+    of_transaction(0, setup.partition.verify(9, 0, 0, NOW_MS), setup)
+    setup.produce(3)
+    setup.write()
+    setup.partition.delete_records(2)
+    assert setup.log.last_stable_offset == 2

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.storage.producer_state import CompletedTxn, Duplicate, ProducerState
+from ottla.storage.producer_state import CompletedTxn, Duplicate, ProducerState, Verification
 
 PID = 7
 DAY_MS = 86_400_000
@@ -226,3 +226,85 @@ def test_clearing(state: ProducerState) -> None:
     assert state.first_unstable_offset is None
     assert state.end_offset == 5
     write(state, 99)
+
+
+def verified(state: ProducerState, sequence: int, guard: Verification | None, *, epoch: int = 0) -> None:
+    state.check(PID, epoch, sequence, sequence, transactional=True, guard=guard)
+
+
+def verified_code(
+    state: ProducerState, sequence: int, guard: Verification | None, *, epoch: int = 0
+) -> ErrorCode:
+    with pytest.raises(ApiError) as caught:
+        verified(state, sequence, guard, epoch=epoch)
+    return caught.value.code
+
+
+def test_a_transaction_begins_only_with_its_own_proof(state: ProducerState) -> None:
+    assert verified_code(state, 0, None) is ErrorCode.INVALID_TXN_STATE
+    guard = state.start_verification(PID, 0, 0, 0)
+    assert guard is not None
+    assert verified_code(state, 0, Verification(0, 0, 0)) is ErrorCode.INVALID_TXN_STATE
+    verified(state, 0, guard)
+    write(state, 0, transactional=True)
+    assert state.in_transaction(PID, 0)
+    assert state.start_verification(PID, 0, 1, 0) is None
+    verified(state, 1, None)
+
+
+def test_a_marker_that_overtakes_the_answer_makes_the_proof_void(state: ProducerState) -> None:
+    guard = state.start_verification(PID, 0, 0, 0)
+    end(state)
+    assert verified_code(state, 0, guard) is ErrorCode.INVALID_TXN_STATE
+    fresh = state.start_verification(PID, 0, 0, 0)
+    assert fresh is not guard
+    assert verified_code(state, 0, guard) is ErrorCode.INVALID_TXN_STATE
+    verified(state, 0, fresh)
+
+
+def test_another_epoch_needs_a_proof_of_its_own(state: ProducerState) -> None:
+    write(state, 0, transactional=True)
+    assert not state.in_transaction(PID, 1)
+    assert verified_code(state, 0, None, epoch=1) is ErrorCode.INVALID_TXN_STATE
+    verified(state, 0, state.start_verification(PID, 1, 0, 0), epoch=1)
+
+
+def test_what_is_asked_about_must_come_before_what_follows_it(state: ProducerState) -> None:
+    guard = state.start_verification(PID, 0, 5, 0)
+    assert state.start_verification(PID, 0, 3, 0) is guard
+    assert verified_code(state, 5, guard) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    verified(state, 3, guard)
+    assert state.start_verification(PID, 1, 9, 0) is guard
+    verified(state, 9, guard, epoch=1)
+    with pytest.raises(ApiError) as caught:
+        state.check(PID, 0, 10, 10, guard=None)
+    assert caught.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_a_retry_needs_no_proof(state: ProducerState) -> None:
+    write(state, 0, transactional=True)
+    end(state)
+    assert state.check(PID, 0, 0, 0, transactional=True, guard=None) == Duplicate(0, 0, 0)
+
+
+def test_a_question_that_nobody_comes_back_to_is_forgotten(state: ProducerState) -> None:
+    guard = state.start_verification(PID, 0, 0, 1000)
+    state.remove_expired(1000 + DAY_MS - 1)
+    verified(state, 0, guard)
+    state.remove_expired(1000 + DAY_MS)
+    assert verified_code(state, 0, guard) is ErrorCode.INVALID_TXN_STATE
+
+
+def test_a_marker_of_the_second_generation_has_a_later_epoch_than_its_transaction(
+    state: ProducerState,
+) -> None:
+    write(state, 0, epoch=4, transactional=True)
+    with pytest.raises(ApiError) as caught:
+        state.check_marker(PID, 4, 0, epoch_per_transaction=True)
+    assert caught.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
+    state.check_marker(PID, 4, 0)
+    state.check_marker(PID, 5, 0, epoch_per_transaction=True)
+    end(state, epoch=5)
+    state.check_marker(PID, 5, 1, epoch_per_transaction=True)
+    with pytest.raises(ApiError):
+        state.check_marker(PID, 4, 1, epoch_per_transaction=True)
