@@ -25,7 +25,12 @@ class MortalDisk(SimDisk):
         super().__init__(rng)
         self.dead = False
         self.failures = 0
+        self._buried = False
         self._dies_in = -1
+
+    def bury(self) -> None:
+        """Nobody runs on it any more; what the garbage collector still finds to close has no effect."""
+        self._buried = True
 
     def die_in(self, changes: int) -> None:
         self._dies_in = changes
@@ -38,6 +43,8 @@ class MortalDisk(SimDisk):
             raise
 
     def apply(self, change: Change) -> None:
+        if self._buried:
+            return
         if self.dead:
             raise PowerLost
         if self._dies_in >= 0:

@@ -21,6 +21,8 @@ from ottla.base.rng import Random
 
 US_PER_MS: Final = 1000
 US_PER_SECOND: Final = 1_000_000
+START_MS: Final = 1_750_000_000_000
+"""What a right clock shows when a run begins."""
 _LINES_KEPT: Final = 400
 
 

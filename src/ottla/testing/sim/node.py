@@ -18,12 +18,11 @@ from ottla.node.machine import Machine
 from ottla.replication.partition import Partition
 from ottla.testing.disk import Survival
 from ottla.testing.sim.disk import MortalDisk, SimWorkers
-from ottla.testing.sim.kernel import Kernel
+from ottla.testing.sim.kernel import START_MS, Kernel
 from ottla.testing.sim.loop import SimLoop
 from ottla.testing.sim.network import Network
 
 PORT: Final = 9092
-_EPOCH_MS: Final = 1_750_000_000_000
 _PROPERTIES: Final = {
     "process.roles": "broker,controller",
     "node.id": "1",
@@ -40,7 +39,7 @@ class WallClock:
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
-        self.offset_ms = _EPOCH_MS
+        self.offset_ms = START_MS
 
     def now_ms(self) -> int:
         return self._kernel.now_ms + self.offset_ms
@@ -143,7 +142,8 @@ class SimNode:
         self._graves.append((self.loop, self.node))  # its tasks must not be collected while others run
         self.loop, self.node, self.ready, self._stopping = None, None, False, False
         self._network.node_died()
-        self.disk = cast(MortalDisk, self.disk.crash(survival))
+        left, self.disk = self.disk, cast(MortalDisk, self.disk.crash(survival))
+        left.bury()
 
     def stop(self, stopped: Callable[[], None]) -> None:
         """A clean stop, told when it is done."""

@@ -16,6 +16,7 @@ from ottla.base.ids import TopicPartition
 from ottla.testing.sim.actors.actor import Actor
 from ottla.testing.sim.actors.admin import Admin
 from ottla.testing.sim.actors.classic import ClassicMember
+from ottla.testing.sim.actors.committer import Committer
 from ottla.testing.sim.actors.consumer import ConsumerMember
 from ottla.testing.sim.actors.copier import OUT_TOPIC, ClassicCopier, ConsumerCopier
 from ottla.testing.sim.actors.producers import Source, TxnProducer
@@ -25,12 +26,14 @@ from ottla.testing.sim.cast import Cast
 from ottla.testing.sim.faults import Faults
 from ottla.testing.sim.kernel import Violation
 from ottla.testing.sim.offsets_ledger import Slot
+from ottla.testing.sim.replay_check import compare
 from ottla.testing.sim.txn_states import COMPLETE_ABORT, COMPLETE_COMMIT, EMPTY
 from ottla.testing.sim.world import World
 
 CHAOS_MS: Final = 25_000
 CALM_MS_MAX: Final = 120_000
 _TENDING_MS: Final = 100
+_COMPARING_MS: Final = 1700
 SETTINGS: Final = {
     "offsets.topic.num.partitions": "2",
     "transaction.state.log.num.partitions": "2",
@@ -119,6 +122,8 @@ class Run:
         world.topics = {"in": rng.randrange(1, 5), "txn": rng.randrange(2, 4)}
         world.topics[OUT_TOPIC] = world.topics["in"]
         self.kernel.note("run", f"topics {world.topics}, faults {self.faults.chosen}")
+        if rng.random() < 0.3:
+            world.transaction_version = rng.choice((0, 1))
         admin = Admin(world, "admin")
         admin.when_ready = self._curtain
         admin.start()
@@ -137,6 +142,15 @@ class Run:
             ConsumerMember(world, f"new-{n}", group="consumer", topics=("in", "txn"))
             for n in range(rng.randrange(0, 4))
         ]
+        if rng.random() < 0.4:
+            # A group on its way from one protocol to the other, and back as members come and go.
+            kinds = (ClassicMember, ConsumerMember)
+            everybody += [
+                rng.choice(kinds)(world, f"mix-{n}", group="mixed", topics=("in",))
+                for n in range(rng.randrange(2, 4))
+            ]
+        if rng.random() < 0.5:
+            everybody.append(Committer(world, "simple"))
         copier = rng.choice((ClassicCopier, ConsumerCopier))
         everybody += [
             copier(world, f"copy-{n}", group="copiers", topics=("in",)) for n in range(rng.randrange(0, 3))
@@ -149,12 +163,19 @@ class Run:
             self.cast.enter(actor)
         self.faults.start()
         self.kernel.after_ms(_TENDING_MS, self, self._tend)
+        self.kernel.after_ms(_COMPARING_MS, self, self._compare)
         self.kernel.after_ms(self._chaos_ms, self, self._calm)
 
     def _tend(self) -> None:
         self.cast.tend()
         if not self._calm_until_ms:
             self.kernel.after_ms(_TENDING_MS, self, self._tend)
+
+    def _compare(self) -> None:
+        node = self.world.node
+        if node.node is not None and node.ready:
+            compare(self.kernel, node.node)
+        self.kernel.after_ms(_COMPARING_MS, self, self._compare)
 
     # The end
 
@@ -181,7 +202,7 @@ class Run:
         """What has not come to rest yet."""
         world = self.world
         for actor in self.cast.actors.values():
-            if isinstance(actor, Source | TxnProducer) and not actor.process.done:
+            if isinstance(actor, Source | TxnProducer | Committer) and not actor.process.done:
                 return f"{actor.name} still writes"
         undecided = world.follower.undecided()
         undecided = {place: who for place, who in undecided.items() if not self._prepared(place, who)}

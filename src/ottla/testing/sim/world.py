@@ -32,6 +32,7 @@ class World:
         self.follower = LogFollower(self.kernel, self._listener_of)
         self.topics: dict[str, int] = {}
         self.topic_ids: dict[str, Uuid] = {}
+        self.transaction_version = 2
         self.closing = False
         """Producers and members with an end of their own come to it."""
         self.node.on_ready = self._verify

@@ -15,9 +15,15 @@ from ottla.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
+from ottla.wire.messages.update_features import (
+    FeatureUpdateKey,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
 
 E = ErrorCode
 _TOPIC = 2
+_DOWNGRADE = 2
 
 
 class Admin(Actor):
@@ -45,9 +51,22 @@ class Admin(Actor):
         for kind in (GROUP, TXN):
             await self.find_coordinator(kind, self.who)
         await self._configure()
+        await self._set_level()
         metadata = await self.retried(self.wire, MetadataRequest(topics=None), 12, MetadataResponse)
         world.topic_ids = {topic.name or "": topic.topic_id for topic in metadata.topics}
         self.when_ready()
+
+    async def _set_level(self) -> None:
+        """The generation of the transaction protocol; the newest is in force without asking."""
+        level = self.world.transaction_version
+        if level == 2:
+            return
+        update = FeatureUpdateKey(
+            feature="transaction.version", max_version_level=level, upgrade_type=_DOWNGRADE
+        )
+        request = UpdateFeaturesRequest(timeout_ms=5000, feature_updates=[update])
+        answer = await self.retried(self.wire, request, 1, UpdateFeaturesResponse)
+        self.expect(answer.error_code, E.NONE, doing="UpdateFeatures")
 
     async def _configure(self) -> None:
         """Short segments: what is to be compacted is soon no longer the active one."""

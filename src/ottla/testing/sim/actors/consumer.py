@@ -34,6 +34,7 @@ class ConsumerMember(Member):
         if traits.random() < 0.3:
             self.instance_id = who
         self.assignor = traits.choice((None, "uniform", "range"))
+        self.regex = "|".join(topics) if traits.random() < 0.3 else None
         self.member_id = uuid_text(random_uuid(self.rng))
         self.commit_version = 9
         self.generation = 0
@@ -86,7 +87,8 @@ class ConsumerMember(Member):
             member_epoch=self.generation,
             instance_id=self.instance_id if full else None,
             rebalance_timeout_ms=self.rebalance_ms if full else -1,
-            subscribed_topic_names=list(self.topics) if full else None,
+            subscribed_topic_names=list(self.topics) if full and self.regex is None else None,
+            subscribed_topic_regex=self.regex if full else None,
             server_assignor=self.assignor if full else None,
             topic_partitions=self._owned(),
         )

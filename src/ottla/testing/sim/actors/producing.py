@@ -15,6 +15,7 @@ from ottla.base.ids import TopicPartition
 from ottla.records.builder import NewRecord, build_batch
 from ottla.testing.sim.actors.actor import RETRIABLE, TXN, Actor, Fenced, by_topic
 from ottla.testing.sim.client import Wire
+from ottla.testing.sim.kernel import START_MS
 from ottla.testing.sim.node import PORT
 from ottla.testing.sim.txn_ledger import Txn, TxnName
 from ottla.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
@@ -80,7 +81,8 @@ class Session:
     async def produce(self, place: TopicPartition, values: list[str], txn: Txn | None = None) -> None:
         """Write records, with acks=all, until told that they are there."""
         actor, sequence = self.actor, self._sequences.get(place, 0)
-        records = [NewRecord(None, value.encode(), timestamp=actor.kernel.now_ms) for value in values]
+        timestamp = START_MS + actor.kernel.now_ms
+        records = [NewRecord(None, value.encode(), timestamp=timestamp) for value in values]
         batch = build_batch(
             records,
             producer_id=self.producer_id,
@@ -123,9 +125,9 @@ class TxnSession(Session):
 
     def __init__(self, actor: Actor, *, generation: int, timeout_ms: int, two_phase: bool = False) -> None:
         super().__init__(actor)
-        self.generation = generation
+        self.generation = min(generation, 2 if actor.world.transaction_version >= 2 else 1)
         self.id = self.transactional_id = actor.who
-        self.produce_version = 12 if generation == 2 else 11
+        self.produce_version = 12 if self.generation == 2 else 11
         self._timeout_ms = timeout_ms
         self._two_phase = two_phase
         self._added: dict[TopicPartition, None] = {}

@@ -31,6 +31,7 @@ class Preparer(Actor):
             values = [f"{txn.name}/{number + each}" for each in range(2)]
             number += 2
             try:
+                await session.add([place])
                 await session.produce(place, values, txn)
             except MustAbort:
                 await session.give_up(txn)

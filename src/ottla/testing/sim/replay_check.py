@@ -1,0 +1,101 @@
+"""State is a function of the log: a machine made anew from the log says the same as the one that serves.
+
+Compared is what the log keeps: offsets, committed and pending; consumer groups as a whole; classic groups that are
+stable or empty (what happens between two generations lives in memory); transactions. Asked only of coordinators that
+have nothing on its way to the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+from ottla.base.errors import ApiError
+from ottla.coordinator.group.classic.group import ClassicGroup
+from ottla.coordinator.group.classic.transitions import ClassicState
+from ottla.coordinator.group.consumer.group import ConsumerGroup
+from ottla.coordinator.group.machine import GroupMachine
+from ottla.coordinator.runtime.loading import replay_batches
+from ottla.coordinator.runtime.runtime import Runtime
+from ottla.coordinator.runtime.shard import Shard, ShardState
+from ottla.coordinator.runtime.timers import TimerOperation
+from ottla.coordinator.txn.machine import TxnMachine
+from ottla.node.build import Node
+from ottla.testing.sim.kernel import Kernel
+
+
+class NoTimers:
+    """Timers for a machine that only looks back."""
+
+    def schedule(self, name: Hashable, delay_ms: int, operation: TimerOperation) -> None:
+        """Never to be run."""
+
+    def cancel(self, name: Hashable) -> None:
+        """Nothing is scheduled."""
+
+    def is_scheduled(self, name: Hashable) -> bool:
+        return False
+
+
+def compare(kernel: Kernel, node: Node) -> None:
+    """Compare all coordinators of a node that are at rest with their logs."""
+    coordinators = node._coordinators
+    for runtime in (coordinators.groups.runtime, coordinators.transactions.runtime):
+        for partition, shard in runtime._shards.items():
+            if _is_at_rest(shard, runtime, partition):
+                kernel.count("replays compared")
+                _compare(kernel, runtime, shard, partition)
+
+
+def _is_at_rest(shard: Shard[Any], runtime: Runtime[Any], partition: int) -> bool:
+    if shard.state is not ShardState.ACTIVE or shard._batch is not None:
+        return False
+    try:
+        return runtime.log.committed_offset(partition) == runtime.log.end_offset(partition)
+    except ApiError:
+        return False  # its disk has failed
+
+
+def _compare(kernel: Kernel, runtime: Runtime[Any], shard: Shard[Any], partition: int) -> None:
+    again = runtime.make(partition, NoTimers())
+    for _ in replay_batches(again, runtime.log.batches(partition), runtime.table):
+        pass
+    served, stored = _kept(shard.machine), _kept(again)
+    for name in sorted(served.keys() | stored.keys()):
+        between = name in served and served[name] is None
+        kernel.check(
+            between or served.get(name) == stored.get(name),
+            "state is a function of the log",
+            f"{runtime.topic}-{partition} {name}: serves {served.get(name)}, the log says {stored.get(name)}",
+        )
+
+
+def _kept(machine: Any) -> dict[str, Any]:
+    """What the log keeps of a machine, by name."""
+    if isinstance(machine, TxnMachine):
+        return {f"transaction {name}": each for name, each in machine.table.items()}
+    found: dict[str, Any] = {}
+    if isinstance(machine, GroupMachine):
+        store = machine.offsets.store
+        found |= {f"offsets {group}": topics for group, topics in store.committed.by_group.items()}
+        found |= {
+            f"pending {producer} {group}": topics
+            for producer, table in store._pending.items()
+            for group, topics in table.by_group.items()
+        }
+        for group_id, group in machine.context.groups.items():
+            found[f"group {group_id}"] = _group(group)
+    return found
+
+
+def _group(group: object) -> Any:
+    """What the log keeps of a group; None while it is between two generations."""
+    if isinstance(group, ConsumerGroup):
+        return (group.epoch, group.metadata_hash, group.target_epoch, group.targets, group.members)
+    if isinstance(group, ClassicGroup) and group.state is ClassicState.STABLE:
+        members = {
+            member.member_id: (member.instance_id, member.session_timeout_ms, member.assignment)
+            for member in group.members.values()
+        }
+        return (group.generation, group.protocol_name, members)
+    return None
