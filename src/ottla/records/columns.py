@@ -1,0 +1,45 @@
+"""Batches to columns and back: the compiled kernel, or its plain-Python reference where that was not built.
+
+`base.native` says whether the kernel is wanted, `COMPILED` which one runs. `_columns_reference` says what the
+functions do, `column_buffers` what columns are. All functions are pure and may be called from any thread.
+"""
+
+from __future__ import annotations
+
+from ottla.records import _columns_reference
+from ottla.records.column_buffers import (
+    ALL_COLUMNS,
+    HEADERS,
+    KEY,
+    OFFSET,
+    TIMESTAMP,
+    TIMESTAMP_TYPE,
+    VALUE,
+    BinaryColumn,
+    DecodedColumns,
+    HeadersColumn,
+)
+
+__all__ = [
+    "ALL_COLUMNS",
+    "COMPILED",
+    "HEADERS",
+    "KEY",
+    "OFFSET",
+    "TIMESTAMP",
+    "TIMESTAMP_TYPE",
+    "VALUE",
+    "BinaryColumn",
+    "DecodedColumns",
+    "HeadersColumn",
+    "decode",
+    "encode",
+    "partition_of",
+    "rows_by_partition",
+]
+
+COMPILED = False
+decode = _columns_reference.decode
+encode = _columns_reference.encode
+partition_of = _columns_reference.partition_of
+rows_by_partition = _columns_reference.rows_by_partition
