@@ -15,7 +15,7 @@ const start = async (member) => {
     clientId: member,
     brokers: [settings.bootstrap],
     logLevel: logLevel.NOTHING,
-    retry: { initialRetryTime: 50, maxRetryTime: 500, retries: 100 },
+    retry: { initialRetryTime: 50, maxRetryTime: 500, retries: 100, restartOnFailure: async () => true },
   })
   const consumer = kafka.consumer({
     groupId: settings.group,
@@ -31,6 +31,7 @@ const start = async (member) => {
     owned = []
   }
   consumer.on(consumer.events.REBALANCING, revoke)
+  consumer.on(consumer.events.CRASH, revoke)
   consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
     revoke()
     owned = payload.memberAssignment[settings.topic] || []
