@@ -15,7 +15,7 @@ const start = async (member) => {
     clientId: member,
     brokers: [settings.bootstrap],
     logLevel: logLevel.NOTHING,
-    retry: { initialRetryTime: 50, maxRetryTime: 500, retries: 100, restartOnFailure: async () => true },
+    retry: { initialRetryTime: 50, maxRetryTime: 500, retries: 100 },
   })
   const consumer = kafka.consumer({
     groupId: settings.group,
@@ -31,33 +31,36 @@ const start = async (member) => {
     owned = []
   }
   consumer.on(consumer.events.REBALANCING, revoke)
-  consumer.on(consumer.events.CRASH, revoke)
+  consumer.on(consumer.events.CRASH, async ({ payload }) => {
+    revoke()
+    if (!payload.restart) await work()
+  })
   consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
     revoke()
     owned = payload.memberAssignment[settings.topic] || []
     say(member, 'assigned', { partitions: owned })
   })
-  await consumer.connect()
-  await consumer.subscribe({ topics: [settings.topic], fromBeginning: true })
-  await consumer.run({
-    autoCommit: false,
-    eachBatchAutoResolve: false,
-    eachBatch: async ({ batch, resolveOffset, heartbeat, isRunning, isStale }) => {
-      if (!isRunning() || isStale() || batch.messages.length === 0) return
-      const offsets = batch.messages.map((message) => Number(message.offset))
-      const next = String(offsets[offsets.length - 1] + 1)
-      say(member, 'processed', { partition: batch.partition, offsets })
-      try {
-        await consumer.commitOffsets([{ topic: settings.topic, partition: batch.partition, offset: next }])
-      } catch (refusal) {
-        say(member, 'refused', { error: refusal.message })
-        throw refusal
-      }
-      say(member, 'committed', { partition: batch.partition, offset: Number(next) })
-      resolveOffset(batch.messages[batch.messages.length - 1].offset)
-      await heartbeat()
-    },
-  })
+  const eachBatch = async ({ batch, resolveOffset, heartbeat, isRunning, isStale }) => {
+    if (!isRunning() || isStale() || batch.messages.length === 0) return
+    const offsets = batch.messages.map((message) => Number(message.offset))
+    const next = String(offsets[offsets.length - 1] + 1)
+    say(member, 'processed', { partition: batch.partition, offsets })
+    try {
+      await consumer.commitOffsets([{ topic: settings.topic, partition: batch.partition, offset: next }])
+    } catch (refusal) {
+      say(member, 'refused', { error: refusal.message })
+      throw refusal
+    }
+    say(member, 'committed', { partition: batch.partition, offset: Number(next) })
+    resolveOffset(batch.messages[batch.messages.length - 1].offset)
+    await heartbeat()
+  }
+  const work = async () => {
+    await consumer.connect()
+    await consumer.subscribe({ topics: [settings.topic], fromBeginning: true })
+    await consumer.run({ autoCommit: false, eachBatchAutoResolve: false, eachBatch })
+  }
+  await work()
   return async () => {
     await consumer.disconnect()
     say(member, 'closed', {})
