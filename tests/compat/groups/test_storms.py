@@ -46,7 +46,6 @@ BIG = [
     pytest.param(CONFLUENT_RANGE, id="confluent-range"),
     pytest.param(CONFLUENT_COOPERATIVE, id="confluent-cooperative"),
     pytest.param(CONFLUENT_CONSUMER, id="confluent-consumer"),
-    pytest.param(JAVA_CONSUMER, id="java-consumer"),
 ]
 
 
