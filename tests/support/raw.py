@@ -80,11 +80,11 @@ class RawClient:
             parts += got
         return bytes(parts)
 
-    def ask(self, request: Message, version: int, response: type[R]) -> R | Closed:
+    def ask(self, request: Message, version: int, response: type[R], *, client_id: str = "raw") -> R | Closed:
         """Send a well-formed request and decode the answer."""
         correlation = next(self._correlation)
         try:
-            self.send(request_frame(request, version, correlation, "raw"))
+            self.send(request_frame(request, version, correlation, client_id))
         except ConnectionError:
             return CLOSED
         return self.read(request.SPEC.api_key, version, response, correlation)
