@@ -22,7 +22,7 @@ from ottla.coordinator.group.classic.rebalance import Rebalances
 from ottla.coordinator.group.classic.records import group_record
 from ottla.coordinator.group.classic.transitions import ClassicState
 from ottla.coordinator.group.consumer import entries, protocol
-from ottla.coordinator.group.consumer.group import PROTOCOL_TYPE, ConsumerGroup
+from ottla.coordinator.group.consumer.group import FIRST_EPOCH, PROTOCOL_TYPE, ConsumerGroup
 from ottla.coordinator.group.consumer.member import ConsumerMember
 from ottla.coordinator.group.consumer.metadata_hash import MetadataHashes
 from ottla.coordinator.group.consumer.replaying import replay_into
@@ -53,10 +53,11 @@ def upgraded(
     except RemoteProtocolError:
         raise _refused(group, "the embedded consumer protocol is malformed") from None
     made = ConsumerGroup(group.group_id)
+    epoch = _epoch_of(group)
     topics = {topic for member in members for topic in member.topics}
     born = [
         *(entries.subscription(group.group_id, member) for member in members),
-        entries.group_epoch(group.group_id, group.generation, hashes.of(topics, context.image)),
+        entries.group_epoch(group.group_id, epoch, hashes.of(topics, context.image)),
         *(
             entries.target(
                 group.group_id,
@@ -65,7 +66,7 @@ def upgraded(
             )
             for member in members
         ),
-        entries.target_epoch(group.group_id, group.generation, 0),
+        entries.target_epoch(group.group_id, epoch, 0),
         *(entries.standing(group.group_id, member) for member in members),
     ]
     for record in born:
@@ -76,6 +77,11 @@ def upgraded(
     records.extend(group.tombstones())
     records.extend(born)
     return made
+
+
+def _epoch_of(group: ClassicGroup) -> int:
+    """The generation; of a group that waits for its first one the epoch with which groups begin: 0 means joining."""
+    return max(group.generation, FIRST_EPOCH)
 
 
 def _refused(group: ClassicGroup, reason: str) -> ApiError:
@@ -107,17 +113,18 @@ def _consumer_member(context: GroupContext, group: ClassicGroup, member: Classic
                 "default assignor before re-attempting the upgrade",
             )
         held = protocol.by_topic_id(assignment.assigned_partitions, context.image)
+    epoch = _epoch_of(group)
     return ConsumerMember(
         member.member_id,
-        epoch=group.generation,
-        previous_epoch=group.generation,
+        epoch=epoch,
+        previous_epoch=epoch,
         instance_id=member.instance_id,
         rack_id=subscription.rack_id or None,
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         client_id=member.client_id,
         client_host=member.client_host,
         topics=frozenset(subscription.topics),
-        assigned={topic: dict.fromkeys(sorted(held[topic]), group.generation) for topic in sorted(held)},
+        assigned={topic: dict.fromkeys(sorted(held[topic]), epoch) for topic in sorted(held)},
         classic=ClassicMemberMetadata(
             session_timeout_ms=member.session_timeout_ms,
             supported_protocols=[

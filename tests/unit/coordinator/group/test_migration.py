@@ -73,6 +73,15 @@ def test_who_waits_in_a_classic_group_is_told_to_join_again(bench: ConsumerBench
     assert bench.classic_join(other, "t").error_code == ErrorCode.NONE
 
 
+def test_a_group_that_waits_for_its_first_generation_does_not_hand_out_epoch_0(bench: ConsumerBench) -> None:
+    """Found by the simulation: a pattern brings no epoch of its own, and 0 would mean that the member has yet to join."""
+    first = bench.classic_join("", "t").member_id
+    request = bench.classic_request(first, "t")
+    bench.write(lambda machine: machine.join(request, CLIENT, 9))
+    assert bench.join("n", subscribed_topic_regex="t").epoch == 1
+    assert bench.member(first).epoch == 1
+
+
 def test_an_empty_classic_group_just_makes_way(bench: ConsumerBench) -> None:
     member = bench.classic_group({"t": (0,)}, "t")
     bench.classic_leave(member)
