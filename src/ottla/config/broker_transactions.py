@@ -19,15 +19,15 @@ from ottla.config.table import (
 
 # fmt: off
 KEYS = (
-    Key("transaction.state.log.min.isr", INT, "2", HIGH, STATIC, ACCEPTED, at_least(1),
+    Key("transaction.state.log.min.isr", INT, "2", HIGH, STATIC, HONOURED, at_least(1),
         "min.insync.replicas of the topic that holds transactions."),
     Key("transaction.state.log.load.buffer.size", INT, "5242880", HIGH, STATIC, ACCEPTED, at_least(1),
         "Bytes read at a time when transactions are loaded."),
-    Key("transaction.state.log.replication.factor", SHORT, "3", HIGH, STATIC, ACCEPTED, at_least(1),
+    Key("transaction.state.log.replication.factor", SHORT, "3", HIGH, STATIC, HONOURED, at_least(1),
         "Replicas of the topic that holds transactions."),
-    Key("transaction.state.log.num.partitions", INT, "50", HIGH, STATIC, ACCEPTED, at_least(1),
+    Key("transaction.state.log.num.partitions", INT, "50", HIGH, STATIC, HONOURED, at_least(1),
         "Partitions of the topic that holds transactions; fixed once it exists."),
-    Key("transaction.state.log.segment.bytes", INT, "104857600", HIGH, STATIC, ACCEPTED, at_least(1),
+    Key("transaction.state.log.segment.bytes", INT, "104857600", HIGH, STATIC, HONOURED, at_least(1),
         "Segment size of the topic that holds transactions."),
     Key("transaction.partition.verification.enable", BOOLEAN, "true", LOW, CLUSTER, HONOURED, ANYTHING,
         "Whether a transactional write is checked against the partitions that its transaction named."),
@@ -47,8 +47,8 @@ KEYS = (
         "How long a partition remembers the sequence numbers of a silent idempotent producer."),
     Key("producer.id.expiration.check.interval.ms", INT, "600000", LOW, STATIC, HONOURED, at_least(1),
         "Pause between looks for such producers.", internal=True),
-    Key("add.partitions.to.txn.retry.backoff.max.ms", INT, "100", HIGH, STATIC, ACCEPTED, at_least(0),
+    Key("add.partitions.to.txn.retry.backoff.max.ms", INT, "100", HIGH, STATIC, HONOURED, at_least(0),
         "How long the broker itself retries to add a partition to a transaction."),
-    Key("add.partitions.to.txn.retry.backoff.ms", INT, "20", HIGH, STATIC, ACCEPTED, at_least(1),
+    Key("add.partitions.to.txn.retry.backoff.ms", INT, "20", HIGH, STATIC, HONOURED, at_least(1),
         "Pause between such retries."),
 )
