@@ -74,7 +74,7 @@ def test_who_waits_in_a_classic_group_is_told_to_join_again(bench: ConsumerBench
 
 
 def test_a_group_that_waits_for_its_first_generation_does_not_hand_out_epoch_0(bench: ConsumerBench) -> None:
-    """Found by the simulation: a pattern brings no epoch of its own, and 0 would mean that the member has yet to join."""
+    """A pattern brings no epoch of its own, and 0 would mean that the member has yet to join."""
     first = bench.classic_join("", "t").member_id
     request = bench.classic_request(first, "t")
     bench.write(lambda machine: machine.join(request, CLIENT, 9))

@@ -55,8 +55,7 @@ class ConsumerMember(Member):
                 if self.kernel.now_ms >= next_commit_ms:
                     await self.commit()
                     next_commit_ms = self.kernel.now_ms + self.rng.randrange(300, 1500)
-                if self.generation > 0:
-                    await self.poll(self.rng.randrange(100, 400))
+                await self.poll(self.rng.randrange(100, 400))
             except Out as out:
                 if out.code not in (E.STALE_MEMBER_EPOCH, E.REBALANCE_IN_PROGRESS):
                     self._start_anew()
@@ -114,6 +113,7 @@ class ConsumerMember(Member):
             f"{self.name}: {self.generation} to {answer.member_epoch}",
         )
         self.generation = answer.member_epoch
+        self.kernel.check(self.generation > 0, "a member that joined has an epoch", self.name)
         self._heard_us = sent_us
         return await self._reconcile(answer.assignment, sent_us)
 
