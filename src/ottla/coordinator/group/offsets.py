@@ -192,7 +192,7 @@ class OffsetManager:
         known = self.store.of_group(request.group_id)
         topics = []
         if request.topics is None:
-            wanted = [(name, ZERO_UUID, list(partitions)) for name, partitions in known.items()]
+            wanted = [(name, self._topic_id(name), list(partitions)) for name, partitions in known.items()]
         else:
             wanted = [(topic.name, topic.topic_id, topic.partition_indexes) for topic in request.topics]
         for name, topic_id, indexes in wanted:

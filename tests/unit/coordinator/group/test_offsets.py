@@ -10,10 +10,11 @@ from ottla.coordinator.group.offset_store import OffsetStore
 from ottla.coordinator.group.records import LegacyOffsetCommitKey, LegacyOffsetCommitValue, OffsetCommitValue
 from ottla.coordinator.runtime.decision import LogRecord
 from ottla.coordinator.runtime.machine import Stamp
+from ottla.metadata.records import TopicRecord
 from ottla.wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from tests.support.coordination import START_MS
 from tests.support.group_bench import SESSION_MS, GroupBench
-from tests.support.metadata import topic_id_of
+from tests.support.metadata import one_node, replayed, topic_id_of
 
 NONE = ErrorCode.NONE
 NOTHING = -1
@@ -324,6 +325,9 @@ def test_a_new_topic_does_not_inherit_offsets_that_were_left(bench: GroupBench) 
     assert told() == 5
     request.topics[0].topic_id = ZERO_UUID
     assert told() == 5
+    assert bench.fetch_all("g") == {("t", 0): 5}
+    bench.machine.context.image = replayed([TopicRecord(name="t", topic_id=topic_id_of("new"))], one_node())
+    assert bench.fetch_all("g") == {("t", 0): NOTHING}
 
 
 def test_deleting_a_topic_spares_the_offsets_of_its_namesake(bench: GroupBench) -> None:
