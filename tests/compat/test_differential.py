@@ -52,7 +52,7 @@ def test_answers_are_kafkas(scenario: Scenario, judge: Judge) -> None:
 
 
 def test_what_is_not_served_is_refused_at_once(judge: Judge) -> None:
-    """A client of groups or transactions sees its connection closed; it is not left waiting."""
+    """Who asks for it sees the connection closed, and is not left waiting."""
 
     def advertised(address: Address) -> dict[int, int]:
         with RawClient(address) as client:
