@@ -56,6 +56,9 @@ class Leaders:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return found
 
+    def lookup(self, key: bytes, index: int, *, by_id: bool) -> Partition:
+        return self.get(key.decode(), index)
+
     def settle(self) -> None:
         """Write everything that is staged."""
         while self._deferred:

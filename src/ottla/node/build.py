@@ -131,7 +131,7 @@ class Node:
         self._settings.subscribe(self._settings_changed)
         self._start_housekeeping()
         self._server.serve()
-        # Elections so far came to nothing new if the metadata named this broker the leader all along.
+        # No change tells of partitions that the metadata has named this broker the leader of all along.
         self._coordinators.load(metadata.driver.image)
         return listeners
 

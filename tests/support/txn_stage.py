@@ -1,0 +1,114 @@
+"""A transaction coordinator over a log in memory, one led partition, and one transactional producer."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from ottla.base.errors import ErrorCode
+from ottla.base.ids import TopicPartition
+from ottla.broker.verification import Verifier
+from ottla.config.broker import BrokerConfig
+from ottla.config.dynamic import DynamicConfig
+from ottla.coordinator.runtime.codec import RecordTable
+from ottla.coordinator.runtime.promise import Promise
+from ottla.coordinator.runtime.runtime import Runtime
+from ottla.coordinator.txn import records as txn_records
+from ottla.coordinator.txn.answers import Initialised
+from ottla.coordinator.txn.completion import Marker
+from ottla.coordinator.txn.initialising import Start
+from ottla.coordinator.txn.machine import TxnMachine
+from ottla.coordinator.txn.settings import TxnSettings
+from ottla.coordinator.txn.transaction import Producer
+from ottla.metadata.image import MetadataImage, PartitionImage, TopicImage, TopicsImage
+from ottla.storage.producer_state import Verification
+from tests.support.coordination import FakeClock
+from tests.support.leaders import Leaders
+from tests.support.shards import FakeScheduler, MemoryLog
+
+ID = "mine"
+WHERE = TopicPartition("t", 0)
+PARTITION = PartitionImage(replicas=(1,), directories=(), isr=(1,), leader=1)
+TOPIC = TopicImage("t", uuid.UUID(int=7), {0: PARTITION})
+IMAGE = MetadataImage(
+    features={"transaction.version": 2}, topics=TopicsImage({"t": TOPIC}, {TOPIC.topic_id: TOPIC})
+)
+
+
+class Markers:
+    """Keeps markers until they are let go."""
+
+    def __init__(self) -> None:
+        self.waiting: list[tuple[Marker, Any]] = []
+
+    def send(self, marker: Marker, told: Any) -> None:
+        self.waiting.append((marker, told))
+
+    def arrive(self) -> None:
+        for marker, told in self.waiting:
+            told(dict.fromkeys(marker.partitions, ErrorCode.NONE))
+        self.waiting.clear()
+
+
+class Stage:
+    """A transaction coordinator over a log in memory, a partition, and one transactional producer."""
+
+    def __init__(self, **settings: str) -> None:
+        self.clock = FakeClock()
+        self.scheduler = FakeScheduler(self.clock)
+        self.log = MemoryLog()
+        self.leaders = Leaders(self.clock, "t")
+        self.markers = Markers()
+        config = DynamicConfig(BrokerConfig(settings), 1)
+        self.runtime: Runtime[TxnMachine] = Runtime(
+            "__transaction_state",
+            log=self.log,
+            make=lambda _, timers: TxnMachine(
+                TxnSettings(config), timers, self.clock, self.markers, lambda: 0
+            ),
+            table=RecordTable(vars(txn_records).values()),
+            clock=self.clock,
+            scheduler=self.scheduler,
+            report=self._report,
+            image=IMAGE,
+        )
+        self.verifier = Verifier(
+            self.runtime, lambda _: 0, self.leaders.replicas, config, self.clock, self.scheduler
+        )
+        self.runtime.elect(0, 0)
+        self.producer = self.initialise()
+
+    def _report(self, error: BaseException) -> None:
+        raise error
+
+    def run(self) -> None:
+        """Commit everything that comes of what is under way now."""
+        self.scheduler.run()
+        self.log.commit()
+        self.scheduler.run()
+        self.log.commit()
+        self.leaders.settle()
+
+    def initialise(self) -> Producer:
+        self.run()
+        promise: Promise[Initialised] = self.runtime.write(
+            0, lambda machine: machine.initialise(ID, Start(60_000), 17)
+        )
+        self.run()
+        return promise.result().producer
+
+    def ask(
+        self, sequence: int = 0, *, add: bool = True, abortable: bool = True
+    ) -> Promise[Verification | None]:
+        return self.verifier.ask(ID, self.producer, WHERE, sequence, add=add, abortable=abortable)
+
+    def append(self, sequence: int, guard: Verification | None) -> int:
+        return self.leaders.append("t", *self.producer, sequence, guard)
+
+    def end(self) -> None:
+        """Decide the end; its markers do not arrive yet."""
+        ended = self.runtime.write(
+            0, lambda machine: machine.end(ID, self.producer, committed=True, client_version=2)
+        )
+        self.run()
+        self.producer = ended.result().producer
