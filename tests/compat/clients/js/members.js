@@ -10,11 +10,13 @@ const settings = JSON.parse(process.argv[2])
 
 const say = (member, event, facts) => fs.writeSync(1, JSON.stringify({ member, event, ...facts }) + '\n')
 
+const consumers = new Map()
+
 const start = async (member) => {
   const kafka = new Kafka({
     clientId: member,
     brokers: [settings.bootstrap],
-    logLevel: logLevel.NOTHING,
+    logLevel: logLevel.ERROR,
     retry: { initialRetryTime: 50, maxRetryTime: 500, retries: 100 },
   })
   const consumer = kafka.consumer({
@@ -33,7 +35,8 @@ const start = async (member) => {
   consumer.on(consumer.events.REBALANCING, revoke)
   consumer.on(consumer.events.CRASH, async ({ payload }) => {
     revoke()
-    if (!payload.restart) await work()
+    // A consumer that does not restart is of no more use: the member goes on with another one.
+    if (!payload.restart && consumers.get(member) === consumer) await start(member)
   })
   consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
     revoke()
@@ -55,22 +58,19 @@ const start = async (member) => {
     resolveOffset(batch.messages[batch.messages.length - 1].offset)
     await heartbeat()
   }
-  const work = async () => {
-    await consumer.connect()
-    await consumer.subscribe({ topics: [settings.topic], fromBeginning: true })
-    await consumer.run({ autoCommit: false, eachBatchAutoResolve: false, eachBatch })
-  }
-  await work()
-  return async () => {
-    await consumer.disconnect()
-    say(member, 'closed', {})
-  }
+  consumers.set(member, consumer)
+  await consumer.connect()
+  await consumer.subscribe({ topics: [settings.topic], fromBeginning: true })
+  await consumer.run({ autoCommit: false, eachBatchAutoResolve: false, eachBatch })
 }
 
 const main = async () => {
-  const leave = await Promise.all(settings.names.map(start))
+  await Promise.all(settings.names.map(start))
   process.stdin.on('end', async () => {
-    await Promise.all(leave.map((one) => one()))
+    for (const [member, consumer] of consumers) {
+      await consumer.disconnect()
+      say(member, 'closed', {})
+    }
     process.exit(0)
   })
   process.stdin.resume()
