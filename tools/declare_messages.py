@@ -63,6 +63,8 @@ APIS = {
     "offset_fetch": "OffsetFetch",
     "offset_for_leader_epoch": "OffsetForLeaderEpoch",
     "produce": "Produce",
+    "sasl_authenticate": "SaslAuthenticate",
+    "sasl_handshake": "SaslHandshake",
     "sync_group": "SyncGroup",
     "txn_offset_commit": "TxnOffsetCommit",
     "update_features": "UpdateFeatures",

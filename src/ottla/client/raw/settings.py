@@ -1,0 +1,217 @@
+"""How to reach a cluster and how patient to be, from options in librdkafka's or Java's spelling.
+
+Each setting is read from the first of its names that is given; an option with no meaning here is left alone, as
+Kafka's clients do. What cannot work is refused at once with a `LocalError` that says what would. Settings are values:
+equal ones share connections (`client.raw.cache`). Secrets never show in their text form.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ottla.base.errors import LocalError
+from ottla.records.compression import CODEC_NAMES, Codec
+
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+_DEFAULT_PORT = 9092
+_JAVA_STORES = ("JKS", "PKCS12")
+_JAAS_OPTION = re.compile(r'(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|\'((?:[^\'\\]|\\.)*)\'|([^\s;]+))')
+_NO_HOST_CHECK = ("", "none")
+
+
+@dataclass(frozen=True)
+class Tls:
+    """Files hold PEM; texts are PEM themselves."""
+
+    ca_file: str | None = None
+    ca_text: str | None = field(default=None, repr=False)
+    certificate_file: str | None = None
+    certificate_text: str | None = field(default=None, repr=False)
+    key_file: str | None = None
+    key_text: str | None = field(default=None, repr=False)
+    key_password: str | None = field(default=None, repr=False)
+    check_certificate: bool = True
+    check_host: bool = True
+
+
+@dataclass(frozen=True)
+class Sasl:
+    mechanism: str
+    username: str
+    password: str = field(repr=False)
+
+
+@dataclass(frozen=True)
+class ClientSettings:
+    """All of it; `from_options` is the usual way to make one."""
+
+    bootstrap: tuple[tuple[str, int], ...]
+    client_id: str = "ottla"
+    group_id: str | None = None
+    tls: Tls | None = None
+    sasl: Sasl | None = None
+    request_timeout_ms: int = 30_000
+    api_timeout_ms: int = 60_000
+    """How long one call may try again and again."""
+    connect_timeout_ms: int = 10_000
+    retry_backoff_ms: int = 100
+    retry_backoff_max_ms: int = 1_000
+    metadata_max_age_ms: int = 300_000
+    fetch_max_bytes: int = 52_428_800
+    partition_fetch_bytes: int = 8 << 20
+    """Java's default is 1 MiB, for it asks for many partitions at once; here one is asked for at a time."""
+    fetch_max_wait_ms: int = 500
+    fetch_min_bytes: int = 1
+    read_committed: bool = False
+    check_crcs: bool = True
+    codec: Codec = Codec.NONE
+    compression_level: int | None = None
+    max_request_bytes: int = 1 << 20
+    transaction_timeout_ms: int = 60_000
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, Any]) -> ClientSettings:
+        """Settings of options such as `bootstrap.servers`; names without the prefix `kafka.`."""
+        given = _Options(options)
+        protocol = (given.text("security.protocol") or "PLAINTEXT").upper()
+        if protocol not in PROTOCOLS:
+            raise LocalError(f"security.protocol can be {', '.join(PROTOCOLS)}, not {protocol}")
+        known = {
+            "client_id": given.text("client.id"),
+            "group_id": given.text("group.id"),
+            "request_timeout_ms": given.number("request.timeout.ms", "socket.timeout.ms"),
+            "api_timeout_ms": given.number("default.api.timeout.ms", "delivery.timeout.ms"),
+            "connect_timeout_ms": given.number("socket.connection.setup.timeout.ms"),
+            "retry_backoff_ms": given.number("retry.backoff.ms"),
+            "retry_backoff_max_ms": given.number("retry.backoff.max.ms"),
+            "metadata_max_age_ms": given.number("metadata.max.age.ms"),
+            "fetch_max_bytes": given.number("fetch.max.bytes"),
+            "partition_fetch_bytes": given.number("max.partition.fetch.bytes", "fetch.message.max.bytes"),
+            "fetch_max_wait_ms": given.number("fetch.max.wait.ms", "fetch.wait.max.ms"),
+            "fetch_min_bytes": given.number("fetch.min.bytes"),
+            "read_committed": _read_committed(given.text("isolation.level")),
+            "check_crcs": given.flag("check.crcs"),
+            "codec": _codec(given.text("compression.type", "compression.codec")),
+            "compression_level": given.number("compression.level", least=-131_072),
+            "max_request_bytes": given.number("max.request.size", "message.max.bytes"),
+            "transaction_timeout_ms": given.number("transaction.timeout.ms"),
+        }
+        return cls(
+            bootstrap=_servers(given.text("bootstrap.servers", "metadata.broker.list")),
+            tls=_tls(given) if protocol.endswith("SSL") else None,
+            sasl=_sasl(given) if protocol.startswith("SASL") else None,
+            **{name: value for name, value in known.items() if value is not None},  # type: ignore[arg-type]
+        )
+
+
+class _Options:
+    """Options by any of their names; names are not case-sensitive, as Spark's are not."""
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        self._given = {name.lower(): str(value) for name, value in options.items() if value is not None}
+
+    def text(self, *names: str) -> str | None:
+        return next((self._given[name] for name in names if name in self._given), None)
+
+    def number(self, *names: str, least: int = 0) -> int | None:
+        text = self.text(*names)
+        if text is None:
+            return None
+        if not re.fullmatch(r"\s*-?\d+\s*", text) or int(text) < least:
+            raise LocalError(f"{names[0]} must be a whole number of at least {least}, not {text!r}")
+        return int(text)
+
+    def flag(self, *names: str) -> bool | None:
+        text = self.text(*names)
+        if text is None:
+            return None
+        if text.strip().lower() not in {"true", "false"}:
+            raise LocalError(f"{names[0]} can be true or false, not {text!r}")
+        return text.strip().lower() == "true"
+
+
+def _servers(text: str | None) -> tuple[tuple[str, int], ...]:
+    if not text or not text.strip(" ,"):
+        raise LocalError("bootstrap.servers is missing: give it as host:port,host:port")
+    found = []
+    for server in filter(None, (part.strip() for part in text.split(","))):
+        match = re.fullmatch(r"(?:\w+://)?(\[[^\]]+\]|[^:\[\]/]+)(?::(\d{1,5}))?", server)
+        if match is None or int(match[2] or _DEFAULT_PORT) > 65_535:
+            raise LocalError(f"bootstrap.servers has {server!r}, which is not host:port")
+        found.append((match[1].strip("[]"), int(match[2] or _DEFAULT_PORT)))
+    return tuple(found)
+
+
+def _read_committed(text: str | None) -> bool | None:
+    if text is None:
+        return None
+    if text not in {"read_committed", "read_uncommitted"}:
+        raise LocalError(f"isolation.level can be read_committed or read_uncommitted, not {text!r}")
+    return text == "read_committed"
+
+
+def _codec(text: str | None) -> Codec | None:
+    if text is None:
+        return None
+    names = {"none": Codec.NONE, **{name: codec for name, codec in CODEC_NAMES.items() if codec}}
+    if text.lower() not in names:
+        raise LocalError(f"compression.type can be {', '.join(names)}, not {text!r}")
+    return names[text.lower()]
+
+
+def _sasl(given: _Options) -> Sasl:
+    mechanism = given.text("sasl.mechanism", "sasl.mechanisms") or "GSSAPI"
+    if mechanism.upper() not in MECHANISMS:
+        raise LocalError(f"sasl.mechanism can be {', '.join(MECHANISMS)}, not {mechanism}")
+    username, password = given.text("sasl.username"), given.text("sasl.password")
+    jaas = given.text("sasl.jaas.config")
+    if username is None and jaas is not None:
+        found = {name: _unescape(a or b or c) for name, a, b, c in _JAAS_OPTION.findall(jaas)}
+        username, password = found.get("username"), found.get("password")
+    if username is None or password is None:
+        raise LocalError(
+            f"{mechanism} needs sasl.username and sasl.password,"
+            " or a sasl.jaas.config with username and password"
+        )
+    return Sasl(mechanism.upper(), username, password)
+
+
+def _unescape(text: str) -> str:
+    return re.sub(r"\\(.)", r"\1", text)
+
+
+def _tls(given: _Options) -> Tls:
+    for store in ("truststore", "keystore"):
+        kind = given.text(f"ssl.{store}.type")
+        location = given.text(f"ssl.{store}.location")
+        if location is not None and (kind or _kind_of(location)).upper() in _JAVA_STORES:
+            raise LocalError(
+                f"ssl.{store}.location names a Java key store, which only a JVM reads: export it as PEM"
+                f" (keytool -exportcert -rfc, or openssl pkcs12) and set ssl.{store}.type=PEM"
+            )
+    check_host = (given.text("ssl.endpoint.identification.algorithm") or "https").lower()
+    if given.text("ssl.endpoint.identification.algorithm") == "":
+        check_host = ""
+    keystore = given.text("ssl.keystore.location")
+    check_certificate = given.flag("enable.ssl.certificate.verification")
+    return Tls(
+        ca_file=given.text("ssl.ca.location", "ssl.truststore.location"),
+        ca_text=given.text("ssl.ca.pem", "ssl.truststore.certificates"),
+        certificate_file=given.text("ssl.certificate.location") or keystore,
+        certificate_text=given.text("ssl.certificate.pem", "ssl.keystore.certificate.chain"),
+        key_file=given.text("ssl.key.location") or keystore,
+        key_text=given.text("ssl.key.pem", "ssl.keystore.key"),
+        key_password=given.text("ssl.key.password"),
+        check_certificate=check_certificate is not False,
+        check_host=check_host not in _NO_HOST_CHECK,
+    )
+
+
+def _kind_of(location: str) -> str:
+    """What a file's name says; Java assumes JKS, we assume PEM unless the name says otherwise."""
+    suffix = location.rsplit(".", 1)[-1].lower()
+    return {"jks": "JKS", "p12": "PKCS12", "pfx": "PKCS12"}.get(suffix, "PEM")
