@@ -49,6 +49,10 @@ class Cast:
         self._kernel.note(old.name, f"becomes a zombie for {pause_ms:.0f} ms")
         old.process.loop.pause(pause_ms)
         self.zombies.append(old)
+        if isinstance(old, Member) and old.instance_id is not None:
+            # Two under one instance id, which may take it from each other: whoever sets that up gets what he asks for.
+            self._world.claims.drop(old.group, old.name, list(old.positions))
+            old.claims_nothing = True
         self._return_after(1, who)
 
     def tend(self) -> None:
@@ -73,6 +77,11 @@ class Cast:
                 actor.lives_until_ms = None
             if isinstance(actor, Member | Reader) and actor.process.done and who not in self._awaited:
                 self._return_after(1, who)
+
+    def strike(self) -> None:
+        """The run is over."""
+        for actor in (*self.actors.values(), *self.zombies):
+            actor.process.loop.kill()
 
     def _return_after(self, delay_ms: float, who: str) -> None:
         self._awaited.add(who)

@@ -8,6 +8,7 @@ knows then whether the request was, is being, or will be carried out.
 from __future__ import annotations
 
 import asyncio
+import traceback
 from collections.abc import Callable, Coroutine
 from struct import Struct
 from typing import Any, TypeVar
@@ -50,8 +51,6 @@ class Process:
     def _ended(self, task: asyncio.Task[Any]) -> None:
         error = task.exception()
         if isinstance(error, Exception):
-            import traceback
-
             story = "".join(traceback.format_exception(error))
             self.kernel.violated("clients understand what they are told", f"{self.name}: {story}")
 

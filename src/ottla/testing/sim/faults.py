@@ -158,8 +158,13 @@ class Faults:
             self._rng.choice(members).lives_until_ms = self._kernel.now_ms
 
     def do_zombie(self) -> None:
+        """Whoever has an identity that the next life takes over: a transactional id, or an instance id."""
         kinds = TxnProducer | ClassicCopier | ConsumerCopier
-        candidates = [who for who, actor in self._cast.actors.items() if isinstance(actor, kinds)]
+        candidates = [
+            who
+            for who, actor in self._cast.actors.items()
+            if isinstance(actor, kinds) or (isinstance(actor, Member) and actor.instance_id is not None)
+        ]
         if candidates:
             self._cast.double(self._rng.choice(candidates), self._rng.uniform(100, 9000))
 

@@ -77,9 +77,6 @@ class GroupLedger:
         self._touched.clear()
 
     def _classic(self, group: str, value: keys.GroupMetadataValue) -> None:
-        before = self.generations.get(group)
-        if before is not None and value.generation > before:
-            self._kernel.count("generations")
         self._advance(self.generations, group, value.generation, "the generation of a group")
 
     def _member(self, group: str, member: str, value: keys.ConsumerGroupCurrentMemberAssignmentValue) -> None:

@@ -15,7 +15,7 @@ import hashlib
 from collections import Counter, deque
 from collections.abc import Callable
 from heapq import heappop, heappush
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from ottla.base.rng import Random
 
@@ -34,13 +34,14 @@ class Owner(Protocol):
     paused_until_us: int
 
 
-class Violation(Exception):
+class Violation(NamedTuple):
     """Something happened that must never happen; `rule` names the invariant."""
 
-    def __init__(self, rule: str, story: str) -> None:
-        super().__init__(f"{rule}: {story}")
-        self.rule = rule
-        self.story = story
+    rule: str
+    story: str
+
+    def __str__(self) -> str:
+        return f"{self.rule}: {self.story}"
 
 
 class Kernel:

@@ -96,12 +96,15 @@ class LogFollower:
         story.high_watermark, story.last_stable = high_watermark, last_stable
 
     def _follow(self, log: Log, story: _Story) -> None:
+        # A broker whose disk failed reads nothing any more; what it committed before, the checker must see all the same.
+        offline, log.offline = log.offline, False
         for header, data in log.batches(story.next_offset, upto=log.high_watermark):
             if header.base_offset < story.next_offset:
                 continue
             self._tell(log.topic_partition, header, data, story)
             story.batches[header.base_offset] = header.crc
             story.next_offset = header.last_offset + 1
+        log.offline = offline
 
     def _tell(self, place: TopicPartition, header: BatchHeader, data: memoryview, story: _Story) -> None:
         listener = self._listener_of(place.topic)

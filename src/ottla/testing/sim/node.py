@@ -7,6 +7,7 @@ compaction. Below it, disk, clock, workers and network are simulated. A life beg
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, cast
 
@@ -66,8 +67,6 @@ class Diary:
         self.log(40, event, **fields)
 
     def exception(self, event: str, **fields: object) -> None:
-        import traceback
-
         text = traceback.format_exc()
         self._kernel.violated("no request fails unexpectedly", f"{event} {fields}\n{text}")
 
@@ -145,6 +144,12 @@ class SimNode:
         left, self.disk = self.disk, cast(MortalDisk, self.disk.crash(survival))
         left.bury()
 
+    def strike(self) -> None:
+        """The run is over: nothing of any life has an effect any more."""
+        if self.loop is not None:
+            self.loop.kill()
+        self.disk.bury()
+
     def stop(self, stopped: Callable[[], None]) -> None:
         """A clean stop, told when it is done."""
         loop, node = self.loop, self.node
@@ -169,7 +174,5 @@ class SimNode:
         rule = (
             "invariants of the broker hold" if isinstance(error, InvariantViolation) else "no process fails"
         )
-        import traceback
-
         trace = "".join(traceback.format_exception(error)) if error is not None else ""
         self.kernel.violated(rule, f"{context.get('message')}\n{trace}")

@@ -94,10 +94,10 @@ class Run:
                     self.world.look()
                 if self.world.node.disk.dead:
                     self.faults.broker_lost_power()
-        except Violation as violation:
-            self.kernel.violated(violation.rule, violation.story)
         finally:
             structlog.configure(**before)
+            self.world.node.strike()
+            self.cast.strike()
         kernel = self.kernel
         return Result(
             kernel.seed,
@@ -270,6 +270,11 @@ class Run:
             check(
                 came == went, "exactly once: the copy is the original", f"{place}: {_difference(came, went)}"
             )
+
+
+def run_seed(seed: int, chaos_ms: int = CHAOS_MS) -> Result:
+    """Run one seed to its end."""
+    return Run(seed, chaos_ms=chaos_ms).finish()
 
 
 def _difference(came: list[str], went: list[str]) -> str:

@@ -64,7 +64,7 @@ class Actor:
         try:
             await self.live()
         except Fenced:
-            self.kernel.count("producers fenced")
+            self.kernel.count("clients fenced")
             self.kernel.note(self.name, "is fenced")
 
     async def live(self) -> None:

@@ -99,6 +99,7 @@ class ConsumerMember(Member):
             E.UNKNOWN_MEMBER_ID,
             E.FENCED_MEMBER_EPOCH,
             E.UNRELEASED_INSTANCE_ID,
+            E.GROUP_ID_NOT_FOUND,  # it is a classic group by now
             doing="ConsumerGroupHeartbeat",
         )
         if error in RETRIABLE or error is E.UNRELEASED_INSTANCE_ID:

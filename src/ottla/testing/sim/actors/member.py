@@ -39,6 +39,7 @@ OUT: Final = frozenset(
         E.FENCED_INSTANCE_ID,
         E.STALE_MEMBER_EPOCH,
         E.FENCED_MEMBER_EPOCH,
+        E.GROUP_ID_NOT_FOUND,
     }
 )
 """A member that hears one of these must ask anew what it owns."""
@@ -70,6 +71,7 @@ class Member(Actor):
         self.data: Wire = self.process.wire(PORT)
         self.commit_version = 8
         self.lives_until_ms: int | None = None
+        self.claims_nothing = False
         self._commits = 0
 
     def again(self) -> Actor:
@@ -89,8 +91,9 @@ class Member(Actor):
         self, offsets: dict[TopicPartition, int], since_us: int, generation: tuple[int, str] | None
     ) -> None:
         """Own more partitions, beginning at these offsets; the last good heartbeat was sent at `since_us`."""
-        claims = self.world.claims
-        claims.claim(self.group, self.name, list(offsets), self.until_us(since_us), generation)
+        if not self.claims_nothing:
+            until_us = self.until_us(since_us)
+            self.world.claims.claim(self.group, self.name, list(offsets), until_us, generation)
         self.positions.update({place: max(offset, 0) for place, offset in offsets.items()})
         self.kernel.note(self.name, f"owns {sorted(map(str, self.positions))} in {self.generation}")
 

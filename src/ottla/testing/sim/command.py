@@ -1,0 +1,125 @@
+"""The command `python -m ottla.testing.sim`: one seed, or many, and a table of what happened.
+
+One seed prints its digest: the same seed on the same code gives the same digest, on every machine. Many seeds are
+shared out among processes. The exit code is 1 if an invariant was violated.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
+from typing import Annotated, Final
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from ottla.testing.sim.run import CHAOS_MS, Result, run_seed
+
+_LINES_SHOWN: Final = 60
+_SHOWN_AS: Final = "make sim SEED={}"
+
+
+def simulate(
+    seed: Annotated[int | None, typer.Option(help="run this seed alone, and show its digest")] = None,
+    seeds: Annotated[int, typer.Option(help="how many seeds")] = 100,
+    first: Annotated[int, typer.Option(help="the first of them")] = 1,
+    seconds: Annotated[int, typer.Option(help="virtual seconds of faults in each")] = CHAOS_MS // 1000,
+    jobs: Annotated[int, typer.Option(help="processes; 0: one for each processor")] = 0,
+    first_only: Annotated[bool, typer.Option(help="stop at the first violation")] = False,
+    diary: Annotated[bool, typer.Option(help="show the last lines of the diary")] = False,
+) -> None:
+    """Run the broker against simulated clients, network, disk and clock, with faults."""
+    console = Console()
+    if seed is not None:
+        result = run_seed(seed, seconds * 1000)
+        console.print(_table([result]))
+        if diary:
+            _show_lines(console, result)
+        console.print(
+            f"seed {seed}: {result.events} events, {result.virtual_ms} virtual ms, digest {result.digest}"
+        )
+        results = [result]
+    else:
+        numbers = range(first, first + seeds)
+        if first_only:
+            results = _run_until_violated(numbers, seconds * 1000)
+        else:
+            results = _run_many(console, numbers, seconds * 1000, jobs or os.cpu_count() or 1)
+        console.print(_table(results))
+    failed = [result for result in results if result.violation is not None]
+    for result in failed[:5]:
+        _show_failure(console, result)
+    if failed:
+        listed = ", ".join(str(result.seed) for result in failed)
+        console.print(f"[bold red]{len(failed)} of {len(results)} seeds violate an invariant:[/] {listed}")
+        sys.exit(1)
+    console.print(f"[bold green]{len(results)} seeds, no violation[/]")
+
+
+def _run_until_violated(seeds: range, chaos_ms: int) -> list[Result]:
+    results = []
+    for seed in seeds:
+        results.append(run_seed(seed, chaos_ms))
+        if results[-1].violation is not None:
+            break
+    return results
+
+
+def _run_many(console: Console, seeds: range, chaos_ms: int, jobs: int) -> list[Result]:
+    columns = (
+        TextColumn("simulating"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[news]}"),
+    )
+    results = []
+    with (
+        Progress(*columns, console=console) as progress,
+        ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool,
+    ):
+        bar = progress.add_task("", total=len(seeds), news="")
+        waiting = [pool.submit(run_seed, seed, chaos_ms) for seed in seeds]
+        broken = 0
+        for done in as_completed(waiting):
+            result = done.result()
+            results.append(result)
+            broken += result.violation is not None
+            news = f"[red]{broken} violations[/]" if broken else "no violation"
+            progress.update(bar, advance=1, news=news)
+    return sorted(results, key=lambda result: result.seed)
+
+
+def _table(results: list[Result]) -> Table:
+    totals: Counter[str] = Counter()
+    for result in results:
+        totals.update(result.counts)
+    table = Table(title="what happened")
+    table.add_column("")
+    table.add_column("times", justify="right")
+    table.add_column("seeds", justify="right")
+    table.add_row("events", f"{sum(r.events for r in results):,}", str(len(results)))
+    table.add_row("virtual seconds", f"{sum(r.virtual_ms for r in results) // 1000:,}", str(len(results)))
+    for what, times in sorted(totals.items(), key=lambda each: (each[0].startswith("error "), each[0])):
+        table.add_row(what, f"{times:,}", str(sum(1 for r in results if r.counts[what])))
+    return table
+
+
+def _show_failure(console: Console, result: Result) -> None:
+    violation = result.violation
+    if violation is None:
+        return
+    _show_lines(console, result)
+    console.print(f"[bold red]seed {result.seed} violates:[/] {violation.rule}", highlight=False)
+    console.print(violation.story, markup=False, highlight=False)
+    console.print(f"again: [bold]{_SHOWN_AS.format(result.seed)}[/]")
+
+
+def _show_lines(console: Console, result: Result) -> None:
+    for line in result.last_lines[-_LINES_SHOWN:]:
+        console.print(line, markup=False, highlight=False)
