@@ -269,3 +269,14 @@ def test_a_turned_group_comes_back_from_its_log(bench: ConsumerBench) -> None:
     bench.beat("n", -1)
     bench.restart()
     assert classic(bench).members.keys() == {member}
+
+
+def test_a_group_too_large_for_a_classic_one_stays_as_it_is() -> None:
+    bench = ConsumerBench({"group.max.size": "1"}, t=4)
+    bench.join("n", "t")
+    for name in ("c", "d"):
+        bench.classic_join(name, "t")
+    bench.beat("n", -1)
+    assert list(bench.group.members) == ["c", "d"]
+    bench.classic_leave("d")
+    assert classic(bench).members.keys() == {"c"}

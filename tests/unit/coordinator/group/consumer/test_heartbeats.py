@@ -270,6 +270,16 @@ def test_new_partitions_are_a_new_epoch_with_the_next_heartbeat(bench: ConsumerB
     assert bench.beat("a", 2) == Told(3, {"t": (0, 1, 2, 3, 4, 5)})
 
 
+def test_topics_are_looked_at_once_per_change(bench: ConsumerBench) -> None:
+    bench.join("a", "t")
+    bench.beat("a", 2)
+    assert not bench.group.metadata_stale
+    bench.add_partitions("t", 5)
+    assert bench.group.metadata_stale
+    bench.beat("a", 2)
+    assert not bench.group.metadata_stale
+
+
 def test_a_deleted_topic_is_taken_away(bench: ConsumerBench) -> None:
     bench.join("a", "t", "u")
     bench.delete_topic("u")

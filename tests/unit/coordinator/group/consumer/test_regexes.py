@@ -155,3 +155,12 @@ def test_resolutions_come_back_from_the_log(many: ConsumerBench) -> None:
     many.join("a", subscribed_topic_regex="t.*")
     many.restart()
     assert many.beat("a", 1) == Told(2, {"t1": (0,), "t2": (0,)})
+
+
+def test_who_changes_its_pattern_leaves_it_to_others_that_have_it(many: ConsumerBench) -> None:
+    for name in ("a", "b"):
+        many.join(name, subscribed_topic_regex="t.*")
+    many.written()
+    many.beat("a", many.member("a").epoch, subscribed_topic_regex="")
+    assert resolutions(many) == []
+    assert "t.*" in many.group.subscriptions.resolved
