@@ -1,0 +1,289 @@
+"""The options of the data source, checked in one place: names, meanings, defaults and refusals of Spark's Kafka
+connector, and the few that only we have.
+
+Spark hands options over case-insensitively; here they are looked up in lower case and named in messages as the
+documentation spells them. What begins with `kafka.` is the client's (`ClientSettings.from_options`), in Java's or
+librdkafka's spelling, except what would break the source: that is refused rather than overridden in silence.
+An option that nobody knows is ignored, as Spark's own sources do. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from ottla.base.errors import LocalError
+from ottla.base.ids import TopicPartition
+from ottla.client.raw import ClientSettings
+from ottla.spark.offsets import (
+    EARLIEST,
+    LATEST,
+    AtTime,
+    AtTimes,
+    Committed,
+    Earliest,
+    Latest,
+    Place,
+    Specific,
+    parse_assignment,
+    parse_offsets,
+    parse_place,
+)
+from ottla.spark.schema import COLUMNS, VALUE_FORMATS, ColumnChoice, parse_columns
+
+_CLIENT = "kafka."
+_STRATEGIES = ("subscribe", "subscribePattern", "assign")
+_MAX_DELAY_DEFAULT_MS: Final = 15 * 60_000
+_POLL_TIMEOUT_DEFAULT_MS: Final = 120_000
+_TIMES_EXAMPLE = '{"topicA":{"0":1000,"1":1000},"topicB":{"0":2000,"1":2000}}'
+_DELAY = re.compile(r"(\d+)\s*(ms|s|m|min|h|d)?")
+_DELAY_UNITS_MS: Final = {
+    None: 1,
+    "ms": 1,
+    "s": 1000,
+    "m": 60_000,
+    "min": 60_000,
+    "h": 3_600_000,
+    "d": 86_400_000,
+}
+
+_ALWAYS_REFUSED: Final = {
+    "auto.offset.reset": (
+        "use startingOffsets instead: Spark keeps the offsets of a query itself, a reset by the client "
+        "would read again or leave out records unseen"
+    ),
+    "enable.auto.commit": "Spark keeps the offsets of a query itself; see kafka.group.id for showing its progress",
+    "interceptor.classes": "interceptors can change or drop what is read",
+}
+_SOURCE_REFUSED: Final = {
+    "key.deserializer": "keys arrive as binary columns: convert them with DataFrame operations",
+    "value.deserializer": "values arrive as binary columns: convert them with DataFrame operations or valueFormat",
+}
+SINK_REFUSED: Final = {
+    "key.serializer": "keys are written from string or binary columns: convert them with DataFrame operations",
+    "value.serializer": "values are written from string or binary columns: convert them with DataFrame operations",
+}
+
+
+class Options:
+    """A user's options by name, whatever the case, and the readings that several options share."""
+
+    def __init__(self, given: Mapping[str, str]) -> None:
+        self._given = {key.lower(): value for key, value in given.items()}
+
+    def text(self, name: str) -> str | None:
+        return self._given.get(name.lower())
+
+    def positive(self, name: str) -> int | None:
+        text = self.text(name)
+        if text is None:
+            return None
+        number = self.whole(name, 0)
+        if number <= 0:
+            raise LocalError(f"option {name} must be positive, got {text}")
+        return number
+
+    def whole(self, name: str, default: int) -> int:
+        text = self.text(name)
+        if text is None:
+            return default
+        try:
+            return int(text.strip())
+        except ValueError as error:
+            raise LocalError(f"option {name} must be a whole number, got {text!r}") from error
+
+    def flag(self, name: str, *, default: bool) -> bool:
+        text = self.text(name)
+        if text is None:
+            return default
+        plain = text.strip().lower()
+        if plain not in {"true", "false"}:
+            raise LocalError(f"option {name} must be true or false, got {text!r}")
+        return plain == "true"
+
+    def choice(self, name: str, allowed: Iterable[str], default: str) -> str:
+        text = self.text(name)
+        if text is None:
+            return default
+        plain = text.strip().lower()
+        if plain not in (known := tuple(allowed)):
+            raise LocalError(f"option {name} must be one of {', '.join(known)}, got {text!r}")
+        return plain
+
+    def span_ms(self, name: str, default: int) -> int:
+        """A span as Spark writes it: 15m, 30s, 500ms; a bare number is milliseconds."""
+        text = self.text(name)
+        if text is None:
+            return default
+        found = _DELAY.fullmatch(text.strip().lower())
+        if found is None:
+            raise LocalError(f"option {name} must be a span like 15m, 30s or 500ms, got {text!r}")
+        return int(found[1]) * _DELAY_UNITS_MS[found[2]]
+
+    def client(self, refused: Mapping[str, str]) -> dict[str, str]:
+        """What is meant for the client, without its prefix."""
+        settings = {
+            key.removeprefix(_CLIENT): value for key, value in self._given.items() if key.startswith(_CLIENT)
+        }
+        for key, reason in {**_ALWAYS_REFUSED, **refused}.items():
+            if key in settings:
+                raise LocalError(f"option {_CLIENT}{key} is not supported: {reason}")
+        if not settings.get("bootstrap.servers", "").strip():
+            raise LocalError("option kafka.bootstrap.servers must be given")
+        return settings
+
+
+@dataclass(frozen=True)
+class Topics:
+    """Which partitions are read: exactly one of the three is given."""
+
+    names: tuple[str, ...] = ()
+    pattern: str | None = None
+    assigned: tuple[TopicPartition, ...] = ()
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """Everything that a read or a stream of `ottla` was asked for."""
+
+    settings: ClientSettings
+    topics: Topics
+    start: Place
+    end: Place
+    without_match: Literal["error", "latest"]
+    """What a starting timestamp gives in a partition that has no record so late."""
+    fail_on_data_loss: bool
+    offsets_max: int | None
+    offsets_min: int | None
+    delay_max_ms: int
+    partitions_min: int | None
+    records_per_partition_max: int | None
+    offset_retries: int
+    offset_retry_ms: int
+    poll_timeout_ms: int
+    columns: tuple[ColumnChoice, ...]
+    value_format: str
+    value_schema: str | None
+
+    @classmethod
+    def parse(cls, given: Mapping[str, str], *, streaming: bool | None) -> SourceOptions:
+        """`streaming` is None where it is not known yet: then what depends on it is not checked."""
+        options = Options(given)
+        topics = _topics(options)
+        settings = ClientSettings.from_options(options.client(_SOURCE_REFUSED))
+        start = _place(options, "starting", Latest() if streaming else Earliest())
+        end = _place(options, "ending", Latest())
+        if streaming is not None:
+            _check_places(options, start, end, streaming=streaming)
+        if isinstance(start, Committed) and not settings.group_id:
+            raise LocalError(
+                "startingOffsets=committed needs the group whose offsets are meant: kafka.group.id"
+            )
+        offsets_max, offsets_min = (
+            options.positive("maxOffsetsPerTrigger"),
+            options.positive("minOffsetsPerTrigger"),
+        )
+        if offsets_max is not None and offsets_min is not None and offsets_min > offsets_max:
+            raise LocalError(
+                f"minOffsetsPerTrigger ({offsets_min}) must not be above maxOffsetsPerTrigger ({offsets_max})"
+            )
+        value_format = options.choice("valueFormat", VALUE_FORMATS, "binary")
+        value_schema = options.text("valueSchema")
+        if value_format in {"json", "avro"} and not value_schema:
+            raise LocalError(f"valueFormat={value_format} needs the schema of the values: valueSchema")
+        strategy = options.choice("startingOffsetsByTimestampStrategy", ("error", "latest"), "error")
+        return cls(
+            settings=settings,
+            topics=topics,
+            start=start,
+            end=end,
+            without_match="latest" if strategy == "latest" else "error",
+            fail_on_data_loss=options.flag("failOnDataLoss", default=True),
+            offsets_max=offsets_max,
+            offsets_min=offsets_min,
+            delay_max_ms=options.span_ms("maxTriggerDelay", _MAX_DELAY_DEFAULT_MS),
+            partitions_min=options.positive("minPartitions"),
+            records_per_partition_max=options.positive("maxRecordsPerPartition"),
+            offset_retries=options.whole("fetchOffset.numRetries", 3),
+            offset_retry_ms=options.whole("fetchOffset.retryIntervalMs", 10),
+            poll_timeout_ms=options.whole("kafkaConsumer.pollTimeoutMs", _POLL_TIMEOUT_DEFAULT_MS),
+            columns=_columns(options),
+            value_format=value_format,
+            value_schema=value_schema,
+        )
+
+
+def _columns(options: Options) -> tuple[ColumnChoice, ...]:
+    with_headers = options.flag("includeHeaders", default=False)
+    text = options.text("columns")
+    if text is not None:
+        return parse_columns(text)
+    return tuple(ColumnChoice(name, name) for name in COLUMNS if with_headers or name != "headers")
+
+
+def _topics(options: Options) -> Topics:
+    given = [name for name in _STRATEGIES if options.text(name) is not None]
+    if not given:
+        raise LocalError(f"one of the options {', '.join(_STRATEGIES)} must be given")
+    if len(given) > 1:
+        raise LocalError(
+            f"only one of the options {', '.join(_STRATEGIES)} may be given, got {', '.join(given)}"
+        )
+    name = given[0]
+    text = (options.text(name) or "").strip()
+    if name == "assign":
+        return Topics(assigned=tuple(parse_assignment(text)))
+    if name == "subscribe":
+        names = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+        if not names:
+            raise LocalError("option subscribe names no topic")
+        return Topics(names=names)
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise LocalError(f"option subscribePattern: {text!r} is no regular expression: {error}") from error
+    if not text:
+        raise LocalError("option subscribePattern is empty")
+    return Topics(pattern=text)
+
+
+def _place(options: Options, which: Literal["starting", "ending"], default: Place) -> Place:
+    """One timestamp for all goes before timestamps by partition, and both before offsets."""
+    name = f"{which}Timestamp"
+    if options.text(name) is not None:
+        timestamp = options.whole(name, 0)
+        if timestamp < 0:
+            raise LocalError(f"option {name} must not be negative, got {timestamp}")
+        return AtTime(timestamp)
+    name = f"{which}OffsetsByTimestamp"
+    if (text := options.text(name)) is not None:
+        return AtTimes(parse_offsets(name, text, _TIMES_EXAMPLE))
+    name = f"{which}Offsets"
+    if (text := options.text(name)) is not None:
+        return parse_place(name, text)
+    return default
+
+
+def _check_places(options: Options, start: Place, end: Place, *, streaming: bool) -> None:
+    if streaming:
+        for name in ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp"):
+            if options.text(name) is not None:
+                raise LocalError(f"option {name} is not valid in streaming queries: a stream has no end")
+        return
+    _check_batch_place("starting", start, refused=LATEST, word="latest", nothing=isinstance(start, Latest))
+    _check_batch_place("ending", end, refused=EARLIEST, word="earliest", nothing=isinstance(end, Earliest))
+    if isinstance(end, Committed):
+        raise LocalError("endingOffsets can't be committed")
+
+
+def _check_batch_place(which: str, place: Place, *, refused: int, word: str, nothing: bool) -> None:
+    if nothing:
+        raise LocalError(f"{which}Offsets can't be {word} in batch queries: nothing would be read")
+    if isinstance(place, Specific):
+        for partition, offset in place.offsets.items():
+            if offset == refused:
+                raise LocalError(
+                    f"{which}Offsets of {partition} can't be {word} ({refused}) in batch queries"
+                )

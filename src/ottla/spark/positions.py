@@ -1,0 +1,159 @@
+"""What the cluster says about the partitions of a read: which there are, and where a `Place` lies in each.
+
+Runs on Spark's driver side only. Reads the clock for spans back from now, and waits between retries when the
+cluster tells a latest offset below one that was already known (a new leader that has not caught up).
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from ottla.base.clock import Clock, SystemClock
+from ottla.base.errors import LocalError
+from ottla.base.ids import TopicPartition
+from ottla.client.raw import Cluster
+from ottla.spark.offsets import (
+    EARLIEST,
+    LATEST,
+    AtTime,
+    AtTimes,
+    Committed,
+    Earliest,
+    Latest,
+    Offsets,
+    Place,
+    RecordsBack,
+    Specific,
+    TimeBack,
+    to_json,
+)
+from ottla.spark.options import SourceOptions
+
+_NO_MATCH: Final = -1
+
+
+class Positions:
+    """The partitions of one read, looked up anew by every call."""
+
+    def __init__(self, cluster: Cluster, options: SourceOptions, clock: Clock | None = None) -> None:
+        self._cluster = cluster
+        self._options = options
+        self._clock = clock or SystemClock()
+        self._pause = threading.Event()
+
+    def partitions(self) -> list[TopicPartition]:
+        """All partitions that are asked for and exist, sorted."""
+        topics = self._options.topics
+        if topics.assigned:
+            wanted = {partition.topic for partition in topics.assigned}
+            found = self._existing(wanted)
+            return sorted(partition for partition in topics.assigned if partition in found)
+        if topics.names:
+            return sorted(self._existing(topics.names))
+        pattern = re.compile(topics.pattern or "")
+        return sorted(
+            TopicPartition(name, number)
+            for name, info in self._cluster.topics(None).items()
+            if not info.internal and pattern.fullmatch(name)
+            for number in info.partitions
+        )
+
+    def required(self) -> list[TopicPartition]:
+        """All partitions that are asked for; those that are asked for by name must exist."""
+        topics, found = self._options.topics, self.partitions()
+        missing = sorted({*topics.names} - {partition.topic for partition in found})
+        missing += [str(partition) for partition in sorted(set(topics.assigned) - set(found))]
+        if missing:
+            raise LocalError(f"the cluster has no {', '.join(missing)}")
+        return found
+
+    def _existing(self, names: Iterable[str]) -> set[TopicPartition]:
+        return {
+            TopicPartition(name, number)
+            for name, info in self._cluster.topics(names).items()
+            for number in info.partitions
+        }
+
+    def earliest(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        return self._listed(dict.fromkeys(partitions, EARLIEST))
+
+    def latest(
+        self, partitions: Iterable[TopicPartition], known: Mapping[TopicPartition, int] | None = None
+    ) -> Offsets:
+        """The ends of the partitions; what lies below a `known` offset is asked for again before it is believed."""
+        wanted = list(partitions)
+        found = self._listed(dict.fromkeys(wanted, LATEST))
+        for _ in range(self._options.offset_retries):
+            if all(found[partition] >= (known or {}).get(partition, 0) for partition in wanted):
+                break
+            self._pause.wait(self._options.offset_retry_ms / 1000)
+            found = self._listed(dict.fromkeys(wanted, LATEST))
+        return found
+
+    def resolve(self, place: Place, partitions: list[TopicPartition], *, starting: bool) -> Offsets:
+        """Where the place lies in each partition."""
+        match place:
+            case Earliest():
+                return self.earliest(partitions)
+            case Latest():
+                return self.latest(partitions)
+            case Specific(offsets):
+                self._check_complete(offsets, partitions, starting=starting)
+                return self._specific(offsets)
+            case AtTime(timestamp_ms):
+                return self._at(dict.fromkeys(partitions, timestamp_ms), starting=starting)
+            case AtTimes(timestamps_ms):
+                self._check_complete(timestamps_ms, partitions, starting=starting)
+                return self._at(timestamps_ms, starting=starting)
+            case TimeBack(span_ms):
+                since = max(0, self._clock.now_ms() - span_ms)
+                return self._or_latest(self._listed(dict.fromkeys(partitions, since)))
+            case RecordsBack(count):
+                first, last = self.earliest(partitions), self.latest(partitions)
+                return {partition: max(first[partition], last[partition] - count) for partition in partitions}
+            case Committed():
+                return self._committed(partitions)
+
+    def _listed(self, wanted: Mapping[TopicPartition, int]) -> Offsets:
+        if not wanted:
+            return {}
+        answer = self._cluster.list_offsets(dict(wanted), committed=self._options.settings.read_committed)
+        return {partition: answer[partition][0] for partition in wanted}
+
+    def _specific(self, offsets: Offsets) -> Offsets:
+        asked = {partition: offset for partition, offset in offsets.items() if offset in {LATEST, EARLIEST}}
+        return {**offsets, **self._listed(asked)}
+
+    def _at(self, timestamps_ms: Mapping[TopicPartition, int], *, starting: bool) -> Offsets:
+        found = self._listed(timestamps_ms)
+        missing = sorted(partition for partition, offset in found.items() if offset == _NO_MATCH)
+        if missing and starting and self._options.without_match == "error":
+            raise LocalError(
+                f"no record of {missing[0]} has a timestamp of {timestamps_ms[missing[0]]} or later; with "
+                "startingOffsetsByTimestampStrategy=latest such a partition is read from its end"
+            )
+        return self._or_latest(found)
+
+    def _or_latest(self, found: Offsets) -> Offsets:
+        missing = [partition for partition, offset in found.items() if offset == _NO_MATCH]
+        return {**found, **self.latest(missing)}
+
+    def _committed(self, partitions: list[TopicPartition]) -> Offsets:
+        group = self._options.settings.group_id or ""
+        known = self._cluster.committed_offsets(group, partitions)
+        first = self.earliest(partitions)
+        return {partition: max(first[partition], known.get(partition, 0)) for partition in partitions}
+
+    @staticmethod
+    def _check_complete(given: Offsets, partitions: list[TopicPartition], *, starting: bool) -> None:
+        if set(given) == set(partitions):
+            return
+        which = "starting" if starting else "ending"
+        there = {topic: list(numbers) for topic, numbers in to_json(dict.fromkeys(partitions, 0)).items()}
+        raise LocalError(
+            f"{which} offsets that are given by partition must name all partitions, and no others "
+            f"(-1 is latest, -2 earliest). Given: {to_json(given)}; there are: {there}"
+        )

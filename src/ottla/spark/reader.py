@@ -1,0 +1,171 @@
+"""What a task does: fetch a range of offsets from the partition's leader and yield it as record batches.
+
+Stateless between calls; the connections are `client.raw`'s, kept for the life of the worker process. Leaders that
+move are the client's business. Data loss is told from gaps that are meant to be there by the start of the log:
+
+    offset below the log's start             retention took records that were planned: data loss
+    offset past the end of the log           the log was cut or made anew: data loss
+    no record at an offset inside the log    compaction, a transaction marker, an aborted record: no loss
+
+With failOnDataLoss=false a range goes on at the log's start, or ends; it never goes back and never past its end.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from ottla.base.clock import SystemClock
+from ottla.base.errors import LocalError
+from ottla.client.raw import Cluster, Fetched, cluster_for
+from ottla.client.raw.errors import OffsetOutOfRange, UnknownTopic
+from ottla.records import columns
+from ottla.spark.arrow import BatchMaker
+from ottla.spark.offsets import EARLIEST, LATEST
+from ottla.spark.plan import OffsetRange
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from ottla.spark.options import SourceOptions
+
+ROWS_MAX: Final = 32_768
+BYTES_MAX: Final = 16 << 20
+"""Of one record batch, so that many tasks fit into a worker's memory; at least one batch of the log is taken whole."""
+_EMPTY_ANSWERS: Final = 2
+"""So many in a row say that the rest of a range holds no record; a throttled client may get one for nothing."""
+
+_log = structlog.get_logger()
+_frozen = False
+
+
+class DataLoss(LocalError):
+    """Records that were to be read are not there any more."""
+
+
+def loss_hint(what: str) -> str:
+    """The words for a loss, with the way out."""
+    return (
+        f"{what}. Some data may have been lost because it was deleted before it was read, or because the topic was "
+        "deleted or made anew. To go on with what is there, set the option failOnDataLoss to false"
+    )
+
+
+def freeze_worker() -> None:
+    """Takes what was imported out of the collector's sight, once: Spark's daemon collects after every task."""
+    global _frozen  # noqa: PLW0603 - once per worker process
+    if not _frozen:
+        gc.collect()
+        gc.freeze()
+        _frozen = True
+
+
+def read_range(options: SourceOptions, schema: StructType, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
+    """The records of the range; called in a Python worker of Spark."""
+    freeze_worker()
+    maker = BatchMaker(options, schema, wanted.partition)
+    return RangeReader(cluster_for(options.settings), options, maker, wanted).batches()
+
+
+class RangeReader:
+    """Reads one range once."""
+
+    def __init__(
+        self, cluster: Cluster, options: SourceOptions, maker: BatchMaker, wanted: OffsetRange
+    ) -> None:
+        self._cluster = cluster
+        self._options = options
+        self._maker = maker
+        self._partition = wanted.partition
+        self._end = wanted.end
+        self._next = wanted.start
+        self._clock = SystemClock()
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        empty = 0
+        deadline = self._deadline()
+        while self._next < self._end:
+            before = self._next
+            fetched = self._fetch()
+            if fetched is None:
+                continue
+            yield from self._decode(fetched)
+            if self._next > before:
+                empty, deadline = 0, self._deadline()
+                continue
+            empty += 1
+            if empty >= _EMPTY_ANSWERS and self._visible_end(fetched) >= self._end:
+                return
+            if self._clock.monotonic() > deadline:
+                self._give_up(fetched)
+                return
+
+    def _deadline(self) -> float:
+        return self._clock.monotonic() + self._options.poll_timeout_ms / 1000
+
+    def _fetch(self) -> Fetched | None:
+        """An answer, or None when the place to read from has changed."""
+        try:
+            return self._cluster.fetch(
+                self._partition, self._next, committed=self._options.settings.read_committed
+            )
+        except OffsetOutOfRange:
+            self._go_on_after_loss()
+        except UnknownTopic as error:
+            self._lose(f"{self._partition} is gone", error)
+            self._next = self._end
+        return None
+
+    def _decode(self, fetched: Fetched) -> Iterator[pa.RecordBatch]:
+        data, aborted = memoryview(fetched.data), fetched.aborted
+        while data and self._next < self._end:
+            decoded = columns.decode(
+                data,
+                start_offset=self._next,
+                end_offset=self._end,
+                wanted=self._maker.wanted,
+                aborted=aborted,
+                limit_rows=ROWS_MAX,
+                limit_bytes=BYTES_MAX,
+                check_crc=self._options.settings.check_crcs,
+            )
+            self._next = decoded.next_offset
+            if decoded.rows:
+                yield self._maker.make(decoded)
+            if not decoded.consumed:
+                return
+            data, aborted = data[decoded.consumed :], decoded.aborted
+
+    def _visible_end(self, fetched: Fetched) -> int:
+        committed = self._options.settings.read_committed
+        return fetched.last_stable_offset if committed else fetched.high_watermark
+
+    def _go_on_after_loss(self) -> None:
+        listed = self._cluster.list_offsets({self._partition: EARLIEST})
+        first = listed[self._partition][0]
+        last = self._cluster.list_offsets({self._partition: LATEST})[self._partition][0]
+        if self._next < first:
+            self._lose(f"{self._partition} begins at offset {first}, {self._next} was to be read")
+            self._next = min(first, self._end)
+        elif self._next > last:
+            self._lose(f"{self._partition} ends at offset {last}, {self._next} was to be read")
+            self._next = self._end
+
+    def _give_up(self, fetched: Fetched) -> None:
+        visible = self._visible_end(fetched)
+        if visible <= self._next:
+            self._lose(f"{self._partition} ends at offset {visible}, {self._end - 1} was to be read")
+            return
+        raise LocalError(
+            f"no record of {self._partition} at offset {self._next} came within "
+            f"{self._options.poll_timeout_ms} ms (kafkaConsumer.pollTimeoutMs)"
+        )
+
+    def _lose(self, what: str, cause: Exception | None = None) -> None:
+        if self._options.fail_on_data_loss:
+            raise DataLoss(loss_hint(what)) from cause
+        _log.warning("data loss", what=what, partition=str(self._partition))

@@ -1,0 +1,160 @@
+"""Spark's readers: thin, and picklable, for Spark sends them to its workers. What they know is in `streaming`,
+`positions` and `reader`; what they keep on the driver's side is made there on first use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import structlog
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
+
+from ottla.base.errors import LocalError
+from ottla.base.ids import TopicPartition
+from ottla.client.raw import Cluster, cluster_for
+from ottla.client.raw.errors import ClientError
+from ottla.spark.offsets import OffsetJson, Offsets, from_json, to_json
+from ottla.spark.plan import OffsetRange, split_ranges
+from ottla.spark.positions import Positions
+from ottla.spark.reader import read_range
+from ottla.spark.streaming import StreamProgress
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from ottla.spark.options import SourceOptions
+
+try:
+    from pyspark.sql.streaming.datasource import (
+        ReadAllAvailable,
+        ReadLimit,
+        ReadMaxRows,
+        SupportsTriggerAvailableNow,
+    )
+except ImportError:  # pyspark 4.1: OttlaStreamReader is not used
+    ReadAllAvailable = ReadLimit = ReadMaxRows = SupportsTriggerAvailableNow = object  # type: ignore[misc,assignment]
+
+_NO_LIMIT = (1 << 63) - 1
+_log = structlog.get_logger()
+
+
+@dataclass
+class RangePartition(InputPartition):
+    """A range of offsets as one of Spark's input partitions."""
+
+    range: OffsetRange
+
+
+class _RangeReading:
+    """What all readers have: options, schema, and reading a range."""
+
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        self._options = options
+        self._schema = schema
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if not isinstance(partition, RangePartition):
+            # Spark makes up a partition when there is none to read.
+            return iter(())
+        return read_range(self._options, self._schema, partition.range)
+
+
+class OttlaReader(_RangeReading, DataSourceReader):
+    """A batch read. Spark asks for the partitions once per data frame."""
+
+    def partitions(self) -> list[InputPartition]:
+        options = self._options
+        positions = Positions(cluster_for(options.settings), options)
+        found = positions.required()
+        start = positions.resolve(options.start, found, starting=True)
+        end = positions.resolve(options.end, found, starting=False)
+        ranges = split_ranges(
+            [OffsetRange(partition, start[partition], end[partition]) for partition in found],
+            partitions_min=options.partitions_min,
+            records_max=options.records_per_partition_max,
+        )
+        return [RangePartition(part) for part in ranges]
+
+
+class _StreamReading(_RangeReading):
+    """The parts of a streaming reader that do not depend on the version of Spark."""
+
+    _made: StreamProgress | None = None
+
+    def initialOffset(self) -> OffsetJson:
+        return to_json(self._progress().initial())
+
+    def partitions(self, start: OffsetJson, end: OffsetJson) -> Sequence[InputPartition]:
+        return [RangePartition(part) for part in self._progress().ranges(from_json(start), from_json(end))]
+
+    def _progress(self) -> StreamProgress:
+        if self._made is None:
+            cluster = cluster_for(self._options.settings)
+            positions = Positions(cluster, self._options)
+            commit = GroupProgress(cluster, self._options.settings.group_id)
+            self._made = StreamProgress(positions, self._options, commit)
+        return self._made
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_made"}
+
+
+class OttlaStreamReader(_StreamReading, DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """A stream in pyspark 4.2 and newer."""
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Never ReadAllAvailable: that is how Trigger.Once is told from other triggers."""
+        return ReadMaxRows(self._options.offsets_max or _NO_LIMIT)
+
+    def latestOffset(self, start: OffsetJson, limit: ReadLimit) -> OffsetJson:
+        everything = isinstance(limit, ReadAllAvailable)
+        return to_json(self._progress().latest(from_json(start), everything=everything))
+
+    def reportLatestOffset(self) -> OffsetJson | None:
+        known = self._progress().known_latest()
+        return None if known is None else to_json(known)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._progress().stop_at_latest()
+
+
+class OttlaPlainStreamReader(_StreamReading, DataSourceStreamReader):
+    """A stream in pyspark 4.1, which is told neither the start of a batch nor a limit."""
+
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        super().__init__(options, schema)
+        if options.offsets_max is not None or options.offsets_min is not None:
+            raise LocalError("maxOffsetsPerTrigger and minOffsetsPerTrigger need pyspark 4.2 or newer")
+        self._done: Offsets | None = None
+
+    def latestOffset(self) -> OffsetJson:  # type: ignore[override]
+        progress = self._progress()
+        start = self._done if self._done is not None else progress.initial_if_known()
+        return to_json(progress.latest(start, everything=False))
+
+    def commit(self, end: OffsetJson) -> None:
+        self._done = from_json(end)
+
+
+class GroupProgress:
+    """Commits a query's progress as a consumer group, for `kafka-consumer-groups` to see its lag.
+
+    It is a courtesy: Spark's checkpoint is what counts, and a commit that fails is logged and left out.
+    """
+
+    def __init__(self, cluster: Cluster, group: str | None) -> None:
+        self._cluster = cluster
+        self._group = group
+        self._told: Mapping[TopicPartition, int] | None = None
+
+    def __call__(self, done: Mapping[TopicPartition, int]) -> None:
+        if self._group is None or not done or done == self._told:
+            return
+        try:
+            self._cluster.commit_offsets(self._group, dict(done))
+            self._told = dict(done)
+        except ClientError as error:
+            _log.warning("progress was not committed", group=self._group, reason=str(error))

@@ -1,0 +1,136 @@
+"""A stream's progress, batch by batch: where it begins, how far a batch goes, what its tasks read.
+
+Lives in the one Python process that Spark keeps on the driver's side for a query, and is asked there in this order:
+`initial` (twice, for a new query), `latest`, `ranges`, `latest`, `ranges`, ... A replayed batch begins with `ranges`.
+
+The start of a new query is made durable by an empty batch. Spark writes the end of a batch into its checkpoint
+before it runs, but never the start of the first one; after a crash it would ask for the start again, and "latest"
+has moved on by then. So where the start can move, the first batch ends where it starts: its end is the start, kept.
+
+What a batch's start tells is done with: Spark asks for the next end only after the batch before is finished. That is
+when the group's offsets are committed, since Spark never tells a source that its last batch is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import structlog
+
+from ottla.base.clock import Clock, SystemClock
+from ottla.base.ids import TopicPartition
+from ottla.spark.offsets import Offsets, is_moving
+from ottla.spark.options import SourceOptions
+from ottla.spark.plan import OffsetRange, count_new, limit_offsets, split_ranges
+from ottla.spark.positions import Positions
+from ottla.spark.reader import DataLoss, loss_hint
+
+_log = structlog.get_logger()
+
+CommitProgress = Callable[[Mapping[TopicPartition, int]], None]
+
+
+class StreamProgress:
+    """One query's view of its partitions. Used by one thread."""
+
+    def __init__(
+        self,
+        positions: Positions,
+        options: SourceOptions,
+        commit: CommitProgress,
+        clock: Clock | None = None,
+    ) -> None:
+        self._positions = positions
+        self._options = options
+        self._commit = commit
+        self._clock = clock or SystemClock()
+        self._initial: Offsets | None = None
+        self._start_is_kept = not is_moving(options.start)
+        self._until: Offsets | None = None
+        self._latest: Offsets | None = None
+        self._batch_at_s: float | None = None
+
+    def initial(self) -> Offsets:
+        """Where a new query begins; the same however often it is asked."""
+        if self._initial is None:
+            found = self._positions.required()
+            self._initial = self._positions.resolve(self._options.start, found, starting=True)
+        return self._initial
+
+    def initial_if_known(self) -> Offsets:
+        """The start of a new query; nothing when a query goes on from its checkpoint."""
+        return self._initial or {}
+
+    def stop_at_latest(self) -> None:
+        """Trigger.AvailableNow: what comes after now is left for the next run."""
+        self._until = self._positions.latest(self._positions.partitions())
+
+    def latest(self, start: Offsets, *, everything: bool) -> Offsets:
+        """Where the next batch ends; `everything` sets the limits aside (Trigger.Once)."""
+        self._commit(start)
+        if not self._start_is_kept and not everything and start == self._initial:
+            self._start_is_kept = True
+            return start
+        end = self._ends(start)
+        options = self._options
+        if everything or (options.offsets_max is None and options.offsets_min is None):
+            return end
+        begin = self._begin(start, end)
+        if self._is_too_little(begin, end):
+            return start
+        self._batch_at_s = self._clock.monotonic()
+        if options.offsets_max is None:
+            return end
+        return limit_offsets(begin, end, options.offsets_max)
+
+    def known_latest(self) -> Offsets | None:
+        """The ends that were last seen, limits aside."""
+        return self._latest
+
+    def ranges(self, start: Offsets, end: Offsets) -> list[OffsetRange]:
+        """What the tasks of a batch read."""
+        self._start_is_kept = True
+        gone = sorted(set(start) - set(end))
+        if gone:
+            self._lose(f"{', '.join(map(str, gone))} are gone")
+        begin = self._begin(start, end)
+        for partition in sorted(set(end) - set(start)):
+            if begin[partition] > 0 and start:
+                self._lose(f"the new partition {partition} begins at offset {begin[partition]} instead of 0")
+        for partition in sorted(set(end) & set(start)):
+            if end[partition] < start[partition]:
+                self._lose(f"the end of {partition} went back from {start[partition]} to {end[partition]}")
+        return split_ranges(
+            [OffsetRange(partition, begin[partition], end[partition]) for partition in sorted(end)],
+            partitions_min=self._options.partitions_min,
+            records_max=self._options.records_per_partition_max,
+        )
+
+    def _ends(self, start: Offsets) -> Offsets:
+        if self._until is not None:
+            kept = {
+                partition: max(offset, start.get(partition, 0)) for partition, offset in self._until.items()
+            }
+            return {**start, **kept}
+        self._latest = self._positions.latest(self._positions.partitions(), known=start)
+        return self._latest
+
+    def _begin(self, start: Offsets, end: Offsets) -> Offsets:
+        """The start, with partitions that are new since then from their earliest record on."""
+        new = sorted(set(end) - set(start))
+        if not new:
+            return start
+        first = self._positions.earliest(new)
+        return {**start, **{partition: min(first[partition], end[partition]) for partition in new}}
+
+    def _is_too_little(self, begin: Offsets, end: Offsets) -> bool:
+        least = self._options.offsets_min
+        if least is None or self._until is not None or self._batch_at_s is None:
+            return False
+        waited_ms = (self._clock.monotonic() - self._batch_at_s) * 1000
+        return count_new(begin, end) < least and waited_ms < self._options.delay_max_ms
+
+    def _lose(self, what: str) -> None:
+        if self._options.fail_on_data_loss:
+            raise DataLoss(loss_hint(what))
+        _log.warning("data loss", what=what)
