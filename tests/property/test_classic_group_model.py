@@ -3,6 +3,7 @@
 After every step the group's own books must balance, and nobody may have been told what does not hold:
 
 - an assignment is what the leader of that generation planned for that very member, and the log has it;
+- nobody loses its place because others join, sync or beat;
 - all members of a generation are told the same leader and protocol;
 - a heartbeat is answered well only in the present generation;
 - in the end, when time has passed, nobody waits for an answer.
@@ -66,6 +67,11 @@ class ClassicGroupModel(RuleBasedStateMachine):
         self.team.bench = self.bench
         self.ids: list[str] = []
         self.instance_of: dict[str, str | None] = {}
+        self.planners: set[tuple[int, str]] = set()
+        self.places: set[str] = set()
+        """Members, and instances under their own name, as of the last step."""
+        self.lossy = False
+        """The last step may have cost somebody its place."""
         self.open: list[tuple[Promise[object], str]] = []
 
     # What clients do
@@ -78,10 +84,34 @@ class ClassicGroupModel(RuleBasedStateMachine):
     def come_as_instance(self, instance: str, protocols: Protocols) -> None:
         self._watch_join(self.team.join(instance=instance, protocols=protocols), instance)
 
+    @rule(count=st.integers(1, 3))
+    def come_together(self, count: int) -> None:
+        """Well-behaved clients: both rounds at once."""
+        for _ in range(count):
+            response = self.team.join(protocols=PROTOCOLS[0])
+            self._watch_join(response, None)
+            if response.done and response.result().error_code == ErrorCode.MEMBER_ID_REQUIRED:
+                member_id = response.result().member_id
+                self._watch_join(self.team.join(member_id, protocols=PROTOCOLS[0]), None)
+
+    @rule()
+    def all_come_back(self) -> None:
+        """Everybody notices the rebalance and joins again."""
+        for member_id in self._members():
+            instance = self.instance_of[member_id]
+            join = self.team.join(member_id, instance=instance, protocols=PROTOCOLS[0])
+            self._watch_join(join, instance)
+
+    @rule()
+    def all_sync(self) -> None:
+        """Everybody asks for its assignment, followers first."""
+        for member_id in reversed(self._members()):
+            self._sync(member_id, self.team.group.generation)
+
     @precondition(lambda self: self.ids)
     @rule(data=st.data(), protocols=st.sampled_from(PROTOCOLS))
     def come_back(self, data: st.DataObject, protocols: Protocols) -> None:
-        member_id = data.draw(st.sampled_from(self.ids))
+        member_id = self._anybody(data)
         instance = self.instance_of[member_id]
         self._watch_join(self.team.join(member_id, instance=instance, protocols=protocols), instance)
 
@@ -90,8 +120,13 @@ class ClassicGroupModel(RuleBasedStateMachine):
     def sync(self, data: st.DataObject, behind: int) -> None:
         group = self.team.groups.find(GROUP)
         generation = (0 if group is None else group.generation) - behind
-        member_id = data.draw(st.sampled_from(self.ids))
-        plan = {each: f"{generation}:{each}".encode() for each in self.ids}
+        self._sync(self._anybody(data), generation)
+
+    def _sync(self, member_id: str, generation: int) -> None:
+        plan = {each: f"{generation}:{each}:{member_id}".encode() for each in self.ids}
+        group = self.team.groups.find(GROUP)
+        if group is not None and group.leader_id == member_id:
+            self.planners.add((generation, member_id))
         promise = self.team.sync(member_id, generation, plan, instance=self.instance_of[member_id])
         self.open.append((promise, "sync"))  # type: ignore[arg-type]
         promise.when_done(lambda value, _: self._synced(member_id, generation, value))
@@ -100,7 +135,7 @@ class ClassicGroupModel(RuleBasedStateMachine):
     @rule(data=st.data(), behind=st.sampled_from([0, 0, 1]))
     def beat(self, data: st.DataObject, behind: int) -> None:
         group = self.team.groups.find(GROUP)
-        member_id = data.draw(st.sampled_from(self.ids))
+        member_id = self._anybody(data)
         generation = (0 if group is None else group.generation) - behind
         request = HeartbeatRequest(group_id=GROUP, generation_id=generation, member_id=member_id)
         try:
@@ -115,10 +150,19 @@ class ClassicGroupModel(RuleBasedStateMachine):
     @precondition(lambda self: self.ids)
     @rule(data=st.data())
     def leave(self, data: st.DataObject) -> None:
-        member_id = data.draw(st.sampled_from(self.ids))
+        member_id = self._anybody(data)
+        self.lossy = True
         self.team.leave((member_id, self.instance_of[member_id]))
         group = self.team.groups.find(GROUP)
         assert group is None or member_id not in group.members
+
+    def _members(self) -> list[str]:
+        group = self.team.groups.find(GROUP)
+        return [] if group is None else [each for each in group.members if each in self.instance_of]
+
+    def _anybody(self, data: st.DataObject) -> str:
+        """Mostly a member, at times somebody who was one."""
+        return data.draw(st.sampled_from(self._members() * 3 + self.ids))
 
     # What happens to them
 
@@ -128,11 +172,13 @@ class ClassicGroupModel(RuleBasedStateMachine):
 
     @rule(milliseconds=st.sampled_from([1, FIRST_DELAY_MS, SESSION_MS - 1, SESSION_MS]))
     def pass_time(self, milliseconds: int) -> None:
+        self.lossy = True
         self.team.pass_time(milliseconds)
 
     @rule()
     def fail_over(self) -> None:
         """What was appended is committed, by whoever coordinates next."""
+        self.lossy = True
         self.bench.commit()
         self.bench.restart()
 
@@ -177,8 +223,9 @@ class ClassicGroupModel(RuleBasedStateMachine):
         kept = {each.member_id: each.assignment for each in value.members}
         assert value.generation == generation
         assert kept[member_id] == response.assignment
-        planned_generation, _, planned_member = response.assignment.decode().partition(":")
+        planned_generation, planned_member, planner = response.assignment.decode().split(":")
         assert planned_generation == str(generation)
+        assert (generation, planner) in self.planners
         instance = self.instance_of[member_id]
         assert planned_member == member_id or (instance and self.instance_of[planned_member] == instance)
 
@@ -200,6 +247,17 @@ class ClassicGroupModel(RuleBasedStateMachine):
         assert not set(group.pending_joins) & set(group.members)
         assert set(group.pending_syncs) <= set(group.members)
         assert group.joined <= SIZE_MAX
+
+    @invariant()
+    def places_are_kept(self) -> None:
+        group = self.team.groups.find(GROUP) if hasattr(self, "team") else None
+        if group is None:
+            return
+        places = {member.instance_id or member.member_id for member in group.members.values()}
+        # A full group sends away members that come back late.
+        if not self.lossy and group.joined < SIZE_MAX and len(group.members) < SIZE_MAX:
+            assert self.places <= places
+        self.places, self.lossy = places, False
 
     @invariant()
     def states_fit(self) -> None:
