@@ -34,10 +34,10 @@ def versions_to_compare() -> list[tuple[type[Message], int]]:
 
 
 def kio_accepts(field: Field) -> st.SearchStrategy[Any] | None:
-    """kio refuses error codes it does not know, and makes dates of times of appending."""
-    if field.name == "error_code":
+    """kio refuses error codes it does not know, and makes dates of some times."""
+    if field.name.endswith("error_code"):
         return st.sampled_from(ErrorCode).map(int)
-    if field.name == "log_append_time_ms":
+    if field.name in {"log_append_time_ms", "transaction_start_time_ms"}:
         return st.integers(-1, 2**41)
     return None
 
