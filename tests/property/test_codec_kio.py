@@ -37,8 +37,12 @@ def kio_accepts(field: Field) -> st.SearchStrategy[Any] | None:
     """kio refuses error codes it does not know, and makes dates of some times."""
     if field.name.endswith("error_code"):
         return st.sampled_from(ErrorCode).map(int)
-    if field.name in {"log_append_time_ms", "transaction_start_time_ms"}:
+    if field.name == "log_append_time_ms":
         return st.integers(-1, 2**41)
+    if field.name == "transaction_start_time_ms":
+        return st.integers(0, 2**41)
+    if field.name == "session_lifetime_ms":
+        return st.integers(0, 2**31)
     return None
 
 
