@@ -108,10 +108,15 @@ class StreamProgress:
 
     def _ends(self, start: Offsets) -> Offsets:
         if self._until is not None:
-            kept = {
+            end = {
                 partition: max(offset, start.get(partition, 0)) for partition, offset in self._until.items()
             }
-            return {**start, **kept}
+            if late := set(start) - set(end):
+                # Made between the trigger's start and the query's: nothing of theirs is read in this run.
+                end.update(
+                    {partition: start[partition] for partition in late & set(self._positions.partitions())}
+                )
+            return end
         self._latest = self._positions.latest(self._positions.partitions(), known=start)
         return self._latest
 

@@ -1,0 +1,78 @@
+"""Offsets of queries as JSON, and places as users write them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ottla.base.errors import LocalError
+from ottla.base.ids import TopicPartition
+from ottla.spark.offsets import (
+    AtTime,
+    Committed,
+    Earliest,
+    Latest,
+    Place,
+    RecordsBack,
+    Specific,
+    TimeBack,
+    from_json,
+    is_moving,
+    parse_assignment,
+    parse_offsets,
+    parse_place,
+    to_json,
+)
+
+
+def test_json_is_sorted_by_topic_and_number() -> None:
+    offsets = {TopicPartition("b", 10): 1, TopicPartition("b", 9): 2, TopicPartition("a", 0): 3}
+    assert json.dumps(to_json(offsets)) == '{"a": {"0": 3}, "b": {"9": 2, "10": 1}}'
+    assert from_json(to_json(offsets)) == offsets
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("earliest", Earliest()),
+        (" LATEST ", Latest()),
+        ("committed", Committed()),
+        ("-1000", RecordsBack(1000)),
+        ("- 3", RecordsBack(3)),
+        ("-10 minutes", TimeBack(600_000)),
+        ("-1 hour", TimeBack(3_600_000)),
+        ("-2days", TimeBack(172_800_000)),
+        ('{"t":{"0":5,"1":-1}}', Specific({TopicPartition("t", 0): 5, TopicPartition("t", 1): -1})),
+    ],
+)
+def test_places(text: str, place: Place) -> None:
+    assert parse_place("startingOffsets", text) == place
+
+
+@pytest.mark.parametrize(
+    "text", ["", "first", "-1", "-2", "-5 fortnights", "[1]", '{"t":[0]}', '{"t":{"x":1}}']
+)
+def test_what_is_no_place_is_refused_by_its_option(text: str) -> None:
+    with pytest.raises(LocalError, match="startingOffsets"):
+        parse_place("startingOffsets", text)
+
+
+def test_assignments() -> None:
+    assert parse_assignment('{"t":[0,2]}') == [TopicPartition("t", 0), TopicPartition("t", 2)]
+    for wrong in ("{}", "t", "[0]", '{"t":["x"]}', '{"t":0}'):
+        with pytest.raises(LocalError, match="assign"):
+            parse_assignment(wrong)
+
+
+def test_a_number_that_is_none_is_refused() -> None:
+    with pytest.raises(LocalError, match="byTimestamp"):
+        parse_offsets("byTimestamp", '{"t":{"0":"noon"}}')
+
+
+def test_which_places_move() -> None:
+    still: list[Place] = [Earliest(), Specific({TopicPartition("t", 0): -2})]
+    moving: list[Place] = [Latest(), Committed(), TimeBack(1), RecordsBack(5), AtTime(1)]
+    moving.append(Specific({TopicPartition("t", 0): 7, TopicPartition("t", 1): -1}))
+    assert not any(map(is_moving, still))
+    assert all(map(is_moving, moving))
