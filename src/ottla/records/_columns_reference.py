@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 
 from ottla.base.errors import LocalError
 from ottla.records._reference import murmur2, wrap_long
+from ottla.records.aborted import AbortedTransactions
 from ottla.records.batch import (
     HEADER_SIZE,
     LOG_OVERHEAD,
@@ -57,7 +58,8 @@ from ottla.records.record import (
 _RECORD_MIN = 7
 """A record without key, value and headers."""
 _BASE_OFFSET_MAX = 0x7FFF_FFFF_FFFF_FFFF - 0x8000_0000
-_ABORT_KEY = b"\x00\x00\x00\x00"
+_ABORT = b"\x00\x00"
+"""The type of control record, behind two bytes of version."""
 
 
 def decode(
@@ -80,7 +82,7 @@ def decode(
         raise LocalError(f"limit_bytes can be {BYTES_LIMIT_MAX} at most, not {limit_bytes}")
     view = memoryview(data)
     columns = _Columns(wanted)
-    transactions = _Transactions(aborted)
+    transactions = AbortedTransactions(aborted)
     position = 0
     next_offset = start_offset
     while next_offset < end_offset and columns.rows < limit_rows and columns.bytes < limit_bytes:
@@ -95,7 +97,7 @@ def decode(
         position += size
         transactions.reach(header.last_offset)
         if header.is_control:
-            if transactions.is_open(header.producer_id) and _is_abort(batch, header, check_crc):
+            if transactions.is_open(header.producer_id) and is_abort(batch, header, check_crc):
                 transactions.end(header.producer_id)
         elif header.last_offset >= start_offset and not (
             header.is_transactional and transactions.is_open(header.producer_id)
@@ -103,28 +105,6 @@ def decode(
             _read_batch(batch, header, start_offset, end_offset, columns, check_crc)
         next_offset = min(end_offset, max(next_offset, header.last_offset + 1))
     return columns.finish(next_offset, position, transactions.left())
-
-
-class _Transactions:
-    """Which producers' records are to be left out, as the batches go by."""
-
-    def __init__(self, aborted: Sequence[tuple[int, int]]) -> None:
-        self._coming = sorted(aborted, key=lambda one: one[1])
-        self._open: dict[int, int] = {}
-
-    def reach(self, offset: int) -> None:
-        while self._coming and self._coming[0][1] <= offset:
-            producer_id, first_offset = self._coming.pop(0)
-            self._open[producer_id] = first_offset
-
-    def is_open(self, producer_id: int) -> bool:
-        return producer_id in self._open
-
-    def end(self, producer_id: int) -> None:
-        del self._open[producer_id]
-
-    def left(self) -> list[tuple[int, int]]:
-        return sorted([*self._open.items(), *self._coming], key=lambda one: (one[1], one[0]))
 
 
 class _Binary:
@@ -242,17 +222,16 @@ def _section(batch: memoryview, header: BatchHeader, check_crc: bool) -> Buffer:
     section: Buffer = batch[HEADER_SIZE:]
     if header.records_count == 0:
         return b""
-    if header.compression != Codec.NONE:
-        try:
-            section = decompress(header.compression, section, DECOMPRESSED_BYTES_MAX)
-        except (DecompressionFailed, DecompressedTooLarge) as error:
-            raise corrupt(header.base_offset, str(error)) from None
+    try:
+        section = decompress(header.compression, section, DECOMPRESSED_BYTES_MAX)
+    except (DecompressionFailed, DecompressedTooLarge) as error:
+        raise corrupt(header.base_offset, str(error)) from None
     if not 0 <= header.records_count <= len(section) // _RECORD_MIN:
         raise corrupt(header.base_offset, f"its count of records cannot be {header.records_count}")
     return section
 
 
-def _is_abort(batch: memoryview, header: BatchHeader, check_crc: bool) -> bool:
+def is_abort(batch: memoryview, header: BatchHeader, check_crc: bool) -> bool:
     """Whether a control batch says that its producer's transaction was aborted."""
     section = _section(batch, header, check_crc)
     if not section:
@@ -262,7 +241,7 @@ def _is_abort(batch: memoryview, header: BatchHeader, check_crc: bool) -> bool:
     except MalformedRecord:
         raise corrupt(header.base_offset, "a record cannot be read") from None
     key = record.key or b""
-    return len(key) >= 4 and key[2:4] == _ABORT_KEY[2:4]
+    return len(key) >= 4 and key[2:4] == _ABORT
 
 
 def _read_batch(
@@ -312,9 +291,12 @@ def encode(
     `timestamps` are int64 milliseconds, one per row of the columns; without them every record gets `timestamp_ms`.
     A batch ends before it would pass `max_batch_bytes` unpacked; a record larger than that has one of its own.
     """
-    value_of, key_of = _cells(values, rows), _cells(keys, rows) if keys is not None else None
-    headers_of = _header_cells(headers, rows) if headers is not None else None
+    value_of = _Cells(values, rows)
+    key_of = _Cells(keys, rows) if keys is not None else None
+    headers_of = _HeaderCells(headers, rows) if headers is not None else None
     times = memoryview(timestamps).cast("B").cast("q") if timestamps is not None else None
+    if times is not None and len(times) < rows:
+        raise LocalError("there are fewer timestamps than rows")
     batches: list[bytearray] = []
     chosen = range(rows) if selection is None else memoryview(selection).cast("B").cast("i")
     if any(not 0 <= row < rows for row in chosen):
@@ -354,49 +336,72 @@ def _batch(section: bytearray, stamps: array[int], codec: int, level: int | None
     )
 
 
-def _cells(column: BinaryColumn, rows: int) -> list[bytes | None]:
-    offsets = memoryview(column.offsets).cast("B").cast("i")
-    data = memoryview(column.data).cast("B")
-    if len(offsets) < column.start + rows + 1:
-        raise LocalError("a column has fewer offsets than rows")
-    found: list[bytes | None] = []
-    for row in range(column.start, column.start + rows):
-        begin, end = offsets[row], offsets[row + 1]
-        if not _is_valid(column.validity, row):
-            found.append(None)
-        elif not 0 <= begin <= end <= len(data):
+class _Cells:
+    """The rows of a binary column; nothing in it is trusted."""
+
+    def __init__(self, column: BinaryColumn, rows: int) -> None:
+        self._offsets = memoryview(column.offsets).cast("B").cast("i")
+        self._data = memoryview(column.data).cast("B")
+        self._validity = column.validity
+        self._start = column.start
+        check_rows(len(self._offsets), column.validity, column.start, rows)
+
+    def __getitem__(self, row: int) -> bytes | None:
+        row += self._start
+        if not _is_valid(self._validity, row):
+            return None
+        begin, end = self._offsets[row], self._offsets[row + 1]
+        if not 0 <= begin <= end <= len(self._data):
             raise LocalError("a column's offsets pass its data")
-        else:
-            found.append(bytes(data[begin:end]))
-    return found
+        return bytes(self._data[begin:end])
+
+
+class _HeaderCells:
+    """The rows of a headers column."""
+
+    def __init__(self, column: HeadersColumn, rows: int) -> None:
+        self._offsets = memoryview(column.offsets).cast("B").cast("i")
+        self._validity = column.validity
+        self._start = column.start
+        check_rows(len(self._offsets), column.validity, column.start, rows)
+        self._entries = entries_of(column)
+        self._names = _Cells(column.keys, self._entries)
+        self._contents = _Cells(column.values, self._entries)
+
+    def __getitem__(self, row: int) -> tuple[Header, ...]:
+        row += self._start
+        if not _is_valid(self._validity, row):
+            return ()
+        begin, end = self._offsets[row], self._offsets[row + 1]
+        if not 0 <= begin <= end <= self._entries:
+            raise LocalError("a column's offsets pass its data")
+        return tuple(Header(_name(self._names[at]), self._contents[at]) for at in range(begin, end))
+
+
+def check_rows(offsets: int, validity: Buffer | None, start: int, rows: int) -> None:
+    """A column must have what its rows are said to be."""
+    if start < 0 or rows < 0 or offsets < start + rows + 1:
+        raise LocalError("a column has fewer offsets than rows")
+    if validity is not None and memoryview(validity).nbytes * 8 < start + rows:
+        raise LocalError("a column has fewer bits of validity than rows")
+
+
+def entries_of(column: HeadersColumn) -> int:
+    """How many headers both child columns have."""
+    return min(memoryview(one.offsets).nbytes // 4 - 1 - one.start for one in (column.keys, column.values))
 
 
 def _is_valid(validity: Buffer | None, row: int) -> bool:
-    return validity is None or bool(memoryview(validity)[row >> 3] >> (row & 7) & 1)
-
-
-def _header_cells(column: HeadersColumn, rows: int) -> list[tuple[Header, ...]]:
-    offsets = memoryview(column.offsets).cast("B").cast("i")
-    if len(offsets) < column.start + rows + 1:
-        raise LocalError("a column has fewer offsets than rows")
-    entries = len(memoryview(column.keys.offsets)) // 4 - 1 - column.keys.start
-    names, contents = _cells(column.keys, entries), _cells(column.values, entries)
-    found: list[tuple[Header, ...]] = []
-    for row in range(column.start, column.start + rows):
-        begin, end = offsets[row], offsets[row + 1]
-        if not _is_valid(column.validity, row):
-            found.append(())
-            continue
-        if not 0 <= begin <= end <= entries:
-            raise LocalError("a column's offsets pass its data")
-        found.append(tuple(Header(_name(names[at]), contents[at]) for at in range(begin, end)))
-    return found
+    return validity is None or bool(memoryview(validity).cast("B")[row >> 3] >> (row & 7) & 1)
 
 
 def _name(name: bytes | None) -> str:
     if name is None:
         raise LocalError("a header has no key")
-    return name.decode()
+    try:
+        return name.decode()
+    except UnicodeDecodeError:
+        raise LocalError("the key of a header is not UTF-8") from None
 
 
 def partition_of(keys: BinaryColumn, rows: int, partitions: int, *, keyless: int = -1) -> bytearray:
@@ -404,7 +409,9 @@ def partition_of(keys: BinaryColumn, rows: int, partitions: int, *, keyless: int
     if partitions <= 0:
         raise LocalError("a topic has at least one partition")
     chosen = array("i")
-    for key in _cells(keys, rows):
+    cells = _Cells(keys, rows)
+    for row in range(rows):
+        key = cells[row]
         chosen.append(keyless if key is None else (murmur2(key) & 0x7FFFFFFF) % partitions)
     return bytearray(chosen.tobytes())
 

@@ -11,6 +11,8 @@ from crc32c import crc32c
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 
+from ottla.records._inline cimport CUT, UNREADABLE, murmur2_of, read_i16, read_i64, read_u32, varint32, varint64
+
 cdef enum:
     OK = 0
     NO_BATCH = 1
@@ -46,52 +48,6 @@ cdef enum:
     NO_TIMESTAMP = -1
 
 cdef int64_t TIMESTAMP_MAX = 0x7FFFFFFFFFFFFFFF
-
-# Where a varint ended, or why it did not: the bytes ended early, or it was longer than its width allows.
-cdef enum:
-    UNREADABLE = -1
-    CUT = -2
-
-
-cdef inline Py_ssize_t varint32(const uint8_t* data, Py_ssize_t position, Py_ssize_t end, int32_t* value) noexcept nogil:
-    cdef uint32_t raw = 0
-    cdef uint8_t byte
-    cdef int shift = 0
-    value[0] = 0
-    if position < 0:
-        return CUT
-    while shift <= 28:
-        if position >= end:
-            return CUT
-        byte = data[position]
-        position += 1
-        raw |= (<uint32_t>(byte & 0x7F)) << shift
-        if byte < 0x80:
-            value[0] = <int32_t>((raw >> 1) ^ (0 - (raw & 1)))
-            return position
-        shift += 7
-    return UNREADABLE
-
-
-cdef inline Py_ssize_t varint64(const uint8_t* data, Py_ssize_t position, Py_ssize_t end, int64_t* value) noexcept nogil:
-    cdef uint64_t raw = 0
-    cdef uint8_t byte
-    cdef int shift = 0
-    value[0] = 0
-    if position < 0:
-        return CUT
-    while shift <= 63:
-        if position >= end:
-            return CUT
-        byte = data[position]
-        position += 1
-        raw |= (<uint64_t>(byte & 0x7F)) << shift
-        if byte < 0x80:
-            value[0] = <int64_t>((raw >> 1) ^ (0 - (raw & 1)))
-            return position
-        shift += 7
-    return UNREADABLE
-
 
 cdef inline Py_ssize_t skip(Py_ssize_t position, int32_t size, Py_ssize_t end) noexcept nogil:
     if position < 0 or size <= 0:
@@ -178,19 +134,6 @@ def walk(buf, Py_ssize_t start, Py_ssize_t end, int64_t count, int64_t base_time
     if walked.verdict != OK:
         return walked.verdict, 0, 0, 0, False
     return OK, walked.max_timestamp, walked.min_timestamp, walked.keyless, walked.sequential
-
-
-cdef inline uint32_t read_u32(const uint8_t* at) noexcept nogil:
-    return (<uint32_t>at[0] << 24) | (<uint32_t>at[1] << 16) | (<uint32_t>at[2] << 8) | at[3]
-
-
-cdef inline int64_t read_i64(const uint8_t* at) noexcept nogil:
-    return <int64_t>((<uint64_t>read_u32(at) << 32) | read_u32(at + 4))
-
-
-cdef inline int read_i16(const uint8_t* at) noexcept nogil:
-    cdef int value = (at[0] << 8) | at[1]
-    return value - 0x10000 if value & 0x8000 else value
 
 
 cdef int frame(const uint8_t* data, Py_ssize_t remaining, Py_ssize_t* size) noexcept nogil:
@@ -315,34 +258,8 @@ def check_batch(buf, int64_t max_message_bytes, bint zstd_allowed):
 def murmur2(buf):
     """See `_reference.murmur2`."""
     cdef Py_buffer view
-    cdef const uint8_t* data
-    cdef Py_ssize_t position = 0, length
-    cdef uint32_t h, k, multiplier = 0x5BD1E995
     PyObject_GetBuffer(buf, &view, PyBUF_SIMPLE)
     try:
-        data = <const uint8_t*>view.buf
-        length = view.len
-        h = <uint32_t>0x9747B28C ^ <uint32_t>length
-        while length - position >= 4:
-            k = data[position] | (<uint32_t>data[position + 1] << 8)
-            k |= (<uint32_t>data[position + 2] << 16) | (<uint32_t>data[position + 3] << 24)
-            k *= multiplier
-            k ^= k >> 24
-            k *= multiplier
-            h *= multiplier
-            h ^= k
-            position += 4
-        if length > position:
-            k = data[position]
-            if length - position > 1:
-                k |= <uint32_t>data[position + 1] << 8
-            if length - position > 2:
-                k |= <uint32_t>data[position + 2] << 16
-            h ^= k
-            h *= multiplier
-        h ^= h >> 13
-        h *= multiplier
-        h ^= h >> 15
-        return h
+        return murmur2_of(<const uint8_t*>view.buf, view.len)
     finally:
         PyBuffer_Release(&view)

@@ -26,8 +26,9 @@ HEADERS: Final = "headers"
 ALL_COLUMNS: Final = frozenset({KEY, VALUE, OFFSET, TIMESTAMP, TIMESTAMP_TYPE, HEADERS})
 """What `decode` can be asked for, by the names of the JVM connector's schema."""
 
-ROWS_LIMIT: Final = 50_000
-BYTES_LIMIT: Final = 64 << 20
+ROWS_LIMIT: Final = 10_000
+BYTES_LIMIT: Final = 4 << 20
+"""Small enough that the allocator hands the same memory out again: fresh pages cost more than decoding into them."""
 BYTES_LIMIT_MAX: Final = 1 << 30
 """With this and one more batch, positions still fit into Arrow's int32 offsets."""
 

@@ -6,6 +6,7 @@ functions do, `column_buffers` what columns are. All functions are pure and may 
 
 from __future__ import annotations
 
+from ottla.base import native
 from ottla.records import _columns_reference
 from ottla.records.column_buffers import (
     ALL_COLUMNS,
@@ -43,3 +44,13 @@ decode = _columns_reference.decode
 encode = _columns_reference.encode
 partition_of = _columns_reference.partition_of
 rows_by_partition = _columns_reference.rows_by_partition
+
+if native.WANTED:
+    try:
+        from ottla.records import _column_rows, _columns
+    except ImportError:
+        pass
+    else:
+        COMPILED = True
+        decode, encode = _columns.decode, _column_rows.encode
+        partition_of, rows_by_partition = _column_rows.partition_of, _column_rows.rows_by_partition
