@@ -83,6 +83,7 @@ class RangeReader:
         self._partition = wanted.partition
         self._end = wanted.end
         self._next = wanted.start
+        self._visible_end = 0
         self._clock = SystemClock()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -90,35 +91,32 @@ class RangeReader:
         deadline = self._deadline()
         while self._next < self._end:
             before = self._next
-            fetched = self._fetch()
-            if fetched is None:
-                continue
-            yield from self._decode(fetched)
+            try:
+                yield from self._stream()
+            except OffsetOutOfRange:
+                self._go_on_after_loss()
+            except UnknownTopic as error:
+                self._lose(f"{self._partition} is gone", error)
+                return
             if self._next > before:
                 empty, deadline = 0, self._deadline()
                 continue
             empty += 1
-            if empty >= _EMPTY_ANSWERS and self._visible_end(fetched) >= self._end:
+            if empty >= _EMPTY_ANSWERS and self._visible_end >= self._end:
                 return
             if self._clock.monotonic() > deadline:
-                self._give_up(fetched)
+                self._give_up()
                 return
 
     def _deadline(self) -> float:
         return self._clock.monotonic() + self._options.poll_timeout_ms / 1000
 
-    def _fetch(self) -> Fetched | None:
-        """An answer, or None when the place to read from has changed."""
-        try:
-            return self._cluster.fetch(
-                self._partition, self._next, committed=self._options.settings.read_committed
-            )
-        except OffsetOutOfRange:
-            self._go_on_after_loss()
-        except UnknownTopic as error:
-            self._lose(f"{self._partition} is gone", error)
-            self._next = self._end
-        return None
+    def _stream(self) -> Iterator[pa.RecordBatch]:
+        """Answers one after another, until there is none with a record."""
+        committed = self._options.settings.read_committed
+        for _, fetched in self._cluster.stream(self._partition, self._next, self._end, committed=committed):
+            self._visible_end = fetched.last_stable_offset if committed else fetched.high_watermark
+            yield from self._decode(fetched)
 
     def _decode(self, fetched: Fetched) -> Iterator[pa.RecordBatch]:
         data, aborted = memoryview(fetched.data), fetched.aborted
@@ -140,13 +138,8 @@ class RangeReader:
                 return
             data, aborted = data[decoded.consumed :], decoded.aborted
 
-    def _visible_end(self, fetched: Fetched) -> int:
-        committed = self._options.settings.read_committed
-        return fetched.last_stable_offset if committed else fetched.high_watermark
-
     def _go_on_after_loss(self) -> None:
-        listed = self._cluster.list_offsets({self._partition: EARLIEST})
-        first = listed[self._partition][0]
+        first = self._cluster.list_offsets({self._partition: EARLIEST})[self._partition][0]
         last = self._cluster.list_offsets({self._partition: LATEST})[self._partition][0]
         if self._next < first:
             self._lose(f"{self._partition} begins at offset {first}, {self._next} was to be read")
@@ -155,10 +148,11 @@ class RangeReader:
             self._lose(f"{self._partition} ends at offset {last}, {self._next} was to be read")
             self._next = self._end
 
-    def _give_up(self, fetched: Fetched) -> None:
-        visible = self._visible_end(fetched)
-        if visible <= self._next:
-            self._lose(f"{self._partition} ends at offset {visible}, {self._end - 1} was to be read")
+    def _give_up(self) -> None:
+        if self._visible_end <= self._next:
+            self._lose(
+                f"{self._partition} ends at offset {self._visible_end}, {self._end - 1} was to be read"
+            )
             return
         raise LocalError(
             f"no record of {self._partition} at offset {self._next} came within "
