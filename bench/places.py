@@ -9,6 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 WORK = ROOT / ".bench"
 KAFKA_LIBS = WORK / "kafka" / "libs"
+SPARK_JARS = WORK / "spark-jars"
 DATA = WORK / "data"
 RESULTS = ROOT / "bench" / "results"
 LOAD = WORK / "load"

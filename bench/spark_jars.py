@@ -1,0 +1,50 @@
+"""Fetches the jars of Spark's own Kafka connector with Maven, once, below `.bench/spark-jars`.
+
+Each jar is fetched on its own, without what its pom names: Spark's parent poms name a second repository, and
+everything else that the connector needs is in the pyspark package. Run as a program it fetches and says where.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+from bench.places import SPARK_JARS
+
+COORDINATES = (
+    "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
+    "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
+    "org.apache.kafka:kafka-clients:3.9.2",
+    "org.apache.commons:commons-pool2:2.12.1",
+)
+PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
+
+
+def connector_jars() -> str:
+    """The value of `spark.jars`, fetching what is not there yet."""
+    missing = [name for name in COORDINATES if not (SPARK_JARS / _file_name(name)).exists()]
+    if missing:
+        fetch(missing)
+    return ",".join(str(SPARK_JARS / _file_name(name)) for name in COORDINATES)
+
+
+def fetch(coordinates: list[str]) -> None:
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise SystemExit("Maven (mvn) is needed to fetch Spark's Kafka connector")
+    SPARK_JARS.mkdir(parents=True, exist_ok=True)
+    for name in coordinates:
+        quiet = [maven, "--batch-mode", "--quiet"]
+        subprocess.run([*quiet, f"{PLUGIN}:get", f"-Dartifact={name}", "-Dtransitive=false"], check=True)
+        subprocess.run(
+            [*quiet, f"{PLUGIN}:copy", f"-Dartifact={name}", f"-DoutputDirectory={SPARK_JARS}"], check=True
+        )
+
+
+def _file_name(coordinates: str) -> str:
+    _, artifact, version = coordinates.split(":")
+    return f"{artifact}-{version}.jar"
+
+
+if __name__ == "__main__":
+    print(f"Spark's Kafka connector: {connector_jars()}")
