@@ -51,8 +51,10 @@ def _java_problem() -> str | None:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A SparkSession on two local cores, with tasks that are retried once."""
+def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A SparkSession on two local cores, with tasks that are retried once; with the jars of Spark's own Kafka
+    connector when a chosen test is marked as needing them.
+    """
     problem = _java_problem()
     if problem is not None:
         if os.environ.get("OTTLA_REQUIRE_SPARK"):
@@ -68,6 +70,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         builder = builder.config(key, value)
     for key in filter(None, os.environ.get("OTTLA_SPARK_CONF", "").split(";")):
         builder = builder.config(*key.split("=", 1))
+    if any(item.get_closest_marker("jvm_connector") for item in request.session.items):
+        from bench.spark_jars import connector_jars
+
+        builder = builder.config("spark.jars", connector_jars())
     session = (
         builder.config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
         .config("spark.local.dir", str(scratch / "local"))
