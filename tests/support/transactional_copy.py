@@ -144,17 +144,22 @@ def copy_under_fire(
     size: int,
     kills: int,
     partitions: int = 2,
+    window: int | None = None,
     may_end_with: frozenset[int] = frozenset({EXIT_FENCED}),
 ) -> None:
-    """Kills the copier and the broker in turn, `kills` times in all, evenly over the whole copy."""
+    """Kills the copier and the broker in turn, `kills` times in all, evenly over the whole copy.
+
+    At most about a `window` of records is in the original and not yet in the copy.
+    """
     source = create_topic(broker.bootstrap, fresh("original"), partitions)
     target = create_topic(broker.bootstrap, fresh("copy"), partitions)
     feed = Feed(source, partitions, Publisher(broker.bootstrap, {"linger.ms": 5, "log_level": 0}))
     reader = CommittedReader(broker.bootstrap, target, partitions)
-    window = size * 6
+    window = window or size * 6
     feed.add(window)
     copying = Copying(copier(Job(broker.bootstrap, source, target, size)), folder, set(may_end_with))
     killed = 0
+    kill_at = [records * (number + 1) // (kills + 2) for number in range(kills)]
 
     def moved_on(goal: int) -> bool:
         copying.look()
@@ -163,10 +168,11 @@ def copy_under_fire(
     try:
         while reader.count < records:
             goal = records if feed.count == records else feed.count - window // 2
+            goal = min([goal, *kill_at[killed : killed + 1]])
             wait_until(lambda goal=goal: moved_on(goal), f"{goal} records to be copied", PATIENCE_S)
-            if feed.count < records:
+            if feed.count < min(records, reader.count + window):
                 feed.add(min(window, records - feed.count))
-            if killed < kills and reader.count >= records * (killed + 1) // (kills + 2):
+            if killed < kills and reader.count >= kill_at[killed]:
                 killed += 1
                 if killed % 2:
                     copying.kill()

@@ -83,5 +83,6 @@ def test_the_copier_of_kafkas_system_tests(
         size=SIZE,
         kills=4,
         partitions=1,
+        window=10_000,
         may_end_with=JAVA_COPIER_ENDS,
     )
