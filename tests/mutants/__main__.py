@@ -25,8 +25,8 @@ from tests.mutants.mutant import Mutant, load_all
 
 ROOT = Path(__file__).resolve().parents[2]
 SIM = "sim"
-SIM_SEEDS = 40
-SIM_SECONDS = 10
+SIM_SEEDS = 60
+SIM_SECONDS = 6
 PATIENCE_SECONDS = 600
 _JOBS = 2
 

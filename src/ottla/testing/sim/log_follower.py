@@ -96,7 +96,7 @@ class LogFollower:
         story.high_watermark, story.last_stable = high_watermark, last_stable
 
     def _follow(self, log: Log, story: _Story) -> None:
-        # A broker whose disk failed reads nothing any more; what it committed before, the checker must see all the same.
+        # A broker whose disk failed reads nothing any more; what it committed before the checker must see all the same.
         offline, log.offline = log.offline, False
         for header, data in log.batches(story.next_offset, upto=log.high_watermark):
             if header.base_offset < story.next_offset:

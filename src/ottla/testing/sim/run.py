@@ -81,6 +81,7 @@ class Run:
         self._chaos_ms = chaos_ms
         self._calm_until_ms = 0
         self._done = False
+        self._lost: list[Actor] = []
 
     def finish(self) -> Result:
         """Run to the end."""
@@ -183,9 +184,20 @@ class Run:
         self.kernel.note("run", "the faults are over")
         self.faults.stop()
         self.world.closing = True
+        self._lose_producers()
         self.cast.everybody_lives()
         self._calm_until_ms = self.kernel.now_ms + CALM_MS_MAX
         self._await_rest()
+
+    def _lose_producers(self) -> None:
+        """Some never come back: only time can end what they have open (if the clock that tells it is right)."""
+        if "clock jump" in self.faults.chosen:
+            return
+        for actor in self.cast.actors.values():
+            if isinstance(actor, TxnProducer) and not actor.process.done and self._rng.random() < 0.5:
+                self.kernel.count("producers lost")
+                actor.kill()
+                self._lost.append(actor)
 
     def _await_rest(self) -> None:
         self.cast.everybody_lives()
@@ -202,7 +214,8 @@ class Run:
         """What has not come to rest yet."""
         world = self.world
         for actor in self.cast.actors.values():
-            if isinstance(actor, Source | TxnProducer | Committer) and not actor.process.done:
+            writes = isinstance(actor, Source | TxnProducer | Committer) and actor not in self._lost
+            if writes and not actor.process.done:
                 return f"{actor.name} still writes"
         undecided = world.follower.undecided()
         undecided = {place: who for place, who in undecided.items() if not self._prepared(place, who)}

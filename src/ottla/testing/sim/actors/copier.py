@@ -70,10 +70,16 @@ class _Copying(Member):
                 self.world.offsets.asked(name, commit)
                 offsets[place] = (offset, name)
             await self.session.send_offsets(self.group, self.member_id, self.generation, offsets)
-            await self.session.end(txn, committed=True)
+            committed = self.rng.random() > 0.15
+            await self.session.end(txn, committed=committed)
         except MustAbort:
             await self.session.give_up(txn)
             raise Out(ErrorCode.REBALANCE_IN_PROGRESS) from None
+        if not committed:
+            # As an application does that changes its mind: back to what is committed.
+            offsets_now = await self.committed_offsets(list(moved), 8)
+            self.positions.update({place: max(offset, 0) for place, offset in offsets_now.items()})
+            return 0
         self.positions.update(moved)
         self.kernel.count("transactions of copiers")
         return sum(map(len, found.values()))
