@@ -1,4 +1,4 @@
-"""Types of the compiled kernel that reads batches; `_columns_reference.py` says what the function does."""
+"""Types of the compiled kernel that reads batches; `_columns_reference.py` says what the functions do."""
 
 from collections.abc import Collection, Sequence
 
@@ -16,3 +16,4 @@ def decode(
     limit_bytes: int = ...,
     check_crc: bool = True,
 ) -> DecodedColumns: ...
+def end_of(data: Buffer, offset: int) -> int: ...

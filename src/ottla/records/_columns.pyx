@@ -428,3 +428,20 @@ def decode(
     finally:
         PyBuffer_Release(&view)
     return columns.finish(next_offset, position, transactions.left())
+
+
+def end_of(data, int64_t offset):
+    """See `_columns_reference.end_of`."""
+    cdef Py_buffer view
+    cdef Batch batch
+    cdef Py_ssize_t position = 0, size = -1
+    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+    try:
+        while size != 0:
+            size = whole_batch(<const uint8_t*>view.buf + position, view.len - position, &batch)
+            if size != 0:
+                offset = max(offset, batch.last_offset + 1)
+                position += size
+    finally:
+        PyBuffer_Release(&view)
+    return offset

@@ -107,6 +107,16 @@ def decode(
     return columns.finish(next_offset, position, transactions.left())
 
 
+def end_of(data: Buffer, offset: int) -> int:
+    """The offset after the last whole batch: where to fetch on. `offset` if there is no such batch."""
+    view = memoryview(data)
+    position = 0
+    while size := _batch_size(view, position):
+        offset = max(offset, _checked_header(view[position : position + size]).last_offset + 1)
+        position += size
+    return offset
+
+
 class _Binary:
     def __init__(self) -> None:
         self.values: list[bytes | None] = []

@@ -35,6 +35,7 @@ __all__ = [
     "HeadersColumn",
     "decode",
     "encode",
+    "end_of",
     "partition_of",
     "rows_by_partition",
 ]
@@ -42,6 +43,7 @@ __all__ = [
 COMPILED = False
 decode = _columns_reference.decode
 encode = _columns_reference.encode
+end_of = _columns_reference.end_of
 partition_of = _columns_reference.partition_of
 rows_by_partition = _columns_reference.rows_by_partition
 
@@ -52,5 +54,5 @@ if native.WANTED:
         pass
     else:
         COMPILED = True
-        decode, encode = _columns.decode, _column_rows.encode
+        decode, end_of, encode = _columns.decode, _columns.end_of, _column_rows.encode
         partition_of, rows_by_partition = _column_rows.partition_of, _column_rows.rows_by_partition

@@ -17,7 +17,8 @@ from ottla.client.raw.errors import (
     is_retriable,
 )
 from ottla.client.raw.settings import ClientSettings
-from ottla.records.batch import HEADER_SIZE, iter_batches
+from ottla.records.batch import HEADER_SIZE
+from ottla.records.columns import end_of
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 
 if TYPE_CHECKING:
@@ -65,9 +66,7 @@ class Fetched(NamedTuple):
 
     def end(self, offset: int) -> int:
         """The offset after the last whole batch, which is where to fetch on; `offset` if there is none."""
-        for _, header in iter_batches(self.data):
-            offset = max(offset, header.last_offset + 1)
-        return offset
+        return end_of(self.data, offset)
 
 
 class _Asked(NamedTuple):
