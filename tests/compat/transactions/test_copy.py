@@ -21,6 +21,9 @@ RECORDS = 100_000
 SIZE = 750
 # The copier of Kafka's system tests ends at the end of its input, and with 1 when it lost its broker.
 JAVA_COPIER_ENDS = frozenset({0, 1})
+# It asks for its place before it ends the transaction of its predecessor, so it waits for that one's timeout.
+SHORT_TRANSACTIONS = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
+JAVA_TRANSACTION_MS = 5_000
 
 
 def java_copier(*options: str) -> CopierCommand:
@@ -47,6 +50,8 @@ def java_copier(*options: str) -> CopierCommand:
             job.group,
             "--transaction-size",
             str(job.size),
+            "--transaction-timeout",
+            str(JAVA_TRANSACTION_MS),
             *options,
         ]
 
@@ -76,7 +81,7 @@ def test_the_copier_of_kafkas_system_tests(
     make_broker: MakeBroker, tmp_path: Path, options: list[str]
 ) -> None:
     copy_under_fire(
-        make_broker(BROKER_SETTINGS),
+        make_broker({**BROKER_SETTINGS, **SHORT_TRANSACTIONS}),
         tmp_path,
         java_copier(*options),
         records=20_000,
