@@ -23,6 +23,7 @@ from ottla.base.errors import LocalError
 Reading = Callable[[bytes, int], tuple[Any, int]]
 
 _VARINT_BYTES_MAX: Final = 10
+_UNFIT: Final = (pa.ArrowInvalid, OverflowError)
 _PRIMITIVE_DDL: Final = {
     "boolean": "BOOLEAN",
     "int": "INT",
@@ -112,16 +113,30 @@ class AvroReader:
         self._readings = [_reading(field["type"]) for field in _record(text)["fields"]]
 
     def __call__(self, values: pa.Array) -> tuple[list[pa.Array], pa.Array]:
-        cells: list[list[Any]] = [[] for _ in self._fields]
-        corrupt: list[bytes | None] = []
-        empty = [None] * len(self._fields)
-        for value in values.to_pylist():
-            row = None if value is None else self._row(value)
-            corrupt.append(value if row is None else None)
-            for cell, column in zip(row or empty, cells, strict=True):
-                column.append(cell)
-        typed = [pa.array(column, field.type) for column, field in zip(cells, self._fields, strict=True)]
+        taken = values.to_pylist()
+        rows = [None if value is None else self._row(value) for value in taken]
+        try:
+            typed = self._columns(rows)
+        except _UNFIT:
+            # A number too large for its type: whose it is shows row by row.
+            rows = [row if self._fits(row) else None for row in rows]
+            typed = self._columns(rows)
+        corrupt = [value if row is None else None for value, row in zip(taken, rows, strict=True)]
         return typed, pa.array(corrupt, pa.binary())
+
+    def _columns(self, rows: list[list[Any] | None]) -> list[pa.Array]:
+        empty = [None] * len(self._fields)
+        full = [empty if row is None else row for row in rows]
+        return [
+            pa.array([row[place] for row in full], field.type) for place, field in enumerate(self._fields)
+        ]
+
+    def _fits(self, row: list[Any] | None) -> bool:
+        try:
+            self._columns([row])
+        except _UNFIT:
+            return False
+        return True
 
     def _row(self, data: bytes) -> list[Any] | None:
         position, row = 0, []

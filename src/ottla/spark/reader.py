@@ -102,7 +102,9 @@ class RangeReader:
                 empty, deadline = 0, self._deadline()
                 continue
             empty += 1
-            if empty >= _EMPTY_ANSWERS and self._visible_end >= self._end:
+            if empty < _EMPTY_ANSWERS:
+                continue
+            if self._visible_end >= self._end:
                 return
             if self._clock.monotonic() > deadline:
                 self._give_up()

@@ -90,6 +90,10 @@ class StreamProgress:
     def ranges(self, start: Offsets, end: Offsets) -> list[OffsetRange]:
         """What the tasks of a batch read."""
         self._start_is_kept = True
+        if start == self._initial and is_moving(self._options.start):
+            # The first batch again, after a crash: what it was to read is said by its end, the start has moved on.
+            end = {partition: offset for partition, offset in end.items() if partition in start}
+            start = {partition: min(start[partition], end[partition]) for partition in end}
         gone = sorted(set(start) - set(end))
         if gone:
             self._lose(f"{', '.join(map(str, gone))} are gone")

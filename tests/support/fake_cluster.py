@@ -1,0 +1,105 @@
+"""A cluster of plain logs with the few calls of `client.raw.Cluster` that the Spark source makes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from uuid import uuid4
+
+from ottla.base.errors import ErrorCode
+from ottla.base.ids import TopicPartition
+from ottla.client.raw import Fetched, OffsetOutOfRange, PartitionInfo, TopicInfo, UnknownTopic
+from ottla.records.builder import NewRecord, build_batch
+
+
+@dataclass
+class FakeLog:
+    """Batches by their base offset; `end` may lie behind the last of them."""
+
+    batches: dict[int, bytes] = field(default_factory=dict)
+    start: int = 0
+    end: int = 0
+    times: list[int] = field(default_factory=list)
+
+    def append(self, count: int, *, gap: int = 0, first_time: int = 0) -> None:
+        """So many records with their offset as value, after a gap."""
+        self.end += gap
+        records = [
+            NewRecord(None, str(self.end + number).encode(), (), first_time + number)
+            for number in range(count)
+        ]
+        self.batches[self.end] = build_batch(records, base_offset=self.end)
+        self.times += [first_time] * gap + [record.timestamp for record in records]
+        self.end += count
+
+
+class FakeCluster:
+    def __init__(self, **partitions: int) -> None:
+        self.logs = {
+            TopicPartition(name, number): FakeLog()
+            for name, count in partitions.items()
+            for number in range(count)
+        }
+        self.internal: set[str] = set()
+        self.groups: dict[str, dict[TopicPartition, int]] = {}
+        self.asked: list[tuple[TopicPartition, int]] = []
+        self.latest_answers: list[int] = []
+        """What LATEST answers first, before the truth."""
+
+    def topics(self, names: Iterable[str] | None = None) -> dict[str, TopicInfo]:
+        wanted = {partition.topic for partition in self.logs} if names is None else set(names)
+        return {
+            name: TopicInfo(
+                name,
+                uuid4(),
+                name in self.internal,
+                {tp.partition: PartitionInfo(0, 0) for tp in self.logs if tp.topic == name},
+            )
+            for name in wanted
+            if any(tp.topic == name for tp in self.logs)
+        }
+
+    def list_offsets(
+        self, wanted: Mapping[TopicPartition, int], committed: bool = False
+    ) -> dict[TopicPartition, tuple[int, int]]:
+        return {tp: (self._offset(self.logs[tp], asked), -1) for tp, asked in wanted.items()}
+
+    def _offset(self, log: FakeLog, asked: int) -> int:
+        if asked == -2:
+            return log.start
+        if asked == -1:
+            return self.latest_answers.pop(0) if self.latest_answers else log.end
+        matching = (offset for offset, time in enumerate(log.times) if time >= asked and offset >= log.start)
+        return next(matching, -1)
+
+    def stream(
+        self, tp: TopicPartition, offset: int, end_offset: int, *, committed: bool | None = None
+    ) -> Iterator[tuple[int, Fetched]]:
+        while offset < end_offset:
+            self.asked.append((tp, offset))
+            if tp not in self.logs:
+                raise UnknownTopic("fetching", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            log = self.logs[tp]
+            if not log.start <= offset <= log.end:
+                raise OffsetOutOfRange("fetching", ErrorCode.OFFSET_OUT_OF_RANGE)
+            holding = [
+                (base, data) for base, data in sorted(log.batches.items()) if self._last(base, data) >= offset
+            ]
+            data = b"" if not holding else holding[0][1]
+            yield offset, Fetched(memoryview(data), log.end, log.end, log.start, [])
+            if not holding:
+                return
+            offset = self._last(*holding[0]) + 1
+
+    @staticmethod
+    def _last(base: int, data: bytes) -> int:
+        return base + int.from_bytes(data[23:27], "big")
+
+    def commit_offsets(self, group: str, positions: Mapping[TopicPartition, int]) -> None:
+        self.groups.setdefault(group, {}).update(positions)
+
+    def committed_offsets(
+        self, group: str, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, int]:
+        known = self.groups.get(group, {})
+        return {partition: known[partition] for partition in partitions if partition in known}

@@ -1,0 +1,94 @@
+"""What a task reads: its range, past gaps, and what is left of it after a loss."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pa = pytest.importorskip("pyarrow")
+
+from ottla.base.errors import LocalError  # noqa: E402
+from ottla.base.ids import TopicPartition  # noqa: E402
+from ottla.records import columns  # noqa: E402
+from ottla.spark.options import SourceOptions  # noqa: E402
+from ottla.spark.plan import OffsetRange  # noqa: E402
+from ottla.spark.reader import DataLoss, RangeReader  # noqa: E402
+from tests.support.fake_cluster import FakeCluster  # noqa: E402
+
+A0 = TopicPartition("a", 0)
+
+
+class _Maker:
+    """Keeps offsets instead of making batches."""
+
+    wanted = frozenset({"offset"})
+
+    def make(self, decoded: columns.DecodedColumns) -> list[int]:
+        return list(memoryview(decoded.offset or b"").cast("B").cast("q"))
+
+
+def read(cluster: FakeCluster, start: int, end: int, **more: str) -> list[int]:
+    given = {"kafka.bootstrap.servers": "x", "subscribe": "a", "kafkaConsumer.pollTimeoutMs": "0", **more}
+    options = SourceOptions.parse(given, streaming=True)
+    maker: Any = _Maker()
+    reader = RangeReader(cluster, options, maker, OffsetRange(A0, start, end))  # type: ignore[arg-type]
+    return [offset for batch in reader.batches() for offset in batch]
+
+
+@pytest.fixture
+def cluster() -> FakeCluster:
+    made = FakeCluster(a=1)
+    for _ in range(3):
+        made.logs[A0].append(10)
+    return made
+
+
+def test_exactly_the_range_is_read(cluster: FakeCluster) -> None:
+    assert read(cluster, 0, 30) == list(range(30))
+    assert read(cluster, 7, 23) == list(range(7, 23))
+    assert read(cluster, 5, 5) == []
+
+
+def test_gaps_inside_the_log_are_no_loss(cluster: FakeCluster) -> None:
+    del cluster.logs[A0].batches[10]
+    assert read(cluster, 5, 25) == [*range(5, 10), *range(20, 25)]
+
+
+def test_a_gap_up_to_the_end_is_no_loss(cluster: FakeCluster) -> None:
+    del cluster.logs[A0].batches[20]
+    assert read(cluster, 5, 30) == list(range(5, 20))
+
+
+def test_what_retention_took_is_a_loss(cluster: FakeCluster) -> None:
+    cluster.logs[A0].start = 12
+    with pytest.raises(DataLoss, match="begins at offset 12, 5 was to be read"):
+        read(cluster, 5, 25)
+    assert read(cluster, 5, 25, failOnDataLoss="false") == list(range(12, 25))
+    assert read(cluster, 5, 9, failOnDataLoss="false") == []
+
+
+def test_a_log_that_was_cut_is_a_loss(cluster: FakeCluster) -> None:
+    with pytest.raises(DataLoss, match="ends at offset 30, 40 was to be read"):
+        read(cluster, 40, 50)
+    assert read(cluster, 40, 50, failOnDataLoss="false") == []
+
+
+def test_a_log_that_ends_too_early_is_a_loss(cluster: FakeCluster) -> None:
+    with pytest.raises(DataLoss, match="ends at offset 30, 34 was to be read"):
+        read(cluster, 20, 35)
+    assert read(cluster, 20, 35, failOnDataLoss="false") == list(range(20, 30))
+
+
+def test_a_topic_that_is_gone_is_a_loss(cluster: FakeCluster) -> None:
+    cluster.logs.clear()
+    with pytest.raises(DataLoss, match="a-0 is gone"):
+        read(cluster, 0, 5)
+    assert read(cluster, 0, 5, failOnDataLoss="false") == []
+
+
+def test_silence_ends_with_an_error(cluster: FakeCluster) -> None:
+    log = cluster.logs[A0]
+    log.batches.clear()
+    with pytest.raises(LocalError, match="pollTimeoutMs"):
+        read(cluster, 20, 31)
