@@ -70,6 +70,9 @@ class _Copying(Member):
                 self.world.offsets.asked(name, commit)
                 offsets[place] = (offset, name)
             await self.session.send_offsets(self.group, self.member_id, self.generation, offsets)
+            if self.rng.random() < 0.15:
+                # Meanwhile others may get its partitions, and must wait for what it has open.
+                await self.process.sleep(self.rng.uniform(0, 5000))
             committed = self.rng.random() > 0.15
             await self.session.end(txn, committed=committed)
         except MustAbort:
