@@ -8,14 +8,13 @@ import struct
 from decimal import Decimal
 from typing import Any
 
+import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-pa = pytest.importorskip("pyarrow")
-
-from ottla.base.errors import LocalError  # noqa: E402
-from ottla.spark.avro import AvroReader, avro_ddl  # noqa: E402
+from ottla.base.errors import LocalError
+from ottla.spark.avro import AvroReader, avro_ddl
 
 
 def number(value: int) -> bytes:
@@ -61,6 +60,7 @@ def test_plain_types() -> None:
     assert one(["string"], pa.string(), number(0) + text("x")) == "x"
 
 
+@settings(deadline=None)
 @given(st.integers(-(2**63), 2**63 - 1))
 def test_numbers(value: int) -> None:
     assert one("long", pa.int64(), number(value)) == value

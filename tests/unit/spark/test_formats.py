@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-pa = pytest.importorskip("pyarrow")
-
-from ottla.base.errors import LocalError  # noqa: E402
-from ottla.spark.formats import JsonReader, read_strings, value_reader  # noqa: E402
+from ottla.base.errors import LocalError
+from ottla.spark.formats import JsonReader, read_strings, value_reader
 
 FIELDS = [pa.field("a", pa.int64()), pa.field("b", pa.string())]
 
@@ -63,6 +62,7 @@ def test_a_fault_stays_alone(fault: bytes) -> None:
         assert corrupt == [None] * place + [fault] + [None] * (9 - place)
 
 
+@settings(deadline=None)
 @given(
     st.lists(
         st.binary(max_size=12) | st.sampled_from([b'{"a":1}', b'{"b":"', b'"}', b"{}", b"null"]), max_size=8

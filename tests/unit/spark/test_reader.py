@@ -6,15 +6,13 @@ from typing import Any
 
 import pytest
 
-pa = pytest.importorskip("pyarrow")
-
-from ottla.base.errors import LocalError  # noqa: E402
-from ottla.base.ids import TopicPartition  # noqa: E402
-from ottla.records import columns  # noqa: E402
-from ottla.spark.options import SourceOptions  # noqa: E402
-from ottla.spark.plan import OffsetRange  # noqa: E402
-from ottla.spark.reader import DataLoss, RangeReader  # noqa: E402
-from tests.support.fake_cluster import FakeCluster  # noqa: E402
+from ottla.base.errors import LocalError
+from ottla.base.ids import TopicPartition
+from ottla.records import columns
+from ottla.spark.options import SourceOptions
+from ottla.spark.plan import OffsetRange
+from ottla.spark.reader import DataLoss, RangeReader
+from tests.support.fake_cluster import FakeCluster
 
 A0 = TopicPartition("a", 0)
 

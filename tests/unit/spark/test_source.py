@@ -1,0 +1,166 @@
+"""The data source without Spark running: found by its module, schemas, refusals, what is pickled."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from typing import Any
+
+import pytest
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+from pyspark.sql.types import (
+    BinaryType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+import pyspark_ottla
+from ottla.base.errors import LocalError
+from ottla.base.ids import TopicPartition
+from ottla.client.raw.errors import Refused
+from ottla.spark import readers, register
+from ottla.spark.plan import OffsetRange
+from ottla.spark.source import OttlaDataSource
+from tests.support.fake_cluster import FakeCluster
+
+BASE = {"kafka.bootstrap.servers": "localhost:1", "subscribe": "a"}
+A0 = TopicPartition("a", 0)
+SMALL = StructType([StructField("value", BinaryType()), StructField("offset", LongType())])
+
+
+def source(**more: str) -> OttlaDataSource:
+    return OttlaDataSource({**BASE, **{name.replace("__", "."): value for name, value in more.items()}})
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
+    made = FakeCluster(a=1)
+    monkeypatch.setattr(readers, "cluster_for", lambda _: made)
+    return made
+
+
+def test_spark_finds_it_by_its_module() -> None:
+    assert pyspark_ottla.DefaultSource is OttlaDataSource
+    assert OttlaDataSource.name() == "ottla"
+
+
+def test_registering() -> None:
+    class Session:
+        kept: Any = None
+
+        @property
+        def dataSource(self) -> Session:
+            return self
+
+        def register(self, made: Any) -> None:
+            self.kept = made
+
+    session = Session()
+    register(session)  # type: ignore[arg-type]
+    assert session.kept is OttlaDataSource
+
+
+def test_schemas() -> None:
+    assert source(columns="value,offset").schema() == "`value` BINARY, `offset` BIGINT"
+    typed = source(columns="value", valueFormat="json", valueSchema="a INT")
+    assert typed.schema() == "a INT, `_corrupt` BINARY"
+    avro = json.dumps({"type": "record", "name": "r", "fields": [{"name": "a", "type": "int"}]})
+    assert (
+        source(columns="value", valueFormat="avro", valueSchema=avro).schema() == "`a` INT, `_corrupt` BINARY"
+    )
+
+
+def test_wrong_options_are_refused_before_anything_is_read() -> None:
+    with pytest.raises(LocalError, match="not supported"):
+        source(kafka__enable__auto__commit="true").schema()
+
+
+def test_a_schema_of_the_users_own_is_refused() -> None:
+    made = source(columns="value,offset")
+    made.reader(SMALL)
+    made.streamReader(SMALL)
+    other = StructType([StructField("value", StringType()), StructField("offset", LongType())])
+    for wrong in (other, StructType([*SMALL.fields, StructField("more", LongType())])):
+        with pytest.raises(LocalError, match="schema of its own"):
+            made.reader(wrong)
+
+
+def test_two_columns_of_one_name_are_refused() -> None:
+    made = source(columns="value,offset", valueFormat="json", valueSchema="offset BIGINT")
+    fields = [StructField(name, kind) for name, kind in (("offset", LongType()), ("Offset", LongType()))]
+    with pytest.raises(LocalError, match="two columns would be called offset"):
+        made.reader(StructType([*fields, StructField("_corrupt", BinaryType())]))
+
+
+def test_a_batch_plans_its_ranges(cluster: FakeCluster) -> None:
+    cluster.logs[A0].append(10)
+    reader = source(columns="value,offset", startingOffsets="-4", minPartitions="2").reader(SMALL)
+    assert reader.partitions() == [
+        readers.RangePartition(OffsetRange(A0, 6, 8)),
+        readers.RangePartition(OffsetRange(A0, 8, 10)),
+    ]
+    assert list(reader.read(InputPartition(None))) == []
+
+
+def test_a_stream_speaks_json(cluster: FakeCluster) -> None:
+    cluster.logs[A0].append(10)
+    reader: Any = source(
+        columns="value,offset", startingOffsets="earliest", maxOffsetsPerTrigger="4"
+    ).streamReader(SMALL)
+    limit = reader.getDefaultReadLimit()
+    assert limit.max_rows == 4
+    assert reader.reportLatestOffset() is None
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, limit)
+    assert (start, end) == ({"a": {"0": 0}}, {"a": {"0": 4}})
+    assert reader.reportLatestOffset() == {"a": {"0": 10}}
+    assert reader.partitions(start, end) == [readers.RangePartition(OffsetRange(A0, 0, 4))]
+    assert reader.latestOffset(end, ReadAllAvailable()) == {"a": {"0": 10}}
+    reader.prepareForTriggerAvailableNow()
+    cluster.logs[A0].append(1)
+    assert reader.latestOffset({"a": {"0": 9}}, limit) == {"a": {"0": 10}}
+
+
+def test_readers_travel_without_what_they_keep(cluster: FakeCluster) -> None:
+    reader: Any = source(columns="value,offset").streamReader(SMALL)
+    reader.initialOffset()
+    travelled = pickle.loads(pickle.dumps(reader))  # noqa: S301 - as Spark does
+    assert "_made" not in travelled.__dict__
+
+
+def test_older_pysparks(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster.logs[A0].append(3)
+    monkeypatch.setattr("pyspark.__version__", "4.1.1")
+    reader: Any = source(columns="value,offset").streamReader(SMALL)
+    assert isinstance(reader, readers.OttlaPlainStreamReader)
+    start = reader.initialOffset()
+    cluster.logs[A0].append(3)
+    assert reader.latestOffset() == start == {"a": {"0": 3}}
+    assert reader.partitions(start, start) == []
+    reader.commit(start)
+    assert reader.latestOffset() == {"a": {"0": 6}}
+    with pytest.raises(LocalError, match=r"4\.2"):
+        source(columns="value,offset", maxOffsetsPerTrigger="5").streamReader(SMALL)
+    monkeypatch.setattr("pyspark.__version__", "4.0.2")
+    with pytest.raises(LocalError, match=r"needs pyspark 4\.1"):
+        source().schema()
+
+
+def test_progress_is_told_once_and_never_in_the_way(cluster: FakeCluster) -> None:
+    told = readers.GroupProgress(cluster, "g")  # type: ignore[arg-type]
+    told({A0: 5})
+    assert cluster.groups == {"g": {A0: 5}}
+    cluster.groups.clear()
+    told({A0: 5})
+    assert cluster.groups == {}
+    readers.GroupProgress(cluster, None)({A0: 6})  # type: ignore[arg-type]
+    assert cluster.groups == {}
+
+    def refuse(group: str, positions: object) -> None:
+        raise Refused("committing", 25)
+
+    cluster.commit_offsets = refuse  # type: ignore[method-assign]
+    told({A0: 7})
