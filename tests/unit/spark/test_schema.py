@@ -40,7 +40,7 @@ def test_typed_values_stand_where_the_value_stood() -> None:
 
 def test_schemas_of_json_values() -> None:
     assert json_ddl("a INT") == "a INT"
-        field = {"name": "a", "type": "integer", "nullable": True, "metadata": {}}
+    field = {"name": "a", "type": "integer", "nullable": True, "metadata": {}}
     assert json_ddl(json.dumps({"type": "struct", "fields": [field]})) == "`a` int"
     with pytest.raises(LocalError, match="valueSchema"):
         json_ddl('{"type": "struct"}')
