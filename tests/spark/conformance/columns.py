@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from tests.support.clients import PATIENCE_S, Publisher, create_topic, fresh, read_all
+from tests.support.clients import PATIENCE_S, Publisher, create_topic, fresh
 from tests.support.waiting import wait_until
 
 OURS, STOCK = "ottla", "kafka"
@@ -25,12 +25,8 @@ OURS, STOCK = "ottla", "kafka"
 COLUMNS = (
     pytest.param((OURS, "ottla"), id="ottla-on-ottla"),
     pytest.param((OURS, "kafka"), id="ottla-on-kafka", marks=pytest.mark.compat),
-    pytest.param(
-        (STOCK, "ottla"), id="jvm-on-ottla", marks=[pytest.mark.compat, pytest.mark.jvm_connector]
-    ),
-    pytest.param(
-        (STOCK, "kafka"), id="jvm-on-kafka", marks=[pytest.mark.compat, pytest.mark.jvm_connector]
-    ),
+    pytest.param((STOCK, "ottla"), id="jvm-on-ottla", marks=[pytest.mark.compat, pytest.mark.jvm_connector]),
+    pytest.param((STOCK, "kafka"), id="jvm-on-kafka", marks=[pytest.mark.compat, pytest.mark.jvm_connector]),
 )
 OUR_COLUMNS = tuple(column for column in COLUMNS if column.values[0][0] == OURS)
 STOCK_COLUMNS = tuple(column for column in COLUMNS if column.values[0][0] == STOCK)
@@ -57,7 +53,9 @@ class Column:
         settings = {key.replace("_", "."): value for key, value in config.items()}
         return create_topic(self.bootstrap, fresh(name), partitions, settings)
 
-    def publish(self, topic: str, values: Iterable[str | bytes], *, partition: int = 0, **record: Any) -> None:
+    def publish(
+        self, topic: str, values: Iterable[str | bytes], *, partition: int = 0, **record: Any
+    ) -> None:
         self.send(topic, [{"value": value, "partition": partition, **record} for value in values])
 
     def send(self, topic: str, records: Iterable[dict[str, object]], **settings: object) -> None:
@@ -74,19 +72,18 @@ class Column:
 
     def delete_below(self, topic: str, offset: int) -> None:
         """Deletes the records of partition 0 below an offset, as retention would."""
-        for future in self.admin().delete_records([TopicPartition(topic, 0, offset)]).values():
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        for future in admin.delete_records([TopicPartition(topic, 0, offset)]).values():
             assert future.result(PATIENCE_S).low_watermark == offset
 
     def add_partitions(self, topic: str, total: int) -> None:
-        for future in self.admin().create_partitions([NewPartitions(topic, total)]).values():
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        for future in admin.create_partitions([NewPartitions(topic, total)]).values():
             future.result(PATIENCE_S)
 
-    def admin(self) -> AdminClient:
-        return AdminClient({"bootstrap.servers": self.bootstrap})
-
     def stored(self, topic: str, partition: int = 0) -> list[Message]:
-        """What a partition holds, by another client."""
-        return read_all(self.bootstrap, topic, partition)
+        """What was committed to a partition: markers of transactions take offsets but are no records."""
+        return committed(self.bootstrap, topic, partition)
 
     # -- Spark's side
 
@@ -115,6 +112,33 @@ class Column:
         return self.spark.createDataFrame(rows, schema).coalesce(1)
 
 
+def committed(bootstrap: str, topic: str, partition: int) -> list[Message]:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "unused",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "error",
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+        }
+    )
+    consumer.assign([TopicPartition(topic, partition, 0)])
+    found: list[Message] = []
+    try:
+        while True:
+            message = consumer.poll(PATIENCE_S)
+            assert message is not None, f"the end of {topic}-{partition} was not reached"
+            if message.error() is None:
+                found.append(message)
+            elif message.error().code() == KafkaError._PARTITION_EOF:
+                return found
+            else:
+                raise KafkaException(message.error())
+    finally:
+        consumer.close()
+
+
 def _option(value: object) -> str:
     return json.dumps(value) if isinstance(value, dict | bool) else str(value)
 
@@ -126,19 +150,17 @@ def values_of(frame: Any) -> list[str]:
 
 
 class Collector:
-    """A memory sink of its own name: which values a stream gave, in order."""
+    """Keeps which values the last query gave, in order. Appended to by Spark's callback thread, read by the test's."""
 
-    def __init__(self, spark: Any, run_query: Callable[[Any], Any]) -> None:
-        self._spark = spark
+    def __init__(self, run_query: Callable[[Any], Any]) -> None:
         self._run = run_query
-        self._names: list[str] = []
+        self._rows: list[Any] = []
 
     def start(self, stream: Any, checkpoint: str, **trigger: object) -> Any:
         """Starts a query; without a trigger it runs on and on."""
-        name = fresh("seen").replace("-", "_")
-        self._names.append(name)
+        kept = self._rows = []
         frame = stream.selectExpr("topic", "partition", "offset", "CAST(value AS STRING) AS value")
-        writer = frame.writeStream.format("memory").queryName(name).outputMode("append")
+        writer = frame.writeStream.foreachBatch(lambda batch, _: kept.extend(batch.collect()))
         writer = writer.option("checkpointLocation", checkpoint)
         return self._run(writer.trigger(**trigger) if trigger else writer)
 
@@ -149,9 +171,8 @@ class Collector:
         return query
 
     def values(self) -> list[str]:
-        """What the last query gave."""
-        rows = self._spark.table(self._names[-1]).collect()
-        return [row.value for row in sorted(rows, key=lambda row: (row.topic, row.partition, row.offset))]
+        rows = sorted(self._rows, key=lambda row: (row.topic, row.partition, row.offset))
+        return [row.value for row in rows]
 
     def wait_for(self, query: Any, expected: list[str]) -> None:
         def there() -> bool:
@@ -177,5 +198,7 @@ def batch_sizes(query: Any) -> list[int]:
 
 def planned_offsets(checkpoint: str) -> list[dict[str, dict[str, int]]]:
     """The offsets of the only source, batch by batch, as the checkpoint holds them."""
-    files = sorted((path for path in Path(checkpoint, "offsets").glob("[0-9]*")), key=lambda path: int(path.name))
+    files = sorted(
+        (path for path in Path(checkpoint, "offsets").glob("[0-9]*")), key=lambda path: int(path.name)
+    )
     return [json.loads(path.read_text().splitlines()[-1]) for path in files]

@@ -45,5 +45,5 @@ def column(request: pytest.FixtureRequest, spark: Any) -> Column:
 
 
 @pytest.fixture
-def seen(spark: Any, run_query: Callable[[Any], Any]) -> Collector:
-    return Collector(spark, run_query)
+def seen(run_query: Callable[[Any], Any]) -> Collector:
+    return Collector(run_query)
