@@ -67,7 +67,9 @@ class Positions:
         missing = sorted({*topics.names} - {partition.topic for partition in found})
         missing += [str(partition) for partition in sorted(set(topics.assigned) - set(found))]
         if missing:
-            raise LocalError(f"the cluster has no {', '.join(missing)}")
+            raise LocalError(
+                f"{', '.join(missing)}: no such topic or partition, it does not exist in the cluster"
+            )
         return found
 
     def _existing(self, names: Iterable[str]) -> set[TopicPartition]:

@@ -66,7 +66,10 @@ def test_a_pattern_leaves_internal_topics_out(cluster: FakeCluster) -> None:
 
 
 def test_what_is_named_must_be_there(cluster: FakeCluster) -> None:
-    for choice, missing in (({"subscribe": "a,c"}, "no c"), ({"assign": '{"a":[0,7]}'}, "no a-7")):
+    for choice, missing in (
+        ({"subscribe": "a,c"}, "^c: no such"),
+        ({"assign": '{"a":[0,7]}'}, "^a-7: no such"),
+    ):
         with pytest.raises(LocalError, match=missing):
             make(cluster, **choice)[0].required()
 
