@@ -10,9 +10,9 @@ order in which things happened: no clock is needed. A member says
 - `refused` (a commit that the coordinator did not take) and `closed` (it left the group).
 
 Whoever runs the members adds `killed`, `paused` and `resumed`, `cut` when nobody can reach the coordinator
-any more, `mended` when that was over before sessions could end, and, from one thread, `asked` before and `observed` after it asked
-the coordinator for the committed offsets. All partitions are of one topic and
-start at offset 0.
+any more, `mended` when that was over before sessions could end, and, from one thread, `asked` before and
+`observed` after it asked the coordinator for the committed offsets. All partitions are of one topic and start
+at offset 0.
 
 A paused member is not believed before it has been told where it stands (`lost`, `revoked` or `assigned`):
 until then it goes on with what it had, and that is no anomaly as long as nobody takes its commits. The same
