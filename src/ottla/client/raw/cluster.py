@@ -121,6 +121,20 @@ class Cluster:
             found = self._connections[address] = Connection(*address, self.settings, self._context)
         return found
 
+    def brokers(self) -> list[int]:
+        """The ids of the brokers that the cluster has now."""
+        patience = self.patience("asking for brokers")
+        while True:
+            try:
+                answer = self.any_connection().ask(MetadataRequest(topics=[]), MetadataResponse)
+            except ConnectionLost as error:
+                patience.again(error)
+            else:
+                found = brokers_of(answer)
+                with self._lock:
+                    self._brokers.update(found)
+                return sorted(found)
+
     # --- topics and leaders
 
     def topics(self, names: Iterable[str] | None = None) -> dict[str, TopicInfo]:

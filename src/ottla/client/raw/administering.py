@@ -1,0 +1,102 @@
+"""The little of administration that a sink needs: which transactions are open, and a topic of its own.
+
+Open transactions are known to their coordinators, so every broker is asked. One that cannot be reached coordinates
+nothing: its transactions are another's by now, or will be; the answer then says that it may lack some.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.base.errors import ErrorCode
+from ottla.client.raw.connection import Connection, Ticket
+from ottla.client.raw.errors import ConnectionLost, Refused, TryAgain, code_name, is_retriable
+from ottla.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from ottla.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+
+if TYPE_CHECKING:
+    from ottla.client.raw.cluster import Cluster
+
+OPEN_STATE = "Ongoing"
+_PATTERN_VERSION = 2
+"""Before, all ids come and are sorted out here."""
+_BROKERS_DEFAULT = -1
+
+
+class OpenTransactions(NamedTuple):
+    """The producers of open transactions by transactional id."""
+
+    producers: dict[str, int]
+    complete: bool
+    """Whether every broker told what it knows."""
+
+
+def list_open_transactions(cluster: Cluster, prefix: str) -> OpenTransactions:
+    """Transactions that somebody has begun and nobody has ended, whose ids begin with `prefix`."""
+    complete = True
+    asked: list[tuple[Connection, Ticket]] = []
+    for node in cluster.brokers():
+        try:
+            connection = cluster.connection(node)
+            asked.append((connection, connection.send(_question(connection, prefix))))
+        except ConnectionLost:
+            complete = False
+    found: dict[str, int] = {}
+    for connection, ticket in asked:
+        try:
+            answer = connection.receive(ticket, ListTransactionsResponse)
+        except ConnectionLost:
+            complete = False
+            continue
+        complete = complete and answer.error_code == ErrorCode.NONE
+        for one in answer.transaction_states:
+            if one.transactional_id.startswith(prefix):
+                found[one.transactional_id] = one.producer_id
+    return OpenTransactions(found, complete)
+
+
+def _question(connection: Connection, prefix: str) -> ListTransactionsRequest:
+    request = ListTransactionsRequest(state_filters=[OPEN_STATE])
+    if connection.version_of(ListTransactionsRequest) >= _PATTERN_VERSION:
+        request.transactional_id_pattern = re.escape(prefix) + ".*"
+    return request
+
+
+def ensure_topic(cluster: Cluster, name: str, partitions: int, configs: Mapping[str, str]) -> None:
+    """Make a topic unless it is there, with the cluster's replication; waits until it can be written."""
+    patience = cluster.patience(f"making topic {name}")
+    request = CreateTopicsRequest(
+        topics=[
+            CreatableTopic(
+                name=name,
+                num_partitions=partitions,
+                replication_factor=_BROKERS_DEFAULT,
+                configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
+            )
+        ],
+        timeout_ms=cluster.settings.request_timeout_ms,
+    )
+    while not cluster.topics([name]):
+        try:
+            answer = cluster.any_connection().ask(request, CreateTopicsResponse)
+            for topic in answer.topics:
+                _check_made(topic.name, topic.error_code, topic.error_message)
+            raise TryAgain(f"topic {name} is not known to all brokers yet")
+        except (ConnectionLost, TryAgain) as error:
+            patience.again(error)
+
+
+def _check_made(name: str, code: int, message: str | None) -> None:
+    if code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+        return
+    # Only older brokers, which do not pass the request on themselves, send us to the controller.
+    if is_retriable(code) or code == ErrorCode.NOT_CONTROLLER:
+        raise TryAgain(f"making topic {name}: {code_name(code)}")
+    raise Refused(f"making topic {name}", code, message)

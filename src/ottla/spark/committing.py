@@ -1,0 +1,174 @@
+"""How a batch becomes visible exactly once: the driver's side of the sink, as decisions over two ports.
+
+The tasks of a batch write transactions and leave them open. To commit the batch is, in this order:
+
+    1. see that all of them are still open
+    2. record them in the ledger as prepared    - from here on it is certain which transactions the batch consists of
+    3. commit the first                         - from here on it is certain that the batch is committed
+    4. commit the others
+    5. record the batch as done
+    6. abort what failed or superfluous attempts have left open
+
+Spark repeats a batch, with the same id, whose commit it did not see return. Then the ledger tells how far it came:
+
+    nothing of this batch        as if it were new
+    prepared, first committed    complete it, abort what was written again
+    prepared, first aborted      nothing of it is visible, since none is ended before the first: take the new ones
+    done                         abort what was written again
+
+A transaction that is aborted in step 4 is the one thing that cannot be repaired: a cluster without two-phase commit
+does that when the transaction's timeout passes. It is found in step 1 unless it happens in between, and is never silent.
+Pure but for its ports. Ending a transaction twice in the same way must succeed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Protocol
+
+import structlog
+
+from ottla.base.errors import OttlaError
+from ottla.client.raw import ClientError, TransactionEnd
+from ottla.spark.ledger import Entry, Prepared, State
+
+_log = structlog.get_logger()
+
+_TIMEOUT_HINT = (
+    "Its transaction timeout has passed (kafka.transaction.timeout.ms, at most the brokers' "
+    "transaction.max.timeout.ms): raise it, or let batches be smaller. Clusters with two-phase commit have no such "
+    "limit"
+)
+
+
+class Ledger(Protocol):
+    """Where it is kept what was decided."""
+
+    def entry(self) -> Entry | None:
+        """What was decided last."""
+        ...
+
+    def record(self, entry: Entry) -> None:
+        """Decide; raises Superseded if somebody else has decided since `entry` was asked for."""
+        ...
+
+
+class Transactions(Protocol):
+    """The open transactions of one query."""
+
+    def end(self, transactions: Sequence[Prepared], *, commit: bool) -> list[TransactionEnd]: ...
+
+    def are_open(self, transactions: Collection[Prepared]) -> Mapping[Prepared, bool]: ...
+
+    def abandoned(self, keep: Collection[Prepared]) -> list[Prepared]:
+        """Open ones that nobody will ask for any more; `keep` is never among them."""
+        ...
+
+
+class SinkError(OttlaError):
+    """A batch could not be committed."""
+
+
+class Superseded(SinkError):
+    """Another driver runs the same query."""
+
+
+class TransactionLost(SinkError):
+    """A transaction was aborted before it could be committed, and nothing of its batch is visible."""
+
+
+class BatchTorn(SinkError):
+    """A transaction was aborted after others of its batch had been committed."""
+
+
+class BatchCommit:
+    """Commits and aborts the batches of one query."""
+
+    def __init__(self, ledger: Ledger, transactions: Transactions) -> None:
+        self._ledger = ledger
+        self._transactions = transactions
+
+    def commit(self, batch: int, written: Sequence[Prepared]) -> None:
+        """Makes a batch visible, once, however often it is called with whatever its tasks have written."""
+        entry = self._ledger.entry()
+        if entry is None or entry.batch < batch:
+            self._commit_new(batch, written)
+        elif entry.batch == batch and entry.state is State.PREPARED and not self._complete(entry):
+            _log.warning("batch is committed as it was written again", batch=batch)
+            self._transactions.end(entry.transactions, commit=False)
+            self._commit_new(batch, written)
+        else:
+            superfluous = [one for one in written if one not in entry.transactions]
+            self._transactions.end(superfluous, commit=False)
+        self._sweep()
+
+    def abort(self, batch: int, written: Sequence[Prepared]) -> None:
+        """Takes back what was written, unless the batch is decided: then it will be completed."""
+        entry = self._ledger.entry()
+        decided = _decided(entry, batch)
+        self._transactions.end([one for one in written if one not in decided], commit=False)
+        self._sweep(keep=decided)
+
+    def _commit_new(self, batch: int, written: Sequence[Prepared]) -> None:
+        if not written:
+            return
+        is_open = self._transactions.are_open(written)
+        lost = [one for one in written if not is_open[one]]
+        if lost:
+            raise TransactionLost(
+                f"nothing of batch {batch} was committed, for the transaction {lost[0].transactional_id} is not open "
+                f"any more. {_TIMEOUT_HINT}. The batch will be written again when the query is restarted"
+            )
+        self._ledger.record(Entry(batch, State.PREPARED, tuple(written)))
+        if not self._complete(Entry(batch, State.PREPARED, tuple(written))):
+            raise TransactionLost(
+                f"nothing of batch {batch} was committed, for the transaction {written[0].transactional_id} was "
+                f"aborted. {_TIMEOUT_HINT}. The batch will be written again when the query is restarted"
+            )
+
+    def _complete(self, entry: Entry) -> bool:
+        """Commits a prepared batch and records that; False if nothing of it was or can be committed."""
+        first, others = entry.transactions[:1], entry.transactions[1:]
+        (outcome,) = self._transactions.end(first, commit=True)
+        if outcome is TransactionEnd.UNKNOWN:
+            raise BatchTorn(
+                f"batch {entry.batch} was prepared, but the cluster has forgotten the transaction "
+                f"{first[0].transactional_id}, so it cannot be told whether it was committed. {_REPAIR}"
+            )
+        if outcome is not TransactionEnd.ENDED:
+            return False
+        outcomes = self._transactions.end(others, commit=True)
+        torn = [one for one, how in zip(others, outcomes, strict=True) if how is not TransactionEnd.ENDED]
+        if torn:
+            names = ", ".join(one.transactional_id for one in torn)
+            raise BatchTorn(
+                f"batch {entry.batch} is committed but for {len(torn)} of {len(entry.transactions)} transactions, "
+                f"which were aborted in between: {names}. {_TIMEOUT_HINT}. {_REPAIR}"
+            )
+        self._ledger.record(Entry(entry.batch, State.DONE))
+        return True
+
+    def _sweep(self, keep: Collection[Prepared] = ()) -> None:
+        """A transaction left open would hide everything after it from consumers that read committed records.
+
+        The batch does not depend on it, so what fails here is left for the next batch.
+        """
+        try:
+            left = self._transactions.abandoned(keep)
+            if left:
+                _log.info("aborting transactions that were left open", transactions=len(left))
+                self._transactions.end(left, commit=False)
+        except ClientError as error:
+            _log.warning("transactions that were left open could not be aborted", reason=str(error))
+
+
+_REPAIR = (
+    "To go on, run the query once with deliveryGuarantee=at-least-once: it writes the batch again, so that nothing is "
+    "missing and some records are there twice"
+)
+
+
+def _decided(entry: Entry | None, batch: int) -> frozenset[Prepared]:
+    if entry is None or entry.batch != batch or entry.state is not State.PREPARED:
+        return frozenset()
+    return frozenset(entry.transactions)

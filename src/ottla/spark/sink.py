@@ -1,0 +1,223 @@
+"""The sink as Spark sees it: writers for batches and streams.
+
+`write` runs in a task on an executor, `commit` and `abort` in one Python process on the driver's side, which Spark
+keeps for the batches of its queries. At least once, a task's records are there when `write` returns. Exactly once, they
+lie in a transaction that the driver ends (`committing`); a batch job has no batch that Spark would repeat, so there
+the driver just ends all transactions, and keeps no ledger.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, cast
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+
+from ottla.base.clock import SystemClock
+from ottla.base.errors import LocalError
+from ottla.client.raw import ClientError, RawProducer, TransactionEnd, cluster_for
+from ottla.spark.committing import BatchCommit, TransactionLost
+from ottla.spark.ledger import Prepared, State
+from ottla.spark.ledger_topic import TopicLedger
+from ottla.spark.sink_options import SinkOptions
+from ottla.spark.transactions import (
+    NAMES,
+    QueryTransactions,
+    Task,
+    Written,
+    open_producer,
+    run_prefix,
+)
+from ottla.spark.writing import BatchWriter, check_schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+_QUERY_ID = "sql.streaming.queryId"
+_RUN_ID = "spark.jobGroup.id"
+_BATCH_ID = "streaming.sql.batchId"
+_ONLY_BATCH = 0
+
+
+def make_batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> OttlaWriter:
+    if overwrite:
+        raise LocalError(
+            "Save mode Overwrite not allowed for Kafka. Allowed save modes are Append and ErrorIfExists (default)."
+        )
+    parsed = SinkOptions.parse(options, streaming=False)
+    check_schema(schema, parsed.topic)
+    return OttlaWriter(parsed, f"batch-{uuid.uuid4()}")
+
+
+def make_stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> OttlaStreamWriter:
+    """`overwrite` tells of the output mode complete: every batch is appended all the same, as in the connector."""
+    parsed = SinkOptions.parse(options, streaming=True)
+    check_schema(schema, parsed.topic)
+    return OttlaStreamWriter(parsed)
+
+
+class OttlaWriter(DataSourceArrowWriter):
+    """`df.write.format("ottla")`."""
+
+    def __init__(self, options: SinkOptions, name: str) -> None:
+        self._options = options
+        self._name = name
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        context = _context()
+        task = Task(self._name, self._name, _ONLY_BATCH, context.partitionId(), context.attemptNumber())
+        return _write(self._options, task, iterator)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        written = _written(messages)
+        transactions = self._transactions(written)
+        outcomes = transactions.end(_prepared(written), commit=True)
+        for one, outcome in zip(_prepared(written), outcomes, strict=True):
+            if outcome is not TransactionEnd.ENDED:
+                raise TransactionLost(
+                    f"the transaction {one.transactional_id} was aborted before it could be committed; others of "
+                    "this write may be committed. Raise kafka.transaction.timeout.ms, or write in smaller parts"
+                )
+        self._clean(transactions)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        written = _written(messages)
+        transactions = self._transactions(written)
+        transactions.end(_prepared(written), commit=False)
+        self._clean(transactions)
+
+    def _transactions(self, written: Sequence[Written]) -> QueryTransactions:
+        cluster = cluster_for(self._options.settings)
+        prefix = self._options.transactional_id_prefix
+        return QueryTransactions(cluster, prefix, self._name, self._name, began_ms=0)
+
+    def _clean(self, transactions: QueryTransactions) -> None:
+        if self._options.exactly_once:
+            transactions.end(transactions.abandoned(keep=()), commit=False)
+
+
+class OttlaStreamWriter(DataSourceStreamArrowWriter):
+    """`df.writeStream.format("ottla")`."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        self._options = options
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        task = _streaming_task()
+        if self._options.exactly_once and _LEDGERS.is_done(self._options, task):
+            for _ in iterator:
+                continue
+            return Written(task, SystemClock().now_ms(), 0, None)
+        return _write(self._options, task, iterator)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
+        written = _written(messages)
+        if self._options.exactly_once and written:
+            self._decisions(written).commit(batchId, _prepared(written))
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
+        written = _written(messages)
+        if self._options.exactly_once and written:
+            self._decisions(written).abort(batchId, _prepared(written))
+
+    def _decisions(self, written: Sequence[Written]) -> BatchCommit:
+        task = written[0].task
+        transactions = QueryTransactions(
+            cluster_for(self._options.settings),
+            self._options.transactional_id_prefix,
+            task.query,
+            task.run,
+            began_ms=min(one.began_ms for one in written),
+        )
+        return BatchCommit(_LEDGERS.of(self._options, task), transactions)
+
+
+class _Ledgers:
+    """The ledgers that this process has read, each for one run of a query."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[SinkOptions, str], tuple[str, TopicLedger]] = {}
+        self._fresh: dict[tuple[SinkOptions, str], str] = {}
+
+    def of(self, options: SinkOptions, task: Task) -> TopicLedger:
+        run, ledger = self._kept.get((options, task.query), (None, None))
+        if ledger is None or run != task.run:
+            name = f"{options.transactional_id_prefix}.{task.query}"
+            ledger = TopicLedger(cluster_for(options.settings), options.ledger_topic, name, task.run)
+            self._kept[options, task.query] = (task.run, ledger)
+        return ledger
+
+    def is_done(self, options: SinkOptions, task: Task) -> bool:
+        """Whether the batch is committed. Only the first batch of a run can be: after that they are new."""
+        key = (options, task.query)
+        if self._fresh.get(key) == task.run:
+            return False
+        entry = self.of(options, task).entry()
+        if entry is not None and (
+            entry.batch > task.batch or (entry.batch == task.batch and entry.state is State.DONE)
+        ):
+            return True
+        self._fresh[key] = task.run
+        return False
+
+
+_LEDGERS = _Ledgers()
+
+
+def _write(options: SinkOptions, task: Task, iterator: Iterable[pa.RecordBatch]) -> Written:
+    began_ms = SystemClock().now_ms()
+    cluster = cluster_for(options.settings)
+    writer = BatchWriter(options, cluster, turn=task.partition + task.batch)
+    name: str | None = None
+    producer: RawProducer | None = None
+    try:
+        for batch in iterator:
+            for partition, batches in writer.write(batch):
+                if producer is None:
+                    if options.exactly_once:
+                        prefix = run_prefix(options.transactional_id_prefix, task.query, task.run)
+                        name = NAMES.take(prefix, task.batch)
+                        producer = open_producer(cluster, name, options.transaction_timeout_ms)
+                    else:
+                        producer = RawProducer(cluster)
+                        producer.init()
+                producer.send(partition, batches)
+        records = 0 if producer is None else producer.flush().records
+    except BaseException:
+        if producer is not None and name is not None:
+            with suppress(ClientError):
+                producer.end(commit=False)
+        raise
+    prepared = None
+    if producer is not None and name is not None:
+        prepared = Prepared(name, producer.identity.producer_id, producer.identity.epoch)
+    return Written(task, began_ms, records, prepared)
+
+
+def _context() -> TaskContext:
+    context = TaskContext.get()
+    if context is None:
+        raise LocalError("records are written by Spark's tasks only")
+    return context
+
+
+def _streaming_task() -> Task:
+    context = _context()
+    query, batch = context.getLocalProperty(_QUERY_ID), context.getLocalProperty(_BATCH_ID)
+    if query is None or batch is None:
+        raise LocalError(f"Spark did not tell {_QUERY_ID} and {_BATCH_ID}: is this a streaming query?")
+    run = context.getLocalProperty(_RUN_ID) or ""
+    return Task(query, run, int(batch), context.partitionId(), context.attemptNumber())
+
+
+def _written(messages: Sequence[WriterCommitMessage | None]) -> list[Written]:
+    """Messages of the tasks that succeeded."""
+    return [cast(Written, message) for message in messages if message is not None]
+
+
+def _prepared(written: Sequence[Written]) -> list[Prepared]:
+    return [one.transaction for one in written if one.transaction is not None]

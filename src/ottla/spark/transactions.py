@@ -1,0 +1,150 @@
+"""The transactions of a query: named and written by tasks, ended by the driver.
+
+    <prefix>.<query>.<run>.<process>.<slot>
+
+A transactional id belongs to one worker process of one run for ever, so nobody but its owner can begin anything under
+it: a task that was given up for dead and wakes up can disturb only itself. A process uses an id again in a later batch;
+by then the earlier one is decided, for Spark begins no batch before that, and what is still open under the id was of an
+attempt that did not count. So a run has about as many ids as it has tasks in a batch.
+
+Two-phase commit is used where the cluster offers it: then a transaction stays open until it is ended. Elsewhere it
+is aborted when its timeout passes, which is why that is as long as brokers allow by default.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql.datasource import WriterCommitMessage
+
+from ottla.base.errors import ErrorCode
+from ottla.client.raw import (
+    Cluster,
+    RawProducer,
+    Refused,
+    TransactionEnd,
+    describe_transaction,
+    end_transaction,
+)
+from ottla.client.raw.administering import OPEN_STATE, list_open_transactions
+from ottla.spark.ledger import Prepared
+
+_RUN_DIGITS: Final = 8
+
+
+@dataclass(frozen=True)
+class Task:
+    """Whose records a task writes."""
+
+    query: str
+    run: str
+    batch: int
+    partition: int
+    attempt: int
+
+
+@dataclass
+class Written(WriterCommitMessage):
+    """What a task tells the driver."""
+
+    task: Task
+    began_ms: int
+    records: int
+    transaction: Prepared | None
+    """None if there was nothing to write, or the batch is committed already."""
+
+
+def query_prefix(prefix: str, query: str) -> str:
+    return f"{prefix}.{query}."
+
+
+def run_prefix(prefix: str, query: str, run: str) -> str:
+    return f"{query_prefix(prefix, query)}{run.replace('-', '')[:_RUN_DIGITS]}."
+
+
+class TransactionNames:
+    """The transactional ids of this process."""
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """In the child of a fork: the names are the parent's."""
+        self._process = secrets.token_hex(6)
+        self._batches: dict[str, list[int]] = {}
+
+    def take(self, run_prefix: str, batch: int) -> str:
+        """An id that no open transaction of an undecided batch has."""
+        used = self._batches.setdefault(run_prefix, [])
+        slot = next((at for at, last in enumerate(used) if last < batch), len(used))
+        used[slot : slot + 1] = [batch]
+        return f"{run_prefix}{self._process}.{slot}"
+
+
+NAMES: Final = TransactionNames()
+os.register_at_fork(after_in_child=NAMES.forget)
+
+
+def open_producer(cluster: Cluster, transactional_id: str, timeout_ms: int) -> RawProducer:
+    """A producer in a transaction of its own, with two-phase commit if the cluster has it."""
+    producer = RawProducer(cluster, transactional_id, timeout_ms=timeout_ms, two_phase=True)
+    try:
+        producer.init()
+    except Refused as error:
+        # This is how two-phase commit is refused; if it is the id that is not allowed, it will be said again.
+        if error.code != ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+            raise
+        producer = RawProducer(cluster, transactional_id, timeout_ms=timeout_ms)
+        producer.init()
+    producer.begin()
+    return producer
+
+
+class QueryTransactions:
+    """The open transactions of a query, as the driver of one run sees them. The port of `committing`."""
+
+    def __init__(self, cluster: Cluster, prefix: str, query: str, run: str, began_ms: int) -> None:
+        self._cluster = cluster
+        self._query_prefix = query_prefix(prefix, query)
+        self._run_prefix = run_prefix(prefix, query, run)
+        self._began_ms = began_ms
+        """When the first task of the batch began."""
+
+    def end(self, transactions: Sequence[Prepared], *, commit: bool) -> list[TransactionEnd]:
+        return [
+            end_transaction(self._cluster, one.transactional_id, one.producer_id, one.epoch, commit)
+            for one in transactions
+        ]
+
+    def are_open(self, transactions: Collection[Prepared]) -> Mapping[Prepared, bool]:
+        found = list_open_transactions(self._cluster, self._query_prefix).producers
+        return {
+            one: found.get(one.transactional_id) == one.producer_id or self._is_open(one)
+            for one in transactions
+        }
+
+    def _is_open(self, one: Prepared) -> bool:
+        """As its coordinator says, when the list does not have it: some broker may not have answered."""
+        told = describe_transaction(self._cluster, one.transactional_id)
+        if told is None or told.state != OPEN_STATE:
+            return False
+        return (told.producer_id, told.producer_epoch) == (one.producer_id, one.epoch)
+
+    def abandoned(self, keep: Collection[Prepared]) -> list[Prepared]:
+        """Of this run: all that are open, because its batch is decided. Of others: those that began before it did.
+
+        The run that began later may be the one that counts, if this driver was given up for dead.
+        """
+        kept = {one.transactional_id for one in keep}
+        left = []
+        for name in sorted(list_open_transactions(self._cluster, self._query_prefix).producers):
+            told = None if name in kept else describe_transaction(self._cluster, name)
+            if told is None or told.state != OPEN_STATE:
+                continue
+            if name.startswith(self._run_prefix) or told.start_ms < self._began_ms:
+                left.append(Prepared(name, told.producer_id, told.producer_epoch))
+        return left
