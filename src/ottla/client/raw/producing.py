@@ -191,16 +191,19 @@ class RawProducer:
         """End the transaction here and now; a transaction without a record just ends."""
         if self._transactional_id is None or not self._in_transaction:
             raise LocalError("end() needs an open transaction")
+        sure = True
         if commit:
             self.flush()
         else:
-            self._abandon()
+            sure = self._abandon()
         outcome = TransactionEnd.ENDED
         if self._written:
             outcome, following = transactions.end(
                 self._cluster, self._transactional_id, self.identity, commit, self._implicit
             )
             self._start_over(following)
+            if outcome is TransactionEnd.ENDED and not sure and not self._implicit:
+                self.init()
         self._in_transaction = False
         return outcome
 
@@ -213,18 +216,30 @@ class RawProducer:
             self._partitions.clear()
         self._identity = following
 
-    def _abandon(self) -> None:
-        """What waits is not sent any more; what is under way is awaited, so that no record comes after the end."""
+    def _abandon(self) -> bool:
+        """Give up what waits, await what is under way, so that no record comes after the end.
+
+        False if it is not known of some batch whether it is stored, and so which sequence number is next.
+        """
         for partition in self._partitions.values():
-            partition.waiting.clear()
+            if partition.waiting:
+                partition.next_sequence = int.from_bytes(partition.waiting[0][_SEQUENCE], "big")
+                partition.waiting.clear()
         self._queued_bytes = 0
+        sure = True
         while self._requests:
+            batches = self._requests[0].batches
             try:
                 self._receive()
             except ClientError:
-                continue
+                sure = False
+            sure = sure and not any(self._partitions[tp].waiting for tp in batches)
         for partition in self._partitions.values():
+            sure = sure and not partition.failed
             partition.failed.clear()
+            partition.waiting.clear()
+        self._queued_bytes = 0
+        return sure
 
     def _sign(self, batch: bytearray, sequence: int) -> int:
         identity = self.identity

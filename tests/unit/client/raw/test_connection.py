@@ -1,0 +1,140 @@
+"""A connection against a broker that says exactly what the test tells it to."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from ottla.client.raw.connection import Connection
+from ottla.client.raw.errors import ConnectionLost, Unsupported
+from ottla.client.raw.settings import ClientSettings
+from ottla.wire.frames import parse_request_header, response_frame
+from ottla.wire.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+)
+from ottla.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
+
+VERSIONS = ApiVersionsResponse(
+    api_keys=[
+        ApiVersion(api_key=18, max_version=4),
+        ApiVersion(api_key=3, max_version=9),
+        ApiVersion(api_key=16, min_version=90, max_version=99),
+    ],
+    finalized_features=[FinalizedFeatureKey(name="transaction.version", max_version_level=2)],
+)
+Answer = Callable[[bytes], bytes | None]
+
+
+def versions(frame: bytes) -> bytes:
+    header = parse_request_header(frame)
+    return response_frame(VERSIONS, header.api_version, header.correlation_id)
+
+
+def metadata(frame: bytes) -> bytes:
+    header = parse_request_header(frame)
+    answer = MetadataResponse(cluster_id=str(header.correlation_id))
+    return response_frame(answer, header.api_version, header.correlation_id)
+
+
+class Script:
+    """Answers the requests of one connection by a list of functions; None ends the connection."""
+
+    def __init__(self, *answers: Answer) -> None:
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = int(self._listener.getsockname()[1])
+        self._answers = answers
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        accepted, _ = self._listener.accept()
+        with accepted, contextlib.suppress(OSError):
+            stream = accepted.makefile("rb")
+            for answer in self._answers:
+                said = answer(stream.read(struct.unpack(">i", stream.read(4))[0]))
+                if said is None:
+                    return
+                accepted.sendall(said)
+            stream.read()
+
+    def close(self) -> None:
+        self._thread.join(10)
+        self._listener.close()
+
+
+@contextlib.contextmanager
+def talking(*answers: Answer) -> Iterator[Connection]:
+    script = Script(*answers)
+    settings = ClientSettings(bootstrap=(("127.0.0.1", script.port),), request_timeout_ms=2_000)
+    connection = Connection("127.0.0.1", script.port, settings, None)
+    try:
+        yield connection
+    finally:
+        connection.close()
+        script.close()
+
+
+def test_speaks_the_highest_common_version_and_learns_features() -> None:
+    with talking(versions, metadata) as connection:
+        assert connection.version_of(MetadataRequest) == 9
+        assert connection.version_of(MetadataRequest, newest=4) == 4
+        assert connection.features == {"transaction.version": 2}
+        assert connection.ask(MetadataRequest(), MetadataResponse).cluster_id == "2"
+
+
+def test_a_broker_without_a_common_version_is_refused() -> None:
+    with talking(versions) as connection, pytest.raises(Unsupported, match="ListGroups in versions 90 to 99"):
+        connection.ask(ListGroupsRequest(), ListGroupsResponse)
+
+
+def test_an_old_broker_is_asked_again_in_version_0() -> None:
+    def too_new(frame: bytes) -> bytes:
+        header = parse_request_header(frame)
+        return response_frame(ApiVersionsResponse(error_code=35), 0, header.correlation_id)
+
+    with talking(too_new, versions) as connection:
+        assert connection.version_of(MetadataRequest) == 9
+
+
+def test_answers_may_be_taken_in_any_order_or_not_at_all() -> None:
+    with talking(versions, metadata, metadata, metadata) as connection:
+        first, second, third = (connection.send(MetadataRequest()) for _ in range(3))
+        connection.forget(second)
+        assert connection.receive(third, MetadataResponse).cluster_id == str(third.correlation)
+        assert connection.receive(first, MetadataResponse).cluster_id == str(first.correlation)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda _: struct.pack(">i", -1),
+        lambda _: struct.pack(">i", 2**31 - 1),
+        lambda _: struct.pack(">iiq", 12, 999, 0),
+        lambda frame: struct.pack(">ii", 4, parse_request_header(frame).correlation_id),
+        lambda _: None,
+    ],
+    ids=["negative size", "huge size", "not asked", "cut off", "ends"],
+)
+def test_nonsense_ends_the_connection(answer: Answer) -> None:
+    with talking(versions, answer) as connection:
+        with pytest.raises(ConnectionLost):
+            connection.ask(MetadataRequest(), MetadataResponse)
+        assert connection.closed
+        with pytest.raises(ConnectionLost):
+            connection.ask(MetadataRequest(), MetadataResponse)
+
+
+def test_nobody_listens() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    settings = ClientSettings(bootstrap=(("127.0.0.1", port),))
+    with pytest.raises(ConnectionLost, match="cannot be reached"):
+        Connection("127.0.0.1", port, settings, None)

@@ -1,0 +1,48 @@
+"""Waiting between attempts, on a clock of the test's own."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.client.raw.errors import ClusterUnreachable, ConnectionLost, TimedOut, TryAgain
+from ottla.client.raw.patience import Patience
+from ottla.client.raw.settings import ClientSettings
+
+SETTINGS = ClientSettings(
+    bootstrap=(("a", 1),), api_timeout_ms=2_000, retry_backoff_ms=100, retry_backoff_max_ms=500
+)
+
+
+class Time:
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.waits: list[float] = []
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def now_ms(self) -> int:
+        return int(self.now * 1000)
+
+    def wait(self, seconds: float) -> None:
+        self.waits.append(seconds)
+        self.now += seconds
+
+
+def test_waits_grow_to_a_limit_and_end_at_the_deadline() -> None:
+    time = Time()
+    patience = Patience("fetching t-0", SETTINGS, time, time.wait)
+    for _ in range(5):
+        patience.again(TryAgain("no leader yet"))
+    with pytest.raises(TimedOut, match=r"fetching t-0 did not work within 2 s: no leader"):
+        patience.again(TryAgain("no leader"))
+    assert time.waits == [0.1, 0.2, 0.4, 0.5, 0.5]
+
+
+def test_a_cluster_that_was_not_reached_is_told_apart() -> None:
+    time = Time()
+    patience = Patience("fetching", SETTINGS, time, time.wait)
+    time.now = 1.95
+    with pytest.raises(ClusterUnreachable):
+        patience.again(ConnectionLost("a:1"))
+    assert time.waits == []
