@@ -123,9 +123,13 @@ class Shard(Generic[M]):
     def write(self, operation: Callable[[M], Decision[R]]) -> Promise[R]:
         """Decide, replay, append with others; answered when that is committed."""
         promise: Promise[R] = Promise()
-        with _failing(promise):
+        try:  # not `_failing`: every commit of an offset comes by here
             self.check_active()
             self._carry_out(operation(self.machine), promise)
+        except Exception as error:
+            if promise.done:
+                raise
+            promise.fail(error)
         return promise
 
     def read(self, operation: Callable[[M], R]) -> Promise[R]:
