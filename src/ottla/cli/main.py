@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def _app() -> typer.Typer:
     import typer
 
-    from ottla.cli import broker
+    from ottla.cli import broker, matches, pipelines
 
     app = typer.Typer(
         help="Event streaming that speaks Kafka's protocol and keeps Kafka's files.",
@@ -31,6 +31,9 @@ def _app() -> typer.Typer:
     @app.command("broker", help=broker.HELP, add_help_option=False)
     def listed() -> None:
         """Only listed here; `main` hands its arguments to `cli.broker` before they are looked at."""
+
+    app.add_typer(pipelines.app, name="pipelines")
+    app.add_typer(matches.app, name="matches")
 
     @app.command()
     def demo(data: str = "demo-data", port: int | None = None, speed: float = 1.0) -> None:

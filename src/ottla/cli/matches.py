@@ -1,0 +1,66 @@
+"""`ottla matches`: play basketball matches into a topic, for the scoreboard or for load."""
+
+from __future__ import annotations
+
+import threading
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from ottla.base.clock import SystemClock
+from ottla.base.errors import OttlaError
+from ottla.base.rng import Random, system_random
+
+app = typer.Typer(help="Play basketball matches into a topic.", no_args_is_help=True)
+
+
+@app.callback()
+def matches() -> None:
+    """Play basketball matches into a topic."""
+
+
+@app.command()
+def play(
+    bootstrap: Annotated[str, typer.Option(help="Brokers to begin with.")] = "127.0.0.1:9092",
+    topic: Annotated[str, typer.Option(help="Where the events go, keyed by match.")] = "matches",
+    count: Annotated[int, typer.Option("--matches", min=1, help="How many at a time.")] = 3,
+    rounds: Annotated[int, typer.Option(min=0, help="How many rounds; 0 goes on for ever.")] = 1,
+    speed: Annotated[float, typer.Option(min=0, help="1 is real time; 0 is as fast as possible.")] = 1.0,
+    rate: Annotated[float | None, typer.Option(min=0.001, help="Events a second instead.")] = None,
+    seed: Annotated[int | None, typer.Option(help="The same seed plays the same matches.")] = None,
+    duplicates: Annotated[float, typer.Option(min=0, max=1, help="Share that arrives twice.")] = 0.01,
+    late: Annotated[float, typer.Option(min=0, max=1, help="Share that arrives late.")] = 0.02,
+) -> None:
+    """Play matches until they end, or until Ctrl-C."""
+    from ottla.pipelines.declare import topic as declared
+    from ottla.pipelines.feed import Feed
+    from ottla.pipelines.generator import disturbed, season
+    from ottla.pipelines.topics import create_missing
+
+    console, clock, stop = Console(), SystemClock(), threading.Event()
+    chosen = system_random().getrandbits(32) if seed is None else seed
+    events = season(count, clock.now_ms(), chosen, rounds=rounds or None)
+    arrivals = disturbed(events, Random(f"{chosen}/network"), duplicates=duplicates, late=late)
+    feed = None
+    try:
+        create_missing(bootstrap, [declared(topic, partitions=3)], {})
+        feed = Feed(bootstrap, topic, clock)
+        with console.status(f"{count} matches into topic {topic}, seed {chosen}") as shown:
+            feed.play(
+                arrivals,
+                stop,
+                speed=speed or None,
+                rate=rate,
+                told=lambda sent: shown.update(
+                    f"{count} matches into topic {topic}, seed {chosen}: {sent} events"
+                ),
+            )
+    except KeyboardInterrupt:
+        stop.set()
+        if feed is not None:
+            feed.flush()
+    except OttlaError as error:
+        Console(stderr=True).print(f"ottla: {error}", style="red", highlight=False, markup=False)
+        raise typer.Exit(2) from None
+    console.print(f"{feed.sent if feed else 0} events sent, seed {chosen}", highlight=False)

@@ -1,0 +1,262 @@
+"""`ottla pipelines`: run, list, status, prepare.
+
+A thin skin: options become `RunOptions`, progress becomes a table in a terminal, a line now and then elsewhere, or
+one JSON object a line with `--json`. Ctrl-C and SIGTERM ask the runner to stop; a second one ends at once.
+Exit codes: 0 ended or stopped as asked, 1 failed, 2 could not start.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.live import Live
+
+from ottla.base.clock import SystemClock
+from ottla.base.errors import LocalError, OttlaError
+from ottla.cli.pipeline_views import flow_line, pipeline_table, progress_table, status_table
+from ottla.pipelines.declare import Pipeline, load
+from ottla.pipelines.progress import RunProgress
+
+if TYPE_CHECKING:
+    from ottla.pipelines.flow_run import RunOptions
+    from ottla.pipelines.runner import Runner
+
+STATE = "ottla-pipelines"
+BUILT_IN = ("ottla.pipelines.scoreboard",)
+LINE_EVERY_S = 5.0
+
+app = typer.Typer(help="Run data pipelines on Spark.", no_args_is_help=True)
+State = Annotated[Path, typer.Option(help="Folder for checkpoints, tables, logs and progress.")]
+
+
+@app.command()
+def run(
+    what: Annotated[str, typer.Argument(metavar="FILE_OR_MODULE")],
+    bootstrap: Annotated[str, typer.Option(help="Brokers to begin with.")] = "127.0.0.1:9092",
+    master: Annotated[
+        str | None, typer.Option(help="Where Spark runs; all local cores if not given.")
+    ] = None,
+    connector: Annotated[str, typer.Option(help="ottla, or kafka for Spark's own (needs jars).")] = "ottla",
+    realtime: Annotated[
+        bool, typer.Option(help="Spark's real-time mode, through Spark's own connector.")
+    ] = False,
+    once: Annotated[bool, typer.Option(help="Process what is there, then end.")] = False,
+    dry_run: Annotated[bool, typer.Option(help="Show schemas and plans; run nothing.")] = False,
+    state: State = Path(STATE),
+    checkpoints: Annotated[str | None, typer.Option(help="Checkpoints elsewhere: a path or address.")] = None,
+    tables: Annotated[str | None, typer.Option(help="Tables elsewhere: a path or address.")] = None,
+    jars: Annotated[str | None, typer.Option(help="Jars of Spark's own connector, by commas.")] = None,
+    option: Annotated[
+        list[str] | None, typer.Option(help="NAME=VALUE for reading and writing topics.")
+    ] = None,
+    conf: Annotated[list[str] | None, typer.Option(help="NAME=VALUE for Spark.")] = None,
+    restarts: Annotated[int | None, typer.Option(help="Give up after so many failures in a row.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Progress as JSON, one object a line.")] = False,
+) -> None:
+    """Run a pipeline until Ctrl-C, or once."""
+    from ottla.pipelines.flow_run import RunOptions
+    from ottla.pipelines.realtime import MASTER
+
+    with _refusals() as console:
+        pipeline = load(what)
+        home = state / pipeline.name
+        options = RunOptions(
+            bootstrap=bootstrap,
+            state=home,
+            connector=_connector(connector, bootstrap, _pairs("--option", option), realtime=realtime),
+            checkpoints=checkpoints or str((home / "checkpoints").absolute()),
+            tables=tables or str((home / "tables").absolute()),
+            master=master or (MASTER if realtime else "local[*]"),
+            realtime=realtime,
+            once=once,
+            conf=_pairs("--conf", conf),
+            jars=tuple(filter(None, (jars or "").split(","))),
+            restarts_max=restarts,
+        )
+        if realtime and once:
+            raise LocalError("--realtime runs without an end, --once until all is read: choose one")
+        _check_packages()
+        if dry_run:
+            _plan(console, pipeline, options)
+        elif not _run(console, pipeline, options, json=json):
+            raise typer.Exit(1)
+
+
+@app.command("list")
+def list_pipelines(
+    what: Annotated[list[str] | None, typer.Argument(metavar="[FILE_OR_MODULE]...")] = None,
+    state: State = Path(STATE),
+) -> None:
+    """List pipelines and their flows: those of the files, or the ones that come with Ottla."""
+    with _refusals() as console:
+        for name in what or BUILT_IN:
+            pipeline = load(name)
+            console.print(pipeline_table(name, pipeline, RunProgress.read(state / pipeline.name)))
+
+
+@app.command()
+def status(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[PIPELINE]...")] = None,
+    state: State = Path(STATE),
+    json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> None:
+    """How the pipelines of the state folder are doing, or were when they ended."""
+    with _refusals() as console:
+        folders = [state / name for name in names] if names else sorted(state.glob("*/"))
+        found = [progress for folder in folders if (progress := RunProgress.read(folder)) is not None]
+        if names and len(found) < len(names):
+            known = {progress.pipeline for progress in found}
+            missing = ", ".join(name for name in names if name not in known)
+            raise LocalError(f"no run of {missing} is known in {state}")
+        if json:
+            console.print_json(msgspec.json.encode([{"alive": p.alive, "run": p} for p in found]).decode())
+        elif not found:
+            console.print(f"No pipeline has run from {state} yet.")
+        else:
+            console.print(status_table(found, SystemClock().now_ms()))
+
+
+@app.command()
+def prepare() -> None:
+    """Make later starts of Spark shorter, by an archive of its classes; takes about half a minute, once."""
+    with _refusals() as console:
+        _check_packages()
+        from ottla.pipelines.archive import write_archive
+
+        with console.status("Starting Spark once and writing the archive of its classes"):
+            path, megabytes = write_archive()
+        console.print(f"Written: {path} ({megabytes:.0f} MB)", highlight=False)
+
+
+def _run(console: Console, pipeline: Pipeline, options: RunOptions, *, json: bool) -> bool:
+    from ottla.pipelines.runner import Runner
+
+    stop = threading.Event()
+    with _stopping(console, stop), _view(console, pipeline, options, json=json) as (say, show):
+        runner: Runner = Runner(pipeline, options, clock=SystemClock(), stop=stop, say=say, show=show)
+        well = runner.run()
+    if not json:
+        end = runner.progress.state
+        console.print(
+            f"Pipeline {pipeline.name} {end}; its log: {options.state / 'spark.log'}", highlight=False
+        )
+        for name, flow in runner.progress.flows.items():
+            if flow.error:
+                console.print(f"  {name}: {flow.error}", highlight=False, markup=False)
+    return well
+
+
+def _plan(console: Console, pipeline: Pipeline, options: RunOptions) -> None:
+    from ottla.pipelines.runner import Runner
+
+    console.print(pipeline_table(pipeline.name, pipeline, None))
+    runner = Runner(
+        pipeline,
+        options,
+        clock=SystemClock(),
+        stop=threading.Event(),
+        say=lambda line: console.print(line, style="dim"),
+        show=lambda _: None,
+    )
+    for name, (schema, plan) in runner.plan().items():
+        console.rule(f"flow {name}")
+        console.print(schema.strip(), highlight=False, markup=False)
+        console.print(plan, highlight=False, markup=False, style="dim")
+
+
+@contextmanager
+def _view(
+    console: Console, pipeline: Pipeline, options: RunOptions, *, json: bool
+) -> Iterator[tuple[Callable[[str], None], Callable[[RunProgress], None]]]:
+    """Where starting is told and progress shown: JSON, a live table, or lines."""
+    if json:
+        yield lambda _: None, _print_json
+        return
+    if console.is_terminal:
+        with Live(console=console, refresh_per_second=4) as live:
+            yield (
+                lambda line: live.console.print(line, style="dim", highlight=False),
+                lambda progress: live.update(progress_table(progress)),
+            )
+        return
+    clock, told, states = SystemClock(), [float("-inf")], dict[str, Any]()
+
+    def lines(progress: RunProgress) -> None:
+        now_s = clock.monotonic()
+        fresh = {name: flow.state for name, flow in progress.flows.items()}
+        if fresh == states and now_s - told[0] < LINE_EVERY_S:
+            return
+        states.update(fresh)
+        told[0] = now_s
+        for name, flow in progress.flows.items():
+            console.print(flow_line(name, flow), highlight=False, markup=False, soft_wrap=True)
+
+    yield lambda line: console.print(line, highlight=False), lines
+
+
+def _print_json(progress: RunProgress) -> None:
+    typer.echo(msgspec.json.encode(progress).decode())
+
+
+@contextmanager
+def _stopping(console: Console, stop: threading.Event) -> Iterator[None]:
+    """Ctrl-C and SIGTERM set `stop` and are told; a second one ends the process where it stands."""
+
+    def asked(number: int, _: object) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+        console.print("Stopping ...", style="dim")
+
+    before = {number: signal.signal(number, asked) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _refusals() -> Iterator[Console]:
+    """What can't be done is told in a line, not in a stack."""
+    console = Console()
+    try:
+        yield console
+    except OttlaError as error:
+        Console(stderr=True).print(f"ottla: {error}", style="red", highlight=False, markup=False)
+        raise typer.Exit(2) from None
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+
+
+def _connector(name: str, bootstrap: str, options: dict[str, str], *, realtime: bool) -> Any:
+    from ottla.pipelines.connectors import CONNECTORS, Connector
+
+    if name not in CONNECTORS:
+        raise LocalError(f"--connector is one of {', '.join(CONNECTORS)}, not {name!r}")
+    return Connector("kafka" if realtime or name == "kafka" else "ottla", bootstrap, options)
+
+
+def _pairs(name: str, given: list[str] | None) -> dict[str, str]:
+    pairs = [each.partition("=") for each in given or ()]
+    if wrong := [key for key, equals, _ in pairs if not equals or not key]:
+        raise LocalError(f"{name} is NAME=VALUE, not {wrong[0]!r}")
+    return {key: value for key, _, value in pairs}
+
+
+def _check_packages() -> None:
+    from importlib.util import find_spec
+
+    from ottla.pipelines.java import find_java
+
+    if missing := [name for name in ("pyspark", "pyarrow") if find_spec(name) is None]:
+        raise LocalError(f"pipelines need {' and '.join(missing)}: pip install 'ottla[spark]'")
+    find_java()

@@ -1,0 +1,16 @@
+"""Pipelines on Spark: plain PySpark functions, declared with where they read and where they write.
+
+    from ottla.pipelines import Pipeline, table, topic
+
+    pipeline = Pipeline("long-words")
+
+    @pipeline.flow(reads=topic("words"), writes=topic("long-words", key="word"))
+    def long_words(words):
+        return words.selectExpr("cast(value AS string) AS word").where("length(word) > 9")
+
+`ottla pipelines run FILE` runs them. Declaring needs neither Spark nor Java.
+"""
+
+from ottla.pipelines.declare import Flow, Pipeline, Table, Topic, table, topic
+
+__all__ = ["Flow", "Pipeline", "Table", "Topic", "table", "topic"]

@@ -1,0 +1,88 @@
+"""Topics as data frames, through either connector: ours (`ottla`) or Spark's own (`kafka`).
+
+A flow must not notice which one it is. So typed values and JSON objects are made here, in the same shape for both:
+ours decodes typed values itself, for the other they are taken apart by Spark. Progress is shown as a consumer
+group with ours only; Spark's own connector commits nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from ottla.base.errors import LocalError
+from ottla.pipelines.declare import Topic
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+ConnectorName = Literal["ottla", "kafka"]
+CONNECTORS: Final = ("ottla", "kafka")
+CORRUPT: Final = "_corrupt"
+_PLACES: Final = ("topic", "partition", "offset", "timestamp", "timestampType")
+_SINK_COLUMNS: Final = ("key", "value", "headers", "topic", "partition")
+
+
+@dataclass(frozen=True)
+class Connector:
+    """How topics are reached in a run."""
+
+    name: ConnectorName
+    bootstrap: str
+    options: Mapping[str, str] = field(default_factory=dict)
+    """For every read and write: security settings, above all."""
+
+    def read(self, spark: SparkSession, topic: Topic, group: str) -> DataFrame:
+        """The topic as a stream, with typed columns if it has a schema."""
+        ours = self.name == "ottla"
+        options = {**self._common(), "subscribe": topic.name, "startingOffsets": topic.starting}
+        if ours:
+            options["kafka.group.id"] = group
+            if topic.schema is not None:
+                options |= {"valueFormat": "json", "valueSchema": topic.schema}
+        frame = spark.readStream.format(self.name).options(**{**options, **topic.options}).load()
+        if topic.schema is not None and not ours:
+            return typed(frame, topic.schema)
+        return frame
+
+    def write(self, frame: DataFrame, topic: Topic) -> DataStreamWriter:
+        """What writes the frame to the topic."""
+        options: dict[str, Any] = {**self._common(), "topic": topic.name, **topic.options}
+        return packed(frame, topic).writeStream.format(self.name).options(**options)
+
+    def _common(self) -> dict[str, str]:
+        return {"kafka.bootstrap.servers": self.bootstrap, **self.options}
+
+
+def typed(frame: DataFrame, schema: str) -> DataFrame:
+    """The connector's columns with the value's fields in place of `value`, and `_corrupt` at the end."""
+    from pyspark.sql import functions as F
+
+    wanted = f"{schema}, {CORRUPT} STRING"
+    parsed = F.from_json(frame.value.cast("string"), wanted, {"columnNameOfCorruptRecord": CORRUPT})
+    opened = frame.withColumn("_parsed", parsed).select("key", "_parsed.*", *_PLACES)
+    others = [name for name in opened.columns if name != CORRUPT]
+    return opened.select(*others, F.col(CORRUPT).cast("binary").alias(CORRUPT))
+
+
+def packed(frame: DataFrame, topic: Topic) -> DataFrame:
+    """Rows as records: as they are if they have a `value`, otherwise each as a JSON object."""
+    from pyspark.sql import functions as F
+
+    if "value" in frame.columns:
+        if strange := [name for name in frame.columns if name not in _SINK_COLUMNS]:
+            raise LocalError(
+                f"{topic}: a frame with a column value is written as it is, and then {', '.join(strange)} has no "
+                f"place among {', '.join(_SINK_COLUMNS)}: drop it, or leave value out to write JSON objects"
+            )
+        return frame
+    if topic.key is not None and topic.key not in frame.columns:
+        raise LocalError(
+            f"{topic}: there is no column {topic.key} to be the key, only {', '.join(frame.columns)}"
+        )
+    value = F.to_json(F.struct(*frame.columns), {"ignoreNullFields": "false"}).alias("value")
+    if topic.key is None:
+        return frame.select(value)
+    return frame.select(F.col(topic.key).cast("string").alias("key"), value)

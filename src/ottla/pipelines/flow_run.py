@@ -1,0 +1,128 @@
+"""One flow under way: its streaming query, started, watched, started again.
+
+    waiting --start--> running --the query ended by itself--> ended     (a triggered run)
+       ^                  |
+       +---- back-off ----+--the query failed--> failed, when there were too many failures
+
+A checkpoint belongs to one query: a flow is never started twice at a time. Used by the runner's thread only; what
+Spark's listener reports is handed over by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ottla.pipelines import tables
+from ottla.pipelines.connectors import Connector
+from ottla.pipelines.declare import Flow, Topic
+from ottla.pipelines.progress import FlowProgress
+from ottla.pipelines.refusals import explained
+from ottla.pipelines.restart import Backoff
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+REALTIME_BATCH: Final = "5 seconds"
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How a pipeline is run."""
+
+    bootstrap: str
+    state: Path
+    """The folder of this pipeline's log, progress and, unless told otherwise, checkpoints and tables."""
+    connector: Connector
+    checkpoints: str
+    tables: str
+    master: str = "local[*]"
+    realtime: bool = False
+    once: bool = False
+    conf: Mapping[str, str] = field(default_factory=dict)
+    jars: tuple[str, ...] = ()
+    restarts_max: int | None = None
+
+
+class FlowRun:
+    """A flow and what has become of it."""
+
+    def __init__(self, pipeline: str, flow: Flow, options: RunOptions) -> None:
+        self.flow = flow
+        self.realtime = options.realtime and isinstance(flow.writes, Topic)
+        self.progress = FlowProgress(state="waiting", realtime=self.realtime)
+        self.due_s: float | None = 0.0
+        self._group = f"{pipeline}.{flow.name}"
+        self._options = options
+        self._backoff = Backoff(options.restarts_max)
+        self._query: StreamingQuery | None = None
+
+    def frame(self, spark: SparkSession) -> DataFrame:
+        """What the flow's function makes of what it reads."""
+        options = self._options
+        sources = [
+            options.connector.read(spark, place, self._group)
+            if isinstance(place, Topic)
+            else tables.read(spark, place, options.tables)
+            for place in self.flow.reads
+        ]
+        return self.flow.function(*sources)
+
+    def start(self, spark: SparkSession, now_s: float) -> None:
+        """Starts the query; raises what Spark says about a plan that is wrong."""
+        self.due_s = None
+        self._backoff.started(now_s)
+        frame, flow, options = self.frame(spark), self.flow, self._options
+        if isinstance(flow.writes, Topic):
+            writer = options.connector.write(frame, flow.writes)
+        else:
+            writer = tables.write(frame, flow, flow.writes, options.tables)
+        writer = writer.queryName(flow.name).outputMode(flow.mode)
+        writer = writer.option("checkpointLocation", f"{options.checkpoints}/{flow.name}")
+        if options.once:
+            writer = writer.trigger(availableNow=True)
+        elif self.realtime:
+            trigger: Any = writer.trigger  # Spark's own types do not know real time yet
+            writer = trigger(realTime=REALTIME_BATCH)
+        elif flow.every is not None:
+            writer = writer.trigger(processingTime=flow.every)
+        self._query = writer.start()
+        self.progress.state, self.progress.error = "running", None
+
+    def reported(self, progress: Mapping[str, Any]) -> None:
+        self.progress.report(progress)
+
+    def look(self, now_s: float) -> bool:
+        """Notices an end or a failure; whether something has changed."""
+        query = self._query
+        if query is None or query.isActive:
+            return False
+        self._query = None
+        error = query.exception()
+        if error is None:
+            self.progress.state = "ended"
+        else:
+            self.failed(error, now_s)
+        return True
+
+    def failed(self, error: BaseException, now_s: float) -> None:
+        """Plans the next start, or gives up."""
+        self._query = None
+        self.progress.error = explained(error)
+        self.due_s = self._backoff.failed(now_s)
+        self.progress.restarts = self._backoff.total
+        self.progress.state = "failed" if self.due_s is None else "waiting"
+
+    @property
+    def over(self) -> bool:
+        return self.progress.state in {"ended", "failed"}
+
+    def stop(self) -> None:
+        if self._query is not None and self._query.isActive:
+            self._query.stop()
+        self._query = None
+        if not self.over:
+            self.progress.state = "stopped"

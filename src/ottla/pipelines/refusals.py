@@ -1,0 +1,57 @@
+"""Spark's refusals in our words: what a user of a pipeline can do about them. Pure.
+
+An error of Spark has a condition, a name of capitals and dots; for those that a pipeline can run into by its
+declaration there is a sentence here. Any other error is told by its first line.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+_REALTIME: Final = "STREAMING_REAL_TIME_MODE."
+_WORDS: Final = {
+    f"{_REALTIME}OUTPUT_MODE_NOT_SUPPORTED": (
+        'real-time mode writes changes as they happen, so the flow must be declared with mode="update"'
+    ),
+    f"{_REALTIME}SINK_NOT_SUPPORTED": "real-time mode writes to topics only; run flows into tables without --realtime",
+    f"{_REALTIME}INPUT_STREAM_NOT_SUPPORTED": (
+        "real-time mode reads through Spark's own connector only: run it with --connector kafka"
+    ),
+    f"{_REALTIME}OPERATOR_OR_SINK_NOT_IN_ALLOWLIST": (
+        "the flow does something that real-time mode is not known to get right (joins of streams, sorting, "
+        "limits, functions over groups); run it without --realtime"
+    ),
+    f"{_REALTIME}CHECKPOINT_FORMAT_V1_NOT_SUPPORTED": (
+        "the checkpoint was begun with state in an older form, which real-time mode refuses: begin a new one "
+        "with another --state"
+    ),
+    f"{_REALTIME}IDENTICAL_SOURCES_IN_UNION_NOT_SUPPORTED": (
+        "real-time mode can't unite a topic with itself: read the topic once"
+    ),
+    f"{_REALTIME}STATEFUL_OPERATORS_BEFORE_UNION_NOT_SUPPORTED": (
+        "real-time mode needs the union before what keeps state: unite the topics first, aggregate afterwards"
+    ),
+    f"{_REALTIME}SQL_CONFIGURATION_NOT_SUPPORTED": "a setting given with --conf is not possible in real-time mode",
+    "INVALID_STREAMING_REAL_TIME_MODE_TRIGGER_INTERVAL": (
+        "batches of real-time mode are at least as long as spark.sql.streaming.realTimeMode.minBatchDuration"
+    ),
+}
+
+
+def explained(error: BaseException) -> str:
+    """One line about the error, with our advice where we have some."""
+    condition = condition_of(error)
+    lines = [line.strip() for line in str(error).strip().splitlines() if line.strip()]
+    first = lines[0] if lines else type(error).__name__
+    advice = _WORDS.get(condition or "")
+    return f"{advice} ({condition})" if advice else first
+
+
+def condition_of(error: BaseException) -> str | None:
+    """The name Spark gives to an error; that of a failed query is in its text."""
+    ask = getattr(error, "getCondition", None)
+    found = ask() if callable(ask) else None
+    if isinstance(found, str) and found in _WORDS:
+        return found
+    text = str(error)
+    return next((name for name in _WORDS if f"[{name}]" in text), found if isinstance(found, str) else None)

@@ -1,0 +1,34 @@
+"""When a failed flow is started again: after a pause that doubles with each failure in a row. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+FIRST_S: Final = 1.0
+LONGEST_S: Final = 60.0
+FORGIVEN_AFTER_S: Final = 300.0
+"""A flow that ran so long is well again: its next failure is a first one."""
+
+
+@dataclass
+class Backoff:
+    """The failures of one flow. `restarts_max` None never gives up."""
+
+    restarts_max: int | None = None
+    failures: int = 0
+    total: int = 0
+    _started_s: float = field(default=0.0, repr=False)
+
+    def started(self, now_s: float) -> None:
+        self._started_s = now_s
+
+    def failed(self, now_s: float) -> float | None:
+        """When to start again; None to give up."""
+        if now_s - self._started_s >= FORGIVEN_AFTER_S:
+            self.failures = 0
+        self.failures += 1
+        self.total += 1
+        if self.restarts_max is not None and self.failures > self.restarts_max:
+            return None
+        return now_s + min(FIRST_S * 2.0 ** (self.failures - 1), LONGEST_S)

@@ -1,0 +1,119 @@
+"""Tables as targets and as sources: parquet through Spark's own file sink, Delta through `deltalake`.
+
+Parquet is appended to by Spark's sink, which lists the files of finished batches in `_spark_metadata`, so a reader
+through Spark sees every batch once. Delta needs no jar: each batch comes to the driver as Arrow and is one commit
+that carries (query, batch) as an application transaction; a batch that is already in the table's log is left out,
+so a replay changes nothing. With keys the rows are merged, one for each key: the newest by the columns `latest`,
+so that a late row never replaces a newer one; without them the last to arrive.
+
+A batch of a Delta table must fit the driver's memory: `maxOffsetsPerTrigger` bounds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ottla.base.errors import LocalError
+from ottla.pipelines.declare import Flow, Table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+_TARGET, _SOURCE = "t", "s"
+_ADDRESS: Final = "://"
+QUERY_ID: Final = "sql.streaming.queryId"
+
+
+def location(table: Table, folder: str) -> str:
+    """Where a table lies: an address or an absolute path as it is, a name below the folder of tables."""
+    if _ADDRESS in table.name or Path(table.name).is_absolute():
+        return table.name
+    return f"{folder.rstrip('/')}/{table.name}"
+
+
+def read(spark: SparkSession, table: Table, folder: str) -> DataFrame:
+    """The table as it is now; the files of a Delta table are parquet, and its log tells which."""
+    place = location(table, folder)
+    if table.format == "parquet":
+        return spark.read.parquet(place)
+    from deltalake import DeltaTable
+
+    if not DeltaTable.is_deltatable(place):
+        raise LocalError(f"{table}: there is no Delta table at {place}")
+    return spark.read.parquet(*DeltaTable(place).file_uris())
+
+
+def write(frame: DataFrame, flow: Flow, table: Table, folder: str) -> DataStreamWriter:
+    """What writes the frame to the table."""
+    place = location(table, folder)
+    if table.format == "parquet":
+        writer = frame.writeStream.format("parquet").option("path", place)
+        return writer.partitionBy(*table.partition_by) if table.partition_by else writer
+    if missing := [
+        key for key in (*table.keys, *table.latest, *table.partition_by) if key not in frame.columns
+    ]:
+        raise LocalError(f"flow {flow.name}, {table}: there is no column {', '.join(missing)}")
+    return frame.writeStream.foreachBatch(delta_batch(place, table))
+
+
+def delta_batch(place: str, table: Table) -> Callable[[DataFrame, int], None]:
+    """The function that commits one batch, under the id that the query keeps in its checkpoint."""
+
+    def commit(batch: DataFrame, number: int) -> None:
+        query = batch.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
+        if query is None:
+            raise LocalError(f"{table}: Spark does not tell which query a batch is of")
+        append_delta(place, table, batch.toArrow(), query, number)
+
+    return commit
+
+
+def append_delta(place: str, table: Table, rows: pa.Table, query: str, number: int) -> bool:
+    """Commits a batch unless the table has it already; whether it did."""
+    from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+
+    known = DeltaTable(place) if DeltaTable.is_deltatable(place) else None
+    if known is not None:
+        done = known.transaction_version(query)
+        if done is not None and done >= number:
+            return False
+    if table.keys:
+        rows = newest(rows, table.keys, table.latest)
+    properties: Any = CommitProperties(app_transactions=[Transaction(query, number)])
+    if known is None or not table.keys:
+        partitions = list(table.partition_by) or None
+        write_deltalake(place, rows, mode="append", partition_by=partitions, commit_properties=properties)
+        return True
+    same = " AND ".join(f"{_TARGET}.`{key}` = {_SOURCE}.`{key}`" for key in table.keys)
+    merge = known.merge(rows, same, source_alias=_SOURCE, target_alias=_TARGET, commit_properties=properties)
+    merge.when_matched_update_all(not_older(table.latest)).when_not_matched_insert_all().execute()
+    return True
+
+
+def newest(rows: pa.Table, keys: Sequence[str], latest: Sequence[str]) -> pa.Table:
+    """One row for each key: the one with the greatest `latest`, of equal ones the last."""
+    import pyarrow as pa
+
+    place = "_place"
+    placed = rows.append_column(place, pa.array(range(rows.num_rows), pa.int64()))
+    order = [(name, "ascending") for name in (*latest, place)]
+    ranked = placed.select([*keys, *latest, place]).sort_by(order)
+    ranked = ranked.append_column("_rank", pa.array(range(rows.num_rows), pa.int64()))
+    last = ranked.group_by(list(keys)).aggregate([("_rank", "max")])["_rank_max"]
+    return rows.take(ranked[place].take(last))
+
+
+def not_older(latest: Sequence[str]) -> str | None:
+    """When a row of the batch may replace the one in the table: column by column, as tuples are compared."""
+    if not latest:
+        return None
+    *heads, tail = latest
+    condition = f"{_SOURCE}.`{tail}` >= {_TARGET}.`{tail}`"
+    for name in reversed(heads):
+        new, old = f"{_SOURCE}.`{name}`", f"{_TARGET}.`{name}`"
+        condition = f"({new} > {old} OR ({new} = {old} AND {condition}))"
+    return condition
