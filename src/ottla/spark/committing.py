@@ -17,8 +17,8 @@ Spark repeats a batch, with the same id, whose commit it did not see return. The
     done                         abort what was written again
 
 A transaction that is aborted in step 4 is the one thing that cannot be repaired: a cluster without two-phase commit
-does that when the transaction's timeout passes. It is found in step 1 unless it happens in between, and is never silent.
-Pure but for its ports. Ending a transaction twice in the same way must succeed.
+does that when the transaction's timeout passes. It is found in step 1 unless it happens in between, and is never
+silent. Pure but for its ports. Ending a transaction twice in the same way must succeed.
 """
 
 from __future__ import annotations

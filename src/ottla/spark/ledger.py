@@ -1,13 +1,14 @@
 """Which batch of a query is committed: a register kept in a log, changed only by who knows its present value.
 
 Every record names, as `after`, the offset of the record that its writer took for the present one. The log's order
-decides: of two writers who know the same present, the first to be appended wins and the other's record is void. So a
+decides: of two writers who know the same present, the first to be appended wins and the other's record is void. A
+writer reads its record back, at the latest before it writes another. So a
 driver that was given up for dead and wakes up cannot decide anything any more, and nobody needs a lock.
 
 Records are keyed by query and run (one start of a query), and the log is compacted: of each run the last record stays.
 That never removes the present one. A run's last record is void only if another run was ahead of it, and then the
-present is that one's or a later one. Of the records that are left the present one is that with the highest `after`, and of
-equal ones the first, because the records that counted have rising `after`s, each the offset of the one before.
+present is that one's or a later one. Of the records that are left the present one is that with the highest `after`,
+and of equal ones the first, because the records that counted have rising `after`s, each the offset of the one before.
 
     key    <query>/<run>
     value  {"after": 17, "batch": 4, "state": "prepared", "transactions": [[id, producer id, epoch], ...]}
@@ -86,6 +87,10 @@ class Register:
     def end(self) -> int:
         """What the next record has to come after."""
         return NOTHING_BEFORE if self.present is None else self.present.offset
+
+    def has(self, run: str, after: int) -> bool:
+        """Whether the present record is the one that a run has appended after that offset."""
+        return self.present is not None and (self.present.run, self.present.after) == (run, after)
 
 
 def key_of(query: str, run: str) -> bytes:

@@ -51,8 +51,7 @@ class TopicLedger:
         before = self._register.end
         self._append(encode_value(before, entry))
         self._read_on()
-        present = self._register.present
-        if present is None or present.run != self._run or present.after != before:
+        if not self._register.has(self._run, before):
             raise Superseded(
                 f"batch {entry.batch} was not committed here: another driver runs the query {self._query} at the same "
                 "time and was faster"

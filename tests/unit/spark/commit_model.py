@@ -1,0 +1,108 @@
+"""A cluster as small as it can be: a ledger's log, transactions with their states, and drivers that stop anywhere.
+
+Every call of a port is a step. A driver is told to die before or after its k-th step, or runs in turns with another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ottla.client.raw import TransactionEnd
+from ottla.spark.committing import BatchCommit, Superseded
+from ottla.spark.ledger import Entry, LedgerRecord, Prepared, Register
+
+OPEN, COMMITTED, ABORTED = "open", "committed", "aborted"
+
+
+class Killed(BaseException):
+    """kill -9: nothing of the driver runs after it."""
+
+
+Step = Callable[[str], None]
+
+
+def no_step(_: str) -> None:
+    """Nothing happens between steps."""
+
+
+@dataclass
+class World:
+    """What survives drivers."""
+
+    log: list[LedgerRecord] = field(default_factory=list)
+    states: dict[Prepared, str] = field(default_factory=dict)
+    runs: dict[Prepared, int] = field(default_factory=dict)
+
+    def write(self, run: int, count: int) -> list[Prepared]:
+        """What the tasks of a batch leave behind: open transactions."""
+        written = [Prepared(f"run-{run}.{index}.{len(self.states)}", index, 0) for index in range(count)]
+        for one in written:
+            self.states[one] = OPEN
+            self.runs[one] = run
+        return written
+
+    def time_out(self) -> None:
+        """What a cluster without two-phase commit does to open transactions sooner or later."""
+        for one, state in self.states.items():
+            if state == OPEN:
+                self.states[one] = ABORTED
+
+    def having(self, state: str) -> list[Prepared]:
+        return [one for one, found in self.states.items() if found == state]
+
+    def driver(self, run: int, step: Step = no_step) -> BatchCommit:
+        return BatchCommit(ModelLedger(self, str(run), step), ModelTransactions(self, run, step))
+
+
+class ModelLedger:
+    def __init__(self, world: World, run: str, step: Step) -> None:
+        self._world, self._run, self._step = world, run, step
+        self._register = Register()
+        self._read = 0
+
+    def entry(self) -> Entry | None:
+        self._step("before reading the ledger")
+        self._read_on()
+        return self._register.entry
+
+    def record(self, entry: Entry) -> None:
+        self._step(f"before recording {entry.state.value}")
+        before = self._register.end
+        self._world.log.append(LedgerRecord(len(self._world.log), self._run, before, entry))
+        self._step(f"after recording {entry.state.value}")
+        self._read_on()
+        if not self._register.has(self._run, before):
+            raise Superseded("another driver was faster")
+
+    def _read_on(self) -> None:
+        for record in self._world.log[self._read :]:
+            self._register.take(record)
+        self._read = len(self._world.log)
+
+
+class ModelTransactions:
+    def __init__(self, world: World, run: int, step: Step) -> None:
+        self._world, self._run, self._step = world, run, step
+
+    def end(self, transactions: Sequence[Prepared], *, commit: bool) -> list[TransactionEnd]:
+        outcomes = []
+        for one in transactions:
+            self._step(f"before ending {one.transactional_id}")
+            state = self._world.states[one]
+            wanted = COMMITTED if commit else ABORTED
+            if state == OPEN:
+                state = self._world.states[one] = wanted
+            outcomes.append(TransactionEnd.ENDED if state == wanted else TransactionEnd.FENCED)
+        return outcomes
+
+    def are_open(self, transactions: Collection[Prepared]) -> Mapping[Prepared, bool]:
+        self._step("before listing")
+        return {one: self._world.states[one] == OPEN for one in transactions}
+
+    def abandoned(self, keep: Collection[Prepared]) -> list[Prepared]:
+        """Runs are numbered in the order in which they began."""
+        self._step("before sweeping")
+        return [
+            one for one in self._world.having(OPEN) if one not in keep and self._world.runs[one] <= self._run
+        ]

@@ -1,0 +1,226 @@
+"""Every step at which a driver can die, twice in a row, with and without the cluster's timeouts; and two at once."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from ottla.client.raw import TransactionEnd
+from ottla.spark.committing import BatchTorn, SinkError, Superseded, TransactionLost
+from ottla.spark.ledger import Entry, LedgerRecord, Prepared, State
+from tests.unit.spark.commit_model import ABORTED, COMMITTED, OPEN, Killed, ModelTransactions, Step, World
+
+TASKS = 3
+STEPS_MAX = 16
+
+
+def dying_at(step: int) -> Step:
+    """Dies at that step; never if it is beyond the last."""
+    counter = itertools.count()
+
+    def count(_: str) -> None:
+        if next(counter) == step:
+            raise Killed
+
+    return count
+
+
+def is_whole(world: World, *attempts: list[Prepared]) -> bool:
+    """Whether exactly one attempt at the batch is committed, all of it, and nothing is open."""
+    committed = set(world.having(COMMITTED))
+    return not world.having(OPEN) and any(committed == set(attempt) for attempt in attempts)
+
+
+def test_a_batch_is_committed() -> None:
+    world = World()
+    written = world.write(1, TASKS)
+    world.driver(1).commit(0, written)
+    assert is_whole(world, written)
+    assert [record.entry.state for record in world.log] == [State.PREPARED, State.DONE]
+
+
+@pytest.mark.parametrize("first_death", range(STEPS_MAX))
+@pytest.mark.parametrize("second_death", range(STEPS_MAX))
+def test_a_driver_may_die_at_every_step(first_death: int, second_death: int) -> None:
+    world = World()
+    attempts = []
+    for run, step in enumerate([dying_at(first_death), dying_at(second_death), dying_at(STEPS_MAX)]):
+        attempts.append(world.write(run, TASKS))
+        try:
+            world.driver(run, step).commit(0, attempts[-1])
+        except Killed:
+            continue
+    assert is_whole(world, *attempts)
+    following = world.write(9, TASKS)
+    world.driver(9).commit(1, following)
+    assert set(following) <= set(world.having(COMMITTED))
+
+
+@pytest.mark.parametrize("death", range(STEPS_MAX))
+def test_timeouts_are_repaired_or_told(death: int) -> None:
+    world = World()
+    first = world.write(1, TASKS)
+    try:
+        world.driver(1, dying_at(death)).commit(0, first)
+    except Killed:
+        world.time_out()
+    torn = 0 < len(world.having(COMMITTED)) < TASKS
+    second = world.write(2, TASKS)
+    if torn:
+        with pytest.raises(BatchTorn, match="deliveryGuarantee=at-least-once"):
+            world.driver(2).commit(0, second)
+        world.driver(2).abort(0, second)
+        assert not world.having(OPEN)
+    else:
+        world.driver(2).commit(0, second)
+        assert is_whole(world, first, second)
+
+
+def test_every_kind_of_timeout_was_seen() -> None:
+    """The test above has torn batches and whole ones: otherwise it shows nothing."""
+    kinds = set()
+    for death in range(STEPS_MAX):
+        world = World()
+        try:
+            world.driver(1, dying_at(death)).commit(0, world.write(1, TASKS))
+        except Killed:
+            world.time_out()
+        kinds.add(len(world.having(COMMITTED)))
+    assert kinds == {0, 1, 2, 3}
+
+
+def test_a_timeout_before_the_commit_is_told_and_nothing_is_committed() -> None:
+    world = World()
+    written = world.write(1, TASKS)
+    world.states[written[1]] = ABORTED
+    with pytest.raises(TransactionLost, match=r"nothing of batch 0 was committed.*transaction\.timeout\.ms"):
+        world.driver(1).commit(0, written)
+    assert world.having(COMMITTED) == []
+    assert world.log == []
+
+
+def test_an_exception_inside_commit_makes_spark_abort_what_is_not_decided() -> None:
+    for death in range(STEPS_MAX):
+        world = World()
+        written = world.write(1, TASKS)
+        step = dying_at(death)
+        try:
+            world.driver(1, step).commit(0, written)
+        except Killed:
+            world.driver(1).abort(0, written)
+        decided = any(record.entry.state is State.PREPARED for record in world.log)
+        assert decided or not world.having(COMMITTED)
+        assert not decided or not world.having(ABORTED)
+        again = world.write(2, TASKS)
+        world.driver(2).commit(0, again)
+        assert is_whole(world, written, again)
+
+
+def test_losers_are_aborted_with_the_batch() -> None:
+    world = World()
+    loser = world.write(1, 1)
+    winners = world.write(1, TASKS)
+    later_run = world.write(2, 1)
+    world.driver(1).commit(0, winners)
+    assert world.states[loser[0]] == ABORTED
+    assert world.states[later_run[0]] == OPEN, "a run that began later may be the one that counts"
+
+
+def test_a_batch_without_records_costs_nothing() -> None:
+    world = World()
+    world.driver(1).commit(0, [])
+    assert world.log == []
+
+
+def test_a_batch_given_up_in_between_is_swept_away() -> None:
+    """Prepared, then written again at least once, then exactly once again: the old transactions must not appear."""
+    world = World()
+    old = world.write(1, TASKS)
+    world.log.append(LedgerRecord(0, "1", -1, Entry(0, State.PREPARED, tuple(old))))
+    new = world.write(2, TASKS)
+    world.driver(2).commit(5, new)
+    assert is_whole(world, new)
+
+
+def test_a_forgotten_transaction_is_not_guessed_about(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    old = world.write(1, TASKS)
+    world.log.append(LedgerRecord(0, "1", -1, Entry(0, State.PREPARED, tuple(old))))
+    monkeypatch.setattr(ModelTransactions, "end", lambda *_, **__: [TransactionEnd.UNKNOWN])
+    with pytest.raises(BatchTorn, match="cannot be told"):
+        world.driver(2).commit(0, world.write(2, TASKS))
+
+
+class _Turns:
+    """Lets two threads take their steps in a given order; who is done no longer takes part."""
+
+    def __init__(self, order: Iterator[int]) -> None:
+        self._order = order
+        self._condition = threading.Condition()
+        self._done: set[int] = set()
+        self._turn = next(order)
+
+    def step(self, who: int) -> None:
+        with self._condition:
+            self._condition.wait_for(lambda: self._turn == who)
+            self._pass_on()
+
+    def finish(self, who: int) -> None:
+        with self._condition:
+            self._done.add(who)
+            self._pass_on()
+
+    def _pass_on(self) -> None:
+        self._turn = next(self._order, -1)
+        if self._turn in self._done or self._turn == -1:
+            self._turn = next(iter({0, 1} - self._done), -1)
+        self._condition.notify_all()
+
+
+def run_in_turns(world: World, order: tuple[int, ...]) -> tuple[list[list[Prepared]], list[SinkError | None]]:
+    turns = _Turns(iter(order))
+    attempts = [world.write(0, 2), world.write(1, 2)]
+    errors: list[SinkError | None] = [None, None]
+
+    def drive(who: int) -> None:
+        driver = world.driver(who, lambda _: turns.step(who))
+        try:
+            driver.commit(0, attempts[who])
+        except SinkError as error:
+            errors[who] = error
+            driver.abort(0, attempts[who])
+        finally:
+            turns.finish(who)
+
+    threads = [threading.Thread(target=drive, args=(who,)) for who in (0, 1)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+        assert not thread.is_alive()
+    return attempts, errors
+
+
+ORDERS = sorted(
+    {
+        order
+        for zeros in itertools.combinations(range(12), 6)
+        for order in [tuple(int(at not in zeros) for at in range(12))]
+    }
+)
+
+
+@pytest.mark.parametrize("part", range(6))
+def test_a_driver_given_up_for_dead_changes_nothing(part: int) -> None:
+    """Two drivers commit the same batch, in every order of their first steps: one attempt becomes visible, whole."""
+    for order in ORDERS[part::6]:
+        world = World()
+        attempts, errors = run_in_turns(world, order)
+        committed = set(world.having(COMMITTED))
+        assert committed in (set(attempts[0]), set(attempts[1])), order
+        assert not all(errors), order
+        for error in filter(None, errors):
+            assert isinstance(error, Superseded | TransactionLost), order
