@@ -40,7 +40,7 @@ R = TypeVar("R", bound=Message)
 
 GROUP, TRANSACTION = 0, 1
 """Kinds of coordinators."""
-_UNKNOWN_TOPIC_PATIENCE_S = 5.0
+_UNKNOWN_TOPIC_PATIENCE_S = 3.0
 """A topic that was just made may not be known everywhere yet; one that stays unknown this long is not there."""
 _FIND_ONE = 3
 """The newest FindCoordinator with a single key."""
@@ -170,18 +170,20 @@ class Cluster:
             self._topics.update({name: (now, info) for name, info in found.items()})
         return found
 
-    def topic(self, name: str) -> TopicInfo:
-        """A topic as last heard of; raises UnknownTopic if it stays unknown."""
+    def topic(self, name: str, partition: int | None = None) -> TopicInfo:
+        """A topic as last heard of; raises UnknownTopic if it, or that partition of it, stays unknown."""
         self._own()
         kept = self._topics.get(name)
-        if kept is not None and self.clock.monotonic() - kept[0] < self.settings.metadata_max_age_ms / 1000:
+        max_age_s = self.settings.metadata_max_age_ms / 1000
+        if kept is not None and self.clock.monotonic() - kept[0] < max_age_s and _has(kept[1], partition):
             return kept[1]
-        patience = self.patience(f"asking for topic {name}")
+        what = f"topic {name}" if partition is None else f"partition {name}-{partition}"
+        patience = self.patience(f"asking for {what}")
         while True:
             found = self.topics([name]).get(name)
-            if found is not None:
+            if found is not None and _has(found, partition):
                 return found
-            unknown = UnknownTopic(f"topic {name}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            unknown = UnknownTopic(what, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             if patience.spent_s > _UNKNOWN_TOPIC_PATIENCE_S:
                 raise unknown
             patience.again(unknown)
@@ -191,10 +193,7 @@ class Cluster:
 
     def leader(self, tp: TopicPartition) -> PartitionInfo:
         """Who leads a partition; raises TryAgain while nobody does."""
-        found = self.topic(tp.topic).partitions.get(tp.partition)
-        if found is None:
-            self.forget_topic(tp.topic)
-            raise UnknownTopic(f"partition {tp}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        found = self.topic(tp.topic, tp.partition).partitions[tp.partition]
         if found.leader == NO_LEADER:
             self.forget_topic(tp.topic)
             raise TryAgain(f"partition {tp} has no leader")
@@ -302,3 +301,7 @@ class Cluster:
     ) -> dict[TopicPartition, int]:
         """The kept positions of a group; partitions without one are left out."""
         return offsets.committed_offsets(self, group, partitions)
+
+
+def _has(topic: TopicInfo, partition: int | None) -> bool:
+    return partition is None or partition in topic.partitions

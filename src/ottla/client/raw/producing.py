@@ -54,6 +54,8 @@ REQUEST_BYTES = 1 << 20
 """A request is closed when its batches pass this; one batch may be larger."""
 _QUEUED_BYTES_MAX = 4 * REQUEST_BYTES
 _ALL_REPLICAS = -1
+_SLACK_S = 5.0
+"""A broker that gives up waiting for its replicas after the request's timeout should still be heard."""
 _EXPLICIT_NEWEST = 11
 """The newest Produce of the generation that adds partitions to a transaction first."""
 _NAMES_NEWEST = 12
@@ -345,7 +347,7 @@ class RawProducer:
         for tp in request.batches:
             self._partitions[tp].under_way -= 1
         try:
-            answer = request.connection.receive(request.ticket, ProduceResponse)
+            answer = request.connection.receive(request.ticket, ProduceResponse, patience_s=_SLACK_S)
         except ConnectionLost as error:
             for tp, batch in request.batches.items():
                 self._failed(tp, batch, error)
