@@ -85,7 +85,7 @@ class StreamProgress:
 
     def known_latest(self) -> Offsets | None:
         """The ends that were last seen, limits aside."""
-        return self._latest
+        return self._latest if self._until is None else self._until
 
     def ranges(self, start: Offsets, end: Offsets) -> list[OffsetRange]:
         """What the tasks of a batch read."""
