@@ -1,0 +1,83 @@
+"""Brokers of a test's own: they speak the protocol on real sockets and answer what the test tells them to."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+import threading
+from collections.abc import Callable
+
+from ottla.wire import codec
+from ottla.wire.frames import parse_request_header, response_frame
+from ottla.wire.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+)
+from ottla.wire.messages.fetch import FetchRequest
+from ottla.wire.messages.init_producer_id import InitProducerIdRequest
+from ottla.wire.messages.list_offsets import ListOffsetsRequest
+from ottla.wire.messages.metadata import MetadataRequest
+from ottla.wire.messages.produce import ProduceRequest
+from ottla.wire.schema import Message
+
+SPOKEN: tuple[type[Message], ...] = (
+    ApiVersionsRequest,
+    FetchRequest,
+    InitProducerIdRequest,
+    ListOffsetsRequest,
+    MetadataRequest,
+    ProduceRequest,
+)
+_BY_KEY = {request.SPEC.api_key: request for request in SPOKEN}
+VERSIONS = ApiVersionsResponse(
+    api_keys=[
+        ApiVersion(
+            api_key=one.SPEC.api_key, min_version=one.SPEC.versions[0], max_version=one.SPEC.versions[-1]
+        )
+        for one in SPOKEN
+    ],
+    finalized_features=[FinalizedFeatureKey(name="transaction.version", max_version_level=2)],
+)
+Handler = Callable[[Message], Message | None]
+
+
+class FakeBroker:
+    """Answers every connection by `handler`; None ends the connection. Closed with the test."""
+
+    def __init__(self, handler: Handler) -> None:
+        self._handler = handler
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = int(self._listener.getsockname()[1])
+        self._connections: list[socket.socket] = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = self._listener.accept()
+                self._connections.append(connection)
+                threading.Thread(target=self._serve, args=[connection], daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        with connection, contextlib.suppress(OSError, struct.error):
+            stream = connection.makefile("rb")
+            while True:
+                frame = stream.read(struct.unpack(">i", stream.read(4))[0])
+                header = parse_request_header(frame)
+                request = codec.decode(
+                    _BY_KEY[header.api_key], frame, header.api_version, start=header.body_start
+                )
+                answer = VERSIONS if isinstance(request, ApiVersionsRequest) else self._handler(request)
+                if answer is None:
+                    return
+                connection.sendall(response_frame(answer, header.api_version, header.correlation_id))
+
+    def close(self) -> None:
+        # Shut down first: closing alone does not wake a thread that waits in accept or read.
+        for one in (self._listener, *self._connections):
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+            one.close()
