@@ -1,226 +1,243 @@
-"""`ottla demo`: three matches on one broker, shown by a group of mobiles and a group of computers.
+"""`ottla demo`: basketball matches become live scoreboards, on one machine, in this terminal.
 
-Starts a broker on loopback over the given directory, creates the topic `matches`, and plays the matches with
-their names as keys. All mobiles are members of one group, all computers of another: each group shows every
-event once, whichever of its members has the partition. Members come and go while the matches are played: a
-second mobile joins, the first one leaves, and nothing is missed or shown twice, for a member commits what it has
-shown before it gives a partition away. The mobiles use the classic group protocol, the computers the newer one.
+    matches played in seconds -> topic matches -> Spark -> topic scoreboard -> a mobile and a computer
 
-Everything that was started ends with the demo, also on Ctrl-C. The data stay: a second run goes on where the
-groups have committed.
+Starts a broker on loopback over the given directory and the scoreboard pipeline on Spark, plays the matches as soon
+as the pipeline listens, and shows the scoreboard on the devices of two groups. While the matches go on, a second
+mobile joins and the first one leaves, and nothing is missed.
+
+Everything that was started ends with the demo, also on Ctrl-C and SIGTERM. The data stay: a second run goes on where
+the pipeline and the groups have come to.
 """
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import typer
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 from rich.columns import Columns
-from rich.console import Console, Group
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.panel import Panel
+from rich.spinner import Spinner
 from rich.text import Text
 
+from ottla.base.clock import SystemClock
+from ottla.base.errors import OttlaError
+from ottla.base.rng import Random
+from ottla.cli.devices import PROTOCOLS, Member, Screen
+from ottla.cli.pipeline_process import PipelineProcess
+from ottla.cli.pipeline_views import flow_line
+from ottla.pipelines.feed import Feed
+from ottla.pipelines.generator import disturbed, hastened, season
+from ottla.pipelines.java import find_java
+from ottla.pipelines.screens import computer, line, mobile
 from ottla.testing.broker_process import BrokerProcess
 
-TOPIC = "matches"
-PARTITIONS = 3
-MATCHES = ("Canada vs USA", "France vs Spain", "Japan vs Brazil")
-EVENTS = ("Quarter Start", "Foul", "Free Throw", "Score 39-46", "Score 41-46", "Quarter End")
-JOINS_BEFORE, LEAVES_BEFORE = 2, 4
-"""Before which event the second mobile joins, and the first one leaves."""
-PATIENCE_S = 30.0
-SHOWN = 12
-QUIET = {"log_level": 0}
-"""The client library would tell of the broker's end on the screen."""
-DEMO_SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
+PIPELINE = "ottla.pipelines.scoreboard"
+EVENTS, SCOREBOARD = "matches", "scoreboard"
+JOINS_IN_QUARTER, LEAVES_IN_QUARTER = 2, 3
+"""In which quarter the second mobile joins, and the first one leaves."""
+DUPLICATES, LATE = 0.02, 0.03
+LOOK_EVERY_S = 0.05
+BROKER_SETTINGS = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "4"}
 """A group of one need not wait for others."""
-DEVICES = {"mobile": (0.05, "classic"), "computer": (0.01, "consumer")}
-"""How long each device looks at an event, and the group protocol it uses."""
+MASTER = "local[2]"
 
 
-@dataclass
-class Screen:
-    """What one kind of device shows, over all members of its group."""
+class Stage:
+    """Everything that the demo has started, and how far it is."""
 
-    name: str
-    lines: list[str] = field(default_factory=list)
-    members: list[Member] = field(default_factory=list)
-
-    @property
-    def done(self) -> bool:
-        return len(self.lines) >= len(EVENTS) * len(MATCHES)
+    def __init__(self, broker: BrokerProcess, pipeline: PipelineProcess, matches: int) -> None:
+        self.broker, self.pipeline, self.matches = broker, pipeline, matches
+        self.began_ms = SystemClock().now_ms()
+        self.screens = {name: Screen(name, SCOREBOARD, self.began_ms) for name in PROTOCOLS}
+        self.doing = "Starting"
+        self.failure: str | None = None
 
     @property
-    def owners(self) -> str:
-        """Who has which partitions."""
-        return "  ".join(
-            f"{member.name}: {','.join(map(str, sorted(member.owned))) or 'idle'}" for member in self.members
-        )
+    def over(self) -> bool:
+        return all(screen.board.ended(self.matches, self.began_ms) for screen in self.screens.values())
+
+    def check(self) -> None:
+        """Ends the demo with an explanation when a part of it has ended."""
+        if not self.broker.running:
+            self.failure = f"the broker has ended:\n{self.broker.output()[-2000:]}"
+        elif not self.pipeline.running:
+            self.failure = f"the pipeline has ended: {self.pipeline.errors() or 'see its log'}"
+        if self.failure is not None:
+            raise typer.Exit(1)
+
+    def until(self, stop: threading.Event, condition: Callable[[], bool]) -> bool:
+        """Waits for the condition; False when it is time to go instead."""
+        while not condition():
+            if stop.wait(LOOK_EVERY_S):
+                return False
+        return True
 
 
-class Member:
-    """One device: a member of its group with a thread of its own."""
-
-    def __init__(self, screen: Screen, bootstrap: str, speed: float) -> None:
-        pace_s, protocol = DEVICES[screen.name]
-        self.name = f"{screen.name}-{len(screen.members) + 1}"
-        self.owned: frozenset[int] = frozenset()
-        self._screen, self._pace_s = screen, pace_s * speed
-        self._stop = threading.Event()
-        settings = {
-            "bootstrap.servers": bootstrap,
-            "group.id": screen.name,
-            "client.id": self.name,
-            "group.protocol": protocol,
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-        }
-        self._consumer = Consumer({**settings, **QUIET})
-        self._consumer.subscribe([TOPIC], on_assign=self._assigned, on_revoke=self._revoked)
-        self._thread = threading.Thread(target=self._follow, daemon=True)
-        screen.members.append(self)
-        self._thread.start()
-
-    @property
-    def alive(self) -> bool:
-        return self._thread.is_alive()
-
-    def leave(self) -> None:
-        self._stop.set()
-        self._thread.join(PATIENCE_S)
-        self._screen.members.remove(self)
-
-    def _assigned(self, _: Consumer, partitions: list[TopicPartition]) -> None:
-        self.owned |= {each.partition for each in partitions}
-
-    def _revoked(self, _: Consumer, partitions: list[TopicPartition]) -> None:
-        self.owned -= {each.partition for each in partitions}
-
-    def _follow(self) -> None:
-        while not self._stop.is_set():
-            message = self._consumer.poll(0.1)
-            if message is None or message.error():
-                continue
-            match, event = (message.key() or b"").decode(), (message.value() or b"").decode()
-            self._screen.lines.append(f"{match}: {event}")
-            self._consumer.commit(message=message, asynchronous=False)
-            self._stop.wait(self._pace_s)
-        self._consumer.close()
-
-
-def play(folder: str, port: int | None, speed: float) -> None:
-    """Runs the whole demo; returns when both groups have shown the matches."""
+def play(folder: str, port: int | None, speed: float, matches: int, seed: int) -> None:
+    """Runs the whole demo; returns when both groups have shown the end of every match."""
     console, data = Console(), Path(folder)
-    broker = BrokerProcess(data / "broker", DEMO_SETTINGS, port=port)
-    console.print(f"Starting a broker on {broker.bootstrap}, data in {data}/broker")
     try:
-        with broker:
-            _prepare(broker.bootstrap)
-            console.print("A mobile and a computer join, each a group of its own")
-            _watch(console, broker, [Screen(name) for name in DEVICES], speed)
-        _explain(console, data)
+        find_java()
+        with _terminable():
+            _play(console, data, port, speed, matches, seed)
+    except OttlaError as error:
+        Console(stderr=True).print(f"ottla: {error}", style="red", highlight=False, markup=False)
+        raise typer.Exit(2) from None
     except KeyboardInterrupt:
-        console.print("\nStopped; the broker has ended too.")
+        console.print("\nStopped, with everything that the demo had started.")
         raise typer.Exit(130) from None
 
 
-def _prepare(bootstrap: str) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
-    try:
-        admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(PATIENCE_S)
-    except KafkaException as error:
-        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-            raise
+def _play(console: Console, data: Path, port: int | None, speed: float, matches: int, seed: int) -> None:
+    broker = BrokerProcess(data / "broker", BROKER_SETTINGS, port=port)
+    console.print(f"Starting a broker on {broker.bootstrap}, data in {data}/broker", highlight=False)
+    with (
+        broker,
+        PipelineProcess(PIPELINE, broker.bootstrap, data / "pipelines", MASTER) as pipeline,
+    ):
+        console.print(f"Starting the pipeline {PIPELINE} on Spark, log in {data}/pipelines", highlight=False)
+        stage = Stage(broker, pipeline, matches)
+        try:
+            _show(console, stage, speed, seed)
+        finally:
+            if stage.failure is not None:
+                console.print(stage.failure, style="red", highlight=False, markup=False)
+    _explain(console, data)
 
 
-def _watch(console: Console, broker: BrokerProcess, screens: list[Screen], speed: float) -> None:
+def _show(console: Console, stage: Stage, speed: float, seed: int) -> None:
     stop = threading.Event()
-    for screen in screens:
-        Member(screen, broker.bootstrap, speed)
-    director = threading.Thread(target=_direct, args=(broker.bootstrap, screens, stop, speed), daemon=True)
+    director = threading.Thread(target=_direct, args=(stage, stop, speed, seed), daemon=True)
     director.start()
     try:
-        with _view(console, screens) as refresh:
-            while not all(screen.done for screen in screens) or director.is_alive():
-                if not broker.running:
-                    raise typer.Exit(1)
-                stop.wait(0.05)
+        with _view(console, stage) as refresh:
+            while not stage.over or director.is_alive():
+                stage.check()
+                stop.wait(LOOK_EVERY_S)
                 refresh()
             refresh()
     finally:
         stop.set()
-        director.join(PATIENCE_S)
-        for screen in screens:
+        director.join()
+        for screen in stage.screens.values():
             for member in list(screen.members):
                 member.leave()
 
 
-def _direct(bootstrap: str, screens: list[Screen], stop: threading.Event, speed: float) -> None:
-    """Plays the matches and sends members in and out."""
-    producer = Producer(
-        {"bootstrap.servers": bootstrap, "acks": "all", "partitioner": "murmur2_random", **QUIET}
+def _direct(stage: Stage, stop: threading.Event, speed: float, seed: int) -> None:
+    """Waits for the pipeline, plays the matches, and sends members in and out."""
+    stage.doing = "Spark is starting (the first time takes longest)"
+    if not stage.until(stop, lambda: stage.pipeline.runs("scoreboard")):
+        return
+    stage.doing = "A mobile and a computer join, each a group of its own"
+    for screen in stage.screens.values():
+        Member(screen, stage.broker.bootstrap)
+    players = threading.Thread(target=_feed, args=(stage, stop, speed, seed), daemon=True)
+    players.start()
+    mobiles = stage.screens["mobile"]
+    if stage.until(stop, lambda: _quarter(mobiles) >= JOINS_IN_QUARTER or stage.over):
+        Member(mobiles, stage.broker.bootstrap)
+    arrived = mobiles.members[-1]
+    if stage.until(
+        stop, lambda: (_quarter(mobiles) >= LEAVES_IN_QUARTER and bool(arrived.owned)) or stage.over
+    ):
+        mobiles.members[0].leave()
+    players.join()
+
+
+def _feed(stage: Stage, stop: threading.Event, speed: float, seed: int) -> None:
+    clock = SystemClock()
+    began_ms = clock.now_ms()
+    stage.doing = (
+        f"{stage.matches} matches, {speed:g} times as fast as real ones; waiting for the first scores"
     )
-    mobiles = next(screen for screen in screens if screen.name == "mobile")
-    _until(stop, lambda: all(member.owned for screen in screens for member in screen.members))
-    for number, event in enumerate(EVENTS):
-        if number == JOINS_BEFORE:
-            Member(mobiles, bootstrap, speed)
-            _until(stop, lambda: all(member.owned for member in mobiles.members))
-        if number == LEAVES_BEFORE:
-            mobiles.members[0].leave()
-        for match in MATCHES:
-            producer.produce(TOPIC, event, key=match)
-        producer.flush(PATIENCE_S)
-        if stop.wait(0.5 * speed):
-            return
+    events = hastened(season(stage.matches, began_ms, seed), began_ms, speed)
+    arrivals = disturbed(
+        events, Random(seed), duplicates=DUPLICATES, late=LATE, late_ms_max=max(1, round(20_000 / speed))
+    )
+    try:
+        Feed(stage.broker.bootstrap, EVENTS, clock).play(arrivals, stop)
+    except OttlaError as error:
+        stage.failure = str(error)
 
 
-def _until(stop: threading.Event, condition: Callable[[], bool]) -> None:
-    while not condition() and not stop.wait(0.05):
-        pass
+def _quarter(screen: Screen) -> int:
+    """The quarter of the match that is furthest."""
+    return max((standing.quarter for standing in list(screen.board.standings.values())), default=0)
 
 
 @contextmanager
-def _view(console: Console, screens: list[Screen]) -> Iterator[Callable[[], None]]:
+def _terminable() -> Iterator[None]:
+    """SIGTERM ends the demo as Ctrl-C does."""
+
+    def asked(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, asked)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _view(console: Console, stage: Stage) -> Iterator[Callable[[], None]]:
     if console.is_terminal:
-        with Live(console=console, refresh_per_second=20) as live:
-            yield lambda: live.update(_draw(screens))
+        spinner = Spinner("dots")
+        with Live(console=console, refresh_per_second=10) as live:
+            yield lambda: live.update(_draw(stage, spinner))
         return
-    printed = dict.fromkeys((screen.name for screen in screens), 0)
-    owners: dict[str, str] = {}
+    printed = dict.fromkeys(stage.screens, 0)
+    told: dict[str, str] = {}
+
+    def tell(about: str, words: str) -> None:
+        if told.get(about) != words:
+            told[about] = words
+            console.print(words, highlight=False, markup=False, soft_wrap=True)
 
     def refresh() -> None:
-        for screen in screens:
-            if owners.get(screen.name) != (now := screen.owners):
-                console.print(f"{screen.name:>8} group has partitions  {now}", highlight=False)
-                owners[screen.name] = now
-            fresh = screen.lines[printed[screen.name] :]  # its members may add to the list meanwhile
-            for line in fresh:
-                console.print(f"{screen.name:>8}: {line}", highlight=False)
-            printed[screen.name] += len(fresh)
+        tell("doing", stage.doing)
+        for name, screen in stage.screens.items():
+            tell(name, f"{name:>8} group has partitions  {screen.owners}")
+            fresh = screen.shown[printed[name] :]  # its members may add to the list meanwhile
+            for standing in fresh:
+                console.print(f"{name:>8}: {line(standing)}", highlight=False, markup=False, soft_wrap=True)
+            printed[name] += len(fresh)
 
     yield refresh
 
 
-def _draw(screens: list[Screen]) -> Group:
-    panels = []
-    for screen in screens:
-        lines = screen.lines[-SHOWN:]
-        body = Text("\n".join([*lines, *[""] * (SHOWN - len(lines))]))
-        panels.append(Panel(body, title=f"group {screen.name}", subtitle=screen.owners, width=46))
-    return Group(Text(f"producer → topic {TOPIC}, keyed by match → two groups"), Columns(panels))
+def _draw(stage: Stage, spinner: Spinner) -> RenderableType:
+    boards = {name: dict(screen.board.standings) for name, screen in stage.screens.items()}
+    if not any(boards.values()):
+        spinner.update(text=stage.doing)
+        return spinner
+    panels = [
+        mobile(boards["mobile"], stage.screens["mobile"].owners),
+        computer(boards["computer"], stage.screens["computer"].owners),
+    ]
+    flows = stage.pipeline.progress.flows if stage.pipeline.progress is not None else {}
+    lines = [Text(flow_line(name, flow), style="dim", no_wrap=True) for name, flow in flows.items()]
+    return Group(
+        Text("matches → topic matches → Spark → topic scoreboard → two groups"), Columns(panels), *lines
+    )
 
 
 def _explain(console: Console, data: Path) -> None:
-    console.print("\nBoth groups showed every event once, while members came and went. To explore:")
-    console.print(f"  .venv/bin/ottla broker --data {data}/broker", highlight=False)
-    console.print(f"  kcat -b 127.0.0.1:9092 -t {TOPIC} -C -o beginning -e -K ': '", highlight=False)
-    console.print(f"  kcat -b 127.0.0.1:9092 -G another-group {TOPIC}", highlight=False)
+    console.print("\nBoth groups have shown every match to its end, while mobiles came and went. To explore:")
+    for command in (
+        f"ottla broker --data {data}/broker",
+        f"ottla pipelines status --state {data}/pipelines",
+        f"ottla pipelines run {PIPELINE} --state {data}/pipelines",
+        "ottla matches play --speed 60",
+        f"kcat -b 127.0.0.1:9092 -t {SCOREBOARD} -C -o beginning -e -K ': '",
+    ):
+        console.print(
+            f"  .venv/bin/{command}" if command.startswith("ottla") else f"  {command}", highlight=False
+        )

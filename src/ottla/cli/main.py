@@ -36,11 +36,13 @@ def _app() -> typer.Typer:
     app.add_typer(matches.app, name="matches")
 
     @app.command()
-    def demo(data: str = "demo-data", port: int | None = None, speed: float = 1.0) -> None:
-        """Play a match on one broker and show it on a mobile and on a computer."""
+    def demo(
+        data: str = "demo-data", port: int | None = None, speed: float = 40.0, matches: int = 3, seed: int = 1
+    ) -> None:
+        """Play matches on one broker, keep their scoreboard with Spark, and show it on two kinds of device."""
         from ottla.cli.demo import play
 
-        play(data, port, speed)
+        play(data, port, speed, matches, seed)
 
     return app
 

@@ -26,8 +26,10 @@ def play(
     topic: Annotated[str, typer.Option(help="Where the events go, keyed by match.")] = "matches",
     count: Annotated[int, typer.Option("--matches", min=1, help="How many at a time.")] = 3,
     rounds: Annotated[int, typer.Option(min=0, help="How many rounds; 0 goes on for ever.")] = 1,
-    speed: Annotated[float, typer.Option(min=0, help="1 is real time; 0 is as fast as possible.")] = 1.0,
-    rate: Annotated[float | None, typer.Option(min=0.001, help="Events a second instead.")] = None,
+    speed: Annotated[float, typer.Option(min=0, help="1 is real time; 0: as fast as possible.")] = 1.0,
+    rate: Annotated[
+        float | None, typer.Option(min=0.001, help="Events a second, whatever their times.")
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="The same seed plays the same matches.")] = None,
     duplicates: Annotated[float, typer.Option(min=0, max=1, help="Share that arrives twice.")] = 0.01,
     late: Annotated[float, typer.Option(min=0, max=1, help="Share that arrives late.")] = 0.02,
@@ -35,12 +37,15 @@ def play(
     """Play matches until they end, or until Ctrl-C."""
     from ottla.pipelines.declare import topic as declared
     from ottla.pipelines.feed import Feed
-    from ottla.pipelines.generator import disturbed, season
+    from ottla.pipelines.generator import disturbed, hastened, season
     from ottla.pipelines.topics import create_missing
 
     console, clock, stop = Console(), SystemClock(), threading.Event()
     chosen = system_random().getrandbits(32) if seed is None else seed
-    events = season(count, clock.now_ms(), chosen, rounds=rounds or None)
+    origin_ms = clock.now_ms()
+    events = season(count, origin_ms, chosen, rounds=rounds or None)
+    if speed and rate is None:
+        events = hastened(events, origin_ms, speed)
     arrivals = disturbed(events, Random(f"{chosen}/network"), duplicates=duplicates, late=late)
     feed = None
     try:
@@ -50,8 +55,7 @@ def play(
             feed.play(
                 arrivals,
                 stop,
-                speed=speed or None,
-                rate=rate,
+                pace=rate or ("time" if speed else None),
                 told=lambda sent: shown.update(
                     f"{count} matches into topic {topic}, seed {chosen}: {sent} events"
                 ),

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ottla.base.errors import LocalError
-from ottla.pipelines.declare import Topic
+from ottla.pipelines.declare import OutputMode, Topic
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -47,10 +47,15 @@ class Connector:
             return typed(frame, topic.schema)
         return frame
 
-    def write(self, frame: DataFrame, topic: Topic) -> DataStreamWriter:
+    def write(self, frame: DataFrame, topic: Topic, mode: OutputMode) -> DataStreamWriter:
         """What writes the frame to the topic."""
         options: dict[str, Any] = {**self._common(), "topic": topic.name, **topic.options}
-        return packed(frame, topic).writeStream.format(self.name).options(**options)
+        writer = packed(frame, topic).writeStream.outputMode(mode)
+        if self.name == "ottla" and mode == "update":
+            from ottla.spark.updates import updates
+
+            return writer.foreachBatch(updates(options))
+        return writer.format(self.name).options(**options)
 
     def _common(self) -> dict[str, str]:
         return {"kafka.bootstrap.servers": self.bootstrap, **self.options}

@@ -1,15 +1,15 @@
 """Sends played matches to a topic, at their own pace or faster: the match's name is the record's key.
 
-By time, an event is sent when its moment has come: `speed` 1 is real time, 60 plays an hour in a minute, None goes
-as fast as the cluster takes it. By `rate`, so many events a second are sent whatever their times. Runs on the
-caller's thread until the events end or `stop` is set.
+Events are sent when their moment has come, counted from the first (`pace` "time"), so many a second whatever their
+times (a number), or as fast as the cluster takes them (None). Runs on the caller's thread until the events end or
+`stop` is set.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final
+from typing import Final, Literal
 
 from confluent_kafka import Producer
 
@@ -49,20 +49,17 @@ class Feed:
         arrivals: Iterable[Arrival],
         stop: threading.Event,
         *,
-        speed: float | None = 1.0,
-        rate: float | None = None,
+        pace: Literal["time"] | float | None = "time",
         told: Callable[[int], None] | None = None,
     ) -> int:
         """Sends them all, or until stopped; how many. Raises `LocalError` when one could not be delivered."""
         began_s, first_ms = self._clock.monotonic(), None
         for number, arrival in enumerate(arrivals):
             first_ms = arrival.time_ms if first_ms is None else first_ms
-            if rate is not None:
-                due_s = began_s + number / rate
-            elif speed is not None:
-                due_s = began_s + (arrival.time_ms - first_ms) / 1000 / speed
+            if pace == "time":
+                due_s = began_s + (arrival.time_ms - first_ms) / 1000
             else:
-                due_s = began_s
+                due_s = began_s + (number / pace if pace else 0)
             if self._wait(due_s, stop):
                 break
             self._send(arrival)

@@ -77,11 +77,12 @@ class FlowRun:
         self._backoff.started(now_s)
         frame, flow, options = self.frame(spark), self.flow, self._options
         if isinstance(flow.writes, Topic):
-            writer = options.connector.write(frame, flow.writes)
+            writer = options.connector.write(frame, flow.writes, flow.mode)
         else:
-            writer = tables.write(frame, flow, flow.writes, options.tables)
-        writer = writer.queryName(flow.name).outputMode(flow.mode)
-        writer = writer.option("checkpointLocation", f"{options.checkpoints}/{flow.name}")
+            writer = tables.write(frame, flow, flow.writes, options.tables).outputMode(flow.mode)
+        writer = writer.queryName(flow.name).option(
+            "checkpointLocation", f"{options.checkpoints}/{flow.name}"
+        )
         if options.once:
             writer = writer.trigger(availableNow=True)
         elif self.realtime:

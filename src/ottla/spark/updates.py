@@ -1,0 +1,45 @@
+"""Writing the output mode *update* to topics: `df.writeStream.outputMode("update").foreachBatch(updates(options))`.
+
+Spark does not let sinks written in Python take that mode, in which an aggregate tells its changes. But a batch handed
+to `foreachBatch` can be written by the sink's own tasks: they run as a job of the batch, so they know its query and its
+id, and their messages come back to the function, which commits them. So the guarantee is the sink's: a batch that
+Spark repeats is there once. The function lives in the driver's process, as do its connections and its ledger.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from ottla.spark.sink import make_stream_writer
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+_MESSAGE = "message"
+
+
+def updates(options: Mapping[str, str]) -> Callable[[DataFrame, int], None]:
+    """The function for `foreachBatch` that writes each batch to the topic, with the options of the sink."""
+    kept = dict(options)
+
+    def write(batch: DataFrame, number: int) -> None:
+        writer = make_stream_writer(kept, batch.schema, overwrite=False)
+
+        def written(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            import pyarrow as pa
+
+            message = pickle.dumps(writer.write(rows))
+            yield pa.RecordBatch.from_pydict({_MESSAGE: pa.array([message], pa.binary())})
+
+        found = batch.mapInArrow(written, f"{_MESSAGE} BINARY").collect()
+        messages = [pickle.loads(row[_MESSAGE]) for row in found]  # noqa: S301 - of our own tasks
+        try:
+            writer.commit(messages, number)
+        except Exception:
+            writer.abort(messages, number)
+            raise
+
+    return write
