@@ -85,41 +85,41 @@ class BatchCommit:
     """Commits and aborts the batches of one query."""
 
     def __init__(self, ledger: Ledger, transactions: Transactions) -> None:
-        self._ledger = ledger
-        self._transactions = transactions
+        self.ledger = ledger
+        self.transactions = transactions
 
     def commit(self, batch: int, written: Sequence[Prepared]) -> None:
         """Makes a batch visible, once, however often it is called with whatever its tasks have written."""
-        entry = self._ledger.entry()
+        entry = self.ledger.entry()
         if entry is None or entry.batch < batch:
             self._commit_new(batch, written)
         elif entry.batch == batch and entry.state is State.PREPARED and not self._complete(entry):
             _log.warning("batch is committed as it was written again", batch=batch)
-            self._transactions.end(entry.transactions, commit=False)
+            self.transactions.end(entry.transactions, commit=False)
             self._commit_new(batch, written)
         else:
             superfluous = [one for one in written if one not in entry.transactions]
-            self._transactions.end(superfluous, commit=False)
+            self.transactions.end(superfluous, commit=False)
         self._sweep()
 
     def abort(self, batch: int, written: Sequence[Prepared]) -> None:
         """Takes back what was written, unless the batch is decided: then it will be completed."""
-        entry = self._ledger.entry()
+        entry = self.ledger.entry()
         decided = _decided(entry, batch)
-        self._transactions.end([one for one in written if one not in decided], commit=False)
+        self.transactions.end([one for one in written if one not in decided], commit=False)
         self._sweep(keep=decided)
 
     def _commit_new(self, batch: int, written: Sequence[Prepared]) -> None:
         if not written:
             return
-        is_open = self._transactions.are_open(written)
+        is_open = self.transactions.are_open(written)
         lost = [one for one in written if not is_open[one]]
         if lost:
             raise TransactionLost(
                 f"nothing of batch {batch} was committed, for the transaction {lost[0].transactional_id} is not open "
                 f"any more. {_TIMEOUT_HINT}. The batch will be written again when the query is restarted"
             )
-        self._ledger.record(Entry(batch, State.PREPARED, tuple(written)))
+        self.ledger.record(Entry(batch, State.PREPARED, tuple(written)))
         if not self._complete(Entry(batch, State.PREPARED, tuple(written))):
             raise TransactionLost(
                 f"nothing of batch {batch} was committed, for the transaction {written[0].transactional_id} was "
@@ -129,7 +129,7 @@ class BatchCommit:
     def _complete(self, entry: Entry) -> bool:
         """Commits a prepared batch and records that; False if nothing of it was or can be committed."""
         first, others = entry.transactions[:1], entry.transactions[1:]
-        (outcome,) = self._transactions.end(first, commit=True)
+        (outcome,) = self.transactions.end(first, commit=True)
         if outcome is TransactionEnd.UNKNOWN:
             raise BatchTorn(
                 f"batch {entry.batch} was prepared, but the cluster has forgotten the transaction "
@@ -137,7 +137,7 @@ class BatchCommit:
             )
         if outcome is not TransactionEnd.ENDED:
             return False
-        outcomes = self._transactions.end(others, commit=True)
+        outcomes = self.transactions.end(others, commit=True)
         torn = [one for one, how in zip(others, outcomes, strict=True) if how is not TransactionEnd.ENDED]
         if torn:
             names = ", ".join(one.transactional_id for one in torn)
@@ -145,7 +145,7 @@ class BatchCommit:
                 f"batch {entry.batch} is committed but for {len(torn)} of {len(entry.transactions)} transactions, "
                 f"which were aborted in between: {names}. {_TIMEOUT_HINT}. {_REPAIR}"
             )
-        self._ledger.record(Entry(entry.batch, State.DONE))
+        self.ledger.record(Entry(entry.batch, State.DONE))
         return True
 
     def _sweep(self, keep: Collection[Prepared] = ()) -> None:
@@ -154,10 +154,10 @@ class BatchCommit:
         The batch does not depend on it, so what fails here is left for the next batch.
         """
         try:
-            left = self._transactions.abandoned(keep)
+            left = self.transactions.abandoned(keep)
             if left:
                 _log.info("aborting transactions that were left open", transactions=len(left))
-                self._transactions.end(left, commit=False)
+                self.transactions.end(left, commit=False)
         except ClientError as error:
             _log.warning("transactions that were left open could not be aborted", reason=str(error))
 

@@ -1,9 +1,9 @@
 """Which batch of a query is committed: a register kept in a log, changed only by who knows its present value.
 
 Every record names, as `after`, the offset of the record that its writer took for the present one. The log's order
-decides: of two writers who know the same present, the first to be appended wins and the other's record is void. A
-writer reads its record back, at the latest before it writes another. So a
-driver that was given up for dead and wakes up cannot decide anything any more, and nobody needs a lock.
+decides: of two writers who know the same present, the first to be appended wins and the other's record is void. So a
+driver that was given up for dead and wakes up cannot decide anything any more, and nobody needs a lock. A writer
+reads its record back, at the latest before it writes another.
 
 Records are keyed by query and run (one start of a query), and the log is compacted: of each run the last record stays.
 That never removes the present one. A run's last record is void only if another run was ahead of it, and then the

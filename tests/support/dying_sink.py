@@ -1,0 +1,132 @@
+"""The sink with a driver, or a task, that dies where a test wants it to.
+
+A test leaves an order in a directory: a file named after the step, which who dies there removes first, so that it
+happens once. Steps of the driver are the calls of the ports of `ottla.spark.committing`, before and after; those of a
+task are before its first batch and after its last. The data source is `ottla` in all other respects.
+
+    driver-<n>     the n-th step of commits (counted from 0 within one commit) is not survived
+    task-<place>   a task does not survive that place: begin, written
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql.datasource import WriterCommitMessage
+
+from ottla.client.raw import TransactionEnd
+from ottla.spark.committing import BatchCommit, Ledger, Transactions
+from ottla.spark.ledger import Entry, Prepared
+from ottla.spark.sink import OttlaStreamWriter, make_stream_writer
+from ottla.spark.source import OttlaDataSource
+
+ORDERS_OPTION = "testOrders"
+GROUP_OPTION = "testDriverGroup"
+"""The process group of Spark's driver, if that is to die with the process that commits."""
+STEPS = 16
+"""More than a commit of three transactions takes."""
+
+
+class Orders:
+    """The directory of orders."""
+
+    def __init__(self, directory: str, group: str) -> None:
+        self._directory = Path(directory)
+        self._group = int(group)
+
+    def obey(self, name: str) -> None:
+        """Die if there is such an order."""
+        try:
+            (self._directory / name).unlink()
+        except FileNotFoundError:
+            return
+        if self._group > 0 and name.startswith("driver"):
+            os.killpg(self._group, signal.SIGKILL)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+class _Steps:
+    """Counts the steps of one commit."""
+
+    def __init__(self, orders: Orders) -> None:
+        self._orders = orders
+        self._count = 0
+
+    def __call__(self) -> None:
+        self._orders.obey(f"driver-{self._count}")
+        self._count += 1
+
+
+class _DyingLedger:
+    def __init__(self, ledger: Ledger, step: _Steps) -> None:
+        self._ledger, self._step = ledger, step
+
+    def entry(self) -> Entry | None:
+        entry = self._ledger.entry()
+        self._step()
+        return entry
+
+    def record(self, entry: Entry) -> None:
+        self._step()
+        self._ledger.record(entry)
+        self._step()
+
+
+class _DyingTransactions:
+    def __init__(self, transactions: Transactions, step: _Steps) -> None:
+        self._transactions, self._step = transactions, step
+
+    def end(self, transactions: Sequence[Prepared], *, commit: bool) -> list[TransactionEnd]:
+        outcomes = []
+        for one in transactions:
+            outcomes += self._transactions.end([one], commit=commit)
+            self._step()
+        return outcomes
+
+    def are_open(self, transactions: Collection[Prepared]) -> Mapping[Prepared, bool]:
+        return self._transactions.are_open(transactions)
+
+    def abandoned(self, keep: Collection[Prepared]) -> list[Prepared]:
+        self._step()
+        return self._transactions.abandoned(keep)
+
+
+class DyingStreamWriter(OttlaStreamWriter):
+    orders: Orders
+
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        def batches() -> Iterator[Any]:
+            for number, batch in enumerate(iterator):
+                yield batch
+                if number == 0:
+                    self.orders.obey("task-begin")
+
+        written = super().write(batches())
+        self.orders.obey("task-written")
+        return written
+
+    def _decisions(self, written: Sequence[Any]) -> BatchCommit:
+        decisions = super()._decisions(written)
+        step = _Steps(self.orders)
+        return BatchCommit(
+            _DyingLedger(decisions.ledger, step), _DyingTransactions(decisions.transactions, step)
+        )
+
+
+class DyingDataSource(OttlaDataSource):
+    """`format("ottla_dying")`, with the options `testOrders` and `testDriverGroup`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "ottla_dying"
+
+    def streamWriter(self, schema: Any, overwrite: bool) -> DyingStreamWriter:
+        plain = make_stream_writer(self.options, schema, overwrite)
+        writer = DyingStreamWriter.__new__(DyingStreamWriter)
+        writer.__dict__.update(plain.__dict__)
+        writer.orders = Orders(self.options[ORDERS_OPTION], self.options.get(GROUP_OPTION, "0"))
+        return writer
