@@ -4,10 +4,12 @@ A reader takes the values of a batch and gives the typed arrays plus the array `
 that does not fit, null elsewhere. A null value (a tombstone) gives nulls and is not corrupt. A value that does not
 fit gives nulls in all typed columns: nothing of it is half believed.
 
-JSON goes through Arrow's reader. Each value is wrapped into an object that carries its row number, so that a value
-can neither run into its neighbour nor pass for two; a batch that does not come out row by row is halved until the
-values at fault stand alone. Strict where Spark's `from_json` is lenient: a number is not taken for a string, and
-a name given twice is a fault.
+JSON goes through Arrow's reader, a line per value. It takes objects wherever they begin and end, so two things make
+sure that each row is of its own value. Values that begin with { and end with } are read as they are: one that leaves
+something open is at fault because an object follows, so each holds at least one whole object, and as many rows as
+values means exactly one. All other values are wrapped into an object that carries the row's number. A batch that does
+not come out row by row is halved until the values at fault stand alone. Strict where Spark's `from_json` is lenient:
+a number is not taken for a string, and a name given twice is a fault.
 """
 
 from __future__ import annotations
@@ -27,7 +29,6 @@ ValueReader = Callable[[pa.Array], tuple[list[pa.Array], pa.Array]]
 
 _ROW: Final = "#"
 _VALUE: Final = "v"
-_BLOCK_MAX: Final = 1 << 30
 
 
 def value_reader(value_format: str, value_schema: str | None, fields: Sequence[pa.Field]) -> ValueReader:
@@ -66,18 +67,15 @@ class JsonReader:
             _check_json_type(field.name, field.type)
         self._fields = list(fields)
         typed = pa.struct([pa.field(field.name, _as_read(field.type)) for field in fields])
-        self._parsing = pj.ParseOptions(
-            explicit_schema=pa.schema([(_ROW, pa.int64()), (_VALUE, typed)]),
-            newlines_in_values=True,
-            unexpected_field_behavior="ignore",
-        )
+        self._plain = _parsing(pa.schema(list(typed)))
+        self._wrapped = _parsing(pa.schema([(_ROW, pa.int64()), (_VALUE, typed)]))
 
     def __call__(self, values: pa.Array) -> tuple[list[pa.Array], pa.Array]:
         rows = len(values)
         if rows == 0:
             return [pa.nulls(0, field.type) for field in self._fields], pa.nulls(0, pa.binary())
         faults: list[int] = []
-        pieces = self._read(values.fill_null(b"null"), 0, faults)
+        pieces = self._read(values.fill_null(b"{}"), 0, faults)
         typed = [pa.concat_arrays([piece[number] for piece in pieces]) for number in range(len(self._fields))]
         if not faults:
             return typed, pa.nulls(rows, pa.binary())
@@ -100,33 +98,53 @@ class JsonReader:
 
     def _read_all(self, values: pa.Array) -> list[pa.Array] | None:
         """The typed columns, or None when some value is at fault."""
-        rows = len(values)
-        numbers = pa.array(range(rows), pa.int64())
-        text = _joined(values, numbers)
-        reading = pj.ReadOptions(use_threads=False, block_size=min(len(text) + 1, _BLOCK_MAX))
         try:
-            table = pj.read_json(pa.BufferReader(text), reading, self._parsing)
-            if table.num_rows != rows or not table.column(_ROW).combine_chunks().equals(numbers):
+            columns = self._read_plain(values) if _are_objects(values) else self._read_wrapped(values)
+            if columns is None:
                 return None
-            value = table.column(_VALUE).combine_chunks()
-            columns = value.flatten()
             return [column.cast(field.type) for column, field in zip(columns, self._fields, strict=True)]
         except (pa.ArrowInvalid, UnicodeDecodeError):
             return None
 
+    def _read_plain(self, values: pa.Array) -> list[pa.Array] | None:
+        table = _parsed(_lines(values), self._plain)
+        if table.num_rows != len(values):
+            return None
+        return [column.combine_chunks() for column in table.columns]
 
-def _joined(values: pa.Array, numbers: pa.Array) -> pa.Buffer:
-    """{"#":0,"v":...} of all rows, a line each."""
-    nothing = pa.scalar(b"")
-    wrapped = pc.binary_join_element_wise(
-        pa.scalar(b'{"#":'),
-        numbers.cast(pa.string()).cast(pa.binary()),
-        pa.scalar(b',"v":'),
-        values,
-        pa.scalar(b"}"),
-        nothing,
-    )
-    lines = pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), wrapped)
+    def _read_wrapped(self, values: pa.Array) -> list[pa.Array] | None:
+        numbers = pa.array(range(len(values)), pa.int64())
+        table = _parsed(_lines(_numbered(values, numbers)), self._wrapped)
+        if not table.column(_ROW).combine_chunks().equals(numbers):
+            return None
+        return list(table.column(_VALUE).combine_chunks().flatten())
+
+
+def _parsing(schema: pa.Schema) -> pj.ParseOptions:
+    return pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
+
+
+def _parsed(text: pa.Buffer, parsing: pj.ParseOptions) -> pa.Table:
+    """All of the text as one block: then a line break inside a value is like any other space."""
+    reading = pj.ReadOptions(use_threads=False, block_size=len(text) + 1)
+    return pj.read_json(pa.BufferReader(text), reading, parsing)
+
+
+def _are_objects(values: pa.Array) -> bool:
+    """Whether all begin and end like JSON objects."""
+    begin, end = pc.starts_with(values, pattern="{"), pc.ends_with(values, pattern="}")
+    return bool(pc.all(begin).as_py() and pc.all(end).as_py())
+
+
+def _numbered(values: pa.Array, numbers: pa.Array) -> pa.Array:
+    """{"#":0,"v":...} of each value."""
+    texts = numbers.cast(pa.string()).cast(pa.binary())
+    parts = (pa.scalar(b'{"#":'), texts, pa.scalar(b',"v":'), values, pa.scalar(b"}"))
+    return pc.binary_join_element_wise(*parts, pa.scalar(b""))
+
+
+def _lines(values: pa.Array) -> pa.Buffer:
+    lines = pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values)
     return pc.binary_join(lines, pa.scalar(b"\n"))[0].as_buffer()
 
 

@@ -47,6 +47,11 @@ def test_objects_become_columns() -> None:
         b'{"a":99999999999999999999}',
         b'{"b":5}',
         b'{"a":1,"a":2}',
+        b'{"a":{}',
+        b'{"b":"}',
+        b'{"c":[{}',
+        b'{"c":[1,2,{"d":}',
+        b'{"a":1},{"a":2}',
         b'{"a":1}}\n{"#":1,"v":{"a":2}',
         b'{"a":1}} {"#":1,"v":{"b":"',
         b'"}',
@@ -62,12 +67,14 @@ def test_a_fault_stays_alone(fault: bytes) -> None:
         assert corrupt == [None] * place + [fault] + [None] * (9 - place)
 
 
-@settings(deadline=None)
-@given(
-    st.lists(
-        st.binary(max_size=12) | st.sampled_from([b'{"a":1}', b'{"b":"', b'"}', b"{}", b"null"]), max_size=8
-    )
-)
+_pieces = st.lists(
+    st.sampled_from([b'{"a":', b"1", b"}", b'{"b":"', b'"', b",", b"[", b"]", b"{", b"null", b" ", b"\n"]),
+    max_size=6,
+).map(b"".join)
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.lists(st.binary(max_size=12) | _pieces, max_size=8))
 def test_any_bytes_give_a_row_each(values: list[bytes]) -> None:
     rows, corrupt = rows_of(list(values))
     for value, row, fault in zip(values, rows, corrupt, strict=True):
