@@ -158,9 +158,15 @@ def main(
     quick: Annotated[bool, typer.Option(help="One round, fewer rows, shorter.")] = False,
     only: Annotated[str, typer.Option(help="Measure only brokers whose name begins so: kafka, ottla.")] = "",
     save: Annotated[bool, typer.Option(help="Write bench/results.")] = True,
+    spark: Annotated[bool, typer.Option(help="Measure Spark's connectors instead of the brokers.")] = False,
 ) -> None:
     """Measure Ottla beside Apache Kafka."""
     console = Console()
+    if spark:
+        from bench import spark_rows
+
+        scale = spark_rows.QUICK if quick else spark_rows.FULL
+        raise typer.Exit(0 if spark_rows.measure(console, scale, only=only, save=save) else 1)
     prefixes = [part.strip() for part in rows.split(",") if part.strip()]
     chosen = [
         row

@@ -102,6 +102,19 @@ class Column:
         writer = self._with(frame.writeStream.format(self.format), options)
         return writer.option("checkpointLocation", checkpoint)
 
+    def update_sink(self, frame: Any, checkpoint: str, **options: object) -> Any:
+        """The same in output mode update: Spark takes that from its own connectors only, so that ours is reached by
+        `foreachBatch`. The one place where a user writes something else.
+        """
+        if not self.ours:
+            return self.sink(frame, checkpoint, **options).outputMode("update")
+        from ottla.spark.updates import updates
+
+        told = {"kafka.bootstrap.servers": self.bootstrap}
+        told |= {name.replace("__", "."): _option(value) for name, value in options.items()}
+        writer = frame.writeStream.outputMode("update").foreachBatch(updates(told))
+        return writer.option("checkpointLocation", checkpoint)
+
     def _with(self, side: Any, options: dict[str, object]) -> Any:
         side = side.option("kafka.bootstrap.servers", self.bootstrap)
         for name, value in options.items():

@@ -265,7 +265,7 @@ REFUSED: list[tuple[str, Callable[[str], dict[str, object]], str]] = [
     (
         "strategy",
         lambda topic: {"subscribe": topic, "startingOffsetsByTimestampStrategy": "guess"},
-        "strategy",
+        "guess",
     ),
 ]
 

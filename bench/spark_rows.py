@@ -1,0 +1,197 @@
+"""`make bench ARGS=--spark`: our data source beside Spark's own Kafka connector, on Ottla and on Apache Kafka.
+
+On each broker one Spark runs both connectors in turns (`bench.spark_client`). Connectors are compared on the same
+broker in the same run; real-time mode, which only Spark's own has, is compared between the brokers.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from statistics import median
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.peers import KafkaPeer, OttlaPeer, Peer
+from bench.places import DATA, RESULTS, ROOT
+from bench.spark_client import OURS, STOCK, Figures
+from bench.spark_jars import COORDINATES, connector_jars
+
+BROKERS = ("kafka", "ottla")
+HEADINGS = ("row", "broker", "Spark's own connector", "data source ottla", "ratio")
+READ, WRITE, TYPED, LATENCY, REAL_TIME = 2.0, 1.5, 2.0, 1.0, 1.2
+TARGETS = {"read typed JSON": TYPED, "read": READ, "write": WRITE}
+TIMEOUT_S = 3600
+Measured = dict[str, Figures]
+"""By broker, case and connector."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    small: int
+    large: int
+    rounds: int
+    seconds: float
+
+
+FULL = Scale(small=4_000_000, large=1_000_000, rounds=3, seconds=30)
+QUICK = Scale(small=200_000, large=50_000, rounds=1, seconds=4)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    row: str
+    broker: str
+    stock: str
+    ours: str
+    ratio: float | None = None
+    target: float | None = None
+    at_most: bool = False
+
+    @property
+    def reached(self) -> bool | None:
+        if self.ratio is None or self.target is None:
+            return None
+        return self.ratio <= self.target if self.at_most else self.ratio >= self.target
+
+    def cells(self) -> tuple[str, ...]:
+        if self.ratio is None or self.target is None:
+            return self.row, self.broker, self.stock, self.ours, ""
+        wish = f"({'≤' if self.at_most else '≥'} {self.target:g}) {'✓' if self.reached else '✗'}"
+        return self.row, self.broker, self.stock, self.ours, f"{self.ratio:.2f}× {wish}"
+
+
+def measure(console: Console, scale: Scale, *, only: str, save: bool) -> bool:
+    """Measures, shows the table and keeps it; whether everything could be measured."""
+    console.print(f"Spark's Kafka connector: {connector_jars()}")
+    measured: Measured = {}
+    failures: list[str] = []
+    began = datetime.now()
+    for broker in (name for name in BROKERS if name.startswith(only)):
+        for mode, numbers in _modes(scale):
+            with console.status(f"{broker}: {mode}"):
+                try:
+                    measured.setdefault(broker, {}).update(_run(broker, mode, numbers))
+                except (RuntimeError, OSError, subprocess.SubprocessError) as problem:
+                    failures.append(f"{broker}, {mode}: {problem}")
+    lines = [*_rows(measured), *_latencies(measured), *_real_time(measured)]
+    console.print(_rich(lines))
+    for failure in failures:
+        console.print(f"failed: {failure}", style="red", markup=False)
+    if save:
+        _write(lines, measured, failures, scale, began)
+        console.print("written to bench/results/spark-latest.md")
+    return not failures
+
+
+def _modes(scale: Scale) -> Iterator[tuple[str, list[str]]]:
+    yield "rows", [str(scale.small), str(scale.large), str(scale.rounds)]
+    yield "latency", [str(scale.seconds)]
+
+
+def _run(broker: str, mode: str, numbers: list[str]) -> Figures:
+    peer: Peer = (KafkaPeer if broker == "kafka" else OttlaPeer)(DATA / f"spark-{broker}")
+    peer.wipe()
+    os.sync()
+    try:
+        peer.start()
+        command = [sys.executable, "-m", "bench.spark_client", mode, peer.bootstrap, *numbers]
+        ran = subprocess.run(
+            command, cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+        )
+        if ran.returncode:
+            raise RuntimeError(ran.stderr[-2000:])
+        figures: Figures = json.loads(ran.stdout.splitlines()[-1])
+        return figures
+    finally:
+        peer.wipe()
+
+
+def _rows(measured: Measured) -> Iterator[Line]:
+    for broker, figures in measured.items():
+        for case, by_connector in figures.items():
+            target = next((number for start, number in TARGETS.items() if case.startswith(start)), None)
+            if target is None:
+                continue
+            stock, ours = median(by_connector[STOCK]), median(by_connector[OURS])
+            yield Line(f"{case}, rows/s", broker, f"{stock:,.0f}", f"{ours:,.0f}", ours / stock, target)
+
+
+def _latencies(measured: Measured) -> Iterator[Line]:
+    for broker, figures in measured.items():
+        beside = figures.get("micro-batch, at least once", {}).get(STOCK)
+        for case, by_connector in figures.items():
+            if beside is None or OURS not in by_connector or not case.startswith("micro-batch"):
+                continue
+            ours = by_connector[OURS]
+            stock = _delay(beside)
+            row = f"event → sink, p50 / p99 ms, {case}"
+            yield Line(row, broker, stock, _delay(ours), ours[0] / beside[0], LATENCY, at_most=True)
+
+
+def _real_time(measured: Measured) -> Iterator[Line]:
+    for case in ("real time", "real time, aggregate"):
+        kafka = measured.get("kafka", {}).get(case, {}).get(STOCK)
+        for broker, figures in measured.items():
+            if (found := figures.get(case, {}).get(STOCK)) is None:
+                continue
+            row = f"event → sink, p50 / p99 ms, {case}"
+            if broker == "kafka" or kafka is None:
+                yield Line(row, broker, _delay(found), "–")
+            else:
+                yield Line(row, broker, _delay(found), "–", found[0] / kafka[0], REAL_TIME, at_most=True)
+
+
+def _delay(figures: list[float]) -> str:
+    return f"{figures[0]:.3g} / {figures[1]:.3g}"
+
+
+def _rich(lines: list[Line]) -> Table:
+    table = Table(title="Spark: the data source ottla beside Spark's own connector (medians)")
+    for number, heading in enumerate(HEADINGS):
+        table.add_column(heading, justify="left" if number < 2 else "right")
+    for line in lines:
+        table.add_row(*line.cells(), style="red" if line.reached is False else None)
+    return table
+
+
+def _write(lines: list[Line], measured: Measured, failures: list[str], scale: Scale, began: datetime) -> None:
+    import pyspark
+
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    cores = os.cpu_count() or 1
+    document = {
+        "began": began.isoformat(timespec="seconds"),
+        "cores": cores,
+        "machine": platform.machine(),
+        "pyspark": pyspark.__version__,
+        "connector": COORDINATES,
+        "scale": {name: getattr(scale, name) for name in scale.__slots__},
+        "samples": measured,
+        "failures": failures,
+    }
+    name = f"spark-{began:%Y-%m-%dT%H%M}-{cores}-cores.json"
+    (RESULTS / name).write_text(json.dumps(document, indent=1) + "\n")
+    out = [
+        "# Spark: the data source ottla beside Spark's own Kafka connector",
+        "",
+        f"- {began:%Y-%m-%d}, {cores} cores, pyspark {pyspark.__version__}, {', '.join(COORDINATES)}",
+        f"- {scale.small:,} records of 100 B, {scale.large:,} of 1 KB, {scale.rounds} round(s), medians; "
+        "Spark, broker and load share the machine",
+        "- connectors take turns in one Spark on one broker; real-time mode (only Spark's own has it) is compared "
+        "with the same query on Apache Kafka",
+        "- micro-batches of both are tuned the same way; consumers read only what is committed",
+        *(f"- failed: {failure}" for failure in failures),
+        "",
+        "| " + " | ".join(HEADINGS) + " |",
+        "|---|---|" + "---:|" * (len(HEADINGS) - 2),
+        *("| " + " | ".join(line.cells()) + " |" for line in lines),
+    ]
+    (RESULTS / "spark-latest.md").write_text("\n".join(out) + "\n")
