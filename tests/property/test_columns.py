@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import example, given
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from ottla.base.errors import OttlaError
@@ -23,6 +23,8 @@ from ottla.records.record import Header, iter_records, record_timestamp
 _columns = pytest.importorskip("ottla.records._columns")
 _column_rows = pytest.importorskip("ottla.records._column_rows")
 
+# Both are about speed, which depends on who else uses the machine.
+calm = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 LONGS = st.integers(-(2**63), 2**63 - 1)
 CELLS = st.none() | st.binary(max_size=40)
 NAMES = st.text(st.characters(codec="utf-8"), max_size=6)
@@ -89,6 +91,7 @@ def outcome(call: Callable[..., Any], *args: Any, **options: Any) -> Any:
 ABORTED = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 30)), max_size=3)
 
 
+@calm
 @given(
     data=partitions(),
     start=st.integers(0, 12),
@@ -112,6 +115,7 @@ def test_both_read_the_same(
     assert outcome(_columns.decode, data, **options) == outcome(reference.decode, data, **options)
 
 
+@calm
 @given(
     data=partitions(),
     changes=st.lists(st.tuples(st.integers(0, 2**16), st.integers(0, 255)), min_size=1, max_size=4),
@@ -142,6 +146,7 @@ def test_both_refuse_the_same(
     assert outcome(_columns.end_of, damaged, 3) == outcome(reference.end_of, damaged, 3)
 
 
+@calm
 @given(data=partitions(), aborted=ABORTED, rows=st.integers(1, 3), decode=st.sampled_from(["fast", "slow"]))
 def test_in_pieces_is_as_at_once(data: bytes, aborted: Any, rows: int, decode: str) -> None:
     read = _columns.decode if decode == "fast" else reference.decode
@@ -183,6 +188,7 @@ def headers_column(rows: Sequence[Sequence[Header]], start: int = 0) -> HeadersC
 ROWS = st.lists(st.tuples(CELLS, CELLS, HEADERS, TIMES), max_size=12)
 
 
+@calm
 @given(
     rows=ROWS,
     data=st.data(),
@@ -231,6 +237,7 @@ def test_both_make_the_same_batches_and_what_is_made_is_read_back(
         ]
 
 
+@calm
 @given(
     offsets=st.lists(st.integers(-3, 9), max_size=6),
     data=st.binary(max_size=8),
@@ -255,6 +262,7 @@ def test_both_refuse_columns_that_lie(
     assert outcome(_column_rows.partition_of, liar, rows, 3) == outcome(reference.partition_of, liar, rows, 3)
 
 
+@calm
 @given(keys=st.lists(CELLS, max_size=20), partitions=st.integers(1, 7), keyless=st.integers(-1, 7))
 def test_both_place_keys_as_every_client_does(
     keys: list[bytes | None], partitions: int, keyless: int
