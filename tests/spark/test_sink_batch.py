@@ -6,36 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from ottla.records.kernel import murmur2
-
-Rows = list[tuple[int, bytes | None, bytes | None, list[tuple[str, bytes]] | None]]
-
-
-def read_all(bootstrap: str, topic: str, partitions: int) -> Rows:
-    """Committed records as (partition, key, value, headers), read to the end of every partition."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": f"reader-{topic}",
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "isolation.level": "read_committed",
-        }
-    )
-    consumer.assign([TopicPartition(topic, index, OFFSET_BEGINNING) for index in range(partitions)])
-    found: Rows = []
-    ended: set[int] = set()
-    while len(ended) < partitions:
-        message = consumer.poll(30)
-        assert message is not None, "nothing came for half a minute"
-        if message.error() is not None:
-            ended.add(message.partition())
-            continue
-        found.append((message.partition(), message.key(), message.value(), message.headers()))
-    consumer.close()
-    return found
+from tests.support.sink_queries import read_committed
 
 
 def write(frame: Any, broker: Any, **options: str) -> None:
@@ -53,7 +26,7 @@ def test_records_go_where_their_keys_say(
     topic = new_topic(4)
     frame = spark.range(1000).selectExpr("concat('k', id) as key", "cast(id as string) as value")
     write(frame, broker, topic=topic, deliveryGuarantee=guarantee, kafka_compression_type=codec)
-    found = read_all(broker.bootstrap, topic, 4)
+    found = read_committed(broker.bootstrap, topic, 4)
     assert sorted(int(value or b"") for _, _, value, _ in found) == list(range(1000))
     for partition, key, value, _ in found:
         assert key == b"k" + (value or b"")
@@ -72,7 +45,7 @@ def test_columns_choose_topic_partition_and_headers(
     )
     write(frame, broker)
     for topic, odd in ((first, 0), (second, 1)):
-        found = read_all(broker.bootstrap, topic, 3)
+        found = read_committed(broker.bootstrap, topic, 3)
         numbers = {int(value): (partition, headers) for partition, _, value, headers in found if value}
         assert set(numbers) == {number for number in range(30) if number % 2 == odd} - {7}
         assert len(found) == 15
@@ -85,7 +58,7 @@ def test_columns_choose_topic_partition_and_headers(
 def test_rows_without_keys_are_spread(spark: Any, broker: Any, new_topic: Callable[..., str]) -> None:
     topic = new_topic(4)
     write(spark.range(20_000).selectExpr("rpad(cast(id as string), 50, '.') as value"), broker, topic=topic)
-    found = read_all(broker.bootstrap, topic, 4)
+    found = read_committed(broker.bootstrap, topic, 4)
     counts = [sum(1 for partition, *_ in found if partition == index) for index in range(4)]
     assert sum(counts) == 20_000
     assert min(counts) > 2_000
@@ -121,4 +94,4 @@ def test_a_failed_job_leaves_nothing(spark: Any, broker: Any, new_topic: Callabl
     )
     with pytest.raises(Exception, match="enough"):
         write(frame, broker, topic=topic, deliveryGuarantee="exactly-once")
-    assert read_all(broker.bootstrap, topic, 2) == []
+    assert read_committed(broker.bootstrap, topic, 2) == []

@@ -10,30 +10,10 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.errors import StreamingQueryException
 
-from ottla.client.raw import ClientSettings, cluster_for
-from ottla.client.raw.administering import list_open_transactions
-from tests.spark.test_sink_batch import read_all
 from tests.support.dying_sink import ORDERS_OPTION, STEPS, DyingDataSource
+from tests.support.sink_queries import Lines, committed_values, copying, open_transactions
 
 PARTITIONS = 2
-LINES = 30
-
-
-class Lines:
-    """A directory of text files: every file is a batch of its own, its lines are the records."""
-
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        self.written: list[str] = []
-        directory.mkdir()
-
-    def add(self) -> None:
-        number = len(self.written) // LINES
-        lines = [f"{number}-{line}" for line in range(LINES)]
-        hidden = self.directory / f".{number}"
-        hidden.write_text("\n".join(lines))
-        hidden.rename(self.directory / f"{number:04}.txt")
-        self.written += lines
 
 
 @pytest.fixture
@@ -48,20 +28,10 @@ def orders(tmp_path: Path) -> Path:
     return directory
 
 
-def copying(spark: Any, lines: Lines, broker: Any, topic: str, checkpoint: str, **options: str) -> Any:
-    """A query from the files to the topic, in three tasks, which ends when there is nothing more."""
-    source = spark.readStream.format("text").option("maxFilesPerTrigger", 1).load(str(lines.directory))
-    writer = (
-        source.repartition(3)
-        .writeStream.format(options.pop("format", "ottla"))
-        .trigger(availableNow=True)
-        .option("kafka.bootstrap.servers", broker.bootstrap)
-        .option("topic", topic)
-        .option("checkpointLocation", checkpoint)
-    )
-    for name, value in options.items():
-        writer = writer.option(name, value)
-    return writer
+def until_done(spark: Any, lines: Lines, broker: Any, topic: str, checkpoint: str, **options: str) -> Any:
+    """A query that ends when there is nothing more."""
+    writer = copying(spark, lines.directory, broker.bootstrap, topic, checkpoint, **options)
+    return writer.trigger(availableNow=True)
 
 
 def run(writer: Any) -> bool:
@@ -73,12 +43,7 @@ def run(writer: Any) -> bool:
 
 
 def values(broker: Any, topic: str) -> list[str]:
-    return sorted((value or b"").decode() for _, _, value, _ in read_all(broker.bootstrap, topic, PARTITIONS))
-
-
-def open_transactions(broker: Any, query: str = "ottla-sink.") -> dict[str, int]:
-    cluster = cluster_for(ClientSettings.from_options({"bootstrap.servers": broker.bootstrap}))
-    return list_open_transactions(cluster, query).producers
+    return committed_values(broker.bootstrap, topic, PARTITIONS)
 
 
 @pytest.mark.parametrize("guarantee", ["exactly-once", "at-least-once"])
@@ -89,9 +54,9 @@ def test_every_batch_arrives_once(
     for _ in range(2):
         lines.add()
         lines.add()
-        assert run(copying(spark, lines, broker, topic, checkpoint, deliveryGuarantee=guarantee))
+        assert run(until_done(spark, lines, broker, topic, checkpoint, deliveryGuarantee=guarantee))
     assert values(broker, topic) == sorted(lines.written)
-    assert open_transactions(broker) == {}
+    assert open_transactions(broker.bootstrap) == []
 
 
 def test_a_driver_that_dies_at_every_step_of_a_commit(
@@ -105,15 +70,15 @@ def test_a_driver_that_dies_at_every_step_of_a_commit(
         lines.add()
         order = orders / f"driver-{step}"
         order.touch()
-        if run(copying(spark, lines, broker, topic, checkpoint, **options)):
+        if run(until_done(spark, lines, broker, topic, checkpoint, **options)):
             break
         died += 1
         assert not order.exists()
-        assert run(copying(spark, lines, broker, topic, checkpoint, **options))
+        assert run(until_done(spark, lines, broker, topic, checkpoint, **options))
         assert values(broker, topic) == sorted(lines.written), f"after a death at step {step}"
     assert died >= 8, "a commit of three transactions has more steps than that"
     assert values(broker, topic) == sorted(lines.written)
-    assert open_transactions(broker) == {}
+    assert open_transactions(broker.bootstrap) == []
 
 
 @pytest.mark.parametrize("place", ["begin", "written"])
@@ -132,10 +97,10 @@ def test_a_task_that_dies_leaves_nothing_behind(
     lines.add()
     order = orders / f"task-{place}"
     order.touch()
-    assert run(copying(spark, lines, broker, topic, checkpoint, **options))
+    assert run(until_done(spark, lines, broker, topic, checkpoint, **options))
     assert not order.exists()
     assert values(broker, topic) == sorted(lines.written)
-    assert open_transactions(broker) == {}
+    assert open_transactions(broker.bootstrap) == []
 
 
 def test_committed_records_are_not_hidden_by_what_others_write(
@@ -143,7 +108,7 @@ def test_committed_records_are_not_hidden_by_what_others_write(
 ) -> None:
     topic = new_topic(PARTITIONS)
     lines.add()
-    assert run(copying(spark, lines, broker, topic, checkpoint))
+    assert run(until_done(spark, lines, broker, topic, checkpoint))
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     producer.produce(topic, b"another", partition=0)
     assert producer.flush(30) == 0

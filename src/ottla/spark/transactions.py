@@ -28,7 +28,7 @@ from ottla.client.raw import (
     Refused,
     TransactionEnd,
     describe_transaction,
-    end_transaction,
+    end_transactions,
 )
 from ottla.client.raw.administering import OPEN_STATE, list_open_transactions
 from ottla.spark.ledger import Prepared
@@ -115,10 +115,7 @@ class QueryTransactions:
         """When the first task of the batch began."""
 
     def end(self, transactions: Sequence[Prepared], *, commit: bool) -> list[TransactionEnd]:
-        return [
-            end_transaction(self._cluster, one.transactional_id, one.producer_id, one.epoch, commit)
-            for one in transactions
-        ]
+        return end_transactions(self._cluster, transactions, commit)
 
     def are_open(self, transactions: Collection[Prepared]) -> Mapping[Prepared, bool]:
         found = list_open_transactions(self._cluster, self._query_prefix).producers

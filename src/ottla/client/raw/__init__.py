@@ -28,6 +28,7 @@ from ottla.client.raw.transactions import (
     TransactionEnd,
     describe_transaction,
     end_transaction,
+    end_transactions,
     initialise,
 )
 
@@ -59,5 +60,6 @@ __all__ = [
     "cluster_for",
     "describe_transaction",
     "end_transaction",
+    "end_transactions",
     "initialise",
 ]

@@ -11,13 +11,13 @@ Two-phase commit (KIP-939) is asked for where InitProducerId has version 6: such
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
-from ottla.client.raw.connection import Connection
+from ottla.client.raw.connection import Connection, Ticket
 from ottla.client.raw.errors import (
     ConnectionLost,
     Fenced,
@@ -74,6 +74,14 @@ class TransactionEnd(Enum):
     OTHERWISE = "it is not open and did not end that way: it ended the other way, or nothing was written"
     FENCED = "a newer producer took over its transactional id, or it timed out: it was aborted"
     UNKNOWN = "the coordinator does not know this transactional id, or not with this producer id"
+
+
+_OUTCOMES: Mapping[int, TransactionEnd] = {
+    ErrorCode.NONE: TransactionEnd.ENDED,
+    ErrorCode.INVALID_TXN_STATE: TransactionEnd.OTHERWISE,
+    **dict.fromkeys(_FENCED, TransactionEnd.FENCED),
+    **dict.fromkeys(_UNKNOWN, TransactionEnd.UNKNOWN),
+}
 
 
 class TransactionDescription(NamedTuple):
@@ -190,6 +198,36 @@ def end_transaction(
     return end(cluster, transactional_id, identity, commit, joins_by_writing(cluster))[0]
 
 
+def end_transactions(
+    cluster: Cluster, transactions: Sequence[tuple[str, int, int]], commit: bool
+) -> list[TransactionEnd]:
+    """As `end_transaction`, for (transactional id, producer id, epoch) of many: all are asked before one is awaited."""
+    newest = None if joins_by_writing(cluster) else _END_KEEPS_EPOCH_NEWEST
+    asked: list[tuple[Connection, Ticket] | None] = []
+    for name, producer_id, epoch in transactions:
+        request = EndTxnRequest(
+            transactional_id=name, producer_id=producer_id, producer_epoch=epoch, committed=commit
+        )
+        try:
+            connection = cluster.coordinator(_TRANSACTION, name)
+            asked.append((connection, connection.send(request, newest=newest)))
+        except (ConnectionLost, TryAgain):
+            asked.append(None)
+    outcomes = []
+    for one, sent in zip(transactions, asked, strict=True):
+        outcome = None if sent is None else _outcome(*sent)
+        # Whatever asks for patience, or is an error, is asked again on its own.
+        outcomes.append(end_transaction(cluster, *one, commit) if outcome is None else outcome)
+    return outcomes
+
+
+def _outcome(connection: Connection, ticket: Ticket) -> TransactionEnd | None:
+    try:
+        return _OUTCOMES.get(connection.receive(ticket, EndTxnResponse).error_code)
+    except ConnectionLost:
+        return None
+
+
 def end(
     cluster: Cluster, transactional_id: str, identity: ProducerIdentity, commit: bool, implicit: bool
 ) -> tuple[TransactionEnd, ProducerIdentity]:
@@ -208,21 +246,16 @@ def end(
                 _TRANSACTION, transactional_id, request, EndTxnResponse, newest=newest
             )
             code = answer.error_code
-            if code == ErrorCode.NONE:
-                return TransactionEnd.ENDED, _following(identity, answer)
-            if code == ErrorCode.INVALID_TXN_STATE:
-                return TransactionEnd.OTHERWISE, identity
-            if code in _FENCED:
-                return TransactionEnd.FENCED, identity
-            if code in _UNKNOWN:
-                return TransactionEnd.UNKNOWN, identity
+            outcome = _OUTCOMES.get(code)
+            if outcome is not None:
+                return outcome, _following(identity, answer)
             _check(cluster, transactional_id, code, "ending a transaction")
         except (ConnectionLost, TryAgain) as error:
             patience.again(error)
 
 
 def _following(identity: ProducerIdentity, answer: EndTxnResponse) -> ProducerIdentity:
-    if answer.producer_id < 0:
+    if answer.error_code or answer.producer_id < 0:
         return identity
     return identity._replace(producer_id=answer.producer_id, epoch=answer.producer_epoch)
 

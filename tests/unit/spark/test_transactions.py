@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import os
+
+from pyspark.serializers import CPickleSerializer
+
+from ottla.spark.ledger import Prepared
+from ottla.spark.transactions import Task, TransactionNames, Written, run_prefix
+
+RUN = run_prefix("sink", "query", "b1106fbd-9444-4e28-933d-95c719b6f013")
+
+
+def test_a_name_tells_whose_it_is() -> None:
+    name = TransactionNames().take(RUN, 0)
+    assert name.startswith("sink.query.b1106fbd.")
+    assert name.endswith(".0")
+
+
+def test_tasks_of_one_batch_have_names_of_their_own() -> None:
+    names = TransactionNames()
+    assert len({names.take(RUN, 4) for _ in range(5)}) == 5
+
+
+def test_names_are_used_again_in_later_batches_only() -> None:
+    names = TransactionNames()
+    first = [names.take(RUN, 4), names.take(RUN, 4)]
+    assert names.take(RUN, 5) == first[0]
+    assert names.take(RUN, 4) not in first
+    assert names.take(RUN, 6) == first[0]
+    assert names.take("other.", 6) != first[0]
+
+
+def test_processes_share_no_names() -> None:
+    names = TransactionNames()
+    before = names.take(RUN, 0)
+    names.forget()
+    assert names.take(RUN, 0) != before
+
+
+def test_a_forked_worker_forgets_the_names_of_its_parent() -> None:
+    reading, writing = os.pipe()
+    from ottla.spark.transactions import NAMES
+
+    ours = NAMES.take(RUN, 0)
+    child = os.fork()
+    if child == 0:
+        os.write(writing, NAMES.take(RUN, 0).encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert os.read(reading, 200).decode() != ours
+    os.close(reading)
+    os.close(writing)
+
+
+def test_messages_travel() -> None:
+    message = Written(Task("q", "r", 1, 2, 0), 5, 6, Prepared("id", 7, 8))
+    serializer = CPickleSerializer()
+    assert serializer.loads(serializer.dumps(message)) == message
