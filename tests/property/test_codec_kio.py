@@ -41,7 +41,7 @@ def kio_accepts(field: Field) -> st.SearchStrategy[Any] | None:
         return st.integers(-1, 2**41)
     if field.name == "transaction_start_time_ms":
         return st.integers(0, 2**41)
-    if field.name == "session_lifetime_ms":
+    if field.name in {"session_lifetime_ms", "retention_time_ms"}:
         return st.integers(0, 2**31)
     return None
 
