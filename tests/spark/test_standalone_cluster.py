@@ -1,0 +1,207 @@
+"""The scoreboard pipeline on a Spark cluster of its own: a master and two workers from the pyspark package.
+
+While matches are played the broker is killed and started again, then a worker is killed with its executor. What the
+topic and the table say afterwards is what plain Python works out of the same events.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from confluent_kafka import Producer
+
+from ottla.base.clock import SystemClock
+from ottla.base.rng import Random
+from ottla.pipelines.generator import Arrival, disturbed, hastened, season
+from ottla.pipelines.match import encode
+from ottla.pipelines.standings import Standing, standings
+from ottla.testing.broker_process import BrokerProcess, free_port
+from tests.spark.conformance.columns import committed
+from tests.support.clients import create_topic
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.compat
+
+MATCHES, SEED, SPEED = 4, 5, 60
+PARTITIONS = 3
+PATIENCE_S = 240.0
+"""Five Java processes start on what may be two cores."""
+
+
+class Processes:
+    """Programs with their output in files, each the leader of a process group, ended with the test."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._environment = {
+            **os.environ,
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "PYSPARK_PYTHON": sys.executable,
+            "PYSPARK_DRIVER_PYTHON": sys.executable,
+        }
+
+    def start(self, name: str, *command: str) -> None:
+        with self._log(name).open("ab") as log:
+            self._running[name] = subprocess.Popen(
+                command, stdout=log, stderr=log, env=self._environment, start_new_session=True
+            )
+
+    def said(self, name: str) -> str:
+        return self._log(name).read_text(errors="replace")
+
+    def alive(self, name: str) -> bool:
+        return self._running[name].poll() is None
+
+    def kill(self, name: str) -> None:
+        """The program and its children, an executor for example."""
+        with suppress(ProcessLookupError):
+            os.killpg(self._running[name].pid, signal.SIGKILL)
+        self._running.pop(name).wait()
+
+    def stop(self, name: str) -> int:
+        process = self._running.pop(name)
+        process.send_signal(signal.SIGTERM)
+        return process.wait(PATIENCE_S)
+
+    def close(self) -> None:
+        for name in list(self._running):
+            self.kill(name)
+
+    def _log(self, name: str) -> Path:
+        return self._folder / f"{name}.log"
+
+
+@pytest.fixture
+def processes(tmp_path: Path) -> Iterator[Processes]:
+    made = Processes(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def master(processes: Processes, tmp_path: Path) -> str:
+    """The address of a master with two workers of two slots each."""
+    import pyspark
+
+    spark_class = str(Path(pyspark.__file__).parent / "bin" / "spark-class")
+    port = free_port()
+    address = f"spark://127.0.0.1:{port}"
+    here = ("--host", "127.0.0.1", "--webui-port", "0")
+    processes.start(
+        "master", spark_class, "org.apache.spark.deploy.master.Master", *here, "--port", str(port)
+    )
+    wait_until(lambda: "New state: ALIVE" in processes.said("master"), "the master", PATIENCE_S)
+    for number in range(2):
+        size = ("--cores", "2", "--memory", "1g", "--work-dir", str(tmp_path / f"work-{number}"))
+        worker = ("org.apache.spark.deploy.worker.Worker", *here, *size, address)
+        processes.start(f"worker-{number}", spark_class, *worker)
+    wait_until(lambda: processes.said("master").count("Registering worker") == 2, "two workers", PATIENCE_S)
+    return address
+
+
+def in_thirds(arrivals: list[Arrival]) -> Iterator[list[Arrival]]:
+    size = -(-len(arrivals) // 3)
+    for start in range(0, len(arrivals), size):
+        yield arrivals[start : start + size]
+
+
+def send(bootstrap: str, arrivals: list[Arrival]) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
+    for arrival in arrivals:
+        producer.produce("matches", encode(arrival.event), arrival.event.match)
+        producer.poll(0)
+    assert producer.flush(PATIENCE_S) == 0
+
+
+def told(bootstrap: str) -> list[Standing]:
+    """Every row that the scoreboard has told, in order within each match."""
+    return [
+        msgspec.json.decode(message.value(), type=Standing)
+        for partition in range(PARTITIONS)
+        for message in committed(bootstrap, "scoreboard", partition)
+    ]
+
+
+def newest(bootstrap: str) -> dict[tuple[str, int], Standing]:
+    return {(row.match, row.started_ms): row for row in told(bootstrap)}
+
+
+def table(folder: Path) -> dict[tuple[str, int], Standing]:
+    from deltalake import DeltaTable
+
+    rows: list[dict[str, Any]] = DeltaTable(str(folder)).to_pyarrow_table().to_pylist()
+    found = [
+        msgspec.convert({name: row[name] for name in Standing.__struct_fields__}, Standing) for row in rows
+    ]
+    return {(row.match, row.started_ms): row for row in found}
+
+
+def test_the_scoreboard_survives_the_broker_and_a_worker(
+    processes: Processes, master: str, make_broker: Callable[..., BrokerProcess], tmp_path: Path
+) -> None:
+    broker = make_broker()
+    create_topic(broker.bootstrap, "matches", PARTITIONS)
+    origin_ms = SystemClock().now_ms()
+    events = hastened(season(MATCHES, origin_ms, SEED), origin_ms, SPEED)
+    arrivals = list(disturbed(events, Random(SEED), duplicates=0.05, late=0.05, late_ms_max=1000))
+    pipeline = ("pipelines", "run", "ottla.pipelines.scoreboard", "--json", "--master", master)
+    places = ("--bootstrap", broker.bootstrap, "--state", str(tmp_path / "state"))
+    conf = [
+        "spark.driver.host=127.0.0.1",
+        "spark.driver.bindAddress=127.0.0.1",
+        "spark.executor.memory=600m",
+        "spark.sql.shuffle.partitions=2",
+    ]
+    options = [word for pair in conf for word in ("--conf", pair)]
+    processes.start("driver", sys.executable, "-m", "ottla.cli.main", *pipeline, *places, *options)
+
+    def check_until(condition: Callable[[], bool], what: str) -> None:
+        def holds() -> bool:
+            assert processes.alive("driver"), f"the pipeline has ended:\n{processes.said('driver')[-4000:]}"
+            return condition()
+
+        wait_until(holds, what, PATIENCE_S)
+
+    def follows(sent: list[Arrival]) -> Callable[[], bool]:
+        expected = standings(arrival.event for arrival in sent)
+        return lambda: newest(broker.bootstrap) == expected
+
+    first, second, third = in_thirds(arrivals)
+    send(broker.bootstrap, first)
+    check_until(lambda: _there(broker.bootstrap), "the topic of the scoreboard")
+    check_until(follows(first), "the first third of the matches")
+
+    broker.kill()
+    broker.start()
+    send(broker.bootstrap, second)
+    check_until(follows([*first, *second]), "the second third, after the broker was killed")
+
+    processes.kill("worker-0")
+    send(broker.bootstrap, third)
+    check_until(follows(arrivals), "the whole matches, after a worker was killed")
+
+    expected = standings(arrival.event for arrival in arrivals)
+    assert all(row.ended for row in expected.values())
+    check_until(lambda: table(tmp_path / "state/scoreboard/tables/scoreboard") == expected, "the table")
+    rows = told(broker.bootstrap)
+    for match in expected:
+        ages = [row.age for row in rows if (row.match, row.started_ms) == match]
+        assert all(before <= after for before, after in pairwise(ages)), "the scoreboard went back"
+    assert processes.stop("driver") == 0, processes.said("driver")[-4000:]
+
+
+def _there(bootstrap: str) -> bool:
+    from confluent_kafka.admin import AdminClient
+
+    return "scoreboard" in AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=30).topics
