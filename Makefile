@@ -56,10 +56,11 @@ demo: setup ## one broker, a match, two consumers, in this terminal
 
 compat: setup kcat maven ## Apache Kafka's tools, files and Streams, clients in Java, Go, JavaScript, kcat, request by request
 	$(BIN)/python -m bench.kafka_jars
+	$(BIN)/python -m bench.spark_jars
 	$(BIN)/python -m tests.compat.clients.build
 	$(BIN)/python -m pytest -m compat $(ARGS)
 
-bench: setup maven ## Ottla beside Apache Kafka on this machine; the table goes to bench/results
+bench: setup maven ## Ottla beside Apache Kafka on this machine (ARGS=--spark: its Spark connectors); the table goes to bench/results
 	$(BIN)/python -m bench.run $(ARGS)
 
 torture: setup ## 100 kills of the broker under load, histories checked
