@@ -14,10 +14,10 @@ CHECKED := src tests bench fuzz
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check format test demo compat bench torture fuzz sim mutants kcat maven clean
+.PHONY: help setup check format test demo compat bench torture spark-torture fuzz sim mutants kcat maven clean
 
 help: ## list the targets
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 15
 
 setup: $(INSTALLED) $(COMPILED) ## make .venv, install Ottla editable with its tools, compile the kernels
 
@@ -64,7 +64,10 @@ bench: setup maven ## Ottla beside Apache Kafka on this machine (ARGS=--spark: i
 	$(BIN)/python -m bench.run $(ARGS)
 
 torture: setup ## 100 kills of the broker under load, histories checked
-	$(BIN)/python -m pytest -m torture -o faulthandler_timeout=1800 $(ARGS)
+	$(BIN)/python -m pytest -m torture --ignore tests/fault/test_spark_sink.py -o faulthandler_timeout=1800 $(ARGS)
+
+spark-torture: setup ## 100 kills of drivers, workers and brokers under the exactly-once sink, and each step of its commit
+	OTTLA_REQUIRE_SPARK=1 $(BIN)/python -m pytest -m torture tests/fault/test_spark_sink.py -o faulthandler_timeout=3600 $(ARGS)
 
 fuzz: setup ## feed the decoders and recovery with malformed bytes for a while
 	$(BIN)/python -m fuzz $(ARGS)
