@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 REALTIME_BATCH: Final = "5 seconds"
+SETTLING_S_MAX: Final = 20.0
+_NOTHING_TO_READ: Final = "Waiting for data to arrive"
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,7 @@ class FlowRun:
         self._options = options
         self._backoff = Backoff(options.restarts_max)
         self._query: StreamingQuery | None = None
+        self._started_s = 0.0
 
     def frame(self, spark: SparkSession) -> DataFrame:
         """What the flow's function makes of what it reads."""
@@ -73,7 +76,7 @@ class FlowRun:
 
     def start(self, spark: SparkSession, now_s: float) -> None:
         """Starts the query; raises what Spark says about a plan that is wrong."""
-        self.due_s = None
+        self.due_s, self._started_s = None, now_s
         self._backoff.started(now_s)
         frame, flow, options = self.frame(spark), self.flow, self._options
         if isinstance(flow.writes, Topic):
@@ -92,6 +95,12 @@ class FlowRun:
             writer = writer.trigger(processingTime=flow.every)
         self._query = writer.start()
         self.progress.state, self.progress.error = "running", None
+
+    def settled(self, now_s: float) -> bool:
+        """Whether it is past its start: a batch is done, there is nothing to read, or it takes too long."""
+        if self._query is None or self.progress.batch is not None:
+            return True
+        return now_s - self._started_s > SETTLING_S_MAX or self._query.status["message"] == _NOTHING_TO_READ
 
     def reported(self, progress: Mapping[str, Any]) -> None:
         self.progress.report(progress)

@@ -16,6 +16,8 @@ import msgspec
 
 State = Literal["starting", "running", "waiting", "ended", "failed", "stopped"]
 FILE: Final = "progress.json"
+_NO_WATERMARK: Final = "1970-01-01T00:00:00.000Z"
+"""What Spark tells before the first event has moved it."""
 
 
 class FlowProgress(msgspec.Struct, kw_only=True):
@@ -51,7 +53,8 @@ class FlowProgress(msgspec.Struct, kw_only=True):
         self.rows_per_s = _finite(progress.get("processedRowsPerSecond"))
         self.batch_ms = int(progress.get("durationMs", {}).get("triggerExecution", 0))
         self.lag = lag(progress.get("sources", []))
-        self.watermark = progress.get("eventTime", {}).get("watermark", self.watermark)
+        watermark = progress.get("eventTime", {}).get("watermark", self.watermark)
+        self.watermark = None if watermark == _NO_WATERMARK else watermark
         operators = progress.get("stateOperators", [])
         self.state_rows = sum(int(each.get("numRowsTotal", 0)) for each in operators)
         self.late_rows += sum(int(each.get("numRowsDroppedByWatermark", 0)) for each in operators)

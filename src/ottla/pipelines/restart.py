@@ -7,6 +7,7 @@ from typing import Final
 
 FIRST_S: Final = 1.0
 LONGEST_S: Final = 60.0
+_DOUBLINGS_MAX: Final = 10
 FORGIVEN_AFTER_S: Final = 300.0
 """A flow that ran so long is well again: its next failure is a first one."""
 
@@ -31,4 +32,4 @@ class Backoff:
         self.total += 1
         if self.restarts_max is not None and self.failures > self.restarts_max:
             return None
-        return now_s + min(FIRST_S * 2.0 ** (self.failures - 1), LONGEST_S)
+        return now_s + min(FIRST_S * (1 << min(self.failures - 1, _DOUBLINGS_MAX)), LONGEST_S)

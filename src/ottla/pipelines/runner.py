@@ -139,6 +139,8 @@ class Runner:
                 changed = True
             if self._options.once and not run.over:
                 break  # the next flow reads what this one writes
+            if not run.settled(now_s):
+                break  # the first batch is the hardest: all at once would be late together
         return changed
 
     def _start(self, run: FlowRun, now_s: float) -> None:
@@ -187,9 +189,9 @@ class Runner:
             for run in self._runs.values():
                 with suppress(Exception):
                     run.stop()
-            self._take_reports()
             session.stop(self._spark)
             self._spark = None
+            self._take_reports()  # Spark's end has brought the last ones
         states = {run.progress.state for run in self._runs.values()}
         self.progress.state = (
             "failed" if "failed" in states else "ended" if states == {"ended"} else "stopped"

@@ -1,0 +1,177 @@
+"""Declaring pipelines: what can be said, what is refused at once, and how a file's pipeline is found."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ottla.base.errors import LocalError
+from ottla.pipelines import Pipeline, table, topic
+from ottla.pipelines.declare import load
+
+
+def passes(frame: Any) -> Any:
+    return frame
+
+
+@pytest.fixture(autouse=True)
+def forget_modules() -> Iterator[None]:
+    modules, paths = set(sys.modules), list(sys.path)
+    yield
+    for name in set(sys.modules) - modules:
+        del sys.modules[name]
+    sys.path[:] = paths
+
+
+def test_a_function_becomes_a_flow_and_stays_a_function() -> None:
+    pipeline = Pipeline("words")
+
+    @pipeline.flow(reads=topic("in"), writes=topic("out", key="word"), mode="update", every="1 second")
+    def count(words: Any) -> Any:
+        return words
+
+    flow = pipeline.flows["count"]
+    assert (flow.reads, flow.writes, flow.mode, flow.every) == (
+        (topic("in"),),
+        topic("out", key="word"),
+        "update",
+        "1 second",
+    )
+    assert count("frame") == "frame" == flow.function("frame")
+
+
+def test_tables_are_looked_up_and_topics_are_streams() -> None:
+    pipeline = Pipeline("words")
+    pipeline.flow(reads=[topic("in"), table("names")], writes=table("out"))(passes)
+    assert [place.name for place in pipeline.flows["passes"].streams] == ["in"]
+
+
+@pytest.mark.parametrize(
+    ("declare", "words"),
+    [
+        (lambda: Pipeline("a/b"), "letters, digits"),
+        (lambda: topic("a b"), "letters, digits"),
+        (lambda: table("t", format="csv"), "parquet, delta"),  # type: ignore[arg-type]
+        (lambda: table("t", keys=["k"]), "delta"),
+        (lambda: table("t", format="delta", keys="key"), "lists of columns"),
+        (lambda: table("t", format="delta", latest=["time"]), "needs keys"),
+        (lambda: Pipeline("p").flow(reads=topic("a"), writes=topic("b"), mode="new"), "append"),  # type: ignore[arg-type]
+        (lambda: Pipeline("p").flow(reads=table("a"), writes=topic("b"))(passes), "reads no topic"),
+        (lambda: Pipeline("p").flow(reads=topic("a"), writes=table("b"), mode="update")(passes), "delta"),
+        (
+            lambda: Pipeline("p").flow(
+                reads=topic("a"), writes=table("b", format="delta"), mode="complete"
+            )(passes),
+            "changes of each batch",
+        ),
+    ],
+)  # fmt: skip
+def test_what_cannot_work_is_refused_where_it_is_declared(declare: Any, words: str) -> None:
+    with pytest.raises(LocalError, match=words):
+        declare()
+
+
+def test_two_flows_of_one_name_are_refused() -> None:
+    pipeline = Pipeline("words")
+    pipeline.flow(reads=topic("in"), writes=topic("out"))(passes)
+    with pytest.raises(LocalError, match="two flows called passes"):
+        pipeline.flow(reads=topic("in"), writes=topic("other"))(passes)
+    pipeline.flow(reads=topic("in"), writes=topic("other"), name="again")(passes)
+    assert list(pipeline.flows) == ["passes", "again"]
+
+
+def test_who_writes_a_topic_comes_before_who_reads_it() -> None:
+    pipeline = Pipeline("chain")
+    for name, source, target in (
+        ("last", "b", "c"),
+        ("first", "in", "a"),
+        ("middle", "a", "b"),
+        ("other", "in", "x"),
+    ):
+        pipeline.flow(reads=topic(source), writes=topic(target), name=name)(passes)
+    order = [flow.name for flow in pipeline.in_order()]
+    assert sorted(order) == ["first", "last", "middle", "other"]
+    assert order.index("first") < order.index("middle") < order.index("last")
+
+
+def test_a_circle_of_flows_has_an_order_too() -> None:
+    pipeline = Pipeline("circle")
+    pipeline.flow(reads=topic("a"), writes=topic("b"), name="there")(passes)
+    pipeline.flow(reads=topic("b"), writes=topic("a"), name="back")(passes)
+    assert sorted(flow.name for flow in pipeline.in_order()) == ["back", "there"]
+
+
+def test_a_topic_is_made_as_declared_wherever_that_is() -> None:
+    pipeline = Pipeline("chain")
+    pipeline.flow(reads=topic("a"), writes=topic("b"), name="there")(passes)
+    pipeline.flow(reads=topic("b", partitions=6), writes=topic("c"), name="on")(passes)
+    assert {name: each.partitions for name, each in pipeline.topics().items()} == {
+        "a": None,
+        "b": 6,
+        "c": None,
+    }
+
+
+FILE = """
+from ottla.pipelines import Pipeline, topic
+from beside import NAME
+pipeline = Pipeline(NAME)
+@pipeline.flow(reads=topic("in"), writes=topic("out"))
+def copy(frame):
+    return frame
+"""
+
+
+def test_a_file_is_loaded_with_what_lies_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "beside.py").write_text('NAME = "found"')
+    (tmp_path / "copying.py").write_text(FILE)
+    pipeline = load(str(tmp_path / "copying.py"))
+    assert (pipeline.name, list(pipeline.flows)) == ("found", ["copy"])
+
+
+def test_a_module_is_loaded_by_its_name(tmp_path: Path) -> None:
+    (tmp_path / "copying_module.py").write_text(FILE.replace("from beside import NAME", 'NAME = "m"'))
+    sys.path.insert(0, str(tmp_path))
+    assert load("copying_module").name == "m"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "declares no pipeline"),
+        ("from ottla.pipelines import Pipeline\np = Pipeline('empty')", "has no flow"),
+        (
+            "from ottla.pipelines import Pipeline\np, q = Pipeline('a'), Pipeline('b')",
+            "several pipelines \\(a, b\\)",
+        ),
+    ],
+)
+def test_a_file_declares_one_pipeline(tmp_path: Path, text: str, words: str) -> None:
+    path = tmp_path / "declared.py"
+    path.write_text(text)
+    with pytest.raises(LocalError, match=words):
+        load(str(path))
+
+
+@pytest.mark.parametrize("what", ["nowhere.py", "./nowhere", "nowhere.to.be.found"])
+def test_what_is_not_there_is_told(what: str) -> None:
+    with pytest.raises(LocalError, match="nowhere"):
+        load(what)
+
+
+def test_a_module_that_fails_to_import_tells_its_own_error(tmp_path: Path) -> None:
+    (tmp_path / "broken_module.py").write_text("import not_there_at_all")
+    sys.path.insert(0, str(tmp_path))
+    with pytest.raises(ModuleNotFoundError, match="not_there_at_all"):
+        load("broken_module")
+
+
+def test_declaring_needs_no_spark() -> None:
+    import subprocess
+
+    code = "import sys, ottla.pipelines; sys.exit('pyspark' in sys.modules or 'pyarrow' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,102 @@
+"""Delta tables: a batch is there once, of a key the newest row stays."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+from ottla.pipelines.declare import Table, table
+from ottla.pipelines.tables import append_delta, location, newest, not_older
+
+PLAIN = table("t", format="delta")
+KEYED = table("t", format="delta", keys=["k"], latest=["day", "time"])
+
+
+def rows(*values: tuple[str, int, int, str]) -> pa.Table:
+    names = ("k", "day", "time", "v")
+    return pa.Table.from_pylist([dict(zip(names, value, strict=True)) for value in values])
+
+
+def content(place: str) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row.values()) for row in DeltaTable(place).to_pyarrow_table().to_pylist())
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> str:
+    return str(tmp_path / "table")
+
+
+@pytest.mark.parametrize("kind", [PLAIN, KEYED])
+def test_a_batch_is_committed_once(place: str, kind: Table) -> None:
+    batches = [rows(("a", 1, 1, "x")), rows(("b", 1, 1, "y")), rows(("c", 1, 1, "z"))]
+    assert [append_delta(place, kind, batch, "q", n) for n, batch in enumerate(batches)] == [True] * 3
+    for number in (0, 1, 2):
+        assert append_delta(place, kind, batches[number], "q", number) is False
+    assert [row[0] for row in content(place)] == ["a", "b", "c"]
+
+
+def test_another_query_has_batches_of_its_own(place: str) -> None:
+    assert append_delta(place, PLAIN, rows(("a", 1, 1, "x")), "q", 5)
+    assert append_delta(place, PLAIN, rows(("b", 1, 1, "y")), "other", 0)
+    assert len(content(place)) == 2
+
+
+def test_rows_of_a_key_are_replaced(place: str) -> None:
+    append_delta(place, KEYED, rows(("a", 1, 1, "old"), ("b", 1, 1, "stays")), "q", 0)
+    append_delta(place, KEYED, rows(("a", 1, 2, "new"), ("c", 1, 1, "more")), "q", 1)
+    assert [row[3] for row in content(place)] == ["new", "stays", "more"]
+
+
+def test_a_late_row_replaces_nothing(place: str) -> None:
+    append_delta(place, KEYED, rows(("a", 2, 1, "newest")), "q", 0)
+    for _ in range(2):
+        append_delta(place, KEYED, rows(("a", 1, 9, "late")), "q", 1)
+        assert [row[3] for row in content(place)] == ["newest"]
+
+
+@pytest.mark.parametrize("batches", [1, 2])
+def test_several_rows_of_a_key_in_one_batch_leave_the_newest(place: str, batches: int) -> None:
+    if batches == 2:
+        append_delta(place, KEYED, rows(("a", 0, 0, "first")), "q", 0)
+    many = rows(("a", 1, 2, "late"), ("a", 2, 1, "newest"), ("b", 1, 1, "b"), ("a", 1, 9, "late too"))
+    append_delta(place, KEYED, many, "q", 1)
+    assert [row[3] for row in content(place)] == ["newest", "b"]
+
+
+def test_without_an_order_the_last_to_arrive_stays() -> None:
+    found = newest(rows(("a", 9, 9, "first"), ("b", 1, 1, "b"), ("a", 1, 1, "last")), ["k"], [])
+    assert sorted(found["v"].to_pylist()) == ["b", "last"]
+
+
+def test_of_equal_rows_the_last_stays() -> None:
+    assert newest(rows(("a", 1, 1, "x"), ("a", 1, 1, "y")), ["k"], ["day", "time"])["v"].to_pylist() == ["y"]
+
+
+def test_an_empty_batch_is_a_batch(place: str) -> None:
+    append_delta(place, KEYED, rows(("a", 1, 1, "x")), "q", 0)
+    assert append_delta(place, KEYED, rows(("a", 1, 1, "x")).slice(0, 0), "q", 1)
+    assert len(content(place)) == 1
+
+
+@pytest.mark.parametrize(
+    ("latest", "condition"),
+    [
+        ([], None),
+        (["a"], "s.`a` >= t.`a`"),
+        (["a", "b"], "(s.`a` > t.`a` OR (s.`a` = t.`a` AND s.`b` >= t.`b`))"),
+    ],
+)
+def test_rows_are_compared_as_tuples_are(latest: list[str], condition: str | None) -> None:
+    assert not_older(latest) == condition
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("scores", "/tables/scores"), ("/else/where", "/else/where"), ("s3://bucket/t", "s3://bucket/t")],
+)
+def test_a_name_lies_below_the_folder_of_tables(name: str, expected: str) -> None:
+    assert location(Table(name), "/tables/") == expected
