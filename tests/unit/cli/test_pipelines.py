@@ -1,0 +1,100 @@
+"""`ottla pipelines` without Spark: listing, status, and what it says when it can't run."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from ottla.cli.pipelines import app
+from ottla.pipelines.progress import FlowProgress, RunProgress
+
+
+def ottla(*words: str) -> Result:
+    return CliRunner().invoke(app, list(words), env={"COLUMNS": "160"})
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    """A folder in which one pipeline has run."""
+    folder = tmp_path / "state" / "words"
+    folder.mkdir(parents=True)
+    RunProgress(
+        pipeline="words",
+        pid=os.getpid(),
+        started_ms=1,
+        updated_ms=2,
+        bootstrap="b:1",
+        connector="ottla",
+        master="local[2]",
+        state="stopped",
+        flows={"count": FlowProgress(state="stopped", batch=41, rows=1_234, lag=5)},
+    ).write(folder)
+    return folder.parent
+
+
+def test_the_scoreboard_is_listed_with_its_flows() -> None:
+    told = ottla("list").output
+    for words in ("scoreboard", "topic matches", "delta table scoreboard", "topic statistics", "never run"):
+        assert words in told
+
+
+def test_a_file_is_listed(tmp_path: Path) -> None:
+    path = tmp_path / "listed.py"
+    path.write_text(
+        "from ottla.pipelines import Pipeline, topic\n"
+        "p = Pipeline('mine')\n"
+        "p.flow(reads=topic('in'), writes=topic('out'), name='copy')(lambda frame: frame)\n"
+    )
+    assert "mine" in ottla("list", str(path)).output
+
+
+def test_status_tells_of_past_runs(state: Path) -> None:
+    told = ottla("status", "--state", str(state))
+    assert told.exit_code == 0
+    for words in ("words", "count", "stopped", "1,234", "41"):
+        assert words in told.output
+
+
+def test_status_is_json_too(state: Path) -> None:
+    (one,) = json.loads(ottla("status", "words", "--json", "--state", str(state)).output)
+    assert one["alive"] is False
+    assert one["run"]["flows"]["count"]["rows"] == 1_234
+
+
+def test_status_of_what_never_ran_is_refused(state: Path) -> None:
+    told = ottla("status", "other", "--state", str(state))
+    assert told.exit_code == 2
+    assert "no run of other" in told.output
+
+
+def test_an_empty_state_is_told(tmp_path: Path) -> None:
+    assert "No pipeline has run" in ottla("status", "--state", str(tmp_path)).output
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("nowhere.py",), "there is no file nowhere.py"),
+        (("ottla.pipelines.scoreboard", "--connector", "pulsar"), "--connector is one of ottla, kafka"),
+        (("ottla.pipelines.scoreboard", "--option", "acks"), "--option is NAME=VALUE"),
+        (("ottla.pipelines.scoreboard", "--realtime", "--once"), "choose one"),
+    ],
+)
+def test_what_cannot_be_run_is_told_in_a_line(words: tuple[str, ...], told: str) -> None:
+    result = ottla("run", *words)
+    assert result.exit_code == 2
+    assert result.output.startswith("ottla: ")
+    assert told in " ".join(result.output.split())
+    assert "Traceback" not in result.output
+
+
+def test_a_missing_java_is_told_in_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    result = ottla("run", "ottla.pipelines.scoreboard", "--state", str(tmp_path / "state"))
+    assert result.exit_code == 2
+    assert "Spark needs Java 17 or newer" in " ".join(result.output.split())
+    assert not (tmp_path / "state").exists(), "nothing was begun"
