@@ -1,0 +1,42 @@
+"""The scoreboard in Spark Declarative Pipelines, for triggered runs: the functions are those of the live pipeline.
+
+`match_events` keeps every event, `scoreboard` is worked out from them at each run, and the minutes that are over go
+to the topic `closed-minutes`, each once.
+"""
+
+import os
+from typing import Any
+
+from pyspark import pipelines as dp
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from ottla.pipelines import scoreboard as board
+from ottla.pipelines.match import EVENT_DDL
+
+spark: Any = SparkSession.active()
+SERVERS = {"kafka.bootstrap.servers": os.environ.get("BOOTSTRAP", "127.0.0.1:9092")}
+
+
+@dp.table
+def match_events() -> DataFrame:
+    return (
+        spark.readStream.format("ottla")
+        .options(**SERVERS, subscribe="matches", startingOffsets="earliest")
+        .options(valueFormat="json", valueSchema=EVENT_DDL)
+        .load()
+    )
+
+
+@dp.materialized_view
+def scoreboard() -> DataFrame:
+    return board.scoreboard(spark.read.table("match_events"))
+
+
+dp.create_sink("closed_minutes", "ottla", {**SERVERS, "topic": "closed-minutes"})
+
+
+@dp.append_flow(target="closed_minutes")
+def closed_minutes() -> DataFrame:
+    minutes = board.statistics(spark.readStream.table("match_events"))
+    return minutes.select(F.col("window").alias("key"), F.to_json(F.struct("*")).alias("value"))
