@@ -95,7 +95,9 @@ def test_fifty_members_over_a_hundred_partitions(
     ("before", "after"),
     [
         pytest.param(JAVA_COOPERATIVE, JAVA_CONSUMER, id="java"),
-        pytest.param(CONFLUENT_COOPERATIVE, CONFLUENT_CONSUMER, id="confluent"),
+        # Not cooperative: librdkafka's sticky assignor puts data of its own into assignments, and Kafka moves
+        # no group with such data.
+        pytest.param(CONFLUENT_RANGE, CONFLUENT_CONSUMER, id="confluent"),
     ],
 )
 def test_a_group_moves_to_the_new_protocol_and_back_while_it_works(

@@ -23,7 +23,7 @@ SIZE = 750
 JAVA_COPIER_ENDS = frozenset({0, 1})
 # It asks for its place before it ends the transaction of its predecessor, so it waits for that one's timeout.
 SHORT_TRANSACTIONS = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
-JAVA_TRANSACTION_MS = 5_000
+JAVA_TRANSACTION_MS = 15_000
 
 
 def java_copier(*options: str) -> CopierCommand:
