@@ -112,17 +112,21 @@ class StreamProgress:
 
     def _ends(self, start: Offsets) -> Offsets:
         if self._until is not None:
-            end = {
-                partition: max(offset, start.get(partition, 0)) for partition, offset in self._until.items()
-            }
-            if late := set(start) - set(end):
-                # Made between the trigger's start and the query's: nothing of theirs is read in this run.
-                end.update(
-                    {partition: start[partition] for partition in late & set(self._positions.partitions())}
-                )
-            return end
+            return {**self._until, **self._past_target(start, self._until)}
         self._latest = self._positions.latest(self._positions.partitions(), known=start)
         return self._latest
+
+    def _past_target(self, start: Offsets, until: Offsets) -> Offsets:
+        """Where partitions end that started behind the target of Trigger.AvailableNow, or are not in it.
+
+        A query may have begun, and a partition may have been made, between the trigger's start and the query's: then
+        nothing of it is read in this run. A partition that ends before its start was cut or made anew: that is told.
+        """
+        past = {partition for partition, offset in start.items() if offset > until.get(partition, -1)}
+        if not past:
+            return {}
+        found = self._positions.latest(sorted(past & set(self._positions.partitions())), known=start)
+        return {partition: min(offset, start[partition]) for partition, offset in found.items()}
 
     def _begin(self, start: Offsets, end: Offsets) -> Offsets:
         """The start, with partitions that are new since then from their earliest record on."""

@@ -132,6 +132,19 @@ def test_available_now_ends_although_the_query_starts_after_its_target() -> None
     assert query.latest(start) == start
 
 
+def test_available_now_sees_a_topic_that_was_made_anew() -> None:
+    query = Query(FakeCluster(a=2), startingOffsets="earliest")
+    query.cluster.logs[A0].append(3)
+    query.progress.stop_at_latest()
+    start = {A0: 9, A1: 0, TopicPartition("a", 2): 4}
+    end = query.latest(start)
+    assert end == {A0: 3, A1: 0}
+    with pytest.raises(DataLoss, match="a-2 are gone"):
+        query.progress.ranges(start, end)
+    with pytest.raises(DataLoss, match="went back from 9 to 3"):
+        query.progress.ranges({A0: 9, A1: 0}, end)
+
+
 def test_new_partitions_are_read_from_their_beginning() -> None:
     query = Query(startingOffsets="latest")
     query.cluster.logs[A0].append(3)
