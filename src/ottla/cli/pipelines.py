@@ -1,7 +1,7 @@
 """`ottla pipelines`: run, list, status, prepare.
 
 A thin skin: options become `RunOptions`, progress becomes a table in a terminal, a line now and then elsewhere, or
-one JSON object a line with `--json`. Ctrl-C and SIGTERM ask the runner to stop; a second one ends at once.
+one JSON object a line with `--json`. Ctrl-C and SIGTERM ask the runner to stop; a second one interrupts that.
 Exit codes: 0 ended or stopped as asked, 1 failed, 2 could not start.
 """
 
@@ -140,7 +140,10 @@ def _run(console: Console, pipeline: Pipeline, options: RunOptions, *, json: boo
     from ottla.pipelines.runner import Runner
 
     stop = threading.Event()
-    with _stopping(console, stop), _view(console, pipeline, options, json=json) as (say, show):
+    with (
+        _stopping(stop, None if json else console),
+        _view(console, pipeline, options, json=json) as (say, show),
+    ):
         runner: Runner = Runner(pipeline, options, clock=SystemClock(), stop=stop, say=say, show=show)
         well = runner.run()
     if not json:
@@ -207,14 +210,15 @@ def _print_json(progress: RunProgress) -> None:
 
 
 @contextmanager
-def _stopping(console: Console, stop: threading.Event) -> Iterator[None]:
-    """Ctrl-C and SIGTERM set `stop` and are told; a second one ends the process where it stands."""
+def _stopping(stop: threading.Event, console: Console | None) -> Iterator[None]:
+    """Ctrl-C and SIGTERM set `stop`, and are told if there is a console; a second one interrupts even that."""
 
     def asked(number: int, _: object) -> None:
         if stop.is_set():
             raise KeyboardInterrupt
         stop.set()
-        console.print("Stopping ...", style="dim")
+        if console is not None:
+            console.print("Stopping ...", style="dim")
 
     before = {number: signal.signal(number, asked) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -141,6 +141,8 @@ class Pipeline:
         _check_name("a pipeline", name)
         self.name = name
         self.flows: dict[str, Flow] = {}
+        self.module: ModuleType | None = None
+        """Of a pipeline in a file: what was loaded from it, which nobody else can import."""
 
     def __repr__(self) -> str:
         return f"Pipeline({self.name!r}, {', '.join(self.flows)})"
@@ -217,11 +219,12 @@ def load(what: str) -> Pipeline:
     pipeline = next(iter(found.values()))
     if not pipeline.flows:
         raise LocalError(f"pipeline {pipeline.name} in {what} has no flow")
+    pipeline.module = module if _is_file(what) else None
     return pipeline
 
 
 def _module(what: str) -> ModuleType:
-    if not (what.endswith(".py") or "/" in what):
+    if not _is_file(what):
         try:
             return importlib.import_module(what)
         except ModuleNotFoundError as error:
@@ -241,6 +244,10 @@ def _module(what: str) -> ModuleType:
     sys.modules[path.stem] = module
     spec.loader.exec_module(module)
     return module
+
+
+def _is_file(what: str) -> bool:
+    return what.endswith(".py") or "/" in what
 
 
 def _check_name(what: str, name: str) -> None:

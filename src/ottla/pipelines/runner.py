@@ -74,8 +74,8 @@ class Runner:
     def run(self) -> bool:
         """Until the end of a triggered run, a stop, or a failure that is final; whether all went well."""
         self._refuse_second_run()
-        self._options.state.mkdir(parents=True, exist_ok=True)
         try:
+            self._prepare()
             self._session()
             self.progress.state = "running"
             self._tell()
@@ -86,8 +86,8 @@ class Runner:
 
     def plan(self) -> dict[str, tuple[str, str]]:
         """Of each flow the schema and the plan, without running it."""
-        self._options.state.mkdir(parents=True, exist_ok=True)
         try:
+            self._prepare()
             return {name: self._planned(run) for name, run in self._runs.items()}
         finally:
             self._close()
@@ -97,10 +97,6 @@ class Runner:
         if self._spark is not None:
             return self._spark
         options = self._options
-        topics = self._pipeline.topics().values()
-        partitions = create_missing(options.bootstrap, topics, options.connector.options)
-        if options.realtime:
-            check_slots(self._pipeline, options.master, options.conf, partitions)
         jars = options.jars
         if options.connector.name == "kafka":
             jars = tuple(connector_jars(options.jars))
@@ -110,7 +106,22 @@ class Runner:
         )
         spark = self._spark = session.start(settings)
         spark.streams.addListener(_listener(self._reports))
+        if self._pipeline.module is not None:
+            from pyspark import cloudpickle
+
+            # Spark's workers can't import a file that is nobody's module: they get its functions themselves.
+            by_value: Any = cloudpickle.register_pickle_by_value
+            by_value(self._pipeline.module)
         return spark
+
+    def _prepare(self) -> None:
+        """Sees to the topics, and that real-time mode can have what it needs."""
+        options = self._options
+        options.state.mkdir(parents=True, exist_ok=True)
+        topics = self._pipeline.topics().values()
+        partitions = create_missing(options.bootstrap, topics, options.connector.options)
+        if options.realtime:
+            check_slots(self._pipeline, options.master, options.conf, partitions)
 
     def _loop(self) -> None:
         while not self._stop.is_set():
@@ -150,6 +161,10 @@ class Runner:
             run.start(self._session(), now_s)
         except (AnalysisException, IllegalArgumentException) as error:
             raise PlanRefused(f"flow {run.flow.name}: {explained(error)}") from error
+        except Exception as error:
+            if not self._java_runs():
+                raise
+            run.failed(error, now_s)
 
     def _java_runs(self) -> bool:
         gateway = self._spark.sparkContext._gateway if self._spark is not None else None

@@ -10,10 +10,12 @@ in docs/PIPELINES.md.
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import Mapping
-from contextlib import suppress
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -137,8 +139,18 @@ def start(settings: SessionSettings) -> SparkSession:
         streams = {"stdout": log, "stderr": log, "start_new_session": True}
         launch: Any = launch_gateway
         gateway = launch(made, streams)
-    context = SparkContext(gateway=gateway, conf=SparkConf(_jvm=gateway.jvm))
+    with _own_signals():
+        context = SparkContext(gateway=gateway, conf=SparkConf(_jvm=gateway.jvm))
     return SparkSession(context)
+
+
+@contextmanager
+def _own_signals() -> Iterator[None]:
+    """Spark takes Ctrl-C for itself when it starts in the main thread; this gives it back."""
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, before)
 
 
 def stop(spark: SparkSession, wait_s: float = STOPPED_WAIT_S) -> None:

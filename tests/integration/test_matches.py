@@ -1,0 +1,116 @@
+"""`ottla matches play`: played matches arrive in their topic, keyed by match, the same for the same seed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from itertools import islice
+
+import pytest
+
+from ottla.base.clock import SystemClock
+from ottla.base.errors import LocalError
+from ottla.pipelines.declare import topic as declared
+from ottla.pipelines.feed import Feed
+from ottla.pipelines.generator import Arrival, season
+from ottla.pipelines.match import MatchEvent, decode
+from ottla.pipelines.topics import create_missing
+from ottla.testing.broker_process import BrokerProcess
+from tests.support import scoreboard as judge
+from tests.support.clients import create_topic, fresh
+
+
+def play(broker: BrokerProcess, topic: str, *words: str) -> str:
+    command = [sys.executable, "-m", "ottla.cli.main", "matches", "play", "--bootstrap", broker.bootstrap]
+    ran = subprocess.run(
+        [*command, "--topic", topic, *words], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return ran.stdout
+
+
+def arrived(broker: BrokerProcess, topic: str) -> list[tuple[str, MatchEvent]]:
+    found = judge.committed(broker.bootstrap, topic)
+    return [(each.key().decode(), decode(each.value())) for each in found]
+
+
+def test_matches_are_played_to_their_end_keyed_by_match(broker: BrokerProcess) -> None:
+    topic = fresh("matches")
+    told = play(
+        broker, topic, "--speed", "0", "--seed", "3", "--matches", "4", "--duplicates", "0", "--late", "0"
+    )
+    found = arrived(broker, topic)
+    assert f"{len(found)} events sent, seed 3" in told
+    assert all(key == event.match for key, event in found)
+    for match in {key for key, _ in found}:
+        of_match = [event for key, event in found if key == match]
+        assert [event.number for event in of_match] == list(range(1, len(of_match) + 1)), "in order"
+        assert of_match[-1].kind == "match end"
+
+
+def test_a_seed_sends_the_same_events_disturbed_the_same(broker: BrokerProcess) -> None:
+    topics = [fresh("matches"), fresh("matches")]
+    for topic in topics:
+        play(broker, topic, "--rate", "100000", "--seed", "5", "--matches", "2", "--duplicates", "0.2")
+    first, second = ([(key, event.number, event.event) for key, event in arrived(broker, t)] for t in topics)
+    assert first == second
+    assert len(set(first)) < len(first), "some came twice"
+
+
+def test_events_are_sent_when_their_moment_has_come(broker: BrokerProcess) -> None:
+    """A fake clock: the feed asks it, and waits for as long as is left."""
+
+    class Waits(threading.Event):
+        def __init__(self) -> None:
+            super().__init__()
+            self.waited_s: list[float] = []
+
+        def wait(self, timeout: float | None = None) -> bool:
+            clock.now_s += timeout or 0
+            self.waited_s.append(timeout or 0)
+            return False
+
+    class Clock(SystemClock):
+        now_s = 0.0
+
+        def monotonic(self) -> float:
+            return self.now_s
+
+    clock, stop = Clock(), Waits()
+    topic = create_topic(broker.bootstrap, fresh("matches"))
+    events = list(islice(season(1, 0, 1), 50))
+    feed = Feed(broker.bootstrap, topic, clock)
+    assert feed.play([Arrival(event.time_ms, event) for event in events], stop) == 50
+    assert clock.now_s == pytest.approx(events[-1].time_ms / 1000, abs=0.01)
+    clock.now_s = 0
+    Feed(broker.bootstrap, topic, clock).play([Arrival(0, event) for event in events], stop, pace=10.0)
+    assert clock.now_s == pytest.approx(4.9, abs=0.01)
+
+
+def test_a_stop_ends_the_feed(broker: BrokerProcess) -> None:
+    topic, stop = create_topic(broker.bootstrap, fresh("matches")), threading.Event()
+    arrivals = (Arrival(event.time_ms, event) for event in season(1, 0, 1, rounds=None))
+
+    def told(sent: int) -> None:
+        if sent == 20:
+            stop.set()
+
+    assert Feed(broker.bootstrap, topic, SystemClock()).play(arrivals, stop, pace=None, told=told) == 20
+    assert len(arrived(broker, topic)) == 20
+
+
+def test_topics_are_made_as_declared_and_then_left_alone(broker: BrokerProcess) -> None:
+    first, second = fresh("made"), fresh("made")
+    create_topic(broker.bootstrap, first, partitions=2)
+    wanted = [
+        declared(first, partitions=5),
+        declared(second, partitions=4, config={"cleanup.policy": "compact"}),
+    ]
+    assert create_missing(broker.bootstrap, wanted, {}) == {first: 2, second: 4}
+    assert create_missing(broker.bootstrap, wanted, {}) == {first: 2, second: 4}
+
+
+def test_a_topic_that_cannot_be_made_is_told(broker: BrokerProcess) -> None:
+    with pytest.raises(LocalError, match="can't be made"):
+        create_missing(broker.bootstrap, [declared(fresh("made"), config={"cleanup.policy": "never"})], {})
