@@ -50,7 +50,8 @@ class Column:
     # -- the broker's side
 
     def topic(self, partitions: int = 1, *, name: str = "conform", **config: str) -> str:
-        settings = {key.replace("_", "."): value for key, value in config.items()}
+        """A new topic; it keeps records however old their timestamps say they are."""
+        settings = {"retention.ms": "-1"} | {key.replace("_", "."): value for key, value in config.items()}
         return create_topic(self.bootstrap, fresh(name), partitions, settings)
 
     def publish(
