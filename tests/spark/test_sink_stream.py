@@ -12,8 +12,11 @@ from pyspark.errors import StreamingQueryException
 
 from tests.support.dying_sink import ORDERS_OPTION, STEPS, DyingDataSource
 from tests.support.sink_queries import Lines, committed_values, copying, open_transactions
+from tests.support.waiting import wait_until
 
 PARTITIONS = 2
+PREPARED_STEP = 2
+"""Steps of a commit: the ledger is read; prepared is about to be recorded; it is recorded; one is committed ..."""
 
 
 @pytest.fixture
@@ -101,6 +104,58 @@ def test_a_task_that_dies_leaves_nothing_behind(
     assert not order.exists()
     assert values(broker, topic) == sorted(lines.written)
     assert open_transactions(broker.bootstrap) == []
+
+
+def test_a_batch_that_timed_out_before_its_first_commit_is_written_again(
+    spark: Any, broker: Any, new_topic: Callable[..., str], lines: Lines, checkpoint: str, orders: Path
+) -> None:
+    spark.dataSource.register(DyingDataSource)
+    topic = new_topic(PARTITIONS)
+    lines.add()
+    (orders / f"driver-{PREPARED_STEP}").touch()
+    assert not run(until_done(spark, lines, broker, topic, checkpoint, **_short_lived(orders)))
+    assert len(open_transactions(broker.bootstrap)) == 3, "what is prepared is not aborted by a failed commit"
+    wait_until(lambda: not open_transactions(broker.bootstrap), "the transactions to time out", 60)
+    assert values(broker, topic) == []
+    assert run(until_done(spark, lines, broker, topic, checkpoint, **_short_lived(orders)))
+    assert values(broker, topic) == sorted(lines.written)
+
+
+def test_a_batch_torn_by_timeouts_is_told_and_can_be_repaired(
+    spark: Any, broker: Any, new_topic: Callable[..., str], lines: Lines, checkpoint: str, orders: Path
+) -> None:
+    spark.dataSource.register(DyingDataSource)
+    topic = new_topic(PARTITIONS)
+    lines.add()
+    (orders / f"driver-{PREPARED_STEP + 1}").touch()
+    assert not run(until_done(spark, lines, broker, topic, checkpoint, **_short_lived(orders)))
+    wait_until(lambda: not open_transactions(broker.bootstrap), "the transactions to time out", 60)
+    torn = values(broker, topic)
+    assert 0 < len(torn) < len(lines.written)
+    for _ in range(2):
+        with pytest.raises(StreamingQueryException, match="batch 0 is committed but for 2 of 3 transactions"):
+            until_done(spark, lines, broker, topic, checkpoint).start().awaitTermination(120)
+        assert values(broker, topic) == torn
+    assert run(until_done(spark, lines, broker, topic, checkpoint, deliveryGuarantee="at-least-once"))
+    assert values(broker, topic) == sorted(torn + lines.written)
+    lines.add()
+    assert run(until_done(spark, lines, broker, topic, checkpoint))
+    assert values(broker, topic) == sorted(torn + lines.written)
+
+
+def _short_lived(orders: Path) -> dict[str, str]:
+    return {"format": "ottla_dying", ORDERS_OPTION: str(orders), "kafka.transaction.timeout.ms": "1000"}
+
+
+def test_a_timeout_that_brokers_do_not_allow_is_told(
+    spark: Any, broker: Any, new_topic: Callable[..., str], lines: Lines, checkpoint: str
+) -> None:
+    lines.add()
+    options = {"kafka.transaction.timeout.ms": "900001"}
+    with pytest.raises(
+        StreamingQueryException, match=r"more than the brokers' transaction\.max\.timeout\.ms allows"
+    ):
+        until_done(spark, lines, broker, new_topic(1), checkpoint, **options).start().awaitTermination(120)
 
 
 def test_committed_records_are_not_hidden_by_what_others_write(

@@ -207,10 +207,11 @@ def _context() -> TaskContext:
 
 def _streaming_task() -> Task:
     context = _context()
-    query, batch = context.getLocalProperty(_QUERY_ID), context.getLocalProperty(_BATCH_ID)
-    if query is None or batch is None:
-        raise LocalError(f"Spark did not tell {_QUERY_ID} and {_BATCH_ID}: is this a streaming query?")
-    run = context.getLocalProperty(_RUN_ID) or ""
+    query, run, batch = (context.getLocalProperty(name) for name in (_QUERY_ID, _RUN_ID, _BATCH_ID))
+    if query is None or run is None or batch is None:
+        raise LocalError(
+            f"Spark did not tell {_QUERY_ID}, {_RUN_ID} and {_BATCH_ID}: is this a streaming query?"
+        )
     return Task(query, run, int(batch), context.partitionId(), context.attemptNumber())
 
 

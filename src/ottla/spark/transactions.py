@@ -16,17 +16,19 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from typing import Final
 
 from pyspark.sql.datasource import WriterCommitMessage
 
-from ottla.base.errors import ErrorCode
+from ottla.base.errors import ErrorCode, LocalError
 from ottla.client.raw import (
     Cluster,
     RawProducer,
     Refused,
     TransactionEnd,
+    cluster_for,
     describe_transaction,
     end_transactions,
 )
@@ -34,6 +36,8 @@ from ottla.client.raw.administering import OPEN_STATE, list_open_transactions
 from ottla.spark.ledger import Prepared
 
 _RUN_DIGITS: Final = 8
+_LANES_MAX: Final = 8
+_LANE_LEAST: Final = 8
 
 
 @dataclass(frozen=True)
@@ -91,15 +95,22 @@ os.register_at_fork(after_in_child=NAMES.forget)
 
 def open_producer(cluster: Cluster, transactional_id: str, timeout_ms: int) -> RawProducer:
     """A producer in a transaction of its own, with two-phase commit if the cluster has it."""
-    producer = RawProducer(cluster, transactional_id, timeout_ms=timeout_ms, two_phase=True)
     try:
-        producer.init()
+        return _begun(RawProducer(cluster, transactional_id, timeout_ms=timeout_ms, two_phase=True))
     except Refused as error:
+        if error.code == ErrorCode.INVALID_TRANSACTION_TIMEOUT:
+            raise LocalError(
+                f"kafka.transaction.timeout.ms is {timeout_ms}, more than the brokers' transaction.max.timeout.ms "
+                "allows: lower it, and see that no batch takes longer"
+            ) from error
         # This is how two-phase commit is refused; if it is the id that is not allowed, it will be said again.
         if error.code != ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
             raise
-        producer = RawProducer(cluster, transactional_id, timeout_ms=timeout_ms)
-        producer.init()
+    return _begun(RawProducer(cluster, transactional_id, timeout_ms=timeout_ms))
+
+
+def _begun(producer: RawProducer) -> RawProducer:
+    producer.init()
     producer.begin()
     return producer
 
@@ -115,7 +126,21 @@ class QueryTransactions:
         """When the first task of the batch began."""
 
     def end(self, transactions: Sequence[Prepared], *, commit: bool) -> list[TransactionEnd]:
-        return end_transactions(self._cluster, transactions, commit)
+        """Brokers answer the requests of one connection one by one, so that many are shared out among several."""
+        lanes = min(_LANES_MAX, len(transactions) // _LANE_LEAST)
+        if lanes <= 1:
+            return end_transactions(self._cluster, transactions, commit)
+
+        def end_lane(lane: int) -> list[TransactionEnd]:
+            settings = self._cluster.settings
+            mine = replace(settings, client_id=f"{settings.client_id}-lane-{lane}")
+            return end_transactions(cluster_for(mine), transactions[lane::lanes], commit)
+
+        outcomes = [TransactionEnd.UNKNOWN] * len(transactions)
+        with ThreadPoolExecutor(lanes) as pool:
+            for lane, ended in enumerate(pool.map(end_lane, range(lanes))):
+                outcomes[lane::lanes] = ended
+        return outcomes
 
     def are_open(self, transactions: Collection[Prepared]) -> Mapping[Prepared, bool]:
         found = list_open_transactions(self._cluster, self._query_prefix).producers

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
+import pytest
 from pyspark.serializers import CPickleSerializer
 
+from ottla.client.raw import ClientSettings, Cluster, TransactionEnd
+from ottla.spark import transactions
 from ottla.spark.ledger import Prepared
-from ottla.spark.transactions import Task, TransactionNames, Written, run_prefix
+from ottla.spark.transactions import NAMES, QueryTransactions, Task, TransactionNames, Written, run_prefix
 
 RUN = run_prefix("sink", "query", "b1106fbd-9444-4e28-933d-95c719b6f013")
 
@@ -39,8 +43,6 @@ def test_processes_share_no_names() -> None:
 
 def test_a_forked_worker_forgets_the_names_of_its_parent() -> None:
     reading, writing = os.pipe()
-    from ottla.spark.transactions import NAMES
-
     ours = NAMES.take(RUN, 0)
     child = os.fork()
     if child == 0:
@@ -56,3 +58,16 @@ def test_messages_travel() -> None:
     message = Written(Task("q", "r", 1, 2, 0), 5, 6, Prepared("id", 7, 8))
     serializer = CPickleSerializer()
     assert serializer.loads(serializer.dumps(message)) == message
+
+
+@pytest.mark.parametrize("count", [0, 1, 15, 16, 100])
+def test_ends_come_back_in_the_order_they_were_asked_for(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    def end(_: object, wanted: Sequence[Prepared], commit: bool) -> list[TransactionEnd]:
+        assert commit
+        return [list(TransactionEnd)[one.producer_id % len(TransactionEnd)] for one in wanted]
+
+    monkeypatch.setattr(transactions, "end_transactions", end)
+    cluster = Cluster(ClientSettings.from_options({"bootstrap.servers": "nowhere:1"}))
+    asked = [Prepared(f"id-{number}", number, 0) for number in range(count)]
+    found = QueryTransactions(cluster, "sink", "query", "run", 0).end(asked, commit=True)
+    assert found == [list(TransactionEnd)[number % len(TransactionEnd)] for number in range(count)]

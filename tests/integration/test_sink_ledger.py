@@ -1,0 +1,147 @@
+"""The sink's ledger and its transactions on a real broker, without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+
+from ottla.base.errors import LocalError
+from ottla.base.ids import TopicPartition
+from ottla.client.raw import ClientSettings, Cluster, TransactionEnd
+from ottla.client.raw.administering import ensure_topic, list_open_transactions
+from ottla.records import columns
+from ottla.records.columns import BinaryColumn
+from ottla.spark.committing import Superseded
+from ottla.spark.ledger import Entry, Prepared, State
+from ottla.spark.ledger_topic import CONFIGS, PARTITIONS, TopicLedger
+from ottla.spark.transactions import QueryTransactions, open_producer, run_prefix
+from ottla.testing.broker_process import BrokerProcess
+from tests.conftest import MakeBroker
+from tests.support.clients import create_topic, fresh
+
+ONE = BinaryColumn(b"\0\0\0\0\3\0\0\0", b"one")
+PREPARED = Entry(1, State.PREPARED, (Prepared("a", 1, 2), Prepared("b", 3, 4)))
+
+
+@pytest.fixture
+def cluster(broker: BrokerProcess) -> Iterator[Cluster]:
+    with Cluster(ClientSettings.from_options({"bootstrap.servers": broker.bootstrap})) as made:
+        yield made
+
+
+def write(cluster: Cluster, name: str, topic: str, timeout_ms: int = 60_000) -> Prepared:
+    """What a task leaves behind."""
+    producer = open_producer(cluster, name, timeout_ms)
+    producer.send(TopicPartition(topic, 0), columns.encode(ONE, 1, timestamp_ms=1))
+    producer.flush()
+    return Prepared(name, producer.identity.producer_id, producer.identity.epoch)
+
+
+def test_what_one_driver_records_the_next_one_reads(cluster: Cluster) -> None:
+    topic, query = fresh("ledger"), fresh("query")
+    first = TopicLedger(cluster, topic, query, "run-1")
+    assert first.entry() is None
+    first.record(PREPARED)
+    assert first.entry() == PREPARED
+    second = TopicLedger(cluster, topic, query, "run-2")
+    assert second.entry() == PREPARED
+    second.record(Entry(1, State.DONE))
+    assert TopicLedger(cluster, topic, query, "run-3").entry() == Entry(1, State.DONE)
+    assert TopicLedger(cluster, topic, fresh("query"), "run-1").entry() is None
+
+
+def test_a_driver_that_does_not_know_the_present_decides_nothing(cluster: Cluster) -> None:
+    topic, query = fresh("ledger"), fresh("query")
+    slow, quick = TopicLedger(cluster, topic, query, "slow"), TopicLedger(cluster, topic, query, "quick")
+    assert slow.entry() is None
+    assert quick.entry() is None
+    quick.record(PREPARED)
+    with pytest.raises(Superseded, match="another driver"):
+        slow.record(Entry(1, State.PREPARED, (Prepared("c", 5, 6),)))
+    assert TopicLedger(cluster, topic, query, "third").entry() == PREPARED
+    assert slow.entry() == PREPARED
+
+
+def test_the_ledger_is_compacted_by_every_query_together(broker: BrokerProcess, cluster: Cluster) -> None:
+    topic = fresh("ledger")
+    for query in ("a", "b", "c"):
+        TopicLedger(cluster, topic, query, "run").entry()
+    assert len(cluster.topics([topic])[topic].partitions) == PARTITIONS
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    told = admin.describe_configs([resource])[resource].result(30)
+    assert {name: told[name].value for name in CONFIGS} == CONFIGS
+
+
+def test_making_a_topic_that_is_there_changes_nothing(broker: BrokerProcess, cluster: Cluster) -> None:
+    topic = create_topic(broker.bootstrap, fresh("there"), 3)
+    ensure_topic(cluster, topic, 16, {})
+    assert len(cluster.topics([topic])[topic].partitions) == 3
+
+
+def test_open_transactions_are_found_by_their_beginning(broker: BrokerProcess, cluster: Cluster) -> None:
+    topic, prefix = create_topic(broker.bootstrap, fresh("t")), fresh("a.b+c")
+    mine = write(cluster, f"{prefix}.1", topic)
+    other = write(cluster, f"x{prefix}.1", topic)
+    assert list_open_transactions(cluster, prefix) == ({f"{prefix}.1": mine.producer_id}, True)
+    transactions = QueryTransactions(cluster, prefix, "q", "r", 0)
+    assert transactions.end([mine, other], commit=False) == [TransactionEnd.ENDED] * 2
+    assert list_open_transactions(cluster, prefix).producers == {}
+
+
+def test_a_transaction_is_ended_once_however_often(broker: BrokerProcess, cluster: Cluster) -> None:
+    topic, prefix = create_topic(broker.bootstrap, fresh("t")), fresh("sink")
+    one = write(cluster, f"{prefix}.q.r.p.0", topic)
+    transactions = QueryTransactions(cluster, prefix, "q", "r", 0)
+    assert transactions.are_open([one]) == {one: True}
+    assert transactions.end([one], commit=True) == [TransactionEnd.ENDED]
+    assert transactions.end([one], commit=True) == [TransactionEnd.ENDED]
+    assert transactions.end([one], commit=False) == [TransactionEnd.OTHERWISE]
+    assert transactions.are_open([one]) == {one: False}
+
+
+def test_a_later_batch_under_the_same_name_aborts_what_is_left(
+    broker: BrokerProcess, cluster: Cluster
+) -> None:
+    topic, prefix = create_topic(broker.bootstrap, fresh("t")), fresh("sink")
+    left = write(cluster, f"{prefix}.q.r.p.0", topic)
+    again = write(cluster, f"{prefix}.q.r.p.0", topic)
+    transactions = QueryTransactions(cluster, prefix, "q", "r", 0)
+    (outcome,) = transactions.end([left], commit=True)
+    assert outcome in (TransactionEnd.FENCED, TransactionEnd.OTHERWISE)
+    assert transactions.end([again], commit=True) == [TransactionEnd.ENDED]
+
+
+def test_what_nobody_will_ask_for_is_abandoned(broker: BrokerProcess, cluster: Cluster) -> None:
+    topic, prefix = create_topic(broker.bootstrap, fresh("t")), fresh("sink")
+    early = write(cluster, f"{run_prefix(prefix, 'q', 'run1')}p.0", topic)
+    began_ms = cluster.clock.now_ms() + 1
+    mine = write(cluster, f"{run_prefix(prefix, 'q', 'run2')}p.0", topic)
+    loser = write(cluster, f"{run_prefix(prefix, 'q', 'run2')}p.1", topic)
+    later = write(cluster, f"{run_prefix(prefix, 'q', 'run3')}p.0", topic)
+    foreign = write(cluster, f"{run_prefix(prefix, 'q2', 'run1')}p.0", topic)
+    transactions = QueryTransactions(cluster, prefix, "q", "run2", began_ms)
+    assert transactions.abandoned(keep=[mine]) == [early, loser]
+    everything = [early, mine, loser, later, foreign]
+    assert transactions.end(everything, commit=False) == [TransactionEnd.ENDED] * 5
+
+
+def test_two_phase_commit_is_used_where_it_is_offered(make_broker: MakeBroker) -> None:
+    broker = make_broker({"transaction.two.phase.commit.enable": "true"})
+    topic = create_topic(broker.bootstrap, fresh("t"))
+    with Cluster(ClientSettings.from_options({"bootstrap.servers": broker.bootstrap})) as cluster:
+        producer = open_producer(cluster, "sink.q.r.p.0", 1_000_000_000)
+        assert producer.identity.two_phase
+        one = write(cluster, "sink.q.r.p.1", topic)
+        broker.kill()
+        broker.start()
+        transactions = QueryTransactions(cluster, "sink", "q", "r", 0)
+        assert transactions.are_open([one]) == {one: True}
+        assert transactions.end([one], commit=True) == [TransactionEnd.ENDED]
+
+
+def test_a_timeout_that_is_not_allowed_is_told(cluster: Cluster) -> None:
+    with pytest.raises(LocalError, match=r"transaction\.max\.timeout\.ms"):
+        open_producer(cluster, fresh("sink"), 1_000_000_000)
