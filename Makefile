@@ -58,7 +58,7 @@ compat: setup kcat maven ## Apache Kafka's tools, files and Streams, clients in 
 	$(BIN)/python -m bench.kafka_jars
 	$(BIN)/python -m bench.spark_jars
 	$(BIN)/python -m tests.compat.clients.build
-	$(BIN)/python -m pytest -m compat $(ARGS)
+	$(BIN)/python -m pytest -m compat -o faulthandler_timeout=600 $(ARGS)
 
 bench: setup maven ## Ottla beside Apache Kafka on this machine (ARGS=--spark: its Spark connectors); the table goes to bench/results
 	$(BIN)/python -m bench.run $(ARGS)

@@ -18,7 +18,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from ottla.base.clock import SystemClock
 from ottla.base.rng import Random
@@ -26,7 +27,6 @@ from ottla.pipelines.generator import Arrival, disturbed, hastened, season
 from ottla.pipelines.match import encode
 from ottla.pipelines.standings import Standing, standings
 from ottla.testing.broker_process import BrokerProcess, free_port
-from tests.spark.conformance.columns import committed
 from tests.support.clients import create_topic
 from tests.support.waiting import wait_until
 
@@ -124,17 +124,32 @@ def send(bootstrap: str, arrivals: list[Arrival]) -> None:
     assert producer.flush(PATIENCE_S) == 0
 
 
-def told(bootstrap: str) -> list[Standing]:
-    """Every row that the scoreboard has told, in order within each match."""
-    return [
-        msgspec.json.decode(message.value(), type=Standing)
-        for partition in range(PARTITIONS)
-        for message in committed(bootstrap, "scoreboard", partition)
-    ]
+class Told:
+    """Every row that the scoreboard has told, in order within each match, as far as it was committed."""
 
+    def __init__(self, bootstrap: str) -> None:
+        settings: dict[str, Any] = {
+            "bootstrap.servers": bootstrap,
+            "group.id": "unused",
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+        }
+        self.rows: list[Standing] = []
+        self._consumer = Consumer(settings)
+        partitions = range(PARTITIONS)
+        self._consumer.assign(
+            [TopicPartition("scoreboard", number, OFFSET_BEGINNING) for number in partitions]
+        )
 
-def newest(bootstrap: str) -> dict[tuple[str, int], Standing]:
-    return {(row.match, row.started_ms): row for row in told(bootstrap)}
+    def newest(self) -> dict[tuple[str, int], Standing]:
+        """Of each match, after a look whether there is more. A broker that is away is waited for."""
+        for message in self._consumer.consume(1000, timeout=0.2):
+            if message.error() is None:
+                self.rows.append(msgspec.json.decode(message.value(), type=Standing))
+        return {(row.match, row.started_ms): row for row in self.rows}
+
+    def close(self) -> None:
+        self._consumer.close()
 
 
 def table(folder: Path) -> dict[tuple[str, int], Standing]:
@@ -148,7 +163,11 @@ def table(folder: Path) -> dict[tuple[str, int], Standing]:
 
 
 def test_the_scoreboard_survives_the_broker_and_a_worker(
-    processes: Processes, master: str, make_broker: Callable[..., BrokerProcess], tmp_path: Path
+    request: pytest.FixtureRequest,
+    processes: Processes,
+    master: str,
+    make_broker: Callable[..., BrokerProcess],
+    tmp_path: Path,
 ) -> None:
     broker = make_broker()
     create_topic(broker.bootstrap, "matches", PARTITIONS)
@@ -175,11 +194,13 @@ def test_the_scoreboard_survives_the_broker_and_a_worker(
 
     def follows(sent: list[Arrival]) -> Callable[[], bool]:
         expected = standings(arrival.event for arrival in sent)
-        return lambda: newest(broker.bootstrap) == expected
+        return lambda: told.newest() == expected
 
     first, second, third = in_thirds(arrivals)
     send(broker.bootstrap, first)
     check_until(lambda: _there(broker.bootstrap), "the topic of the scoreboard")
+    told = Told(broker.bootstrap)
+    request.addfinalizer(told.close)
     check_until(follows(first), "the first third of the matches")
 
     broker.kill()
@@ -194,14 +215,11 @@ def test_the_scoreboard_survives_the_broker_and_a_worker(
     expected = standings(arrival.event for arrival in arrivals)
     assert all(row.ended for row in expected.values())
     check_until(lambda: table(tmp_path / "state/scoreboard/tables/scoreboard") == expected, "the table")
-    rows = told(broker.bootstrap)
     for match in expected:
-        ages = [row.age for row in rows if (row.match, row.started_ms) == match]
+        ages = [row.age for row in told.rows if (row.match, row.started_ms) == match]
         assert all(before <= after for before, after in pairwise(ages)), "the scoreboard went back"
     assert processes.stop("driver") == 0, processes.said("driver")[-4000:]
 
 
 def _there(bootstrap: str) -> bool:
-    from confluent_kafka.admin import AdminClient
-
     return "scoreboard" in AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=30).topics
