@@ -128,7 +128,11 @@ def test_what_nobody_will_ask_for_is_abandoned(broker: BrokerProcess, cluster: C
     assert transactions.end(everything, commit=False) == [TransactionEnd.ENDED] * 5
 
 
-def test_two_phase_commit_is_used_where_it_is_offered(make_broker: MakeBroker) -> None:
+def test_two_phase_commit_is_used_where_it_is_offered(
+    make_broker: MakeBroker, request: pytest.FixtureRequest
+) -> None:
+    if request.config.getoption("--on-kafka"):
+        pytest.skip("Kafka 4.3 has two-phase commit and does not offer it to clients yet")
     broker = make_broker({"transaction.two.phase.commit.enable": "true"})
     topic = create_topic(broker.bootstrap, fresh("t"))
     with Cluster(ClientSettings.from_options({"bootstrap.servers": broker.bootstrap})) as cluster:
