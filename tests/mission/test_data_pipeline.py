@@ -58,7 +58,9 @@ def command(tmp_path: Path) -> Iterator[Command]:
     for process in started:
         if process.poll() is None:
             process.kill()
-        process.communicate()
+            process.communicate()
+        if process.stdout is not None:
+            process.stdout.close()
 
 
 @pytest.mark.slow

@@ -1,0 +1,95 @@
+"""`ottla pipelines run --realtime`: the scoreboard in milliseconds through Spark's own connector, and its refusals."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from ottla.base.clock import SystemClock
+from ottla.pipelines.topics import create_missing
+from tests.conftest import MakeBroker
+from tests.support import scoreboard as judge
+from tests.support.waiting import wait_until
+
+PATIENCE_S = 300.0
+APPENDING = """
+from ottla.pipelines import Pipeline, topic
+pipeline = Pipeline("appending")
+@pipeline.flow(reads=topic("in"), writes=topic("out"))
+def copy(frame):
+    return frame.select("value")
+"""
+
+pytestmark = [pytest.mark.compat, pytest.mark.slow]
+Command = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> Iterator[Command]:
+    """`ottla pipelines run --realtime` with the connector's jars, ended with the test."""
+    from bench.spark_jars import connector_jars
+
+    started: list[subprocess.Popen[str]] = []
+
+    def start(what: str, bootstrap: str, *words: str) -> subprocess.Popen[str]:
+        line = [sys.executable, "-m", "ottla.cli.main", "pipelines", "run", what, "--bootstrap", bootstrap]
+        process = subprocess.Popen(
+            [*line, "--realtime", "--jars", connector_jars(), "--state", str(tmp_path / "state"), *words],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+def test_the_scoreboard_in_real_time(command: Command, make_broker: MakeBroker, tmp_path: Path) -> None:
+    from ottla.pipelines.scoreboard import pipeline
+
+    broker = make_broker()
+    create_missing(broker.bootstrap, pipeline.topics().values(), {})
+    judge.send(broker.bootstrap, judge.arrivals(2, SystemClock().now_ms()))
+    standings, statistics = judge.expected(broker.bootstrap)
+    process = command("ottla.pipelines.scoreboard", broker.bootstrap)
+    wait_until(
+        lambda: (
+            process.poll() is not None
+            or (judge.shown(broker.bootstrap) == standings and judge.figures(broker.bootstrap) == statistics)
+        ),
+        "the scoreboard",
+        PATIENCE_S,
+    )
+    process.send_signal(signal.SIGINT)
+    told, _ = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0, told
+    assert judge.shown(broker.bootstrap) == standings, told
+    assert judge.figures(broker.bootstrap) == statistics, told
+
+
+def test_too_few_slots_are_refused_before_spark_starts(command: Command, make_broker: MakeBroker) -> None:
+    process = command("ottla.pipelines.scoreboard", make_broker().bootstrap, "--master", "local[4]")
+    told, _ = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert "needs 11 task slots" in " ".join(told.split())
+
+
+def test_a_refusal_of_real_time_mode_is_explained(
+    command: Command, make_broker: MakeBroker, tmp_path: Path
+) -> None:
+    path = tmp_path / "appending.py"
+    path.write_text(APPENDING)
+    told, _ = command(str(path), make_broker().bootstrap, "--restarts", "0").communicate(timeout=PATIENCE_S)
+    assert 'must be declared with mode="update"' in " ".join(told.split())
