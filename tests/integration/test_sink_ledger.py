@@ -75,6 +75,12 @@ def test_the_ledger_is_compacted_by_every_query_together(broker: BrokerProcess, 
     assert {name: told[name].value for name in CONFIGS} == CONFIGS
 
 
+def test_a_ledger_with_too_few_partitions_is_refused(broker: BrokerProcess, cluster: Cluster) -> None:
+    topic = create_topic(broker.bootstrap, fresh("ledger"), 3)
+    with pytest.raises(LocalError, match="has 3 partitions, it needs 16"):
+        TopicLedger(cluster, topic, "query", "run").entry()
+
+
 def test_making_a_topic_that_is_there_changes_nothing(broker: BrokerProcess, cluster: Cluster) -> None:
     topic = create_topic(broker.bootstrap, fresh("there"), 3)
     ensure_topic(cluster, topic, 16, {})

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from ottla.base.errors import LocalError
 from ottla.base.ids import TopicPartition
 from ottla.client.raw import EARLIEST, LATEST, Cluster, OffsetOutOfRange, RawProducer
 from ottla.client.raw.administering import ensure_topic
@@ -75,7 +76,7 @@ class TopicLedger:
     def _read_on(self) -> None:
         """Take all records up to the end of the partition as it is now."""
         if self._position is None:
-            ensure_topic(self._cluster, self._partition.topic, PARTITIONS, CONFIGS)
+            self._make_topic()
             self._position = self._offset_at(EARLIEST)
         # A new leader knows its end only when it has heard from the others. It does not tell it before; a fetch would.
         end = self._offset_at(LATEST)
@@ -97,6 +98,13 @@ class TopicLedger:
             if decoded.next_offset == self._position:
                 patience.again(TryAgain(f"{self._partition} has nothing to read at {self._position} yet"))
             self._position = decoded.next_offset
+
+    def _make_topic(self) -> None:
+        name = self._partition.topic
+        ensure_topic(self._cluster, name, PARTITIONS, CONFIGS)
+        found = len(self._cluster.topic(name).partitions)
+        if found < PARTITIONS:
+            raise LocalError(f"the ledger topic {name} has {found} partitions, it needs {PARTITIONS}")
 
     def _offset_at(self, place: int) -> int:
         return self._cluster.list_offsets({self._partition: place})[self._partition][0]

@@ -73,31 +73,33 @@ class OttlaWriter(DataSourceArrowWriter):
         return _write(self._options, task, iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        written = _written(messages)
-        transactions = self._transactions(written)
-        outcomes = transactions.end(_prepared(written), commit=True)
-        for one, outcome in zip(_prepared(written), outcomes, strict=True):
-            if outcome is not TransactionEnd.ENDED:
-                raise TransactionLost(
-                    f"the transaction {one.transactional_id} was aborted before it could be committed; others of "
-                    "this write may be committed. Raise kafka.transaction.timeout.ms, or write in smaller parts"
-                )
-        self._clean(transactions)
+        if not self._options.exactly_once:
+            return
+        prepared = _prepared(_written(messages))
+        transactions = self._transactions()
+        lost = [one for one, is_open in transactions.are_open(prepared).items() if not is_open]
+        if not lost:
+            outcomes = transactions.end(prepared, commit=True)
+            lost = [
+                one for one, how in zip(prepared, outcomes, strict=True) if how is not TransactionEnd.ENDED
+            ]
+        if lost:
+            raise TransactionLost(
+                f"{len(lost)} of {len(prepared)} transactions of this write were aborted before they could be "
+                "committed. Raise kafka.transaction.timeout.ms, or write in smaller parts"
+            )
+        transactions.end(transactions.abandoned(keep=()), commit=False)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        written = _written(messages)
-        transactions = self._transactions(written)
-        transactions.end(_prepared(written), commit=False)
-        self._clean(transactions)
+        """All that is open is this write's own: its name is in every transactional id."""
+        if self._options.exactly_once:
+            transactions = self._transactions()
+            transactions.end(transactions.abandoned(keep=()), commit=False)
 
-    def _transactions(self, written: Sequence[Written]) -> QueryTransactions:
+    def _transactions(self) -> QueryTransactions:
         cluster = cluster_for(self._options.settings)
         prefix = self._options.transactional_id_prefix
         return QueryTransactions(cluster, prefix, self._name, self._name, began_ms=0)
-
-    def _clean(self, transactions: QueryTransactions) -> None:
-        if self._options.exactly_once:
-            transactions.end(transactions.abandoned(keep=()), commit=False)
 
 
 class OttlaStreamWriter(DataSourceStreamArrowWriter):
