@@ -11,6 +11,7 @@ topics; the first run of each case and connector warms up and does not count. SM
 from __future__ import annotations
 
 import json
+import os
 import sys
 import tempfile
 import threading
@@ -40,6 +41,8 @@ Figures = dict[str, dict[str, list[float]]]
 def session(slots: int) -> Iterator[Any]:
     from pyspark.sql import SparkSession
 
+    os.environ |= {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.appName("bench").master(f"local[{slots}]")
     for key, value in {**TUNED, **LOCAL, "spark.driver.memory": "2g", "spark.jars": connector_jars()}.items():
         builder = builder.config(key, value)

@@ -107,7 +107,8 @@ def _run(broker: str, mode: str, numbers: list[str]) -> Figures:
             command, cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
         )
         if ran.returncode:
-            raise RuntimeError(ran.stderr[-2000:])
+            told = [line[:200] for line in ran.stderr.splitlines() if not line.lstrip().startswith("at ")]
+            raise RuntimeError("\n".join(told[-15:]))
         figures: Figures = json.loads(ran.stdout.splitlines()[-1])
         return figures
     finally:
