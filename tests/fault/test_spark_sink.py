@@ -102,7 +102,7 @@ class Run:
         while self.batches_done() < len(self.lines.written) // LINES:
             if self.driver_is_dead():
                 self.start_driver()
-            self.wait_for_batches(len(self.lines.written) // LINES)
+            self.wait_for_batches(self.batches_done() + 1)
         found = committed_values(self.broker.bootstrap, self.topic, PARTITIONS)
         assert found == sorted(self.lines.written), _difference(found, self.lines.written)
         assert open_transactions(self.broker.bootstrap) == []
