@@ -265,6 +265,7 @@ class Latency:
             cut = quantiles(delays, n=100)
             return [cut[49], cut[98]]
         finally:
+            producer.flush(30)
             arrivals.close()
 
     def _warm(self, query: Any, producer: Producer, source: str, arrivals: Arrivals) -> None:
