@@ -18,8 +18,7 @@ spark: Any = SparkSession.active()
 SERVERS = {"kafka.bootstrap.servers": os.environ.get("BOOTSTRAP", "127.0.0.1:9092")}
 
 
-@dp.table
-def match_events() -> DataFrame:
+def events() -> DataFrame:
     return (
         spark.readStream.format("ottla")
         .options(**SERVERS, subscribe="matches", startingOffsets="earliest")
@@ -28,9 +27,14 @@ def match_events() -> DataFrame:
     )
 
 
+@dp.table
+def match_events() -> DataFrame:
+    return events()
+
+
 @dp.materialized_view
 def scoreboard() -> DataFrame:
-    return board.scoreboard(spark.read.table("match_events"))
+    return board.standings_of(board.sound(spark.read.table("match_events")))
 
 
 dp.create_sink("closed_minutes", "ottla", {**SERVERS, "topic": "closed-minutes"})
@@ -38,5 +42,5 @@ dp.create_sink("closed_minutes", "ottla", {**SERVERS, "topic": "closed-minutes"}
 
 @dp.append_flow(target="closed_minutes")
 def closed_minutes() -> DataFrame:
-    minutes = board.statistics(spark.readStream.table("match_events"))
+    minutes = board.statistics(events())
     return minutes.select(F.col("window").alias("key"), F.to_json(F.struct("*")).alias("value"))

@@ -31,6 +31,7 @@ STANDING_DDL = (
     "match STRING, started_ms BIGINT, home_points INT, away_points INT, quarter INT, clock STRING, home_fouls INT, "
     "away_fouls INT, last_event STRING, last_event_ms BIGINT, number INT, ended BOOLEAN"
 )
+_STANDING = [column.split()[0] for column in STANDING_DDL.split(", ")]
 PARTITIONS = 3
 COMPACTED = {"cleanup.policy": "compact"}
 MATCHES = topic("matches", schema=EVENT_DDL, partitions=PARTITIONS)
@@ -43,31 +44,7 @@ pipeline = Pipeline("scoreboard")
 @pipeline.flow(reads=MATCHES, writes=SCOREBOARD, mode="update")
 def scoreboard(events: DataFrame) -> DataFrame:
     """The state of each match after its newest event."""
-    newest = F.max_by(
-        F.struct(
-            "home_points",
-            "away_points",
-            "quarter",
-            "clock",
-            F.col("event").alias("last_event"),
-            F.col("time_ms").alias("last_event_ms"),
-            "number",
-            (F.col("kind") == "match end").alias("ended"),
-        ),
-        F.struct("time_ms", "number"),
-    )
-    states = (
-        sound(events)
-        .withWatermark("started", "1 day")
-        .groupBy("match", "started")
-        .agg(
-            newest.alias("newest"),
-            fouls_of("home").alias("home_fouls"),
-            fouls_of("away").alias("away_fouls"),
-        )
-        .select("match", F.unix_millis("started").alias("started_ms"), "newest.*", "home_fouls", "away_fouls")
-    )
-    return states.select(*(field.split()[0] for field in STANDING_DDL.split(", ")))
+    return standings_of(sound(events).withWatermark("started", "1 day"))
 
 
 @pipeline.flow(reads=MATCHES, writes=STATISTICS, mode="update", every="1 second")
@@ -106,7 +83,28 @@ def statistics(events: DataFrame) -> DataFrame:
 )
 def rows(standings: DataFrame) -> DataFrame:
     """The scoreboard as a table, for whoever asks questions of it."""
-    return standings.select(*(field.split()[0] for field in STANDING_DDL.split(", ")))
+    return standings.select(*_STANDING)
+
+
+def standings_of(events: DataFrame) -> DataFrame:
+    """One row for each match, of a stream as of a table."""
+    newest = F.max_by(
+        F.struct(
+            "home_points",
+            "away_points",
+            "quarter",
+            "clock",
+            F.col("event").alias("last_event"),
+            F.col("time_ms").alias("last_event_ms"),
+            "number",
+            (F.col("kind") == "match end").alias("ended"),
+        ),
+        F.struct("time_ms", "number"),
+    )
+    fouls = [fouls_of(side).alias(f"{side}_fouls") for side in ("home", "away")]
+    matches = events.groupBy("match", "started").agg(newest.alias("newest"), *fouls)
+    started_ms = F.unix_millis("started").alias("started_ms")
+    return matches.select("match", started_ms, "newest.*", "home_fouls", "away_fouls").select(*_STANDING)
 
 
 def sound(events: DataFrame) -> DataFrame:

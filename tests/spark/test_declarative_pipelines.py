@@ -1,0 +1,75 @@
+"""`spark-pipelines run` on the scoreboard of examples/declarative_pipelines: twice, with our source and sink."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from ottla.base.clock import SystemClock
+from ottla.pipelines.declare import topic
+from ottla.pipelines.topics import create_missing
+from tests.conftest import MakeBroker
+from tests.support import scoreboard as judge
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "declarative_pipelines"
+PATIENCE_S = 600
+
+pytestmark = [
+    pytest.mark.compat,
+    pytest.mark.slow,
+    pytest.mark.skipif(find_spec("grpc") is None, reason="pip install 'pyspark[pipelines]'"),
+]
+
+
+def test_the_scoreboard_of_declared_tables(make_broker: MakeBroker, tmp_path: Path) -> None:
+    """The second run adds what the first has not seen, and closed minutes are told once."""
+    broker = make_broker()
+    create_missing(
+        broker.bootstrap, [topic("matches", partitions=3), topic("closed-minutes", partitions=3)], {}
+    )
+    project = tmp_path / "project"
+    shutil.copytree(EXAMPLE, project)
+    definition = project / "spark-pipeline.yml"
+    definition.write_text(definition.read_text().replace("storage-root", (project / "storage").as_uri()))
+    environment = {
+        **os.environ,
+        "BOOTSTRAP": broker.bootstrap,
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+    }
+    command = ["spark-pipelines", "run", "--conf", "spark.sql.catalogImplementation=hive"]
+    arrived = judge.arrivals(2, SystemClock().now_ms())
+    for part in (arrived[:150], arrived[150:]):
+        judge.send(broker.bootstrap, part)
+        ran = subprocess.run(
+            command,
+            cwd=project,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+    standings, statistics = judge.expected(broker.bootstrap)
+    closed = [json.loads(each.value()) for each in judge.committed(broker.bootstrap, "closed-minutes")]
+    places = [(each["match"], each["started_ms"], each["window_start_ms"]) for each in closed]
+    assert len(set(places)) == len(places), "each minute once"
+    assert 0 < len(places) < len(statistics), "the last minutes are still open"
+    for place, told in zip(places, closed, strict=True):
+        assert told["home_points"] == statistics[place].home_points
+        assert told["events"] == statistics[place].events
+    from pyarrow import parquet
+
+    rows = parquet.read_table(next(project.glob("spark-warehouse/scoreboard"))).to_pylist()
+    assert {(row["match"], row["home_points"], row["away_fouls"]) for row in rows} == {
+        (each.match, each.home_points, each.away_fouls) for each in standings.values()
+    }
