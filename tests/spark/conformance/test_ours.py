@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -98,9 +99,8 @@ def test_a_stream_writes_transactions_by_itself(column: Column, checkpoint: str,
     )
     assert [m.value().decode() for m in column.stored(target)] == numbers(0, 20)
     last = column.stored(target)[-1]
-    (place,) = [TopicPartition(target, 0)]
     consumer = Consumer({"bootstrap.servers": column.bootstrap, "group.id": "unused"})
-    end = consumer.get_watermark_offsets(place, PATIENCE_S)[1]
+    end = consumer.get_watermark_offsets(TopicPartition(target, 0), PATIENCE_S)[1]
     consumer.close()
     assert end == last.offset() + 2, "a commit marker follows the last record"
 
@@ -124,8 +124,6 @@ def test_what_a_repeated_batch_wrote_is_there_once(
 
 
 def _forget_last_commit(checkpoint: str) -> None:
-    from pathlib import Path
-
     commits = sorted(Path(checkpoint, "commits").glob("[0-9]*"), key=lambda path: int(path.name))
     for path in (commits[-1], commits[-1].with_name(f".{commits[-1].name}.crc")):
         path.unlink(missing_ok=True)
