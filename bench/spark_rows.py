@@ -151,7 +151,7 @@ def _real_time(measured: Measured) -> Iterator[Line]:
 
 
 def _delay(figures: list[float]) -> str:
-    return f"{figures[0]:.3g} / {figures[1]:.3g}"
+    return " / ".join(f"{figure:,.0f}" if figure >= 100 else f"{figure:.3g}" for figure in figures)
 
 
 def _rich(lines: list[Line]) -> Table:
