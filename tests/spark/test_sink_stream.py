@@ -144,7 +144,7 @@ def test_a_batch_torn_by_timeouts_is_told_and_can_be_repaired(
 
 
 def _short_lived(orders: Path) -> dict[str, str]:
-    return {"format": "ottla_dying", ORDERS_OPTION: str(orders), "kafka.transaction.timeout.ms": "1000"}
+    return {"format": "ottla_dying", ORDERS_OPTION: str(orders), "kafka.transaction.timeout.ms": "12000"}
 
 
 def test_a_timeout_that_brokers_do_not_allow_is_told(
