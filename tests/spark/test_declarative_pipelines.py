@@ -37,7 +37,8 @@ def test_the_scoreboard_of_declared_tables(make_broker: MakeBroker, tmp_path: Pa
     project = tmp_path / "project"
     shutil.copytree(EXAMPLE, project)
     definition = project / "spark-pipeline.yml"
-    definition.write_text(definition.read_text().replace("file:///tmp/ottla-scoreboard", (project / "storage").as_uri()))
+    storage = (project / "storage").as_uri()
+    definition.write_text(definition.read_text().replace("file:///tmp/ottla-scoreboard", storage))
     environment = {
         **os.environ,
         "BOOTSTRAP": broker.bootstrap,

@@ -174,16 +174,17 @@ def _quarter(screen: Screen) -> int:
 
 @contextmanager
 def _terminable() -> Iterator[None]:
-    """SIGTERM ends the demo as Ctrl-C does."""
+    """SIGTERM and the end of the terminal end the demo as Ctrl-C does."""
 
     def asked(*_: object) -> None:
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, asked)
+    before = {number: signal.signal(number, asked) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextmanager

@@ -220,7 +220,9 @@ def _stopping(stop: threading.Event, console: Console | None) -> Iterator[None]:
         if console is not None:
             console.print("Stopping ...", style="dim")
 
-    before = {number: signal.signal(number, asked) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {
+        number: signal.signal(number, asked) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    }
     try:
         yield
     finally:
