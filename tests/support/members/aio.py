@@ -19,6 +19,7 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]
         self.report = Report(name)
         self.topic = settings.topic
         self.lock = asyncio.Lock()
+        self.uncommitted: dict[int, list[int]] = {}
         self.consumer = AIOKafkaConsumer(
             bootstrap_servers=settings.bootstrap,
             group_id=settings.group,
@@ -43,19 +44,29 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]
         self.report.closed()
 
     async def process(self, batches: dict[TopicPartition, list[object]]) -> None:
+        """Tells and commits what it has seen; a refused commit is tried again while the partition is its own."""
         done = {place.partition: [one.offset for one in records] for place, records in batches.items()}  # type: ignore[attr-defined]
-        if not done:
+        if done:
+            self.report.processed(done)
+        for partition, seen in done.items():
+            self.uncommitted.setdefault(partition, []).extend(seen)
+        if not self.uncommitted:
             return
-        self.report.processed(done)
+        offsets = {
+            TopicPartition(self.topic, number): seen[-1] + 1 for number, seen in self.uncommitted.items()
+        }
         try:
-            await self.consumer.commit({place: done[place.partition][-1] + 1 for place in batches})
+            await self.consumer.commit(offsets)
         except KafkaError as refusal:
             self.report.refused(repr(refusal))
         else:
-            self.report.committed(done)
+            self.report.committed(self.uncommitted)
+            self.uncommitted = {}
 
     async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
         async with self.lock:
+            for place in revoked:
+                self.uncommitted.pop(place.partition, None)
             self.report.revoked(place.partition for place in revoked)
 
     async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:

@@ -18,6 +18,7 @@ class Member:
         self.topic = settings.topic
         self.leave = leave
         self.pending: defaultdict[int, list[int]] = defaultdict(list)
+        self.uncommitted: dict[int, list[int]] = {}
         self.consumer = Consumer(client_settings(name, settings))
 
     def run(self) -> None:
@@ -40,10 +41,16 @@ class Member:
                 self.pending[message.partition()].append(message.offset())
 
     def process(self) -> None:
+        """Tells and commits what it has seen; a refused commit is tried again while the partition is its own."""
         done, self.pending = dict(self.pending), defaultdict(list)
-        if not done:
-            return
-        self.report.processed(done)
+        if done:
+            self.report.processed(done)
+        for partition, seen in done.items():
+            self.uncommitted.setdefault(partition, []).extend(seen)
+        if self.uncommitted:
+            self.commit(dict(self.uncommitted))
+
+    def commit(self, done: dict[int, list[int]]) -> None:
         offsets = [TopicPartition(self.topic, partition, seen[-1] + 1) for partition, seen in done.items()]
         try:
             answers = self.consumer.commit(offsets=offsets, asynchronous=False)
@@ -52,16 +59,21 @@ class Member:
             return
         taken = {answer.partition for answer in answers if answer.error is None}
         self.report.committed({partition: seen for partition, seen in done.items() if partition in taken})
+        for partition in taken:
+            self.uncommitted.pop(partition, None)
 
     def on_assign(self, _: Consumer, places: list[TopicPartition]) -> None:
         self.report.assigned(place.partition for place in places)
 
     def on_revoke(self, _: Consumer, places: list[TopicPartition]) -> None:
         self.process()
+        for place in places:
+            self.uncommitted.pop(place.partition, None)
         self.report.revoked(place.partition for place in places)
 
     def on_lost(self, _: Consumer, places: list[TopicPartition]) -> None:
         self.pending.clear()
+        self.uncommitted.clear()
         self.report.lost(place.partition for place in places)
 
 

@@ -19,6 +19,7 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]
         self.report = Report(name)
         self.topic = settings.topic
         self.leave = leave
+        self.uncommitted: dict[int, list[int]] = {}
         self.consumer = KafkaConsumer(
             bootstrap_servers=settings.bootstrap,
             group_id=settings.group,
@@ -49,23 +50,37 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]
             return {}
 
     def process(self, batches: dict[TopicPartition, list[object]]) -> None:
+        """Tells and commits what it has seen; a refused commit is tried again while the partition is its own."""
         done = {place.partition: [one.offset for one in records] for place, records in batches.items()}  # type: ignore[attr-defined]
-        if not done:
+        if done:
+            self.report.processed(done)
+        for partition, seen in done.items():
+            self.uncommitted.setdefault(partition, []).extend(seen)
+        if not self.uncommitted:
             return
-        self.report.processed(done)
-        offsets = {place: OffsetAndMetadata(done[place.partition][-1] + 1, "", -1) for place in batches}
+        offsets = {
+            TopicPartition(self.topic, number): OffsetAndMetadata(seen[-1] + 1, "", -1)
+            for number, seen in self.uncommitted.items()
+        }
         try:
             self.consumer.commit(offsets)
         except KafkaError as refusal:
             self.report.refused(repr(refusal))
         else:
-            self.report.committed(done)
+            self.report.committed(self.uncommitted)
+            self.uncommitted = {}
 
     def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
+        self._forget(revoked)
         self.report.revoked(place.partition for place in revoked)
 
     def on_partitions_lost(self, lost: set[TopicPartition]) -> None:
+        self._forget(lost)
         self.report.lost(place.partition for place in lost)
+
+    def _forget(self, places: set[TopicPartition]) -> None:
+        for place in places:
+            self.uncommitted.pop(place.partition, None)
 
     def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
         self.report.assigned(place.partition for place in assigned)
