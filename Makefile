@@ -51,7 +51,7 @@ format: setup ## rewrite the sources in the one format
 test: setup check ## static checks and every test that needs nothing but Python
 	$(BIN)/python -m pytest $(ARGS)
 
-demo: setup ## one broker, a match, two consumers, in this terminal
+demo: setup ## a broker, matches, their scoreboard on Spark, a mobile and a computer, in this terminal
 	@$(BIN)/ottla demo --data demo-data $(ARGS)
 
 compat: setup kcat maven ## Apache Kafka's tools, files and Streams, clients in Java, Go, JavaScript, kcat, request by request
