@@ -12,6 +12,8 @@ KERNELS := $(shell find src -name '*.pyx' -o -name '*.pxd')
 CHECKED := src tests bench fuzz
 # What a test run may be told: make test ARGS='-k retention -x'
 ARGS ?=
+# Tests wait for brokers more than they compute: more of them at once than there are cores.
+WORKERS ?= 4
 
 .DEFAULT_GOAL := help
 .PHONY: help setup check format test demo compat bench torture spark-torture fuzz sim mutants kcat maven clean
@@ -49,7 +51,7 @@ format: setup ## rewrite the sources in the one format
 	$(BIN)/ruff format $(wildcard $(CHECKED))
 
 test: setup check ## static checks and every test that needs nothing but Python
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
 
 demo: setup ## a broker, matches, their scoreboard on Spark, a mobile and a computer, in this terminal
 	@$(BIN)/ottla demo --data demo-data $(ARGS)

@@ -21,6 +21,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--on-kafka", action="store_true", help="run against Apache Kafka instead of Ottla")
 
 
+SPARK = (
+    "tests/spark/",
+    "tests/fault/test_spark",
+    "tests/mission/test_data_pipeline",
+    "tests/integration/test_demo",
+)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """One Spark at a time: where tests are shared out to several processes, one of them gets all that need it."""
+    for item in items:
+        if item.nodeid.startswith(SPARK):
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
 @pytest.fixture(scope="session")
 def peer(request: pytest.FixtureRequest) -> Callable[..., Any]:
     """What makes a broker: Ottla's process, or Apache Kafka's."""
