@@ -13,10 +13,10 @@ CHECKED := src tests bench fuzz
 # What a test run may be told: make test ARGS='-k retention -x'
 ARGS ?=
 # Tests wait for brokers more than they compute: more of them at once than there are cores.
-WORKERS ?= 4
+WORKERS ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check format test demo compat bench torture spark-torture fuzz sim mutants kcat maven clean
+.PHONY: help setup check format test spark demo compat bench torture spark-torture fuzz sim mutants kcat maven clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 15
@@ -52,6 +52,9 @@ format: setup ## rewrite the sources in the one format
 
 test: setup check ## static checks and every test that needs nothing but Python
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
+
+spark: setup ## streams, pipelines, the demo and their faults on real Spark
+	$(BIN)/python -m pytest -m 'spark and not compat and not torture' -o faulthandler_timeout=600 $(ARGS)
 
 demo: setup ## a broker, matches, their scoreboard on Spark, a mobile and a computer, in this terminal
 	@$(BIN)/ottla demo --data demo-data $(ARGS)

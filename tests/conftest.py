@@ -27,13 +27,18 @@ SPARK = (
     "tests/mission/test_data_pipeline",
     "tests/integration/test_demo",
 )
+ALWAYS = ("tests/spark/test_source_batch", "tests/spark/test_sink_batch", "tests/spark/test_docs_snippets")
+"""What of Spark is part of every run; the rest takes longer than all other tests together."""
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """One Spark at a time: where tests are shared out to several processes, one of them gets all that need it."""
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Spark starts slowly and is large: where tests run in several processes, one of them gets all that need it."""
     for item in items:
         if item.nodeid.startswith(SPARK):
             item.add_marker(pytest.mark.xdist_group("spark"))
+            if not item.nodeid.startswith(ALWAYS):
+                item.add_marker(pytest.mark.spark)
 
 
 @pytest.fixture(scope="session")
