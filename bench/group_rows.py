@@ -128,6 +128,7 @@ class _Asker:
             answer = self._ask(request, 4, FindCoordinatorResponse)
             if answer.coordinators[0].error_code == 0:
                 return
+            time.sleep(0.05)
         raise LoadFailed(f"no coordinator: {answer.coordinators[0].error_code}")
 
     def join(self, group: str, topic: str) -> tuple[str, int]:
@@ -147,6 +148,7 @@ class _Asker:
                 return member, answer.member_epoch
             if answer.error_code not in _PASSING:
                 raise LoadFailed(f"join refused: {answer.error_code} {answer.error_message}")
+            time.sleep(0.05)
         raise LoadFailed("the coordinator is still loading")
 
     def settle(self, group: str, epochs: dict[str, int]) -> None:
