@@ -10,22 +10,17 @@ import shutil
 import subprocess
 
 from bench.places import SPARK_JARS
+from ottla.pipelines.connector_jars import COORDINATES, file_name
 
-COORDINATES = (
-    "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
-    "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
-    "org.apache.kafka:kafka-clients:3.9.2",
-    "org.apache.commons:commons-pool2:2.12.1",
-)
 PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
 
 
 def connector_jars() -> str:
     """The value of `spark.jars`, fetching what is not there yet."""
-    missing = [name for name in COORDINATES if not (SPARK_JARS / _file_name(name)).exists()]
+    missing = [name for name in COORDINATES if not (SPARK_JARS / file_name(name)).exists()]
     if missing:
         fetch(missing)
-    return ",".join(str(SPARK_JARS / _file_name(name)) for name in COORDINATES)
+    return ",".join(str(SPARK_JARS / file_name(name)) for name in COORDINATES)
 
 
 def fetch(coordinates: list[str]) -> None:
@@ -39,11 +34,6 @@ def fetch(coordinates: list[str]) -> None:
         subprocess.run(
             [*quiet, f"{PLUGIN}:copy", f"-Dartifact={name}", f"-DoutputDirectory={SPARK_JARS}"], check=True
         )
-
-
-def _file_name(coordinates: str) -> str:
-    _, artifact, version = coordinates.split(":")
-    return f"{artifact}-{version}.jar"
 
 
 if __name__ == "__main__":

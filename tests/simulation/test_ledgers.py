@@ -16,7 +16,7 @@ from ottla.testing.sim.claims import Claims
 from ottla.testing.sim.group_ledger import GroupLedger
 from ottla.testing.sim.kernel import Kernel
 from ottla.testing.sim.offsets_ledger import Commit, OffsetsLedger, Slot
-from ottla.testing.sim.txn_ledger import TxnLedger, TxnName
+from ottla.testing.sim.txn_ledger import Epoch, TxnLedger, TxnName
 from ottla.testing.sim.txn_states import COMPLETE_COMMIT, ONGOING, PREPARE_ABORT, TxnStates
 
 PLACE = TopicPartition("t", 0)
@@ -112,9 +112,15 @@ def test_an_acknowledged_record_that_is_not_there(scene: Scene) -> None:
 
 
 def test_a_zombie_that_writes(scene: Scene) -> None:
-    scene.txns.initialised("p", 1, {PLACE: 0})
+    scene.txns.initialised("p", Epoch(7, 1 << 14), {PLACE: 0})
     scene.written(PLACE, "p/0/1/0")
     assert scene.rule.startswith("T3")
+
+
+def test_an_earlier_process_that_asked_later_is_no_zombie(scene: Scene) -> None:
+    scene.txns.initialised("p", Epoch(-2, 0), {PLACE: 0})
+    scene.written(PLACE, "p/0/1/0")
+    assert scene.rule == ""
 
 
 def test_two_transactions_in_one(scene: Scene) -> None:

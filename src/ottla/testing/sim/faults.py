@@ -15,6 +15,7 @@ from ottla.testing.sim.cast import Cast
 from ottla.testing.sim.world import World
 
 _HOUR_MS = 3_600_000
+_BACK_MS_MAX = -3_300_000
 
 
 class Faults:
@@ -127,7 +128,9 @@ class Faults:
         """The broker's wall clock; seconds mostly, sometimes hours, and back."""
         self._kernel.count("clock jumps")
         size_ms = self._rng.choice((2000, 30_000, _HOUR_MS))
-        self._world.node.clock.offset_ms += int(self._rng.uniform(-1, 1) * size_ms)
+        clock = self._world.node.clock
+        # Records from more than an hour ahead are refused (message.timestamp.after.max.ms): never that far back.
+        clock.offset_ms = max(clock.offset_ms + int(self._rng.uniform(-1, 1) * size_ms), _BACK_MS_MAX)
 
     def do_late_messages(self) -> None:
         """Much of what one client sends or gets comes late."""

@@ -6,7 +6,8 @@ the first three. So whoever sees a record knows in which transaction it was sent
 Rules, in the numbering of the invariants (docs/SIMULATION.md):
 
 - T1 a record stands in the log once; an acknowledged one stands where its producer was told;
-- T3 once a producer was told its new epoch, nothing of an older life is appended;
+- T3 once a producer was told its new epoch, nothing of an older epoch is appended. Which of two processes is the
+  newer one is for the coordinator to say: an earlier life may have asked again later;
 - T4 all partitions of a transaction end alike, and as the producer was told; nobody's records are committed who
   did not ask for it; readers of committed records see exactly the records of committed transactions;
 - T6 what one marker ends was sent in one transaction.
@@ -30,6 +31,13 @@ class TxnName(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.producer}/{self.life}/{self.number}"
+
+
+class Epoch(NamedTuple):
+    """Under which a producer writes. Ids are given out in rising order, so these order themselves."""
+
+    producer_id: int
+    producer_epoch: int
 
 
 class Txn:
@@ -65,8 +73,8 @@ class TxnLedger:
         self.entries: dict[TopicPartition, list[Entry]] = {}
         self._seen: dict[str, str] = {}
         self._open: dict[tuple[TopicPartition, int], list[Entry]] = {}
-        # Per producer: the youngest life that was told its epoch, and where logs ended then.
-        self._fences: dict[str, tuple[int, dict[TopicPartition, int]]] = {}
+        # Per producer: the newest epoch that was told, and where logs ended then.
+        self._fences: dict[str, tuple[Epoch, dict[TopicPartition, int]]] = {}
 
     # What producers say
 
@@ -80,11 +88,11 @@ class TxnLedger:
             if txn.name.producer == producer and txn.told is None:
                 txn.asked.add(False)
 
-    def initialised(self, producer: str, life: int, log_ends: dict[TopicPartition, int]) -> None:
-        """A producer was told its epoch: older lives write nothing beyond where the logs end now."""
-        youngest = self._fences.get(producer)
-        if youngest is None or youngest[0] < life:
-            self._fences[producer] = (life, log_ends)
+    def initialised(self, producer: str, epoch: Epoch, log_ends: dict[TopicPartition, int]) -> None:
+        """A producer was told its epoch: nothing of older ones is written beyond where the logs end now."""
+        newest = self._fences.get(producer)
+        if newest is None or newest[0] < epoch:
+            self._fences[producer] = (epoch, log_ends)
 
     def acknowledged(
         self, txn: Txn | None, place: TopicPartition, base_offset: int, values: list[str]
@@ -132,10 +140,11 @@ class TxnLedger:
             )
         open_entries.append(entry)
         fence = self._fences.get(txn.name.producer)
-        if fence is not None and txn.name.life < fence[0] and entry.offset >= fence[1].get(place, 0):
+        epoch = Epoch(header.producer_id, header.producer_epoch)
+        if fence is not None and epoch < fence[0] and entry.offset >= fence[1].get(place, 0):
             self._kernel.violated(
                 "T3 a fenced producer writes nothing",
-                f"{place} at {entry.offset}: {entry.value}, life {fence[0]} was told its epoch at {fence[1]}",
+                f"{place} at {entry.offset}: {entry.value} under {epoch}, {fence[0]} was told at {fence[1]}",
             )
 
     def marker(self, place: TopicPartition, header: BatchHeader, *, committed: bool) -> None:

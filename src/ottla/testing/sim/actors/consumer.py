@@ -11,7 +11,7 @@ import contextlib
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition, uuid_text
 from ottla.base.rng import random_uuid
-from ottla.testing.sim.actors.actor import GROUP, RETRIABLE, by_topic
+from ottla.testing.sim.actors.actor import GROUP, RETRIABLE, Fenced, by_topic
 from ottla.testing.sim.actors.member import Member, Out
 from ottla.testing.sim.client import Unanswered
 from ottla.testing.sim.kernel import US_PER_MS
@@ -99,11 +99,14 @@ class ConsumerMember(Member):
             E.UNKNOWN_MEMBER_ID,
             E.FENCED_MEMBER_EPOCH,
             E.UNRELEASED_INSTANCE_ID,
+            E.FENCED_INSTANCE_ID,
             E.GROUP_ID_NOT_FOUND,  # it is a classic group by now
             doing="ConsumerGroupHeartbeat",
         )
         if error in RETRIABLE or error is E.UNRELEASED_INSTANCE_ID:
             raise Unanswered(error.name)
+        if error is E.FENCED_INSTANCE_ID:
+            raise Fenced
         if error:
             raise Out(error)
         self._full = False

@@ -17,7 +17,7 @@ from ottla.testing.sim.actors.actor import RETRIABLE, TXN, Actor, Fenced, by_top
 from ottla.testing.sim.client import Wire
 from ottla.testing.sim.kernel import START_MS
 from ottla.testing.sim.node import PORT
-from ottla.testing.sim.txn_ledger import Txn, TxnName
+from ottla.testing.sim.txn_ledger import Epoch, Txn, TxnName
 from ottla.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from ottla.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -157,7 +157,8 @@ class TxnSession(Session):
             )
             if error is E.NONE:
                 self._begin_epoch(answer.producer_id, answer.producer_epoch)
-                actor.world.txns.initialised(actor.who, actor.life, actor.world.log_ends())
+                epoch = Epoch(answer.producer_id, answer.producer_epoch)
+                actor.world.txns.initialised(actor.who, epoch, actor.world.log_ends())
                 return
             if error in FENCED:
                 raise Fenced
