@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,54 +16,26 @@ from ottla.pipelines.screens import Board
 from ottla.pipelines.topics import create_missing
 from tests.conftest import MakeBroker
 from tests.support import scoreboard as judge
+from tests.support.pipeline_command import PipelineCommand, pipeline_command
 from tests.support.waiting import wait_until
 
 PIPELINE = "ottla.pipelines.scoreboard"
+LOCAL = ("--master", "local[2]")
 PATIENCE_S = 300.0
 needs_java = pytest.mark.skipif(
     shutil.which("java") is None and "OTTLA_REQUIRE_SPARK" not in os.environ, reason="Spark needs Java"
 )
 
-Command = Callable[..., "subprocess.Popen[str]"]
-
 
 @pytest.fixture
-def command(tmp_path: Path) -> Iterator[Command]:
-    """`ottla pipelines run` in processes that end with the test."""
-    started: list[subprocess.Popen[str]] = []
-
-    def start(bootstrap: str, *words: str) -> subprocess.Popen[str]:
-        line = [
-            sys.executable,
-            "-m",
-            "ottla.cli.main",
-            "pipelines",
-            "run",
-            PIPELINE,
-            "--bootstrap",
-            bootstrap,
-        ]
-        process = subprocess.Popen(
-            [*line, "--master", "local[2]", "--state", str(tmp_path / "state"), *words],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        started.append(process)
-        return process
-
-    yield start
-    for process in started:
-        if process.poll() is None:
-            process.kill()
-            process.communicate()
-        if process.stdout is not None:
-            process.stdout.close()
+def command(tmp_path: Path) -> Iterator[PipelineCommand]:
+    with pipeline_command(tmp_path / "state") as command:
+        yield command
 
 
 @pytest.mark.slow
 @needs_java
-def test_the_data_pipeline(command: Command, make_broker: MakeBroker, tmp_path: Path) -> None:
+def test_the_data_pipeline(command: PipelineCommand, make_broker: MakeBroker, tmp_path: Path) -> None:
     """Streaming, killed in the middle, streaming again, then a triggered run: the output is that of no crash."""
     from ottla.pipelines.scoreboard import pipeline
 
@@ -79,13 +49,13 @@ def test_the_data_pipeline(command: Command, make_broker: MakeBroker, tmp_path: 
         return told is not None and told.pid == process.pid and told.flows["scoreboard"].rows >= rows
 
     judge.send(broker.bootstrap, thirds[0])
-    process = command(broker.bootstrap)
+    process = command(PIPELINE, broker.bootstrap, *LOCAL)
     wait_until(lambda: has_read(1), "the first batch", PATIENCE_S)
     judge.send(broker.bootstrap, thirds[1])
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
 
-    process = command(broker.bootstrap)
+    process = command(PIPELINE, broker.bootstrap, *LOCAL)
     wait_until(lambda: has_read(1), "the batches after the crash", PATIENCE_S)
     process.send_signal(signal.SIGTERM)
     told, _ = process.communicate(timeout=PATIENCE_S)
@@ -95,7 +65,7 @@ def test_the_data_pipeline(command: Command, make_broker: MakeBroker, tmp_path: 
     assert "stopped" in told
 
     judge.send(broker.bootstrap, thirds[2])
-    process = command(broker.bootstrap, "--once")
+    process = command(PIPELINE, broker.bootstrap, *LOCAL, "--once")
     told, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, told
     standings, statistics = judge.expected(broker.bootstrap)

@@ -70,3 +70,15 @@ def test_a_seed_repeats_itself_bit_by_bit(hash_seed: str) -> None:
 
 def test_another_seed_is_another_run() -> None:
     assert run(1, 1000).digest != run(2, 1000).digest
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(9, id="a fenced static member owns nothing any more"),
+        pytest.param(65, id="clocks never jump back beyond message.timestamp.after.max.ms"),
+        pytest.param(87, id="nor by several jumps"),
+    ],
+)
+def test_seeds_that_failed_once(seed: int) -> None:
+    assert run(seed, 25_000).violation is None

@@ -18,6 +18,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.clients import Publisher
+
 JAVA_VERSION_MIN = 17
 TUNED = {
     "spark.ui.enabled": "false",
@@ -121,3 +123,29 @@ def run_query() -> Iterator[Callable[[Any], Any]]:
     for query in started:
         if query.isActive:
             query.stop()
+
+
+def _with_options(reader: Any, bootstrap: str, options: dict[str, object]) -> Any:
+    """A data frame of our source; `kafka__group__id` is the option `kafka.group.id`."""
+    reader = reader.format("ottla").option("kafka.bootstrap.servers", bootstrap)
+    for name, value in options.items():
+        reader = reader.option(name.replace("__", "."), str(value))
+    return reader.load()
+
+
+@pytest.fixture
+def read(spark: Any, broker: Any) -> Callable[..., Any]:
+    """A data frame over the session's broker with these options."""
+    return lambda **options: _with_options(spark.read, broker.bootstrap, options)
+
+
+@pytest.fixture
+def stream(spark: Any, broker: Any) -> Callable[..., Any]:
+    """A streaming data frame over the session's broker with these options."""
+    return lambda **options: _with_options(spark.readStream, broker.bootstrap, options)
+
+
+@pytest.fixture
+def send(broker: Any) -> Callable[..., Any]:
+    """Produces records to the session's broker."""
+    return Publisher(broker.bootstrap).send

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from ottla.base.clock import SystemClock
 from ottla.pipelines.topics import create_missing
 from tests.conftest import MakeBroker
 from tests.support import scoreboard as judge
+from tests.support.pipeline_command import pipeline_command
 from tests.support.waiting import wait_until
 
 PATIENCE_S = 300.0
@@ -31,29 +31,12 @@ Command = Callable[..., "subprocess.Popen[str]"]
 
 @pytest.fixture
 def command(tmp_path: Path) -> Iterator[Command]:
-    """`ottla pipelines run --realtime` with the connector's jars, ended with the test."""
+    """`ottla pipelines run --realtime` with the connector's jars."""
     from bench.spark_jars import connector_jars
 
-    started: list[subprocess.Popen[str]] = []
-
-    def start(what: str, bootstrap: str, *words: str) -> subprocess.Popen[str]:
-        line = [sys.executable, "-m", "ottla.cli.main", "pipelines", "run", what, "--bootstrap", bootstrap]
-        process = subprocess.Popen(
-            [*line, "--realtime", "--jars", connector_jars(), "--state", str(tmp_path / "state"), *words],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        started.append(process)
-        return process
-
-    yield start
-    for process in started:
-        if process.poll() is None:
-            process.kill()
-            process.communicate()
-        if process.stdout is not None:
-            process.stdout.close()
+    realtime = ("--realtime", "--jars", connector_jars())
+    with pipeline_command(tmp_path / "state") as run:
+        yield lambda what, bootstrap, *words: run(what, bootstrap, *realtime, *words)
 
 
 def test_the_scoreboard_in_real_time(command: Command, make_broker: MakeBroker, tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -19,24 +18,6 @@ CONNECTOR_SCHEMA = [
     ("timestamp", "timestamp"),
     ("timestampType", "int"),
 ]
-
-
-@pytest.fixture
-def read(spark: Any, broker: Any) -> Callable[..., Any]:
-    """A data frame over the broker with these options."""
-
-    def make(**options: object) -> Any:
-        reader = spark.read.format("ottla").option("kafka.bootstrap.servers", broker.bootstrap)
-        for name, value in options.items():
-            reader = reader.option(name.replace("__", "."), str(value))
-        return reader.load()
-
-    return make
-
-
-@pytest.fixture
-def send(broker: Any) -> Callable[..., Any]:
-    return Publisher(broker.bootstrap).send
 
 
 def test_rows_have_the_connectors_columns(read: Any, send: Any, new_topic: Any) -> None:

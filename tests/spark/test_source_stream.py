@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,24 +14,6 @@ from tests.support.clients import Publisher
 from tests.support.waiting import wait_until
 
 PATIENCE_S = 90.0
-
-
-@pytest.fixture
-def stream(spark: Any, broker: Any) -> Callable[..., Any]:
-    """A streaming data frame over the broker with these options."""
-
-    def make(**options: object) -> Any:
-        reader = spark.readStream.format("ottla").option("kafka.bootstrap.servers", broker.bootstrap)
-        for name, value in options.items():
-            reader = reader.option(name.replace("__", "."), str(value))
-        return reader.load()
-
-    return make
-
-
-@pytest.fixture
-def send(broker: Any) -> Callable[..., Any]:
-    return Publisher(broker.bootstrap).send
 
 
 class Kept:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
-
-from tests.support.clients import Publisher
 
 ORDER = {
     "type": "record",
@@ -22,22 +19,6 @@ ORDER = {
         {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
     ],
 }
-
-
-@pytest.fixture
-def read(spark: Any, broker: Any) -> Callable[..., Any]:
-    def make(**options: object) -> Any:
-        reader = spark.read.format("ottla").option("kafka.bootstrap.servers", broker.bootstrap)
-        for name, value in options.items():
-            reader = reader.option(name.replace("__", "."), str(value))
-        return reader.load()
-
-    return make
-
-
-@pytest.fixture
-def send(broker: Any) -> Callable[..., Any]:
-    return Publisher(broker.bootstrap).send
 
 
 def test_json_values_are_typed_columns(read: Any, send: Any, new_topic: Any) -> None:

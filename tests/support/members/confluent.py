@@ -7,7 +7,7 @@ from collections import defaultdict
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from tests.support.members.report import Report, Settings, leave_sign
+from tests.support.members.report import Report, Settings, run_in_threads
 
 GATHER_MAX = 200
 
@@ -105,16 +105,5 @@ def client_settings(name: str, settings: Settings) -> dict[str, object]:
     }
 
 
-def main() -> None:
-    settings = Settings.from_arguments()
-    leave = leave_sign()
-    members = [Member(name, settings, leave) for name in settings.names]
-    threads = [threading.Thread(target=member.run) for member in members]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-
 if __name__ == "__main__":
-    main()
+    run_in_threads(Member)

@@ -9,7 +9,7 @@ from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssi
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.errors import KafkaError
 
-from tests.support.members.report import Report, Settings, leave_sign
+from tests.support.members.report import Report, Settings, run_in_threads
 
 ASSIGNORS = {"range": RangePartitionAssignor, "cooperative": CooperativeStickyAssignor}
 
@@ -86,16 +86,5 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]
         self.report.assigned(place.partition for place in assigned)
 
 
-def main() -> None:
-    settings = Settings.from_arguments()
-    leave = leave_sign()
-    members = [Member(name, settings, leave) for name in settings.names]
-    threads = [threading.Thread(target=member.run) for member in members]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-
 if __name__ == "__main__":
-    main()
+    run_in_threads(Member)

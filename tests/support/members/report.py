@@ -6,8 +6,9 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Protocol
 
 
 @dataclass(frozen=True)
@@ -70,3 +71,18 @@ def leave_sign() -> threading.Event:
 
     threading.Thread(target=wait, daemon=True).start()
     return sign
+
+
+class Runnable(Protocol):
+    def run(self) -> None: ...
+
+
+def run_in_threads(member: Callable[[str, Settings, threading.Event], Runnable]) -> None:
+    """Make the members that the arguments name and let each run in a thread until it has left."""
+    settings = Settings.from_arguments()
+    leave = leave_sign()
+    threads = [threading.Thread(target=member(name, settings, leave).run) for name in settings.names]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()

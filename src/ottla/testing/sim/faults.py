@@ -12,10 +12,11 @@ from ottla.testing.sim.actors.copier import ClassicCopier, ConsumerCopier
 from ottla.testing.sim.actors.member import Member
 from ottla.testing.sim.actors.producers import TxnProducer
 from ottla.testing.sim.cast import Cast
+from ottla.testing.sim.kernel import START_MS
 from ottla.testing.sim.world import World
 
 _HOUR_MS = 3_600_000
-_BACK_MS_MAX = -3_300_000
+_BACK_MS_MAX = 3_300_000
 
 
 class Faults:
@@ -130,7 +131,8 @@ class Faults:
         size_ms = self._rng.choice((2000, 30_000, _HOUR_MS))
         clock = self._world.node.clock
         # Records from more than an hour ahead are refused (message.timestamp.after.max.ms): never that far back.
-        clock.offset_ms = max(clock.offset_ms + int(self._rng.uniform(-1, 1) * size_ms), _BACK_MS_MAX)
+        moved_ms = clock.offset_ms + int(self._rng.uniform(-1, 1) * size_ms)
+        clock.offset_ms = max(moved_ms, START_MS - _BACK_MS_MAX)
 
     def do_late_messages(self) -> None:
         """Much of what one client sends or gets comes late."""

@@ -81,6 +81,10 @@ class Member(Actor):
         super().kill()
         self.world.claims.drop(self.group, self.name, list(self.positions))
 
+    async def _live(self) -> None:
+        await super()._live()
+        self.give_back(list(self.positions))  # whoever left, or was fenced, owns nothing
+
     @property
     def leaving(self) -> bool:
         return self.lives_until_ms is not None and self.kernel.now_ms >= self.lives_until_ms
