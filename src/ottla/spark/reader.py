@@ -12,7 +12,6 @@ With failOnDataLoss=false a range goes on at the log's start, or ends; it never 
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
@@ -26,6 +25,7 @@ from ottla.records import columns
 from ottla.spark.arrow import BatchMaker
 from ottla.spark.offsets import EARLIEST, LATEST
 from ottla.spark.plan import OffsetRange
+from ottla.spark.workers import freeze_imports
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,7 +40,6 @@ _EMPTY_ANSWERS: Final = 2
 """So many in a row say that the rest of a range holds no record; a throttled client may get one for nothing."""
 
 _log = structlog.get_logger()
-_frozen = False
 
 
 class DataLoss(LocalError):
@@ -55,18 +54,9 @@ def loss_hint(what: str) -> str:
     )
 
 
-def freeze_worker() -> None:
-    """Takes what was imported out of the collector's sight, once: Spark's daemon collects after every task."""
-    global _frozen  # noqa: PLW0603 - once per worker process
-    if not _frozen:
-        gc.collect()
-        gc.freeze()
-        _frozen = True
-
-
 def read_range(options: SourceOptions, schema: StructType, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
     """The records of the range; called in a Python worker of Spark."""
-    freeze_worker()
+    freeze_imports()
     maker = BatchMaker(options, schema, wanted.partition)
     return RangeReader(cluster_for(options.settings), options, maker, wanted).batches()
 

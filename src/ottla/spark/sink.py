@@ -31,6 +31,7 @@ from ottla.spark.transactions import (
     open_producer,
     run_prefix,
 )
+from ottla.spark.workers import freeze_imports
 from ottla.spark.writing import BatchWriter, check_schema
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ def make_batch_writer(options: Mapping[str, str], schema: StructType, overwrite:
 
 def make_stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> OttlaStreamWriter:
     """`overwrite` tells of the output mode complete: every batch is appended all the same, as in the connector."""
+    freeze_imports()
     parsed = SinkOptions.parse(options, streaming=True)
     check_schema(schema, parsed.topic)
     return OttlaStreamWriter(parsed)
@@ -171,6 +173,7 @@ _LEDGERS = _Ledgers()
 
 
 def _write(options: SinkOptions, task: Task, iterator: Iterable[pa.RecordBatch]) -> Written:
+    freeze_imports()
     began_ms = SystemClock().now_ms()
     cluster = cluster_for(options.settings)
     writer = BatchWriter(options, cluster, turn=task.partition + task.batch)
