@@ -125,6 +125,16 @@ def test_offsets_by_time(cluster: Cluster, topic: str) -> None:
     assert found[3][1] == NOW_MS + 60_000
 
 
+def test_a_producer_knows_where_its_last_batch_lies(cluster: Cluster, topic: str) -> None:
+    tp = TopicPartition(topic, 0)
+    produce(cluster, tp, [b"a", b"b", b"c"])
+    producer = RawProducer(cluster)
+    producer.init()
+    producer.send(tp, batches_of([b"d", b"e"]))
+    producer.flush()
+    assert producer.last_offset(tp) == 3
+
+
 def test_refusals_are_clear(cluster: Cluster, topic: str) -> None:
     with pytest.raises(OffsetOutOfRange, match="offset 77"):
         cluster.fetch(TopicPartition(topic, 0), 77)

@@ -1,8 +1,9 @@
 """The ledger in a compacted topic, one partition of it per query, shared by all queries of a cluster.
 
 A query's partition is that of its name under a fixed number of partitions: partitions added to the topic later change
-nothing. What was read stays known between the batches of a run, so that a batch costs one fetch of what is new, a
-record that is read back, and one that is not. Used by one thread.
+nothing. What was read stays known between the batches of a run, so that a batch costs a look at the end of the
+partition and its two records. A record that was appended where reading has come to is known without being read: nothing
+lies in between. Used by one thread.
 """
 
 from __future__ import annotations
@@ -18,7 +19,15 @@ from ottla.records import columns
 from ottla.records.columns import BinaryColumn, DecodedColumns
 from ottla.records.kernel import murmur2
 from ottla.spark.committing import Superseded
-from ottla.spark.ledger import Entry, LedgerDamaged, Register, decode_record, encode_value, key_of
+from ottla.spark.ledger import (
+    Entry,
+    LedgerDamaged,
+    LedgerRecord,
+    Register,
+    decode_record,
+    encode_value,
+    key_of,
+)
 
 PARTITIONS: Final = 16
 CONFIGS: Final = {
@@ -50,15 +59,20 @@ class TopicLedger:
     def record(self, entry: Entry) -> None:
         """Decide, after what `entry` told; raises Superseded if another run was faster."""
         before = self._register.end
-        self._append(encode_value(before, entry))
-        self._read_on()
+        offset = self._append(encode_value(before, entry))
+        if offset == self._position:
+            self._register.take(LedgerRecord(offset, self._run, before, entry))
+            self._position = offset + 1
+        else:
+            self._read_on()
         if not self._register.has(self._run, before):
             raise Superseded(
                 f"batch {entry.batch} was not committed here: another driver runs the query {self._query} at the same "
                 "time and was faster"
             )
 
-    def _append(self, value: bytes) -> None:
+    def _append(self, value: bytes) -> int:
+        """Where the record lies, if the broker said so."""
         producer, self._producer = self._producer, None
         if producer is None:
             producer = RawProducer(self._cluster)
@@ -72,6 +86,7 @@ class TopicLedger:
         producer.send(self._partition, batches)
         producer.flush()
         self._producer = producer
+        return producer.last_offset(self._partition)
 
     def _read_on(self) -> None:
         """Take all records up to the end of the partition as it is now."""

@@ -38,6 +38,8 @@ from ottla.spark.ledger import Prepared
 _RUN_DIGITS: Final = 8
 _LANES_MAX: Final = 8
 _LANE_LEAST: Final = 8
+_DESCRIBED_MAX: Final = 2
+"""So few are asked for one by one; the list of all takes two questions."""
 
 
 @dataclass(frozen=True)
@@ -143,6 +145,8 @@ class QueryTransactions:
         return outcomes
 
     def are_open(self, transactions: Collection[Prepared]) -> Mapping[Prepared, bool]:
+        if len(transactions) <= _DESCRIBED_MAX:
+            return {one: self._is_open(one) for one in transactions}
         found = list_open_transactions(self._cluster, self._query_prefix).producers
         return {
             one: found.get(one.transactional_id) == one.producer_id or self._is_open(one)

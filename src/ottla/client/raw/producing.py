@@ -28,6 +28,7 @@ from ottla.client.raw.errors import (
     code_name,
     is_retriable,
 )
+from ottla.client.raw.offsets import NO_OFFSET
 from ottla.client.raw.patience import Patience
 from ottla.client.raw.transactions import ProducerIdentity, TransactionEnd
 from ottla.records.batch import (
@@ -81,6 +82,7 @@ class _Partition:
     failed: list[bytearray] = field(default_factory=list)
     patience: Patience | None = None
     added: bool = False
+    last_offset: int = NO_OFFSET
 
     @property
     def ready(self) -> bool:
@@ -141,6 +143,10 @@ class RawProducer:
     def partitions(self) -> list[TopicPartition]:
         """Where something was sent in this transaction."""
         return sorted(self._written)
+
+    def last_offset(self, tp: TopicPartition) -> int:
+        """Where the last batch that was acknowledged begins; NO_OFFSET if the broker did not say."""
+        return self._partitions[tp].last_offset
 
     def init(self) -> ProducerIdentity:
         """Get an id, and fence whoever had this transactional id before."""
@@ -367,6 +373,7 @@ class RawProducer:
         code = ErrorCode.UNKNOWN_SERVER_ERROR if result is None else result.error_code
         partition = self._partitions[tp]
         if code in _STORED:
+            partition.last_offset = NO_OFFSET if result is None or code else result.base_offset
             self._records += int.from_bytes(batch[HEADER_SIZE - 4 : HEADER_SIZE], "big")
             self._bytes += len(batch)
             if not partition.failed:
