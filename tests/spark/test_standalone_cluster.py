@@ -6,12 +6,8 @@ topic and the table say afterwards is what plain Python works out of the same ev
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -26,60 +22,15 @@ from ottla.base.rng import Random
 from ottla.pipelines.generator import Arrival, disturbed, hastened, season
 from ottla.pipelines.match import encode
 from ottla.pipelines.standings import Standing, standings
-from ottla.testing.broker_process import BrokerProcess, free_port
+from ottla.testing.broker_process import BrokerProcess
 from tests.support.clients import create_topic
+from tests.support.spark_cluster import PATIENCE_S, Processes, start_cluster
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.compat
 
 MATCHES, SEED, SPEED = 4, 5, 60
 PARTITIONS = 3
-PATIENCE_S = 240.0
-"""Five Java processes start on what may be two cores."""
-
-
-class Processes:
-    """Programs with their output in files, each the leader of a process group, ended with the test."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._running: dict[str, subprocess.Popen[bytes]] = {}
-        self._environment = {
-            **os.environ,
-            "SPARK_LOCAL_IP": "127.0.0.1",
-            "PYSPARK_PYTHON": sys.executable,
-            "PYSPARK_DRIVER_PYTHON": sys.executable,
-        }
-
-    def start(self, name: str, *command: str) -> None:
-        with self._log(name).open("ab") as log:
-            self._running[name] = subprocess.Popen(
-                command, stdout=log, stderr=log, env=self._environment, start_new_session=True
-            )
-
-    def said(self, name: str) -> str:
-        return self._log(name).read_text(errors="replace")
-
-    def alive(self, name: str) -> bool:
-        return self._running[name].poll() is None
-
-    def kill(self, name: str) -> None:
-        """The program and its children, an executor for example."""
-        with suppress(ProcessLookupError):
-            os.killpg(self._running[name].pid, signal.SIGKILL)
-        self._running.pop(name).wait()
-
-    def stop(self, name: str) -> int:
-        process = self._running.pop(name)
-        process.send_signal(signal.SIGTERM)
-        return process.wait(PATIENCE_S)
-
-    def close(self) -> None:
-        for name in list(self._running):
-            self.kill(name)
-
-    def _log(self, name: str) -> Path:
-        return self._folder / f"{name}.log"
 
 
 @pytest.fixture
@@ -92,22 +43,7 @@ def processes(tmp_path: Path) -> Iterator[Processes]:
 @pytest.fixture
 def master(processes: Processes, tmp_path: Path) -> str:
     """The address of a master with two workers of two slots each."""
-    import pyspark
-
-    spark_class = str(Path(pyspark.__file__).parent / "bin" / "spark-class")
-    port = free_port()
-    address = f"spark://127.0.0.1:{port}"
-    here = ("--host", "127.0.0.1", "--webui-port", "0")
-    processes.start(
-        "master", spark_class, "org.apache.spark.deploy.master.Master", *here, "--port", str(port)
-    )
-    wait_until(lambda: "New state: ALIVE" in processes.said("master"), "the master", PATIENCE_S)
-    for number in range(2):
-        size = ("--cores", "2", "--memory", "1g", "--work-dir", str(tmp_path / f"work-{number}"))
-        worker = ("org.apache.spark.deploy.worker.Worker", *here, *size, address)
-        processes.start(f"worker-{number}", spark_class, *worker)
-    wait_until(lambda: processes.said("master").count("Registering worker") == 2, "two workers", PATIENCE_S)
-    return address
+    return start_cluster(processes, tmp_path, cores=2)
 
 
 def in_thirds(arrivals: list[Arrival]) -> Iterator[list[Arrival]]:

@@ -1,11 +1,16 @@
-"""The sink with a driver, or a task, that dies where a test wants it to.
+"""The sink with a driver, or a task, that dies or stays where a test wants it to.
 
-A test leaves an order in a directory: a file named after the step, which who dies there removes first, so that it
-happens once. Steps of the driver are the calls of the ports of `ottla.spark.committing`, before and after; those of a
-task are before its first batch and after its last. The data source is `ottla` in all other respects.
+A test leaves an order in a directory: a file named after the step, which the first who gets there takes away, so that
+it happens once. Steps of the driver are the calls of the ports of `ottla.spark.committing`, before and after. The data
+source is `ottla` in all other respects.
 
-    driver-<n>     the n-th step of commits (counted from 0 within one commit) is not survived
-    task-<place>   a task does not survive that place: begin, written
+    driver-<n>          the n-th step of commits (counted from 0 within one commit) is not survived
+    task-<place>        a task does not survive that place
+    hold-task-<place>   a task stays there; it leaves `held-task-<place>` with its process id, and goes on when the
+                        test has removed that
+
+Places of a task: start (before its first record is written), begin (after its first Arrow batch), written (all of
+it), failed.
 """
 
 from __future__ import annotations
@@ -23,12 +28,14 @@ from ottla.spark.committing import BatchCommit, Ledger, Transactions
 from ottla.spark.ledger import Entry, Prepared
 from ottla.spark.sink import OttlaStreamWriter, make_stream_writer
 from ottla.spark.source import OttlaDataSource
+from tests.support.waiting import wait_until
 
 ORDERS_OPTION = "testOrders"
 GROUP_OPTION = "testDriverGroup"
 """The process group of Spark's driver, if that is to die with the process that commits."""
 STEPS = 16
 """More than a commit of three transactions takes."""
+_STAY_S_MAX = 600.0
 
 
 class Orders:
@@ -39,7 +46,8 @@ class Orders:
         self._group = int(group)
 
     def obey(self, name: str) -> None:
-        """Die if there is such an order."""
+        """Stay, or die, if there is such an order."""
+        self._stay(name)
         try:
             (self._directory / name).unlink()
         except FileNotFoundError:
@@ -47,6 +55,15 @@ class Orders:
         if self._group > 0 and name.startswith("driver"):
             os.killpg(self._group, signal.SIGKILL)
         os.kill(os.getpid(), signal.SIGKILL)
+
+    def _stay(self, name: str) -> None:
+        note = self._directory / f"held-{name}"
+        try:
+            (self._directory / f"hold-{name}").rename(note)
+        except FileNotFoundError:
+            return
+        note.write_text(str(os.getpid()))
+        wait_until(lambda: not note.exists(), f"the end of {note}", _STAY_S_MAX)
 
 
 class _Steps:
@@ -101,11 +118,17 @@ class DyingStreamWriter(OttlaStreamWriter):
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         def batches() -> Iterator[Any]:
             for number, batch in enumerate(iterator):
+                if number == 0:
+                    self.orders.obey("task-start")
                 yield batch
                 if number == 0:
                     self.orders.obey("task-begin")
 
-        written = super().write(batches())
+        try:
+            written = super().write(batches())
+        except Exception:
+            self.orders.obey("task-failed")
+            raise
         self.orders.obey("task-written")
         return written
 

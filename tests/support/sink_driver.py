@@ -29,6 +29,7 @@ class Settings:
     checkpoint: str
     orders: str
     scratch: str
+    master: str
     spark: dict[str, str]
 
     def command(self) -> list[str]:
@@ -37,7 +38,7 @@ class Settings:
 
 def main(settings: Settings) -> None:
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    builder = SparkSession.builder.appName("sink").master("local[2,4]")
+    builder = SparkSession.builder.appName("sink").master(settings.master)
     for key, value in settings.spark.items():
         builder = builder.config(key, value)
     spark = builder.config("spark.local.dir", settings.scratch).getOrCreate()
