@@ -40,8 +40,10 @@ IMPATIENCE = {
     "spark.network.timeout": "10s",
     "spark.network.timeoutInterval": "1s",
     "spark.executor.heartbeatInterval": "1s",
+    "spark.shuffle.io.maxRetries": "1",
+    "spark.shuffle.io.retryWait": "1s",
 }
-"""How soon an executor that is not heard of is given up."""
+"""How soon an executor that is not heard of is given up, and what it has shuffled."""
 
 pytestmark = [
     pytest.mark.slow,

@@ -6,6 +6,7 @@ read_committed, has every line once and no transaction is open.
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 from pathlib import Path
@@ -19,7 +20,7 @@ from tests.support.sink_queries import LINES
 from tests.support.sink_run import PATIENCE_S, Run
 from tests.support.waiting import wait_until
 
-KILLS = 100
+KILLS = int(os.environ.get("OTTLA_SPARK_KILLS", "100"))
 
 pytestmark = pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java")
 

@@ -23,7 +23,7 @@ from typing import Any
 
 from pyspark.sql.datasource import WriterCommitMessage
 
-from ottla.client.raw import TransactionEnd
+from ottla.client.raw import TransactionEnd, producing
 from ottla.spark.committing import BatchCommit, Ledger, Transactions
 from ottla.spark.ledger import Entry, Prepared
 from ottla.spark.sink import OttlaStreamWriter, make_stream_writer
@@ -116,6 +116,8 @@ class DyingStreamWriter(OttlaStreamWriter):
     orders: Orders
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        producing.REQUEST_BYTES = 1  # every Arrow batch goes at once: the transaction is open from the first on
+
         def batches() -> Iterator[Any]:
             for number, batch in enumerate(iterator):
                 if number == 0:
