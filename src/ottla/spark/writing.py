@@ -86,7 +86,7 @@ class BatchWriter:
     def _write_to(
         self, topic: str, batch: pa.RecordBatch
     ) -> Iterator[tuple[TopicPartition, list[bytearray]]]:
-        partitions = len(self._cluster.topic(topic).partitions)
+        partitions = len(self._cluster.topic(topic, create=True).partitions)
         rows = batch.num_rows
         values = _binary(batch.column(VALUE))
         keys = _binary(batch.column(KEY)) if KEY in batch.schema.names else None

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.spark.conformance.columns import Column, values_of
+from tests.support.clients import fresh
 
 JAVA_PLACES = {"Canada vs USA": 4, "France vs Spain": 1, "a": 4, "b": 2, "": 3}
 """Where the Java client puts these keys among six partitions."""
@@ -16,6 +17,12 @@ def test_values_alone(column: Column) -> None:
     topic = column.topic()
     column.write(column.frame([("one",), ("two",)], "value string"), topic=topic)
     assert [(m.key(), m.value()) for m in column.stored(topic)] == [(None, b"one"), (None, b"two")]
+
+
+def test_a_topic_that_is_not_there_is_made(column: Column) -> None:
+    topic = fresh("made-by-itself")
+    column.write(column.frame([("one",)], "value string"), topic=topic)
+    assert [m.value() for m in column.stored(topic)] == [b"one"]
 
 
 def test_keys_values_and_headers_as_they_are(column: Column) -> None:

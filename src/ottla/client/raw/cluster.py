@@ -137,19 +137,22 @@ class Cluster:
 
     # --- topics and leaders
 
-    def topics(self, names: Iterable[str] | None = None) -> dict[str, TopicInfo]:
-        """What the cluster says now about these topics, or about all; those that do not exist are left out."""
+    def topics(self, names: Iterable[str] | None = None, *, create: bool = False) -> dict[str, TopicInfo]:
+        """What the cluster says now about these topics, or about all; those that do not exist are left out.
+
+        With `create` a cluster that makes topics when they are asked for does so.
+        """
         wanted = None if names is None else list(dict.fromkeys(names))
         patience = self.patience("asking for topics")
         while True:
             try:
-                return self._ask_topics(wanted)
+                return self._ask_topics(wanted, create)
             except (ConnectionLost, TryAgain) as error:
                 patience.again(error)
 
-    def _ask_topics(self, names: list[str] | None) -> dict[str, TopicInfo]:
+    def _ask_topics(self, names: list[str] | None, create: bool) -> dict[str, TopicInfo]:
         asked = None if names is None else [MetadataRequestTopic(name=name) for name in names]
-        request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
+        request = MetadataRequest(topics=asked, allow_auto_topic_creation=create)
         answer = self.any_connection().ask(request, MetadataResponse)
         found: dict[str, TopicInfo] = {}
         for topic in answer.topics:
@@ -170,7 +173,7 @@ class Cluster:
             self._topics.update({name: (now, info) for name, info in found.items()})
         return found
 
-    def topic(self, name: str, partition: int | None = None) -> TopicInfo:
+    def topic(self, name: str, partition: int | None = None, *, create: bool = False) -> TopicInfo:
         """A topic as last heard of; raises UnknownTopic if it, or that partition of it, stays unknown."""
         self._own()
         kept = self._topics.get(name)
@@ -180,7 +183,7 @@ class Cluster:
         what = f"topic {name}" if partition is None else f"partition {name}-{partition}"
         patience = self.patience(f"asking for {what}")
         while True:
-            found = self.topics([name]).get(name)
+            found = self.topics([name], create=create).get(name)
             if found is not None and _has(found, partition):
                 return found
             unknown = UnknownTopic(what, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -304,4 +307,4 @@ class Cluster:
 
 
 def _has(topic: TopicInfo, partition: int | None) -> bool:
-    return partition is None or partition in topic.partitions
+    return bool(topic.partitions) if partition is None else partition in topic.partitions
