@@ -27,8 +27,17 @@ SPARK = (
     "tests/mission/test_data_pipeline",
     "tests/integration/test_demo",
 )
-ALWAYS = ("tests/spark/test_source_batch", "tests/spark/test_sink_batch", "tests/spark/test_docs_snippets")
-"""What of Spark is part of every run; the rest takes longer than all other tests together."""
+ALWAYS = (
+    "tests/spark/test_source_",
+    "tests/spark/test_sink_",
+    "tests/spark/test_docs_snippets",
+    "tests/fault/test_spark_sink",
+    "tests/mission/test_data_pipeline",
+    "tests/integration/test_demo",
+)
+"""What of Spark is part of every run; the rest, marked `spark`, takes longer than all other tests together: the suite
+that is run for either connector, pipelines, clusters with executors.
+"""
 
 
 @pytest.hookimpl(tryfirst=True)

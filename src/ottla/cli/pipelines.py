@@ -194,7 +194,7 @@ def _view(
 
     def lines(progress: RunProgress) -> None:
         now_s = clock.monotonic()
-        fresh = {name: flow.state for name, flow in progress.flows.items()}
+        fresh = {"": progress.state, **{name: flow.state for name, flow in progress.flows.items()}}
         if fresh == states and now_s - told[0] < LINE_EVERY_S:
             return
         states.update(fresh)
