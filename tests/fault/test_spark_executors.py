@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MakeBroker
+from tests.support.sink_queries import open_transactions
 from tests.support.sink_run import Run, command_of, descendants
 from tests.support.spark_cluster import PATIENCE_S, Processes, start_cluster
 from tests.support.waiting import wait_until
@@ -157,6 +158,7 @@ def test_an_executor_that_was_given_up_wakes_up(
     os.kill(zombie, signal.SIGCONT)
     assert held(run, then) == zombie
     run.check()
+    assert open_transactions(run.broker.bootstrap) == []
     (run.orders / f"held-task-{then}").unlink()
     run.lines.add()
     run.finish()

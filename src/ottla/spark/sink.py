@@ -11,6 +11,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from pyspark import TaskContext
@@ -18,7 +19,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from ottla.base.clock import SystemClock
 from ottla.base.errors import LocalError
-from ottla.client.raw import ClientError, RawProducer, TransactionEnd, cluster_for
+from ottla.client.raw import ClientError, RawProducer, TransactionEnd, cluster_for, end_transactions
 from ottla.spark.committing import BatchCommit, TransactionLost
 from ottla.spark.ledger import Prepared, State
 from ottla.spark.ledger_topic import TopicLedger
@@ -42,6 +43,8 @@ _QUERY_ID = "sql.streaming.queryId"
 _RUN_ID = "spark.jobGroup.id"
 _BATCH_ID = "streaming.sql.batchId"
 _ONLY_BATCH = 0
+_LATE_MS = 500
+"""From this age on a task asks whether its batch was committed without it: one request, which short ones are spared."""
 
 
 def make_batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> OttlaWriter:
@@ -116,7 +119,21 @@ class OttlaStreamWriter(DataSourceStreamArrowWriter):
             for _ in iterator:
                 continue
             return Written(task, SystemClock().now_ms(), 0, None)
-        return _write(self._options, task, iterator)
+        written = _write(self._options, task, iterator)
+        if self._options.exactly_once and SystemClock().now_ms() - written.began_ms >= _LATE_MS:
+            return self._unless_too_late(written)
+        return written
+
+    def _unless_too_late(self, written: Written) -> Written:
+        """Takes back what was written when the batch was already committed with another attempt of the task.
+
+        The driver aborts what is open after it has recorded the batch as done. So a transaction is either open by then,
+        or its task finds the record here.
+        """
+        if written.transaction is None or not _LEDGERS.says_done(self._options, written.task):
+            return written
+        end_transactions(cluster_for(self._options.settings), [written.transaction], commit=False)
+        return replace(written, records=0, transaction=None)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         written = _written(messages)
@@ -160,13 +177,17 @@ class _Ledgers:
         key = (options, task.query)
         if self._fresh.get(key) == task.run:
             return False
-        entry = self.of(options, task).entry()
-        if entry is not None and (
-            entry.batch > task.batch or (entry.batch == task.batch and entry.state is State.DONE)
-        ):
+        if self.says_done(options, task):
             return True
         self._fresh[key] = task.run
         return False
+
+    def says_done(self, options: SinkOptions, task: Task) -> bool:
+        """Whether the batch is committed by now."""
+        entry = self.of(options, task).entry()
+        if entry is None:
+            return False
+        return entry.batch > task.batch or (entry.batch == task.batch and entry.state is State.DONE)
 
 
 _LEDGERS = _Ledgers()
