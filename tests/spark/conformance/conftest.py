@@ -1,6 +1,6 @@
 """The four columns: our connector and Spark's own, each on Ottla and on Apache Kafka.
 
-`make test` runs the first (our connector on Ottla), `make compat` the other three. A test marked `ours` shows what
+`make spark` runs the first (our connector on Ottla), `make compat` the other three. A test marked `ours` shows what
 only our connector offers, one marked `stock` what only Spark's own does: they run in two columns.
 """
 
