@@ -41,7 +41,7 @@ class Scale:
     seconds: float
 
 
-FULL = Scale(small=4_000_000, large=1_000_000, rounds=3, seconds=30)
+FULL = Scale(small=4_000_000, large=1_000_000, rounds=3, seconds=20)
 QUICK = Scale(small=200_000, large=50_000, rounds=1, seconds=4)
 
 
