@@ -276,6 +276,7 @@ class CrashRun:
         other.commit()
         other.note({False, True})
         self._dirs.delete_log(DELETED, NOW_MS)
+        self._dirs.sync_deletions()
         other.note({False})
         self._dirs.remove_deleted(NOW_MS)
         self.finished.append(other)

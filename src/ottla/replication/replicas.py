@@ -39,6 +39,8 @@ class LogHome(Protocol):
 
     def delete_log(self, partition: TopicPartition, now_ms: int) -> None: ...
 
+    def sync_deletions(self) -> None: ...
+
     def fail(self, fault: StorageFault) -> None: ...
 
 
@@ -106,6 +108,7 @@ class Replicas:
         for topic in image.topics.by_id.values():
             for index in topic.partitions:
                 self._update(topic, index, image)
+        self._logs.sync_deletions()
 
     def apply(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Do what the change asks of this broker."""
@@ -115,6 +118,7 @@ class Replicas:
             topic = image.topics.by_id[topic_id]
             for index in sorted(delta.changed_partitions(topic_id)):
                 self._update(topic, index, image)
+        self._logs.sync_deletions()
         self._reconfigure(delta, image)
 
     def _reconfigure(self, delta: MetadataDelta, image: MetadataImage) -> None:

@@ -75,6 +75,7 @@ class LogDirs:
         self._on_offline = on_offline
         self._watcher: LogWatcher | None = None
         self._doomed: list[_Doomed] = []
+        self._renamed_in: list[LogDir] = []
         self.dirs: list[LogDir] = []
         self.unusable: dict[str, OSError] = {}
         try:
@@ -225,7 +226,7 @@ class LogDirs:
         log_dir.add(log)
 
     def delete_log(self, partition: TopicPartition, now_ms: int) -> None:
-        """Forget a log, durably; its files go after `file.delete.delay.ms`."""
+        """Forget a log, durably after `sync_deletions`; its files go after `file.delete.delay.ms`."""
         log = self.get(partition)
         if log is None:
             return
@@ -235,13 +236,21 @@ class LogDirs:
         del log_dir.logs[partition]
         target = log_dir.file(log_files.delete_dir(partition, random_uuid(self._rng).hex))
 
-        def rename() -> None:
-            self._disk.rename(log.directory, target)
-            self._disk.sync_dir(log_dir.path)
-
-        if self._guard(log_dir, rename):
+        if self._guard(log_dir, partial(self._disk.rename, log.directory, target)):
+            if log_dir not in self._renamed_in:
+                self._renamed_in.append(log_dir)
             log.leave(target)
             self._doomed.append(_Doomed(now_ms + log.config.file_delete_delay_ms, target, log_dir, log))
+
+    def sync_deletions(self) -> None:
+        """Make durable what `delete_log` did since the last call.
+
+        One sync of a directory serves all of them: one for each partition would hold up the event loop for
+        seconds when many topics go at once.
+        """
+        renamed_in, self._renamed_in = self._renamed_in, []
+        for log_dir in renamed_in:
+            self._guard(log_dir, partial(self._disk.sync_dir, log_dir.path))
 
     def set_aside(self, partition: TopicPartition) -> None:
         """Give a log that nobody knows a name under which it is never opened again; nothing of it is removed."""

@@ -37,7 +37,8 @@ def log_config(image: MetadataImage, topic: str) -> LogConfig:
 
 class Setup:
     def __init__(self) -> None:
-        self.dirs = LogDirs(SimDisk(random.Random(1)), ["/d"], random.Random(2))
+        self.disk = SimDisk(random.Random(1))
+        self.dirs = LogDirs(self.disk, ["/d"], random.Random(2))
         self.dirs.claim("c" * 22, NODE)
         self.errors: list[TopicPartition] = []
         self.scheduled: list[Log] = []
@@ -122,6 +123,14 @@ def test_a_deleted_topic_is_gone_with_its_logs_and_may_come_back(setup: Setup) -
         first.check_leader()
     setup.create(0, topic_id=uuid.UUID(int=78))
     assert setup.replicas.get("t", 0).log is not first.log
+
+
+def test_the_partitions_of_a_deleted_topic_are_gone_durably_with_one_sync(setup: Setup) -> None:
+    setup.create(*range(20))
+    before = len(setup.disk.trace)
+    setup.replay(RemoveTopicRecord(topic_id=TOPIC_ID))
+    kinds = [change.kind for change in setup.disk.trace[before:]]
+    assert kinds == ["rename"] * 20 + ["sync_dir"]
 
 
 def test_a_log_left_over_from_another_topic_of_that_name_is_not_served(setup: Setup) -> None:

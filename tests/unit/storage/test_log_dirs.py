@@ -173,6 +173,7 @@ def test_a_deleted_log_is_gone_at_once_and_its_files_later() -> None:
     slice_held = log.read(0, 1000, upto=3)
     bench.dirs.delete_log(topic(), NOW_MS)
     bench.dirs.delete_log(topic(), NOW_MS)
+    bench.dirs.sync_deletions()
     assert bench.dirs.get(topic()) is None
     assert bench.again().dirs.get(topic()) is None
     assert len(slice_held.read()) == slice_held.size
@@ -184,10 +185,20 @@ def test_a_deleted_log_is_gone_at_once_and_its_files_later() -> None:
     append(bench.create(topic()), batch())
 
 
+def test_a_directory_that_cannot_sync_deletions_goes_offline() -> None:
+    bench = Bench(paths=("/a",))
+    bench.create(topic())
+    bench.dirs.delete_log(topic(), NOW_MS)
+    bench.disk.fail_at(0)
+    bench.dirs.sync_deletions()
+    assert [each.path for each in bench.offline] == ["/a"]
+
+
 def test_a_deletion_that_was_interrupted_goes_on() -> None:
     bench = Bench(paths=("/a",))
     append(bench.create(topic()), batch(3))
     bench.dirs.delete_log(topic(), NOW_MS)
+    bench.dirs.sync_deletions()
     again = bench.again()
     assert again.dirs.remove_deleted(NOW_MS) == 1
     assert not [name for name in again.disk.listdir("/a") if name.endswith("-delete")]
