@@ -1,8 +1,9 @@
 """What a broker does from time to time, each at its own interval: retention, flushes, checkpoints, clearing away.
 
 The intervals are Kafka's settings; deleted files are looked for a little more often than their delays ask
-for. A task that fails is logged and comes again. The cleaner has its own rhythm and is only started and
-stopped from here.
+for, and soon again while there are some: removing a thousand partitions in one go would be felt by clients. A
+task that fails is logged and comes again. The cleaner has its own rhythm and is only started and stopped from
+here.
 
 Concurrency: the event loop; every task is short, what takes long is handed to the committer or the executor.
 """
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from ottla.storage.log_dirs import LogDirs
 
 _REMOVAL_MS: Final = 1000
+_REMOVAL_GOES_ON_MS: Final = 50
 _FLUSH_CHECK_MS: Final = 1000
 _INTERVAL_MS_MAX: Final = 24 * 60 * 60 * 1000
 
@@ -47,11 +49,12 @@ class Housekeeping:
         self._committer = committer
         self._log = log
         self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._removed = 0
 
     def start(self) -> None:
         setting = self._settings.long
         self._repeat("retention", lambda: setting("log.retention.check.interval.ms"), self._retain)
-        self._repeat("removal", lambda: _REMOVAL_MS, self._remove)
+        self._repeat("removal", self._removal_interval_ms, self._remove)
         self._repeat("flush", self._flush_interval_ms, self._flush)
         self._repeat(
             "checkpoint",
@@ -88,8 +91,12 @@ class Housekeeping:
     def _retain(self) -> None:
         self._log_dirs.enforce_retention(self._clock.now_ms())
 
+    def _removal_interval_ms(self) -> int:
+        return _REMOVAL_GOES_ON_MS if self._removed else _REMOVAL_MS
+
     def _remove(self) -> None:
-        self._log_dirs.remove_deleted(self._clock.now_ms())
+        self._removed = 0
+        self._removed = self._log_dirs.remove_deleted(self._clock.now_ms())
 
     def _flush_interval_ms(self) -> int:
         return min(self._settings.long("log.flush.scheduler.interval.ms"), _FLUSH_CHECK_MS)

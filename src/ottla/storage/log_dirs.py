@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 import structlog
@@ -36,6 +36,8 @@ from ottla.storage.log_dir import LogDir
 from ottla.storage.recovery import PRODUCER_EXPIRATION_MS, LastKnown, open_log
 
 _logger = structlog.get_logger(__name__)
+_PARTITIONS_REMOVED_MAX: Final = 10
+"""In one call of `remove_deleted`; each has some eight files."""
 
 
 class LogWatcher(Protocol):
@@ -302,7 +304,11 @@ class LogDirs:
         self._each(LogDir.checkpoint)
 
     def remove_deleted(self, now_ms: int) -> int:
-        """Remove files of segments and partitions whose time has come; returns how many of both."""
+        """Remove files of segments and partitions whose time has come; returns how many of both.
+
+        Of partitions only a few at a time, because all requests wait meanwhile: as long as something was
+        removed, there may be more.
+        """
         removed = 0
 
         def remove_segments(log_dir: LogDir) -> None:
@@ -312,10 +318,16 @@ class LogDirs:
 
         self._each(remove_segments)
         waiting = []
+        turns = _PARTITIONS_REMOVED_MAX
         for doomed in self._doomed:
-            if doomed.remove_at_ms > now_ms or (doomed.log is not None and doomed.log.job_outstanding):
+            due = doomed.remove_at_ms <= now_ms and not (
+                doomed.log is not None and doomed.log.job_outstanding
+            )
+            if not due or turns == 0:
                 waiting.append(doomed)
-            elif self._guard(doomed.log_dir, partial(self._remove, doomed)):
+                continue
+            turns -= 1
+            if self._guard(doomed.log_dir, partial(self._remove, doomed)):
                 removed += 1
         self._doomed = waiting
         return removed

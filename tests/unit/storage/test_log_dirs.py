@@ -185,6 +185,16 @@ def test_a_deleted_log_is_gone_at_once_and_its_files_later() -> None:
     append(bench.create(topic()), batch())
 
 
+def test_many_deleted_logs_are_removed_a_few_at_a_time() -> None:
+    bench = Bench(paths=("/a",))
+    for number in range(25):
+        bench.create(topic(number))
+        bench.dirs.delete_log(topic(number), NOW_MS)
+    rounds = [bench.dirs.remove_deleted(NOW_MS + 1000) for _ in range(4)]
+    assert rounds == [10, 10, 5, 0]
+    assert not [name for name in bench.disk.listdir("/a") if name.endswith("-delete")]
+
+
 def test_a_directory_that_cannot_sync_deletions_goes_offline() -> None:
     bench = Bench(paths=("/a",))
     bench.create(topic())

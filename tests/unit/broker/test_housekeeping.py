@@ -1,0 +1,77 @@
+"""When the recurring tasks come again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import structlog
+
+from ottla.broker.housekeeping import Housekeeping
+
+
+class Timer:
+    def cancel(self) -> None:
+        pass
+
+
+class Loop:
+    """Keeps what is to be called, with its delay."""
+
+    def __init__(self) -> None:
+        self.due: list[tuple[float, Callable[[], None]]] = []
+
+    def call_later(self, seconds: float, task: Callable[[], None]) -> Timer:
+        self.due.append((seconds, task))
+        return Timer()
+
+
+class Settings:
+    def long(self, name: str) -> int:
+        return 600_000
+
+
+class Clock:
+    def now_ms(self) -> int:
+        return 0
+
+
+class Dirs:
+    """Directories in which so many deleted files are found, one number for each look."""
+
+    def __init__(self, found: list[int | Exception]) -> None:
+        self.found = found
+
+    def checkpoint(self) -> None:
+        pass
+
+    def remove_deleted(self, now_ms: int) -> int:
+        found = self.found.pop(0)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+
+def removal_delays(found: list[int | Exception]) -> list[float]:
+    """After how many seconds deleted files are looked for, each time."""
+    loop, rounds = Loop(), len(found)
+    parts = cast("Any", (loop, Clock(), Settings(), Dirs(found), None, structlog.get_logger()))
+    Housekeeping(*parts).start()
+    delay, look = next((seconds, task) for seconds, task in loop.due[1:] if seconds == 1.0)
+    delays = [delay]
+    for _ in range(rounds):
+        look()
+        delays.append(loop.due[-1][0])
+    return delays
+
+
+def test_deleted_files_are_looked_for_each_second() -> None:
+    assert removal_delays([0, 0]) == [1.0, 1.0, 1.0]
+
+
+def test_while_files_are_removed_the_rest_follows_soon() -> None:
+    assert removal_delays([10, 3, 0]) == [1.0, 0.05, 0.05, 1.0]
+
+
+def test_a_removal_that_fails_is_not_repeated_in_haste() -> None:
+    assert removal_delays([10, OSError("disk")]) == [1.0, 0.05, 1.0]
