@@ -40,7 +40,7 @@ def until_done(spark: Any, lines: Lines, broker: Any, topic: str, checkpoint: st
 def run(writer: Any) -> bool:
     """Whether the query came to its end."""
     try:
-        return bool(writer.start().awaitTermination(120))
+        return bool(writer.start().awaitTermination(180))
     except StreamingQueryException:
         return False
 
@@ -134,7 +134,7 @@ def test_a_batch_torn_by_timeouts_is_told_and_can_be_repaired(
     assert 0 < len(torn) < len(lines.written)
     for _ in range(2):
         with pytest.raises(StreamingQueryException, match="batch 0 is committed but for 2 of 3 transactions"):
-            until_done(spark, lines, broker, topic, checkpoint).start().awaitTermination(120)
+            until_done(spark, lines, broker, topic, checkpoint).start().awaitTermination(180)
         assert values(broker, topic) == torn
     assert run(until_done(spark, lines, broker, topic, checkpoint, deliveryGuarantee="at-least-once"))
     assert values(broker, topic) == sorted(torn + lines.written)
@@ -155,7 +155,7 @@ def test_a_timeout_that_brokers_do_not_allow_is_told(
     with pytest.raises(
         StreamingQueryException, match=r"more than the brokers' transaction\.max\.timeout\.ms allows"
     ):
-        until_done(spark, lines, broker, new_topic(1), checkpoint, **options).start().awaitTermination(120)
+        until_done(spark, lines, broker, new_topic(1), checkpoint, **options).start().awaitTermination(180)
 
 
 def test_committed_records_are_not_hidden_by_what_others_write(

@@ -12,7 +12,7 @@ from tests.conftest import MakeBroker
 from tests.support.clients import Publisher, create_topic
 from tests.support.waiting import wait_until
 
-PATIENCE_S = 90.0
+PATIENCE_S = 180.0
 
 
 def stream(spark: Any, bootstrap: str, topic: str, **more: str) -> Any:

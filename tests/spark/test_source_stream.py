@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from tests.support.clients import Publisher
 from tests.support.waiting import wait_until
 
-PATIENCE_S = 90.0
+PATIENCE_S = 180.0
 
 
 class Kept:

@@ -31,8 +31,8 @@ COLUMNS = (
 OUR_COLUMNS = tuple(column for column in COLUMNS if column.values[0][0] == OURS)
 STOCK_COLUMNS = tuple(column for column in COLUMNS if column.values[0][0] == STOCK)
 
-SETTLE_S = 60.0
-"""A first micro-batch on a busy machine."""
+SETTLE_S = 180.0
+"""A first micro-batch on a busy machine: six Python processes start for it, one after the other."""
 
 
 @dataclass
