@@ -37,7 +37,7 @@ def cluster(**partitions: int) -> Cluster:
         name: SimpleNamespace(partitions=dict.fromkeys(range(count))) for name, count in partitions.items()
     }
     clock = SimpleNamespace(now_ms=lambda: NOW_MS)
-    return cast(Cluster, SimpleNamespace(topic=topics.__getitem__, clock=clock))
+    return cast(Cluster, SimpleNamespace(topic=lambda name, create: topics[name], clock=clock))
 
 
 def options(**given: str) -> SinkOptions:
