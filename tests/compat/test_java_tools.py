@@ -178,7 +178,7 @@ def test_dump_log_reads_segments_and_indexes(tools: JavaTools, make_broker: Make
         broker.bootstrap, "dumped", 1, {"segment.bytes": str(1 << 20), "index.interval.bytes": "4096"}
     )
     for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
-        records = [{"key": str(n), "value": f"{codec} {n} ".encode() * 40} for n in range(1_500)]
+        records = [{"key": str(n), "value": f"{codec} {n} ".encode() * 40} for n in range(3_000)]
         settings = {"compression.type": codec, "linger.ms": 5, "batch.size": 20_000}
         Publisher(broker.bootstrap, settings).send(topic, records)
     broker.stop()

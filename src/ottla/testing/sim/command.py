@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
@@ -70,6 +71,12 @@ def _run_until_violated(seeds: range, chaos_ms: int) -> list[Result]:
     return results
 
 
+def _run_quietly(seed: int, chaos_ms: int) -> Result:
+    """Without Python's warnings about coroutines of processes that were killed: nobody awaits those any more."""
+    warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
+    return run_seed(seed, chaos_ms)
+
+
 def _run_many(console: Console, seeds: range, chaos_ms: int, jobs: int) -> list[Result]:
     columns = (
         TextColumn("simulating"),
@@ -84,12 +91,14 @@ def _run_many(console: Console, seeds: range, chaos_ms: int, jobs: int) -> list[
         ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool,
     ):
         bar = progress.add_task("", total=len(seeds), news="")
-        waiting = [pool.submit(run_seed, seed, chaos_ms) for seed in seeds]
+        waiting = [pool.submit(_run_quietly, seed, chaos_ms) for seed in seeds]
         broken = 0
         for done in as_completed(waiting):
             result = done.result()
             results.append(result)
-            broken += result.violation is not None
+            if result.violation is not None:
+                broken += 1
+                progress.console.print(f"[red]seed {result.seed} violates:[/] {result.violation.rule}")
             news = f"[red]{broken} violations[/]" if broken else "no violation"
             progress.update(bar, advance=1, news=news)
     return sorted(results, key=lambda result: result.seed)
