@@ -116,7 +116,8 @@ class DyingStreamWriter(OttlaStreamWriter):
     orders: Orders
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
-        producing.REQUEST_BYTES = 1  # every Arrow batch goes at once: the transaction is open from the first on
+        # Every Arrow batch goes at once: the transaction is open from the first on.
+        producing.REQUEST_BYTES = 1
 
         def batches() -> Iterator[Any]:
             for number, batch in enumerate(iterator):
