@@ -53,7 +53,7 @@ format: setup ## rewrite the sources in the one format
 test: setup check ## static checks and every test that needs nothing but Python
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
 
-spark: setup ## streams, pipelines, the demo and their faults on real Spark
+spark: setup ## the longer tests on real Spark: the suite of either connector, pipelines, clusters whose executors die
 	$(BIN)/python -m pytest -m 'spark and not compat and not torture' -o faulthandler_timeout=600 $(ARGS)
 
 demo: setup ## a broker, matches, their scoreboard on Spark, a mobile and a computer, in this terminal
