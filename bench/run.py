@@ -162,12 +162,13 @@ def main(
 ) -> None:
     """Measure Ottla beside Apache Kafka."""
     console = Console()
+    prefixes = [part.strip() for part in rows.split(",") if part.strip()]
     if spark:
         from bench import spark_rows
 
         scale = spark_rows.QUICK if quick else spark_rows.FULL
-        raise typer.Exit(0 if spark_rows.measure(console, scale, only=only, save=save) else 1)
-    prefixes = [part.strip() for part in rows.split(",") if part.strip()]
+        measured = spark_rows.measure(console, scale, rows=prefixes, only=only, save=save)
+        raise typer.Exit(0 if measured else 1)
     chosen = [
         row
         for row in ROWS

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from statistics import median
 
+import typer
 from rich.console import Console
 from rich.table import Table
 
@@ -25,6 +26,7 @@ from bench.spark_client import OURS, STOCK, Figures
 from bench.spark_jars import COORDINATES, connector_jars
 
 BROKERS = ("kafka", "ottla")
+MODES = ROWS_MODE, LATENCY_MODE = "rows", "latency"
 HEADINGS = ("row", "broker", "Spark's own connector", "data source ottla", "ratio")
 READ, WRITE, TYPED, LATENCY, REAL_TIME = 2.0, 1.5, 2.0, 1.0, 1.2
 TARGETS = {"read typed JSON": TYPED, "read": READ, "write": WRITE}
@@ -68,32 +70,40 @@ class Line:
         return self.row, self.broker, self.stock, self.ours, f"{self.ratio:.2f}× {wish}"
 
 
-def measure(console: Console, scale: Scale, *, only: str, save: bool) -> bool:
-    """Measures, shows the table and keeps it; whether everything could be measured."""
+def measure(console: Console, scale: Scale, *, rows: list[str], only: str, save: bool) -> bool:
+    """Measures, shows the tables and keeps them, one page for each mode; whether everything could be measured."""
     console.print(f"Spark's Kafka connector: {connector_jars()}")
+    modes = [mode for mode in MODES if not rows or mode.startswith(tuple(rows))]
+    if not modes:
+        raise typer.BadParameter(f"no such rows; there are: {', '.join(MODES)}")
+    complete = [_measure_mode(console, mode, scale, only=only, save=save) for mode in modes]
+    return all(complete)
+
+
+def _measure_mode(console: Console, mode: str, scale: Scale, *, only: str, save: bool) -> bool:
     measured: Measured = {}
     failures: list[str] = []
     began = datetime.now()
     for broker in (name for name in BROKERS if name.startswith(only)):
-        for mode, numbers in _modes(scale):
-            with console.status(f"{broker}: {mode}"):
-                try:
-                    measured.setdefault(broker, {}).update(_run(broker, mode, numbers))
-                except (RuntimeError, OSError, subprocess.SubprocessError) as problem:
-                    failures.append(f"{broker}, {mode}: {problem}")
+        with console.status(f"{broker}: {mode}"):
+            try:
+                measured[broker] = _run(broker, mode, _numbers(mode, scale))
+            except (RuntimeError, OSError, subprocess.SubprocessError) as problem:
+                failures.append(f"{broker}, {mode}: {problem}")
     lines = [*_rows(measured), *_latencies(measured), *_real_time(measured)]
     console.print(_rich(lines))
     for failure in failures:
         console.print(f"failed: {failure}", style="red", markup=False)
     if save:
-        _write(lines, measured, failures, scale, began)
-        console.print("written to bench/results/spark-latest.md")
+        name = _write(mode, lines, measured, failures, scale, began)
+        console.print(f"written to bench/results/{name}")
     return not failures
 
 
-def _modes(scale: Scale) -> Iterator[tuple[str, list[str]]]:
-    yield "rows", [str(scale.small), str(scale.large), str(scale.rounds)]
-    yield "latency", [str(scale.seconds)]
+def _numbers(mode: str, scale: Scale) -> list[str]:
+    if mode == LATENCY_MODE:
+        return [str(scale.seconds)]
+    return [str(scale.small), str(scale.large), str(scale.rounds)]
 
 
 def _run(broker: str, mode: str, numbers: list[str]) -> Figures:
@@ -154,6 +164,19 @@ def _delay(figures: list[float]) -> str:
     return " / ".join(f"{figure:,.0f}" if figure >= 100 else f"{figure:.3g}" for figure in figures)
 
 
+def _explained(mode: str, scale: Scale) -> list[str]:
+    if mode == ROWS_MODE:
+        return [
+            f"- {scale.small:,} records of 100 B, {scale.large:,} of 1 KB, {scale.rounds} round(s), medians"
+        ]
+    return [
+        f"- 33 events a second for {scale.seconds:g} s, after as long to warm up, the second of two turns",
+        "- micro-batches of both are tuned the same way; consumers read only what is committed. Spark's own connector "
+        "writes at least once: the row that compares exactly-once with it is not like for like",
+        "- real-time mode (only Spark's own has it) is compared with the same query on Apache Kafka",
+    ]
+
+
 def _rich(lines: list[Line]) -> Table:
     table = Table(title="Spark: the data source ottla beside Spark's own connector (medians)")
     for number, heading in enumerate(HEADINGS):
@@ -163,7 +186,9 @@ def _rich(lines: list[Line]) -> Table:
     return table
 
 
-def _write(lines: list[Line], measured: Measured, failures: list[str], scale: Scale, began: datetime) -> None:
+def _write(
+    mode: str, lines: list[Line], measured: Measured, failures: list[str], scale: Scale, began: datetime
+) -> str:
     import pyspark
 
     RESULTS.mkdir(parents=True, exist_ok=True)
@@ -178,21 +203,20 @@ def _write(lines: list[Line], measured: Measured, failures: list[str], scale: Sc
         "samples": measured,
         "failures": failures,
     }
-    name = f"spark-{began:%Y-%m-%dT%H%M}-{cores}-cores.json"
+    name = f"spark-{mode}-{began:%Y-%m-%dT%H%M}-{cores}-cores.json"
     (RESULTS / name).write_text(json.dumps(document, indent=1) + "\n")
+    page = f"spark-{mode}.md"
     out = [
-        "# Spark: the data source ottla beside Spark's own Kafka connector",
+        f"# Spark: the data source ottla beside Spark's own Kafka connector, {mode}",
         "",
         f"- {began:%Y-%m-%d}, {cores} cores, pyspark {pyspark.__version__}, {', '.join(COORDINATES)}",
-        f"- {scale.small:,} records of 100 B, {scale.large:,} of 1 KB, {scale.rounds} round(s), medians; "
-        "Spark, broker and load share the machine",
-        "- connectors take turns in one Spark on one broker; real-time mode (only Spark's own has it) is compared "
-        "with the same query on Apache Kafka",
-        "- micro-batches of both are tuned the same way; consumers read only what is committed",
+        "- Spark, broker and load share the machine; connectors take turns in one Spark on one broker",
+        *_explained(mode, scale),
         *(f"- failed: {failure}" for failure in failures),
         "",
         "| " + " | ".join(HEADINGS) + " |",
         "|---|---|" + "---:|" * (len(HEADINGS) - 2),
         *("| " + " | ".join(line.cells()) + " |" for line in lines),
     ]
-    (RESULTS / "spark-latest.md").write_text("\n".join(out) + "\n")
+    (RESULTS / page).write_text("\n".join(out) + "\n")
+    return page
