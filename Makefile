@@ -72,7 +72,8 @@ torture: setup ## 100 kills of the broker under load, histories checked
 	$(BIN)/python -m pytest -m torture --ignore tests/fault/test_spark_sink.py -o faulthandler_timeout=1800 $(ARGS)
 
 spark-torture: setup ## 100 kills of drivers, workers and brokers under the exactly-once sink, and each step of its commit
-	OTTLA_REQUIRE_SPARK=1 $(BIN)/python -m pytest -m torture tests/fault/test_spark_sink.py -o faulthandler_timeout=3600 $(ARGS)
+	OTTLA_REQUIRE_SPARK=1 $(BIN)/python -m pytest -m torture tests/fault/test_spark_sink.py -n 2 --dist load -v \
+		-o faulthandler_timeout=3600 $(ARGS)
 
 fuzz: setup ## feed the decoders and recovery with malformed bytes for a while
 	$(BIN)/python -m fuzz $(ARGS)
