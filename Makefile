@@ -50,7 +50,7 @@ format: setup ## rewrite the sources in the one format
 	$(BIN)/ruff check --fix $(wildcard $(CHECKED))
 	$(BIN)/ruff format $(wildcard $(CHECKED))
 
-test: setup check ## static checks and every test that needs nothing but Python
+test: setup check ## static checks and every test that needs only Python, and Java for those on Spark
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
 
 spark: setup ## the longer tests on real Spark: the suite of either connector, pipelines, clusters whose executors die

@@ -22,7 +22,7 @@ from rich.table import Table
 
 from bench.peers import KafkaPeer, OttlaPeer, Peer
 from bench.places import DATA, RESULTS, ROOT
-from bench.spark_client import OURS, STOCK, Figures
+from bench.spark_client import EVENTS_PER_S, OURS, STOCK, Figures
 from bench.spark_jars import COORDINATES, connector_jars
 
 BROKERS = ("kafka", "ottla")
@@ -170,7 +170,7 @@ def _explained(mode: str, scale: Scale) -> list[str]:
             f"- {scale.small:,} records of 100 B, {scale.large:,} of 1 KB, {scale.rounds} round(s), medians"
         ]
     return [
-        f"- 33 events a second for {scale.seconds:g} s, after as long to warm up, the second of two turns",
+        f"- {EVENTS_PER_S} events a second for {scale.seconds:g} s, after as long to warm up, the second of two turns",
         "- micro-batches of both are tuned the same way; consumers read only what is committed. Spark's own connector "
         "writes at least once: the row that compares exactly-once with it is not like for like",
         "- real-time mode (only Spark's own has it) is compared with the same query on Apache Kafka",
