@@ -1,4 +1,4 @@
-"""The little of administration that a sink needs: which transactions are open, and a topic of its own.
+"""The little of administration that a sink needs: open transactions, a topic of its own, how large a batch may be.
 
 Open transactions are known to their coordinators, so every broker is asked. One that cannot be reached coordinates
 nothing: its transactions are another's by now, or will be; the answer then says that it may lack some.
@@ -12,12 +12,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.base.errors import ErrorCode
 from ottla.client.raw.connection import Connection, Ticket
-from ottla.client.raw.errors import ConnectionLost, Refused, TryAgain, code_name, is_retriable
+from ottla.client.raw.errors import ConnectionLost, Refused, TryAgain, Unsupported, code_name, is_retriable
 from ottla.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
     CreateTopicsResponse,
+)
+from ottla.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
 )
 from ottla.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 
@@ -28,6 +33,8 @@ OPEN_STATE = "Ongoing"
 _PATTERN_VERSION = 2
 """Before, all ids come and are sorted out here."""
 _BROKERS_DEFAULT = -1
+_TOPIC_RESOURCE = 2
+_BATCH_LIMIT = "max.message.bytes"
 
 
 class OpenTransactions(NamedTuple):
@@ -100,3 +107,24 @@ def _check_made(name: str, code: int, message: str | None) -> None:
     if is_retriable(code) or code == ErrorCode.NOT_CONTROLLER:
         raise TryAgain(f"making topic {name}: {code_name(code)}")
     raise Refused(f"making topic {name}", code, message)
+
+
+def batch_limit(cluster: Cluster, topic: str) -> int | None:
+    """The topic's `max.message.bytes`; None if there is no telling, for want of rights for instance."""
+    wanted = DescribeConfigsResource(
+        resource_type=_TOPIC_RESOURCE, resource_name=topic, configuration_keys=[_BATCH_LIMIT]
+    )
+    patience = cluster.patience(f"asking for {_BATCH_LIMIT} of topic {topic}")
+    while True:
+        try:
+            request = DescribeConfigsRequest(resources=[wanted])
+            answer = cluster.any_connection().ask(request, DescribeConfigsResponse)
+            (told,) = answer.results
+            if not is_retriable(told.error_code):
+                values = [one.value for one in told.configs if one.name == _BATCH_LIMIT and one.value]
+                return int(values[0]) if values else None
+            patience.again(TryAgain(f"topic {topic}: {code_name(told.error_code)}"))
+        except Unsupported:
+            return None
+        except ConnectionLost as error:
+            patience.again(error)

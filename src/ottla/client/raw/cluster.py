@@ -17,7 +17,7 @@ from typing import TypeVar
 from ottla.base.clock import Clock, SystemClock
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition, Uuid
-from ottla.client.raw import fetching, offsets
+from ottla.client.raw import administering, fetching, offsets
 from ottla.client.raw.connection import Connection
 from ottla.client.raw.errors import (
     ClientError,
@@ -62,6 +62,7 @@ class Cluster:
         self._connections: dict[tuple[str, int], Connection] = {}
         self._brokers: dict[int, tuple[str, int]] = {}
         self._topics: dict[str, tuple[float, TopicInfo]] = {}
+        self._batch_limits: dict[str, tuple[float, int | None]] = {}
         self._coordinators: dict[tuple[int, str], int] = {}
 
     def _own(self) -> None:
@@ -177,8 +178,7 @@ class Cluster:
         """A topic as last heard of; raises UnknownTopic if it, or that partition of it, stays unknown."""
         self._own()
         kept = self._topics.get(name)
-        max_age_s = self.settings.metadata_max_age_ms / 1000
-        if kept is not None and self.clock.monotonic() - kept[0] < max_age_s and _has(kept[1], partition):
+        if kept is not None and self._is_young(kept[0]) and _has(kept[1], partition):
             return kept[1]
         what = f"topic {name}" if partition is None else f"partition {name}-{partition}"
         patience = self.patience(f"asking for {what}")
@@ -190,6 +190,19 @@ class Cluster:
             if patience.spent_s > _UNKNOWN_TOPIC_PATIENCE_S:
                 raise unknown
             patience.again(unknown)
+
+    def _is_young(self, heard_s: float) -> bool:
+        return self.clock.monotonic() - heard_s < self.settings.metadata_max_age_ms / 1000
+
+    def batch_limit(self, name: str) -> int | None:
+        """How large a batch of the topic may be, as last heard of; None if the cluster does not tell."""
+        self._own()
+        kept = self._batch_limits.get(name)
+        if kept is None or not self._is_young(kept[0]):
+            kept = (self.clock.monotonic(), administering.batch_limit(self, name))
+            with self._lock:
+                self._batch_limits[name] = kept
+        return kept[1]
 
     def topic_id(self, name: str) -> Uuid:
         return self.topic(name).id
@@ -206,6 +219,7 @@ class Cluster:
         """What is known of a topic proved wrong."""
         with self._lock:
             self._topics.pop(name, None)
+            self._batch_limits.pop(name, None)
 
     # --- coordinators
 

@@ -1,7 +1,7 @@
 """What can go wrong between this client and a cluster; the text is meant for the user of a pipeline.
 
-`ConnectionLost` and `TryAgain` are answered by another attempt and surface only as the reason of `TimedOut`. All
-others are final: another attempt would end the same way.
+`ConnectionLost`, `TryAgain` and `Throttled` are answered by another attempt and surface only as the reason of
+`TimedOut`. All others are final: another attempt would end the same way.
 """
 
 from __future__ import annotations
@@ -19,6 +19,14 @@ class ConnectionLost(ClientError):
 
 class TryAgain(ClientError):
     """A broker's answer that says: later, or elsewhere."""
+
+
+class Throttled(TryAgain):
+    """A broker has nothing for a client above its quota, for so many seconds."""
+
+    def __init__(self, what: str, seconds: float) -> None:
+        super().__init__(f"{what}: above the quota for {seconds:g} s")
+        self.seconds = seconds
 
 
 class TimedOut(ClientError):

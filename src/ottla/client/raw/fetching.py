@@ -12,6 +12,7 @@ from ottla.client.raw.errors import (
     ConnectionLost,
     OffsetOutOfRange,
     Refused,
+    Throttled,
     TryAgain,
     code_name,
     is_retriable,
@@ -81,6 +82,8 @@ def fetch(cluster: Cluster, tp: TopicPartition, offset: int, limits: Limits) -> 
     while True:
         try:
             return _answer(cluster, tp, _ask(cluster, tp, offset, limits), limits)
+        except Throttled as error:
+            patience.rest(error.seconds)
         except (ConnectionLost, TryAgain) as error:
             cluster.forget_topic(tp.topic)
             patience.again(error)
@@ -100,6 +103,9 @@ def stream(
             try:
                 asked = asked or _ask(cluster, tp, offset, limits)
                 fetched = _answer(cluster, tp, asked, limits)
+            except Throttled as error:
+                cluster.patience(str(error)).rest(error.seconds)
+                fetched = fetch(cluster, tp, offset, limits)
             except (ConnectionLost, TryAgain):
                 cluster.forget_topic(tp.topic)
                 fetched = fetch(cluster, tp, offset, limits)
@@ -148,7 +154,12 @@ def _answer(cluster: Cluster, tp: TopicPartition, asked: _Asked, limits: Limits)
     answer = asked.connection.receive(asked.ticket, FetchResponse, patience_s=limits.max_wait_ms / 1000)
     what = f"fetching {tp} at offset {asked.offset} from {asked.connection.address}"
     found = [one for topic in answer.responses for one in topic.partitions]
-    code = answer.error_code or (found[0].error_code if found else ErrorCode.UNKNOWN_SERVER_ERROR)
+    if not found and not answer.error_code:
+        # Apache Kafka's answer to a client above its quota: a time to wait, and no partition.
+        if answer.throttle_time_ms > 0:
+            raise Throttled(what, answer.throttle_time_ms / 1000)
+        raise TryAgain(f"{what}: the answer lacks the partition")
+    code = answer.error_code or found[0].error_code
     if code == ErrorCode.OFFSET_OUT_OF_RANGE:
         raise OffsetOutOfRange(what, code)
     if is_retriable(code):

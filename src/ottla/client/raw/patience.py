@@ -32,6 +32,12 @@ class Patience:
     def spent_s(self) -> float:
         return self._clock.monotonic() - self._began
 
+    def rest(self, seconds: float) -> None:
+        """Wait as a broker has asked; the time allowed does not run meanwhile."""
+        began = self._clock.monotonic()
+        self._wait(seconds)
+        self._began += self._clock.monotonic() - began
+
     def again(self, why: ClientError) -> None:
         """Wait for the next attempt; raises TimedOut when there is no time for one."""
         allowed_s = self._settings.api_timeout_ms / 1000

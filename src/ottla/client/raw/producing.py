@@ -384,14 +384,12 @@ class RawProducer:
             self._failed(tp, batch, TryAgain(f"{what}: {code_name(code)}"))
         elif code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and partition.failed:
             self._failed(tp, batch, TryAgain(f"{what}: an earlier batch has to go first"))
+        elif code == ErrorCode.MESSAGE_TOO_LARGE:
+            # What was heard of the topic's limit, if anything, is not true any more.
+            self._cluster.forget_topic(tp.topic)
+            raise Refused(what, code, _too_large(tp.topic, batch))
         else:
-            raise Refused(what, code, self._told(result, batch))
-
-    @staticmethod
-    def _told(result: PartitionProduceResponse | None, batch: bytearray) -> str | None:
-        if result is not None and result.error_code == ErrorCode.MESSAGE_TOO_LARGE:
-            return f"a batch of {len(batch)} bytes passes the topic's max.message.bytes"
-        return None if result is None else result.error_message
+            raise Refused(what, code, None if result is None else result.error_message)
 
     def _failed(self, tp: TopicPartition, batch: bytearray, why: ClientError) -> None:
         """Keep a batch for another attempt; when all of its partition are back, wait and put them in front."""
@@ -414,3 +412,11 @@ class RawProducer:
         if partition.patience is None:
             partition.patience = self._cluster.patience(f"producing to {tp}")
         partition.patience.again(problem)
+
+
+def _too_large(topic: str, batch: bytearray) -> str:
+    records = int.from_bytes(batch[HEADER_SIZE - 4 : HEADER_SIZE], "big")
+    told = f"has {len(batch)} bytes, more than max.message.bytes of topic {topic} allows"
+    if records == 1:
+        return f"a record, as a batch, {told}: raise that, or write smaller ones"
+    return f"a batch of {records} records {told}: lower kafka.batch.size"

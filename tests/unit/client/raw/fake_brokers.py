@@ -16,6 +16,7 @@ from ottla.wire.messages.api_versions import (
     ApiVersionsResponse,
     FinalizedFeatureKey,
 )
+from ottla.wire.messages.describe_configs import DescribeConfigsRequest
 from ottla.wire.messages.fetch import FetchRequest
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest
 from ottla.wire.messages.list_offsets import ListOffsetsRequest
@@ -25,6 +26,7 @@ from ottla.wire.schema import Message
 
 SPOKEN: tuple[type[Message], ...] = (
     ApiVersionsRequest,
+    DescribeConfigsRequest,
     FetchRequest,
     InitProducerIdRequest,
     ListOffsetsRequest,

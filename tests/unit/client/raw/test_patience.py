@@ -46,3 +46,12 @@ def test_a_cluster_that_was_not_reached_is_told_apart() -> None:
     with pytest.raises(ClusterUnreachable):
         patience.again(ConnectionLost("a:1"))
     assert time.waits == []
+
+
+def test_a_rest_that_a_broker_asked_for_is_not_counted() -> None:
+    time = Time()
+    patience = Patience("fetching", SETTINGS, time, time.wait)
+    patience.rest(60.0)
+    patience.again(TryAgain("no leader"))
+    assert time.waits == [60.0, 0.1]
+    assert patience.spent_s == pytest.approx(0.1)

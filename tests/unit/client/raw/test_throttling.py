@@ -1,0 +1,39 @@
+"""A client above its quota waits as it is told, and goes on."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.client.raw import ClientSettings, Cluster, TimedOut
+from ottla.wire.messages.fetch import FetchRequest
+
+from .test_patience import Time
+from .two_brokers import TP, TwoBrokers
+
+
+def cluster_of(brokers: TwoBrokers, time: Time) -> Cluster:
+    options = {"bootstrap.servers": brokers.bootstrap, "default.api.timeout.ms": 1000}
+    return Cluster(ClientSettings.from_options(options), clock=time, wait=time.wait)
+
+
+def test_fetching_waits_as_long_as_the_broker_says(brokers: TwoBrokers) -> None:
+    time = Time()
+    with cluster_of(brokers, time) as cluster:
+        brokers.throttles_ms = [5000, 7000]
+        assert cluster.fetch(TP, 0).end(0) == 1
+        assert time.waits == [5.0, 7.0], "longer than the time that a call may take"
+        brokers.throttles_ms = [5000, 7000]
+        ((at, fetched),) = cluster.stream(TP, 0, 1)
+        assert (at, fetched.end(0)) == (0, 1)
+        assert time.waits == [5.0, 7.0] * 2
+    assert sum(request is FetchRequest for _, request in brokers.asked) == 6
+
+
+def test_an_answer_without_the_partition_is_asked_again_in_time(brokers: TwoBrokers) -> None:
+    time = Time()
+    with cluster_of(brokers, time) as cluster:
+        brokers.throttles_ms = [0, 0]
+        assert cluster.fetch(TP, 0).end(0) == 1
+        brokers.throttles_ms = [0] * 100
+        with pytest.raises(TimedOut, match="the answer lacks the partition"):
+            cluster.fetch(TP, 0)
