@@ -1,4 +1,4 @@
-"""`spark-pipelines run` on the scoreboard of examples/declarative_pipelines: twice, with our source and sink."""
+"""`run.sh` of examples/declarative_pipelines, twice: the scoreboard by `spark-pipelines run`, our source and sink."""
 
 from __future__ import annotations
 
@@ -35,10 +35,8 @@ def test_the_scoreboard_of_declared_tables(make_broker: MakeBroker, tmp_path: Pa
         broker.bootstrap, [topic("matches", partitions=3), topic("closed-minutes", partitions=3)], {}
     )
     project = tmp_path / "project"
-    shutil.copytree(EXAMPLE, project)
-    definition = project / "spark-pipeline.yml"
-    storage = (project / "storage").as_uri()
-    definition.write_text(definition.read_text().replace("file:///tmp/ottla-scoreboard", storage))
+    left = shutil.ignore_patterns("storage", "spark-warehouse", "metastore_db", "*.log", "spark-pipeline.yml")
+    shutil.copytree(EXAMPLE, project, ignore=left)
     environment = {
         **os.environ,
         "BOOTSTRAP": broker.bootstrap,
@@ -46,13 +44,13 @@ def test_the_scoreboard_of_declared_tables(make_broker: MakeBroker, tmp_path: Pa
         "SPARK_LOCAL_IP": "127.0.0.1",
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
     }
-    command = ["spark-pipelines", "run", "--conf", "spark.sql.catalogImplementation=hive"]
+    command = [str(project / "run.sh")]
     arrived = judge.arrivals(2, SystemClock().now_ms())
     for part in (arrived[:150], arrived[150:]):
         judge.send(broker.bootstrap, part)
         ran = subprocess.run(
             command,
-            cwd=project,
+            cwd=tmp_path,
             env=environment,
             capture_output=True,
             text=True,
@@ -60,6 +58,7 @@ def test_the_scoreboard_of_declared_tables(make_broker: MakeBroker, tmp_path: Pa
             check=False,
         )
         assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert (project / "storage").is_dir()
     standings, statistics = judge.expected(broker.bootstrap)
     closed = [json.loads(each.value()) for each in judge.committed(broker.bootstrap, "closed-minutes")]
     places = [(each["match"], each["started_ms"], each["window_start_ms"]) for each in closed]

@@ -8,18 +8,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
 from ottla.base.clock import SystemClock
 from ottla.base.errors import LocalError
 from ottla.pipelines import Pipeline, table, topic
 from ottla.pipelines.connectors import Connector, packed, typed
 from ottla.pipelines.flow_run import FlowRun, RunOptions
+from ottla.pipelines.generator import ROUND_MS
+from ottla.pipelines.progress import FlowProgress
+from ottla.pipelines.reports import Reports
+from ottla.pipelines.tables import TableMissing, append_delta, read
 from ottla.pipelines.topics import create_missing
 from tests.conftest import MakeBroker
 from tests.support import scoreboard as judge
 from tests.support.clients import Publisher
 from tests.support.waiting import wait_until
 
+DAY_MS = 86_400_000
 Run = Callable[[Pipeline, str], list[FlowRun]]
 
 
@@ -41,7 +47,7 @@ def run(spark: Any, tmp_path: Path) -> Run:
         done = []
         for flow in pipeline.in_order():
             under_way = FlowRun(pipeline.name, flow, options)
-            under_way.start(spark, 0.0)
+            under_way.start(under_way.writer(under_way.frame(spark)), 0.0)
             wait_until(lambda one=under_way: one.look(0.0), f"the end of {flow.name}", 240)  # type: ignore[misc]
             done.append(under_way)
         return done
@@ -70,18 +76,37 @@ def test_the_scoreboard_follows_its_rules_over_several_runs(
 
 
 @pytest.mark.slow
-def test_events_of_a_clock_gone_wrong_do_not_close_the_matches(run: Run, make_broker: MakeBroker) -> None:
-    from ottla.pipelines.scoreboard import MATCHES, SCOREBOARD, scoreboard
+def test_events_of_a_clock_gone_wrong_are_left_out_and_counted(
+    run: Run, spark: Any, make_broker: MakeBroker
+) -> None:
+    """A day ahead would close every match, a few hours every minute of the statistics."""
+    from ottla.pipelines.scoreboard import MATCHES, SCOREBOARD, STATISTICS, scoreboard, statistics
 
     pipeline = Pipeline("guard")
     pipeline.flow(reads=MATCHES, writes=SCOREBOARD, mode="update")(scoreboard)
+    pipeline.flow(reads=MATCHES, writes=STATISTICS, mode="update")(statistics)
     broker, now_ms = make_broker(), SystemClock().now_ms()
     create_missing(broker.bootstrap, pipeline.topics().values(), {})
-    judge.send(broker.bootstrap, judge.arrivals(1, now_ms + 400 * 86_400_000)[:5])
+    reports, told = Reports(), {name: FlowProgress() for name in pipeline.flows}
+    listener = reports.listener()
+    spark.streams.addListener(listener)
+    for ahead_ms in (400 * DAY_MS, DAY_MS - 60_000, 600_000):
+        judge.send(broker.bootstrap, judge.arrivals(1, now_ms + ROUND_MS + ahead_ms)[:5])
     run(pipeline, broker.bootstrap)
     judge.send(broker.bootstrap, judge.arrivals(2, now_ms))
     run(pipeline, broker.bootstrap)
-    assert {started_ms for _, started_ms in judge.shown(broker.bootstrap)} == {now_ms}
+
+    def counted() -> bool:
+        for report in reports.take():
+            if report.batch is not None:
+                told[str(report.batch["name"])].report(report.batch)
+        return all(flow.left_out == 15 for flow in told.values())
+
+    wait_until(counted, "the count of what was left out")
+    spark.streams.removeListener(listener)
+    assert all(flow.late_rows == 0 for flow in told.values())
+    assert {started_ms for _, started_ms in judge.shown(broker.bootstrap)} == {now_ms - ROUND_MS}
+    assert {place[1] for place in judge.figures(broker.bootstrap)} == {now_ms - ROUND_MS}
 
 
 @pytest.mark.slow
@@ -139,6 +164,61 @@ def test_rows_are_added_to_a_parquet_table_once(
     run(pipeline, broker.bootstrap)
     rows = spark.read.parquet(str(tmp_path / "tables" / "words")).collect()
     assert sorted(tuple(row) for row in rows) == [("a", 0), ("b", 1), ("c", 2)]
+
+
+def test_an_aborted_transaction_reaches_no_flow(
+    run: Run, spark: Any, broker: Any, new_topic: Any, tmp_path: Path
+) -> None:
+    """What a repeated batch of the flow before has left behind."""
+    source = new_topic()
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": source})
+    producer.init_transactions(30)
+    for word, end in (("lost", producer.abort_transaction), ("kept", producer.commit_transaction)):
+        producer.begin_transaction()
+        producer.produce(source, json.dumps({"word": word}))
+        producer.flush(30)
+        end(30)
+    pipeline = Pipeline("chained")
+
+    @pipeline.flow(reads=topic(source, schema="word STRING"), writes=table("chained"))
+    def words(frame: Any) -> Any:
+        return frame.select("word")
+
+    run(pipeline, broker.bootstrap)
+    rows = spark.read.parquet(str(tmp_path / "tables" / "chained")).collect()
+    assert [row["word"] for row in rows] == ["kept"]
+
+
+def test_a_delta_table_is_read_with_all_its_columns(spark: Any, tmp_path: Path) -> None:
+    import pyarrow as pa
+
+    kind = table("t", format="delta", partition_by=["day", "team"])
+    rows = [
+        {"word": "a", "day": 7, "team": "x y"},
+        {"word": "b", "day": None, "team": "a/b"},
+        {"word": None, "day": 8, "team": None},
+    ]
+    types = pa.schema([("word", pa.string()), ("day", pa.int32()), ("team", pa.string())])
+    empty = table("empty", format="delta")
+    append_delta(str(tmp_path / "t"), kind, pa.Table.from_pylist(rows, types), "q", 0)
+    append_delta(str(tmp_path / "empty"), empty, pa.Table.from_pylist([], types), "q", 0)
+    found = read(spark, kind, str(tmp_path))
+    assert found.dtypes == [("word", "string"), ("day", "int"), ("team", "string")]
+    assert sorted((row.asDict() for row in found.collect()), key=str) == sorted(rows, key=str)
+    nothing = read(spark, empty, str(tmp_path))
+    assert (nothing.dtypes, nothing.collect()) == (found.dtypes, [])
+    for missing in (table("none", format="delta"), table("none")):
+        with pytest.raises(TableMissing, match="there is none at"):
+            read(spark, missing, str(tmp_path))
+
+
+def test_what_is_no_standing_gets_no_row(spark: Any) -> None:
+    from ottla.pipelines.scoreboard import STANDING_DDL, rows
+
+    empty = (None,) * (STANDING_DDL.count(",") + 1)
+    read = [("Canada vs USA", *empty[1:], None), (*empty, b"nonsense"), (*empty, None)]
+    frame = rows(spark.createDataFrame(read, f"{STANDING_DDL}, _corrupt BINARY"))
+    assert [row["match"] for row in frame.collect()] == ["Canada vs USA"]
 
 
 def records(spark: Any, *values: bytes) -> Any:

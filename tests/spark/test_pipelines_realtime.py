@@ -74,5 +74,7 @@ def test_a_refusal_of_real_time_mode_is_explained(
 ) -> None:
     path = tmp_path / "appending.py"
     path.write_text(APPENDING)
-    told, _ = command(str(path), make_broker().bootstrap, "--restarts", "0").communicate(timeout=PATIENCE_S)
+    process = command(str(path), make_broker().bootstrap)
+    told, _ = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 2, "it would be refused for ever"
     assert 'must be declared with mode="update"' in " ".join(told.split())

@@ -87,6 +87,9 @@ class _DyingLedger:
         self._step()
         return entry
 
+    def is_own(self) -> bool:
+        return self._ledger.is_own()
+
     def record(self, entry: Entry) -> None:
         self._step()
         self._ledger.record(entry)

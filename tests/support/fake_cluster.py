@@ -9,7 +9,21 @@ from uuid import uuid4
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.client.raw import Fetched, OffsetOutOfRange, PartitionInfo, TopicInfo, UnknownTopic
+from ottla.records.batch import read_header
 from ottla.records.builder import NewRecord, build_batch
+from ottla.storage.cleaner_filter import empty_batch
+
+
+class FakeClock:
+    """Stands still until a test moves it."""
+
+    seconds = 100.0
+
+    def now_ms(self) -> int:
+        return int(self.seconds * 1000)
+
+    def monotonic(self) -> float:
+        return self.seconds
 
 
 @dataclass
@@ -32,6 +46,10 @@ class FakeLog:
         self.times += [first_time] * gap + [record.timestamp for record in records]
         self.end += count
 
+    def compact(self, base: int) -> None:
+        """Leave of a batch what brokers leave of a segment's last: its header."""
+        self.batches[base] = bytes(empty_batch(read_header(self.batches[base])))
+
 
 class FakeCluster:
     def __init__(self, **partitions: int) -> None:
@@ -45,9 +63,21 @@ class FakeCluster:
         self.asked: list[tuple[TopicPartition, int]] = []
         self.latest_answers: list[int] = []
         """What LATEST answers first, before the truth."""
+        self.empty_answers = 0
+        """So many fetches bring nothing, as above a quota."""
+        self.out_of_range_answers = 0
+        """So many fetches find a log that the offset is not in."""
+        self.hidden: dict[str, int] = {}
+        """Topics that so many answers about topics lack."""
+        self.deleted_when_listed: set[str] = set()
+        """Topics that go when offsets are asked for."""
 
     def topics(self, names: Iterable[str] | None = None) -> dict[str, TopicInfo]:
         wanted = {partition.topic for partition in self.logs} if names is None else set(names)
+        for name, answers in list(self.hidden.items()):
+            self.hidden[name] = answers - 1
+            if answers > 0:
+                wanted.discard(name)
         return {
             name: TopicInfo(
                 name,
@@ -62,7 +92,14 @@ class FakeCluster:
     def list_offsets(
         self, wanted: Mapping[TopicPartition, int], committed: bool = False
     ) -> dict[TopicPartition, tuple[int, int]]:
+        for name in self.deleted_when_listed:
+            self.delete(name)
+        if not wanted.keys() <= self.logs.keys():
+            raise UnknownTopic("asking for offsets", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return {tp: (self._offset(self.logs[tp], asked), -1) for tp, asked in wanted.items()}
+
+    def delete(self, topic: str) -> None:
+        self.logs = {tp: log for tp, log in self.logs.items() if tp.topic != topic}
 
     def _offset(self, log: FakeLog, asked: int) -> int:
         if asked == -2:
@@ -80,11 +117,15 @@ class FakeCluster:
             if tp not in self.logs:
                 raise UnknownTopic("fetching", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             log = self.logs[tp]
-            if not log.start <= offset <= log.end:
+            self.out_of_range_answers -= 1
+            if self.out_of_range_answers >= 0 or not log.start <= offset <= log.end:
                 raise OffsetOutOfRange("fetching", ErrorCode.OFFSET_OUT_OF_RANGE)
             holding = [
                 (base, data) for base, data in sorted(log.batches.items()) if self._last(base, data) >= offset
             ]
+            if self.empty_answers:
+                self.empty_answers -= 1
+                holding = []
             data = b"" if not holding else holding[0][1]
             yield offset, Fetched(memoryview(data), log.end, log.end, log.start, [])
             if not holding:

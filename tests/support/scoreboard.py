@@ -9,15 +9,15 @@ import msgspec
 from confluent_kafka import Consumer, TopicPartition
 
 from ottla.base.rng import Random
-from ottla.pipelines.generator import Arrival, disturbed, season
+from ottla.pipelines.generator import ROUND_MS, Arrival, disturbed, season
 from ottla.pipelines.match import decode, encode
 from ottla.pipelines.standings import Standing, Statistics, standings, statistics
 from tests.support.clients import PATIENCE_S, Publisher
 
 
-def arrivals(matches: int, began_ms: int, seed: int = 7) -> list[Arrival]:
-    """A round of matches as it comes through a bad network: some events twice, some late."""
-    events = season(matches, began_ms, seed)
+def arrivals(matches: int, ended_ms: int, seed: int = 7) -> list[Arrival]:
+    """A round of matches, over by then, as it comes through a bad network: some events twice, some late."""
+    events = season(matches, ended_ms - ROUND_MS, seed)
     return list(disturbed(events, Random(seed), duplicates=0.1, late=0.1))
 
 

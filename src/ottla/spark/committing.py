@@ -15,6 +15,8 @@ Spark repeats a batch, with the same id, whose commit it did not see return. The
     prepared, first committed    complete it, abort what was written again
     prepared, first aborted      nothing of it is visible, since none is ended before the first: take the new ones
     done                         abort what was written again
+    done, in this very run       a second sink of the query has the same name, for a run repeats nothing: an error
+    something of a later batch   this driver, or its checkpoint, is behind: an error, since what it writes may be there
 
 A transaction that is aborted in step 4 is the one thing that cannot be repaired: a cluster without two-phase commit
 does that when the transaction's timeout passes. It is found in step 1 unless it happens in between, and is never
@@ -48,6 +50,10 @@ class Ledger(Protocol):
         """What was decided last."""
         ...
 
+    def is_own(self) -> bool:
+        """Whether that was decided by this run of the query."""
+        ...
+
     def record(self, entry: Entry) -> None:
         """Decide; raises Superseded if somebody else has decided since `entry` was asked for."""
         ...
@@ -70,7 +76,11 @@ class SinkError(OttlaError):
 
 
 class Superseded(SinkError):
-    """Another driver runs the same query."""
+    """Another driver runs the same query, or ran it from a later checkpoint."""
+
+
+class SinksConfused(SinkError):
+    """Two sinks of one query have the same name."""
 
 
 class TransactionLost(SinkError):
@@ -97,6 +107,15 @@ class BatchCommit:
             _log.warning("batch is committed as it was written again", batch=batch)
             self.transactions.end(entry.transactions, commit=False)
             self._commit_new(batch, written)
+        elif entry.batch > batch:
+            self.transactions.end([one for one in written if one not in entry.transactions], commit=False)
+            raise Superseded(_behind(batch, entry.batch))
+        elif entry.batch == batch and entry.state is State.DONE and self.ledger.is_own():
+            self.transactions.end(written, commit=False)
+            raise SinksConfused(
+                f"batch {batch} is written a second time in the same run of its query: two sinks of one query that "
+                "write to the same topic, or both to the topic of each row, need names: set the option sinkName"
+            )
         else:
             superfluous = [one for one in written if one not in entry.transactions]
             self.transactions.end(superfluous, commit=False)
@@ -104,8 +123,7 @@ class BatchCommit:
 
     def abort(self, batch: int, written: Sequence[Prepared]) -> None:
         """Takes back what was written, unless the batch is decided: then it will be completed."""
-        entry = self.ledger.entry()
-        decided = _decided(entry, batch)
+        decided = _decided(self.ledger.entry())
         self.transactions.end([one for one in written if one not in decided], commit=False)
         self._sweep(keep=decided)
 
@@ -168,7 +186,17 @@ _REPAIR = (
 )
 
 
-def _decided(entry: Entry | None, batch: int) -> frozenset[Prepared]:
-    if entry is None or entry.batch != batch or entry.state is not State.PREPARED:
-        return frozenset()
-    return frozenset(entry.transactions)
+def _behind(batch: int, decided: int) -> str:
+    return (
+        f"batch {batch} was not committed: batch {decided} of the same query is decided already. Either another driver "
+        "runs the query, or its checkpoint was rolled back, restored or copied, and then it counts batches that the "
+        "topic has. To go on from this checkpoint and write them again, set transactionalIdPrefix to a new value: it "
+        "makes this another query for the sink. A copy of a query that runs beside the first needs one, too"
+    )
+
+
+def _decided(entry: Entry | None) -> frozenset[Prepared]:
+    """Of whichever batch: the driver that has decided it may be at work on it now."""
+    return (
+        frozenset(entry.transactions) if entry is not None and entry.state is State.PREPARED else frozenset()
+    )

@@ -56,6 +56,11 @@ class TopicLedger:
         self._read_on()
         return self._register.entry
 
+    def is_own(self) -> bool:
+        """Whether that was decided by this run."""
+        present = self._register.present
+        return present is not None and present.run == self._run
+
     def record(self, entry: Entry) -> None:
         """Decide, after what `entry` told; raises Superseded if another run was faster."""
         before = self._register.end

@@ -127,19 +127,19 @@ def parse_offsets(option: str, text: str, example: str = _EXAMPLE) -> Offsets:
 
 
 def parse_assignment(text: str) -> list[TopicPartition]:
-    """The option `assign`: {"topic":[0,1]}."""
+    """The option `assign`: {"topic":[0,1]}; who names a partition twice means it once."""
     try:
         tree = json.loads(text)
         if not isinstance(tree, dict):
             raise TypeError
-        found = [TopicPartition(topic, int(number)) for topic, numbers in tree.items() for number in numbers]
+        named = [TopicPartition(topic, int(number)) for topic, numbers in tree.items() for number in numbers]
     except (ValueError, TypeError) as error:
         raise LocalError(
             f'option assign: expected JSON like {{"topicA":[0,1],"topicB":[0,1]}}, got {text}'
         ) from error
-    if not found:
+    if not named:
         raise LocalError(f"option assign: no partition is named in {text}")
-    return found
+    return list(dict.fromkeys(named))
 
 
 def parse_place(option: str, text: str) -> Place:

@@ -25,6 +25,7 @@ from ottla.spark.offsets import (
     Committed,
     Earliest,
     Latest,
+    Offsets,
     Place,
     Specific,
     parse_assignment,
@@ -276,6 +277,22 @@ def _check_places(options: Options, start: Place, end: Place, *, streaming: bool
     _check_batch_place("ending", end, refused=EARLIEST, word="earliest", nothing=isinstance(end, Earliest))
     if isinstance(end, Committed):
         raise LocalError("endingOffsets can't be committed")
+    match start, end:
+        case Specific(first), Specific(last):
+            check_order(first, last, "offset")
+        case AtTimes(first), AtTimes(last):
+            check_order(first, last, "timestamp")
+        case AtTime(first_ms), AtTime(last_ms) if first_ms > last_ms:
+            raise LocalError(f"startingTimestamp {first_ms} lies behind endingTimestamp {last_ms}")
+
+
+def check_order(start: Offsets, end: Offsets, kind: str) -> None:
+    """Refuses a read that ends before it begins; what stands for an end of the log is not compared."""
+    for partition in sorted(set(start) & set(end)):
+        if start[partition] > end[partition] >= 0:
+            raise LocalError(
+                f"the starting {kind} {start[partition]} of {partition} lies behind the ending {kind} {end[partition]}"
+            )
 
 
 def _check_batch_place(which: str, place: Place, *, refused: int, word: str, nothing: bool) -> None:

@@ -1,20 +1,22 @@
 """What the cluster says about the partitions of a read: which there are, and where a `Place` lies in each.
 
 Runs on Spark's driver side only. Reads the clock for spans back from now, and waits between retries when the
-cluster tells a latest offset below one that was already known (a new leader that has not caught up).
+cluster tells a latest offset below one that was already known (a new leader that has not caught up), or does not tell
+of a partition that was there (a broker that has not caught up with the cluster's metadata). What goes while it is asked
+for is left out; whoever needs it must see to that.
 """
 
 from __future__ import annotations
 
 import re
-import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from ottla.base.clock import Clock, SystemClock
 from ottla.base.errors import LocalError
 from ottla.base.ids import TopicPartition
-from ottla.client.raw import Cluster
+from ottla.client.raw import Cluster, UnknownTopic
+from ottla.client.raw.patience import Pause, pause
 from ottla.spark.offsets import (
     EARLIEST,
     LATEST,
@@ -33,19 +35,33 @@ from ottla.spark.offsets import (
 from ottla.spark.options import SourceOptions
 
 _NO_MATCH: Final = -1
+_GONE_TRIES: Final = 20
+_GONE_PAUSE_S: Final = 0.15
+"""What is not there after these three seconds is gone."""
 
 
 class Positions:
     """The partitions of one read, looked up anew by every call."""
 
-    def __init__(self, cluster: Cluster, options: SourceOptions, clock: Clock | None = None) -> None:
+    def __init__(
+        self, cluster: Cluster, options: SourceOptions, clock: Clock | None = None, wait: Pause = pause
+    ) -> None:
         self._cluster = cluster
         self._options = options
         self._clock = clock or SystemClock()
-        self._pause = threading.Event()
+        self._wait = wait
 
-    def partitions(self) -> list[TopicPartition]:
-        """All partitions that are asked for and exist, sorted."""
+    def partitions(self, known: Collection[TopicPartition] = ()) -> list[TopicPartition]:
+        """All partitions that are asked for and exist, sorted; those that were `known` are not given up at once."""
+        found = self._partitions()
+        for _ in range(_GONE_TRIES):
+            if set(known) <= set(found):
+                break
+            self._wait(_GONE_PAUSE_S)
+            found = self._partitions()
+        return found
+
+    def _partitions(self) -> list[TopicPartition]:
         topics = self._options.topics
         if topics.assigned:
             wanted = {partition.topic for partition in topics.assigned}
@@ -57,7 +73,7 @@ class Positions:
         return sorted(
             TopicPartition(name, number)
             for name, info in self._cluster.topics(None).items()
-            if not info.internal and pattern.fullmatch(name)
+            if not info.internal and pattern.search(name)
             for number in info.partitions
         )
 
@@ -89,14 +105,21 @@ class Positions:
         wanted = list(partitions)
         found = self._listed(dict.fromkeys(wanted, LATEST))
         for _ in range(self._options.offset_retries):
-            if all(found[partition] >= (known or {}).get(partition, 0) for partition in wanted):
+            if all(offset >= (known or {}).get(partition, 0) for partition, offset in found.items()):
                 break
-            self._pause.wait(self._options.offset_retry_ms / 1000)
+            self._wait(self._options.offset_retry_ms / 1000)
             found = self._listed(dict.fromkeys(wanted, LATEST))
         return found
 
     def resolve(self, place: Place, partitions: list[TopicPartition], *, starting: bool) -> Offsets:
         """Where the place lies in each partition."""
+        found = self._resolve(place, partitions, starting=starting)
+        gone = sorted(set(partitions) - set(found))
+        if gone:
+            raise LocalError(f"{', '.join(map(str, gone))} went away while offsets were asked for")
+        return found
+
+    def _resolve(self, place: Place, partitions: list[TopicPartition], *, starting: bool) -> Offsets:
         match place:
             case Earliest():
                 return self.earliest(partitions)
@@ -115,19 +138,35 @@ class Positions:
                 return self._or_latest(self._listed(dict.fromkeys(partitions, since)))
             case RecordsBack(count):
                 first, last = self.earliest(partitions), self.latest(partitions)
-                return {partition: max(first[partition], last[partition] - count) for partition in partitions}
+                return {
+                    partition: max(first[partition], last[partition] - count)
+                    for partition in first
+                    if partition in last
+                }
             case Committed():
                 return self._committed(partitions)
 
     def _listed(self, wanted: Mapping[TopicPartition, int]) -> Offsets:
-        if not wanted:
-            return {}
-        answer = self._cluster.list_offsets(dict(wanted), committed=self._options.settings.read_committed)
-        return {partition: answer[partition][0] for partition in wanted}
+        """Leaves out what is gone."""
+        while wanted:
+            try:
+                answer = self._cluster.list_offsets(
+                    dict(wanted), committed=self._options.settings.read_committed
+                )
+            except UnknownTopic:
+                there = self._existing({partition.topic for partition in wanted})
+                left = {partition: asked for partition, asked in wanted.items() if partition in there}
+                if len(left) == len(wanted):
+                    raise
+                wanted = left
+            else:
+                return {partition: answer[partition][0] for partition in wanted}
+        return {}
 
     def _specific(self, offsets: Offsets) -> Offsets:
         asked = {partition: offset for partition, offset in offsets.items() if offset in {LATEST, EARLIEST}}
-        return {**offsets, **self._listed(asked)}
+        given = {partition: offset for partition, offset in offsets.items() if partition not in asked}
+        return {**given, **self._listed(asked)}
 
     def _at(self, timestamps_ms: Mapping[TopicPartition, int], *, starting: bool) -> Offsets:
         found = self._listed(timestamps_ms)
@@ -140,14 +179,14 @@ class Positions:
         return self._or_latest(found)
 
     def _or_latest(self, found: Offsets) -> Offsets:
-        missing = [partition for partition, offset in found.items() if offset == _NO_MATCH]
-        return {**found, **self.latest(missing)}
+        matched = {partition: offset for partition, offset in found.items() if offset != _NO_MATCH}
+        return {**matched, **self.latest(partition for partition in found if partition not in matched)}
 
     def _committed(self, partitions: list[TopicPartition]) -> Offsets:
         group = self._options.settings.group_id or ""
         known = self._cluster.committed_offsets(group, partitions)
         first = self.earliest(partitions)
-        return {partition: max(first[partition], known.get(partition, 0)) for partition in partitions}
+        return {partition: max(offset, known.get(partition, 0)) for partition, offset in first.items()}
 
     @staticmethod
     def _check_complete(given: Offsets, partitions: list[TopicPartition], *, starting: bool) -> None:

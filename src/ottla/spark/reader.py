@@ -4,8 +4,13 @@ Stateless between calls; the connections are `client.raw`'s, kept for the life o
 move are the client's business. Data loss is told from gaps that are meant to be there by the start of the log:
 
     offset below the log's start             retention took records that were planned: data loss
-    offset past the end of the log           the log was cut or made anew: data loss
+    offset past the end of the log           the log was cut or made anew: data loss, also if it has grown again
     no record at an offset inside the log    compaction, a transaction marker, an aborted record: no loss
+
+An answer without a batch proves nothing while the log goes on behind it: brokers give it to clients above their quota
+and for segments that lie in remote storage. So it is asked again, until `kafkaConsumer.pollTimeoutMs` has passed, and
+then that is an error. Where the rest of a range was compacted away, or is markers or aborted records, a batch comes:
+what follows a hole comes in its place, and a batch that begins at the range's end or behind it ends the range.
 
 With failOnDataLoss=false a range goes on at the log's start, or ends; it never goes back and never past its end.
 """
@@ -21,6 +26,7 @@ from ottla.base.clock import SystemClock
 from ottla.base.errors import LocalError
 from ottla.client.raw import Cluster, Fetched, cluster_for
 from ottla.client.raw.errors import OffsetOutOfRange, UnknownTopic
+from ottla.client.raw.patience import Pause, pause
 from ottla.records import columns
 from ottla.spark.arrow import BatchMaker
 from ottla.spark.offsets import EARLIEST, LATEST
@@ -36,8 +42,6 @@ if TYPE_CHECKING:
 ROWS_MAX: Final = 32_768
 BYTES_MAX: Final = 16 << 20
 """Of one record batch, so that many tasks fit into a worker's memory; at least one batch of the log is taken whole."""
-_EMPTY_ANSWERS: Final = 2
-"""So many in a row say that the rest of a range holds no record; a throttled client may get one for nothing."""
 
 _log = structlog.get_logger()
 
@@ -65,7 +69,12 @@ class RangeReader:
     """Reads one range once."""
 
     def __init__(
-        self, cluster: Cluster, options: SourceOptions, maker: BatchMaker, wanted: OffsetRange
+        self,
+        cluster: Cluster,
+        options: SourceOptions,
+        maker: BatchMaker,
+        wanted: OffsetRange,
+        wait: Pause = pause,
     ) -> None:
         self._cluster = cluster
         self._options = options
@@ -75,30 +84,24 @@ class RangeReader:
         self._next = wanted.start
         self._visible_end = 0
         self._clock = SystemClock()
+        self._wait = wait
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        empty = 0
         deadline = self._deadline()
         while self._next < self._end:
             before = self._next
             try:
                 yield from self._stream()
-            except OffsetOutOfRange:
-                self._go_on_after_loss()
             except UnknownTopic as error:
                 self._lose(f"{self._partition} is gone", error)
                 return
             if self._next > before:
-                empty, deadline = 0, self._deadline()
-                continue
-            empty += 1
-            if empty < _EMPTY_ANSWERS:
-                continue
-            if self._visible_end >= self._end:
-                return
-            if self._clock.monotonic() > deadline:
+                deadline = self._deadline()
+            elif self._clock.monotonic() >= deadline:
                 self._give_up()
                 return
+            else:
+                self._wait(self._options.settings.retry_backoff_ms / 1000)
 
     def _deadline(self) -> float:
         return self._clock.monotonic() + self._options.poll_timeout_ms / 1000
@@ -106,9 +109,14 @@ class RangeReader:
     def _stream(self) -> Iterator[pa.RecordBatch]:
         """Answers one after another, until there is none with a record."""
         committed = self._options.settings.read_committed
-        for _, fetched in self._cluster.stream(self._partition, self._next, self._end, committed=committed):
-            self._visible_end = fetched.last_stable_offset if committed else fetched.high_watermark
-            yield from self._decode(fetched)
+        try:
+            for _, fetched in self._cluster.stream(
+                self._partition, self._next, self._end, committed=committed
+            ):
+                self._visible_end = fetched.last_stable_offset if committed else fetched.high_watermark
+                yield from self._decode(fetched)
+        except OffsetOutOfRange:
+            self._go_on_after_loss()
 
     def _decode(self, fetched: Fetched) -> Iterator[pa.RecordBatch]:
         data, aborted = memoryview(fetched.data), fetched.aborted
@@ -139,6 +147,10 @@ class RangeReader:
         elif self._next > last:
             self._lose(f"{self._partition} ends at offset {last}, {self._next} was to be read")
             self._next = self._end
+        else:
+            # It was not, and now it is: the log was cut, or the topic made anew, and filled again.
+            self._lose(f"{self._partition} was without offset {self._next} and now has another record there")
+            self._visible_end = last
 
     def _give_up(self) -> None:
         if self._visible_end <= self._next:

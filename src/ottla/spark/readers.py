@@ -5,17 +5,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 
+from ottla.base.clock import Clock, SystemClock
 from ottla.base.errors import LocalError
 from ottla.base.ids import TopicPartition
-from ottla.client.raw import Cluster, cluster_for
+from ottla.client.raw import ClientSettings, cluster_for
 from ottla.client.raw.errors import ClientError
 from ottla.spark.offsets import OffsetJson, Offsets, from_json, to_json
+from ottla.spark.options import check_order
 from ottla.spark.plan import OffsetRange, split_ranges
 from ottla.spark.positions import Positions
 from ottla.spark.reader import read_range
@@ -38,6 +40,9 @@ except ImportError:  # pyspark 4.1: OttlaStreamReader is not used
     ReadAllAvailable = ReadLimit = ReadMaxRows = SupportsTriggerAvailableNow = object  # type: ignore[misc,assignment]
 
 _NO_LIMIT = (1 << 63) - 1
+_COMMIT_MS_MAX: Final = 5_000
+_COMMIT_REST_S: Final = 60.0
+"""Of a group's progress: how long one attempt may take, and how long none is made after one that failed."""
 _log = structlog.get_logger()
 
 
@@ -71,6 +76,7 @@ class OttlaReader(_RangeReading, DataSourceReader):
         found = positions.required()
         start = positions.resolve(options.start, found, starting=True)
         end = positions.resolve(options.end, found, starting=False)
+        check_order(start, end, "offset")
         ranges = split_ranges(
             [OffsetRange(partition, start[partition], end[partition]) for partition in found],
             partitions_min=options.partitions_min,
@@ -94,7 +100,7 @@ class _StreamReading(_RangeReading):
         if self._made is None:
             cluster = cluster_for(self._options.settings)
             positions = Positions(cluster, self._options)
-            commit = GroupProgress(cluster, self._options.settings.group_id)
+            commit = GroupProgress(self._options.settings)
             self._made = StreamProgress(positions, self._options, commit)
         return self._made
 
@@ -135,26 +141,37 @@ class OttlaPlainStreamReader(_StreamReading, DataSourceStreamReader):
         start = self._done if self._done is not None else progress.initial_if_known()
         return to_json(progress.latest(start, everything=False))
 
-    def commit(self, end: OffsetJson) -> None:
+    def partitions(self, start: OffsetJson, end: OffsetJson) -> Sequence[InputPartition]:
+        # Spark asks for the next end when this batch is done; `commit` comes only with the batch after it.
         self._done = from_json(end)
+        return super().partitions(start, end)
 
 
 class GroupProgress:
     """Commits a query's progress as a consumer group, for `kafka-consumer-groups` to see its lag.
 
-    It is a courtesy: Spark's checkpoint is what counts, and a commit that fails is logged and left out.
+    A courtesy: Spark's checkpoint is what counts, and a commit that fails is logged and left out. It must not hold
+    up the stream: it has connections of its own, which are given up soon, and it rests after a failure.
     """
 
-    def __init__(self, cluster: Cluster, group: str | None) -> None:
-        self._cluster = cluster
-        self._group = group
+    def __init__(self, settings: ClientSettings, clock: Clock | None = None) -> None:
+        self._settings = replace(
+            settings,
+            request_timeout_ms=min(settings.request_timeout_ms, _COMMIT_MS_MAX),
+            api_timeout_ms=min(settings.api_timeout_ms, _COMMIT_MS_MAX),
+            connect_timeout_ms=min(settings.connect_timeout_ms, _COMMIT_MS_MAX),
+        )
+        self._clock = clock or SystemClock()
+        self._rests_until_s = 0.0
         self._told: Mapping[TopicPartition, int] | None = None
 
     def __call__(self, done: Mapping[TopicPartition, int]) -> None:
-        if self._group is None or not done or done == self._told:
+        group = self._settings.group_id
+        if group is None or not done or done == self._told or self._clock.monotonic() < self._rests_until_s:
             return
         try:
-            self._cluster.commit_offsets(self._group, dict(done))
+            cluster_for(self._settings).commit_offsets(group, dict(done))
             self._told = dict(done)
         except ClientError as error:
-            _log.warning("progress was not committed", group=self._group, reason=str(error))
+            self._rests_until_s = self._clock.monotonic() + _COMMIT_REST_S
+            _log.warning("progress was not committed", group=group, reason=str(error))

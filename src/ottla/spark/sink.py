@@ -23,6 +23,7 @@ from ottla.client.raw import ClientError, RawProducer, TransactionEnd, cluster_f
 from ottla.spark.committing import BatchCommit, TransactionLost
 from ottla.spark.ledger import Prepared, State
 from ottla.spark.ledger_topic import TopicLedger
+from ottla.spark.producers import PRODUCERS
 from ottla.spark.sink_options import SinkOptions
 from ottla.spark.transactions import (
     NAMES,
@@ -44,7 +45,7 @@ _RUN_ID = "spark.jobGroup.id"
 _BATCH_ID = "streaming.sql.batchId"
 _ONLY_BATCH = 0
 _LATE_MS = 500
-"""From this age on a task asks whether its batch was committed without it: one request, which short ones are spared."""
+"""From this age on a task asks whether its batch was committed without it: one request, which most are spared."""
 
 
 def make_batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> OttlaWriter:
@@ -114,15 +115,15 @@ class OttlaStreamWriter(DataSourceStreamArrowWriter):
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        task = _streaming_task()
+        task = _streaming_task(self._options)
+        is_doubtful = _LEDGERS.may_be_late(self._options, task)
         if self._options.exactly_once and _LEDGERS.is_done(self._options, task):
             for _ in iterator:
                 continue
             return Written(task, SystemClock().now_ms(), 0, None)
         written = _write(self._options, task, iterator)
-        if self._options.exactly_once and SystemClock().now_ms() - written.began_ms >= _LATE_MS:
-            return self._unless_too_late(written)
-        return written
+        is_doubtful = is_doubtful or SystemClock().now_ms() - written.began_ms >= _LATE_MS
+        return self._unless_too_late(written) if self._options.exactly_once and is_doubtful else written
 
     def _unless_too_late(self, written: Written) -> Written:
         """Takes back what was written when the batch was already committed with another attempt of the task.
@@ -163,6 +164,7 @@ class _Ledgers:
     def __init__(self) -> None:
         self._kept: dict[tuple[SinkOptions, str], tuple[str, TopicLedger]] = {}
         self._fresh: dict[tuple[SinkOptions, str], str] = {}
+        self._seen: dict[tuple[SinkOptions, str], tuple[str, int]] = {}
 
     def of(self, options: SinkOptions, task: Task) -> TopicLedger:
         run, ledger = self._kept.get((options, task.query), (None, None))
@@ -171,6 +173,14 @@ class _Ledgers:
             ledger = TopicLedger(cluster_for(options.settings), options.ledger_topic, name, task.run)
             self._kept[options, task.query] = (task.run, ledger)
         return ledger
+
+    def may_be_late(self, options: SinkOptions, task: Task) -> bool:
+        """Whether another attempt may have done the task: this is not the first, or the process knows the batch."""
+        run, batch = self._seen.get((options, task.query), ("", -1))
+        is_new = run != task.run or batch < task.batch
+        if is_new:
+            self._seen[options, task.query] = (task.run, task.batch)
+        return task.attempt > 0 or not is_new
 
     def is_done(self, options: SinkOptions, task: Task) -> bool:
         """Whether the batch is committed. Only the first batch of a run can be: after that they are new."""
@@ -195,32 +205,49 @@ _LEDGERS = _Ledgers()
 
 def _write(options: SinkOptions, task: Task, iterator: Iterable[pa.RecordBatch]) -> Written:
     freeze_imports()
+    write = _write_prepared if options.exactly_once else _write_at_once
+    return write(options, task, iterator)
+
+
+def _write_at_once(options: SinkOptions, task: Task, iterator: Iterable[pa.RecordBatch]) -> Written:
+    """At least once: what is written is there."""
     began_ms = SystemClock().now_ms()
     cluster = cluster_for(options.settings)
     writer = BatchWriter(options, cluster, turn=task.partition + task.batch)
-    name: str | None = None
+    producer = PRODUCERS.take(cluster)
+    before = producer.acknowledged.records
+    for batch in iterator:
+        for partition, batches in writer.write(batch):
+            producer.send(partition, batches)
+    records = producer.flush().records - before
+    PRODUCERS.give_back(cluster, producer)
+    return Written(task, began_ms, records, None)
+
+
+def _write_prepared(options: SinkOptions, task: Task, iterator: Iterable[pa.RecordBatch]) -> Written:
+    """Exactly once: what is written waits in a transaction, if there is anything."""
+    began_ms = SystemClock().now_ms()
+    cluster = cluster_for(options.settings)
+    writer = BatchWriter(options, cluster, turn=task.partition + task.batch)
+    name = ""
     producer: RawProducer | None = None
     try:
         for batch in iterator:
             for partition, batches in writer.write(batch):
                 if producer is None:
-                    if options.exactly_once:
-                        prefix = run_prefix(options.transactional_id_prefix, task.query, task.run)
-                        name = NAMES.take(prefix, task.batch)
-                        producer = open_producer(cluster, name, options.transaction_timeout_ms)
-                    else:
-                        producer = RawProducer(cluster)
-                        producer.init()
+                    prefix = run_prefix(options.transactional_id_prefix, task.query, task.run)
+                    name = NAMES.take(prefix, task.batch)
+                    producer = open_producer(cluster, name, options.transaction_timeout_ms)
                 producer.send(partition, batches)
-        records = 0 if producer is None else producer.flush().records
+        if producer is None:
+            return Written(task, began_ms, 0, None)
+        records = producer.flush().records
     except BaseException:
-        if producer is not None and name is not None:
+        if producer is not None:
             with suppress(ClientError):
                 producer.end(commit=False)
         raise
-    prepared = None
-    if producer is not None and name is not None:
-        prepared = Prepared(name, producer.identity.producer_id, producer.identity.epoch)
+    prepared = Prepared(name, producer.identity.producer_id, producer.identity.epoch)
     return Written(task, began_ms, records, prepared)
 
 
@@ -231,14 +258,27 @@ def _context() -> TaskContext:
     return context
 
 
-def _streaming_task() -> Task:
+def _streaming_task(options: SinkOptions) -> Task:
     context = _context()
     query, run, batch = (context.getLocalProperty(name) for name in (_QUERY_ID, _RUN_ID, _BATCH_ID))
     if query is None or run is None or batch is None:
         raise LocalError(
             f"Spark did not tell {_QUERY_ID}, {_RUN_ID} and {_BATCH_ID}: is this a streaming query?"
         )
-    return Task(query, run, int(batch), context.partitionId(), context.attemptNumber())
+    if options.exactly_once and not _is_uuid(run):
+        raise LocalError(
+            f"the job group of this query is {run!r} instead of its run: somebody has called setJobGroup in "
+            "foreachBatch. Leave that to Spark, which names jobs by their run (setJobDescription does no harm)"
+        )
+    return Task(f"{query}.{options.sink}", run, int(batch), context.partitionId(), context.attemptNumber())
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        uuid.UUID(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _written(messages: Sequence[WriterCommitMessage | None]) -> list[Written]:

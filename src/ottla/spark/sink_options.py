@@ -6,6 +6,7 @@ columns become batches: they are left alone. `acks` is always all, the strongest
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -27,6 +28,7 @@ _REFUSED: Final = {
     "transactional.id": "every task has an id of its own: set the beginning of them all with transactionalIdPrefix",
 }
 _PARTITIONERS: Final = ("murmur2", "murmur2_random")
+_SINK_DIGITS: Final = 8
 _ACKS: Final = ("all", "-1", "1", "0")
 
 
@@ -37,6 +39,8 @@ class SinkOptions:
     settings: ClientSettings
     topic: str | None
     exactly_once: bool
+    sink: str
+    """Which of its query's sinks this is: of what is written in `foreachBatch` a query can have several."""
     transactional_id_prefix: str
     ledger_topic: str
     transaction_timeout_ms: int
@@ -57,10 +61,12 @@ class SinkOptions:
             raise LocalError(f"option kafka.acks must be one of {', '.join(_ACKS)}, got {acks!r}")
         batch_size = Options(client).positive("batch.size")
         explicit_timeout = "transaction.timeout.ms" in client
+        topic = (options.text("topic") or "").strip() or None
         return cls(
             settings=settings,
-            topic=(options.text("topic") or "").strip() or None,
+            topic=topic,
             exactly_once=guarantee == EXACTLY_ONCE,
+            sink=_sink_of(options.text("sinkName"), topic),
             transactional_id_prefix=options.text("transactionalIdPrefix") or TRANSACTIONAL_ID_PREFIX,
             ledger_topic=options.text("ledgerTopic") or LEDGER_TOPIC,
             transaction_timeout_ms=settings.transaction_timeout_ms
@@ -70,6 +76,12 @@ class SinkOptions:
             sticky_bytes=batch_size or _STICKY_BYTES_DEFAULT,
             ignore_keys=Options(client).flag("partitioner.ignore.keys", default=False),
         )
+
+
+def _sink_of(name: str | None, topic: str | None) -> str:
+    """Short and of letters that transactional ids have; two of one query are never the same by chance."""
+    told = f"name {name}" if name else f"topic {topic}" if topic else "topic of each row"
+    return hashlib.sha256(told.encode()).hexdigest()[:_SINK_DIGITS]
 
 
 def _check_partitioner(client: Mapping[str, str]) -> None:

@@ -48,6 +48,8 @@ class StreamProgress:
         self._start_is_kept = not is_moving(options.start)
         self._until: Offsets | None = None
         self._latest: Offsets | None = None
+        self._may_be_replayed = True
+        """Whether the next batch may be one of an earlier process: all are new once an end was asked for here."""
         self._batch_at_s: float | None = None
 
     def initial(self) -> Offsets:
@@ -67,6 +69,7 @@ class StreamProgress:
 
     def latest(self, start: Offsets, *, everything: bool) -> Offsets:
         """Where the next batch ends; `everything` sets the limits aside (Trigger.Once)."""
+        self._may_be_replayed = False
         self._commit(start)
         if not self._start_is_kept and not everything and start == self._initial:
             self._start_is_kept = True
@@ -90,7 +93,7 @@ class StreamProgress:
     def ranges(self, start: Offsets, end: Offsets) -> list[OffsetRange]:
         """What the tasks of a batch read."""
         self._start_is_kept = True
-        if start == self._initial and is_moving(self._options.start):
+        if self._may_be_replayed and start == self._initial and is_moving(self._options.start):
             # The first batch again, after a crash: what it was to read is said by its end, the start has moved on.
             end = {partition: offset for partition, offset in end.items() if partition in start}
             start = {partition: min(start[partition], end[partition]) for partition in end}
@@ -98,23 +101,32 @@ class StreamProgress:
         if gone:
             self._lose(f"{', '.join(map(str, gone))} are gone")
         begin = self._begin(start, end)
-        for partition in sorted(set(end) - set(start)):
+        for partition in sorted(set(begin) - set(start)):
             if begin[partition] > 0 and start:
                 self._lose(f"the new partition {partition} begins at offset {begin[partition]} instead of 0")
         for partition in sorted(set(end) & set(start)):
             if end[partition] < start[partition]:
                 self._lose(f"the end of {partition} went back from {start[partition]} to {end[partition]}")
         return split_ranges(
-            [OffsetRange(partition, begin[partition], end[partition]) for partition in sorted(end)],
+            [
+                OffsetRange(partition, begin[partition], offset)
+                for partition, offset in sorted(end.items())
+                if partition in begin
+            ],
             partitions_min=self._options.partitions_min,
             records_max=self._options.records_per_partition_max,
         )
 
     def _ends(self, start: Offsets) -> Offsets:
         if self._until is not None:
-            return {**self._until, **self._past_target(start, self._until)}
-        self._latest = self._positions.latest(self._positions.partitions(), known=start)
-        return self._latest
+            found = {**self._until, **self._past_target(start, self._until)}
+        else:
+            found = self._latest = self._positions.latest(self._positions.partitions(start), known=start)
+        if start and not found:
+            # To go on from nothing would be to read everything again, should it only have been out of sight.
+            self._lose(f"{', '.join(map(str, sorted(start)))} are gone")
+            return start
+        return found
 
     def _past_target(self, start: Offsets, until: Offsets) -> Offsets:
         """Where partitions end that started behind the target of Trigger.AvailableNow, or are not in it.
@@ -125,16 +137,19 @@ class StreamProgress:
         past = {partition for partition, offset in start.items() if offset > until.get(partition, -1)}
         if not past:
             return {}
-        found = self._positions.latest(sorted(past & set(self._positions.partitions())), known=start)
+        found = self._positions.latest(sorted(past & set(self._positions.partitions(past))), known=start)
         return {partition: min(offset, start[partition]) for partition, offset in found.items()}
 
     def _begin(self, start: Offsets, end: Offsets) -> Offsets:
-        """The start, with partitions that are new since then from their earliest record on."""
+        """The start, with partitions that are new since then from their earliest record on, if they are still there."""
         new = sorted(set(end) - set(start))
         if not new:
             return start
         first = self._positions.earliest(new)
-        return {**start, **{partition: min(first[partition], end[partition]) for partition in new}}
+        gone = [str(partition) for partition in new if partition not in first]
+        if gone:
+            self._lose(f"{', '.join(gone)} came and are gone")
+        return {**start, **{partition: min(offset, end[partition]) for partition, offset in first.items()}}
 
     def _is_too_little(self, begin: Offsets, end: Offsets) -> bool:
         least = self._options.offsets_min

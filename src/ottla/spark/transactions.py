@@ -1,6 +1,6 @@
 """The transactions of a query: named and written by tasks, ended by the driver.
 
-    <prefix>.<query>.<run>.<process>.<slot>
+    <prefix>.<query>.<sink>.<run>.<process>.<slot>
 
 A transactional id belongs to one worker process of one run for ever, so nobody but its owner can begin anything under
 it: a task that was given up for dead and wakes up can disturb only itself. A process uses an id again in a later batch;
@@ -13,11 +13,12 @@ is aborted when its timeout passes, which is why that is as long as brokers allo
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from typing import Final
 
 from pyspark.sql.datasource import WriterCommitMessage
@@ -47,6 +48,7 @@ class Task:
     """Whose records a task writes."""
 
     query: str
+    """The query's id, and which of its sinks; of a batch job a name of its own."""
     run: str
     batch: int
     partition: int
@@ -62,6 +64,26 @@ class Written(WriterCommitMessage):
     records: int
     transaction: Prepared | None
     """None if there was nothing to write, or the batch is committed already."""
+
+    def to_json(self) -> str:
+        """For rows of Spark: a message that Spark itself carries needs none."""
+        prepared = None if self.transaction is None else list(self.transaction)
+        return json.dumps([list(astuple(self.task)), self.began_ms, self.records, prepared])
+
+    @classmethod
+    def from_json(cls, text: str) -> Written:
+        """The inverse; raises LocalError at anything else."""
+        try:
+            (query, run, *numbers), began_ms, records, prepared = json.loads(text)
+            batch, partition, attempt = map(int, numbers)
+            transaction = None
+            if prepared is not None:
+                name, producer_id, epoch = prepared
+                transaction = Prepared(str(name), int(producer_id), int(epoch))
+            task = Task(str(query), str(run), batch, partition, attempt)
+            return cls(task, int(began_ms), int(records), transaction)
+        except (ValueError, TypeError) as error:
+            raise LocalError(f"a task has told what is no message of the sink: {text[:200]!r}") from error
 
 
 def query_prefix(prefix: str, query: str) -> str:

@@ -8,11 +8,11 @@ Spark repeats is there once. The function lives in the driver's process, as do i
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from ottla.spark.sink import make_stream_writer
+from ottla.spark.transactions import Written
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,11 +31,11 @@ def updates(options: Mapping[str, str]) -> Callable[[DataFrame, int], None]:
         def written(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             import pyarrow as pa
 
-            message = pickle.dumps(writer.write(rows))
-            yield pa.RecordBatch.from_pydict({_MESSAGE: pa.array([message], pa.binary())})
+            message = cast(Written, writer.write(rows))
+            yield pa.RecordBatch.from_pydict({_MESSAGE: pa.array([message.to_json()])})
 
-        found = batch.mapInArrow(written, f"{_MESSAGE} BINARY").collect()
-        messages = [pickle.loads(row[_MESSAGE]) for row in found]  # noqa: S301 - of our own tasks
+        found = batch.mapInArrow(written, f"{_MESSAGE} STRING").collect()
+        messages = [Written.from_json(row[_MESSAGE]) for row in found]
         try:
             writer.commit(messages, number)
         except Exception:

@@ -7,14 +7,18 @@ is some ten milliseconds of a core in each of four processes, a tenth of a short
 from __future__ import annotations
 
 import gc
+import sys
 
-_frozen = False
+_frozen_modules = 0
 
 
 def freeze_imports() -> None:
-    """Take what is there out of the collector's sight; once per process, cheap to call."""
-    global _frozen  # noqa: PLW0603 - once per worker process
-    if not _frozen:
+    """Take what is imported out of the collector's sight; cheap to call when nothing is new.
+
+    To be called by every task: much is imported only while the first ones run, pandas above all.
+    """
+    global _frozen_modules  # noqa: PLW0603 - of this process
+    if len(sys.modules) != _frozen_modules:
         gc.collect()
         gc.freeze()
-        _frozen = True
+        _frozen_modules = len(sys.modules)

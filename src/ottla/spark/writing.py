@@ -4,6 +4,9 @@ A row's partition is that of the column `partition` if it has one, else that of 
 else the one whose turn it is: rows without a key go to the same partition until it has got `sticky_bytes`, then to the
 next, and those of a large Arrow batch are spread over all partitions in as many runs. Rows keep their order within a
 partition. No row is looked at in Python. Runs in Spark's Python workers.
+
+A batch is no larger than its topic takes (`max.message.bytes`) when it is packed; what does not compress grows by that.
+A single record that is larger is sent all the same, for the broker to refuse.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from ottla.base.errors import LocalError
 from ottla.base.ids import TopicPartition
 from ottla.records import columns
 from ottla.records.columns import BinaryColumn, HeadersColumn
+from ottla.records.compression import Codec
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
 
 VALUE, KEY, HEADERS, TOPIC, PARTITION = "value", "key", "headers", "topic", "partition"
 _NOT_CHOSEN = -1
+_NO_OFFSETS = bytes(4)
 _HEADERS_TYPE = "array<struct<key:string,value:binary>>"
 _TYPES = {
     VALUE: ("string", "binary"),
@@ -40,6 +45,18 @@ _TYPES = {
 _NULL_TOPIC = "null topic present in the data. Use the topic option for setting a topic."
 
 Rows = npt.NDArray[np.int32]
+
+
+def unpacked_max(limit: int, codec: Codec) -> int:
+    """How many bytes may be in a batch so that it is `limit` at most when it is packed, whatever the bytes are."""
+    match codec:
+        case Codec.NONE:
+            return limit
+        case Codec.SNAPPY:
+            # A sixth is what its format can grow by.
+            return max(1, (limit - 256) * 5 // 6)
+        case _:
+            return max(1, limit - limit // 64 - 256)
 
 
 def check_schema(schema: StructType, topic: str | None) -> None:
@@ -92,6 +109,7 @@ class BatchWriter:
         keys = _binary(batch.column(KEY)) if KEY in batch.schema.names else None
         headers = _headers(batch.column(HEADERS)) if HEADERS in batch.schema.names else None
         chosen = self._chosen(topic, batch, keys, partitions)
+        batch_bytes = self._batch_bytes(topic)
         for partition, selection in enumerate(columns.rows_by_partition(chosen.data, partitions)):
             if selection:
                 yield (
@@ -105,9 +123,13 @@ class BatchWriter:
                         selection=None if len(selection) == 4 * rows else selection,
                         codec=self._options.settings.codec,
                         level=self._options.settings.compression_level,
-                        max_batch_bytes=self._options.batch_bytes,
+                        max_batch_bytes=batch_bytes,
                     ),
                 )
+
+    def _batch_bytes(self, topic: str) -> int:
+        wanted, limit = self._options.batch_bytes, self._cluster.batch_limit(topic)
+        return wanted if limit is None else min(wanted, unpacked_max(limit, self._options.settings.codec))
 
     def _chosen(self, topic: str, batch: pa.RecordBatch, keys: BinaryColumn | None, partitions: int) -> Rows:
         rows = batch.num_rows
@@ -158,7 +180,11 @@ def _binary(array: pa.Array) -> BinaryColumn:
         array = array.cast(pa.binary())
     validity, offsets, data = array.buffers()
     return BinaryColumn(
-        offsets, _bytes(data), validity if array.null_count else None, array.null_count, array.offset
+        _offsets(offsets),
+        _bytes(data),
+        validity if array.null_count else None,
+        array.null_count,
+        array.offset,
     )
 
 
@@ -168,13 +194,18 @@ def _headers(array: pa.Array) -> HeadersColumn:
     validity, offsets = array.buffers()[:2]
     keys, values = array.values.flatten()
     return HeadersColumn(
-        offsets,
+        _offsets(offsets),
         _binary(keys),
         _binary(values),
         validity if array.null_count else None,
         array.null_count,
         array.offset,
     )
+
+
+def _offsets(buffer: Any) -> Any:
+    """Arrow lets an array without rows do without its first offset; Spark makes use of that for headers."""
+    return _NO_OFFSETS if buffer is None or buffer.size == 0 else buffer
 
 
 def _bytes(buffer: Any) -> Any:

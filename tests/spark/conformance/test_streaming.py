@@ -51,16 +51,15 @@ def test_a_new_query_begins_with_what_comes(column: Column, seen: Collector, che
     topic = column.topic()
     column.publish(topic, ["before"])
     query = seen.start(column.stream(subscribe=topic), checkpoint)
-    wait_until(
-        lambda: bool(planned_offsets(checkpoint)) or _started(checkpoint), "the first offsets", SETTLE_S
-    )
+    wait_until(lambda: _has_begun(checkpoint), "the first offsets", SETTLE_S)
     query.processAllAvailable()
     column.publish(topic, ["after"])
     seen.wait_for(query, ["after"])
 
 
-def _started(checkpoint: str) -> bool:
-    return Path(checkpoint, "sources").exists()
+def _has_begun(checkpoint: str) -> bool:
+    """Whether a query has settled where it begins; Spark's own connector keeps that in a file of its own."""
+    return bool(planned_offsets(checkpoint)) or Path(checkpoint, "sources").exists()
 
 
 def test_offsets_say_where_a_query_begins(column: Column, seen: Collector, checkpoint: str) -> None:
@@ -101,22 +100,26 @@ def test_a_batch_waits_for_enough(column: Column, seen: Collector, checkpoint: s
     query = seen.start(stream, checkpoint)
     seen.wait_for(query, ["first"])
     column.publish(topic, numbers(0, 3))
+    query.processAllAvailable()
+    assert seen.values() == ["first"], "three are not enough"
     column.publish(topic, numbers(3, 6))
-    wait_until(lambda: len(batch_sizes(query)) > 1, "the second batch", SETTLE_S)
-    assert batch_sizes(query)[1] >= 5
+    seen.wait_for(query, ["first", *numbers(0, 6)])
 
 
+@pytest.mark.parametrize(("start", "old"), [("earliest", ["old"]), ("latest", [])])
 def test_new_partitions_are_read_from_their_beginning(
-    column: Column, seen: Collector, checkpoint: str
+    column: Column, seen: Collector, checkpoint: str, start: str, old: list[str]
 ) -> None:
     topic = column.topic(1)
     column.publish(topic, ["old"])
-    options = {"subscribe": topic, "startingOffsets": "earliest", "kafka__metadata__max__age__ms": "500"}
+    options = {"subscribe": topic, "startingOffsets": start, "kafka__metadata__max__age__ms": "500"}
     query = seen.start(column.stream(**options), checkpoint)
-    seen.wait_for(query, ["old"])
+    wait_until(lambda: _has_begun(checkpoint), "the first offsets", SETTLE_S)
+    query.processAllAvailable()
+    seen.wait_for(query, old)
     column.add_partitions(topic, 2)
     column.publish(topic, ["new"], partition=1)
-    seen.wait_for(query, ["old", "new"])
+    seen.wait_for(query, [*old, "new"])
 
 
 def test_new_topics_of_a_pattern_are_read(column: Column, seen: Collector, checkpoint: str) -> None:
@@ -141,7 +144,7 @@ def test_records_deleted_before_they_were_read(
     column.publish(topic, numbers(3, 10))
     column.delete_below(topic, 6)
     failing = seen.start(column.stream(subscribe=topic), checkpoint, availableNow=True)
-    with pytest.raises(Exception, match=r"(?is)data.?loss|lost|missed|out of range|offset"):
+    with pytest.raises(Exception, match=r"(?i)data may have been lost"):
         finish(failing)
     seen.drain(column.stream(subscribe=topic, failOnDataLoss="false"), checkpoint)
     assert seen.values() == numbers(6, 10)
@@ -250,5 +253,5 @@ def test_a_stream_needs_a_topic_to_write_to(column: Column, checkpoint: str, run
     topic = column.topic()
     column.publish(topic, ["x"])
     frame = column.stream(subscribe=topic, startingOffsets="earliest").select("value")
-    with pytest.raises(Exception, match=r"(?i)topic"):
+    with pytest.raises(Exception, match=r"topic option required when no 'topic' attribute is present"):
         finish(run_query(column.sink(frame, checkpoint).trigger(availableNow=True)))

@@ -66,6 +66,10 @@ class ModelLedger:
         self._read_on()
         return self._register.entry
 
+    def is_own(self) -> bool:
+        present = self._register.present
+        return present is not None and present.run == self._run
+
     def record(self, entry: Entry) -> None:
         self._step(f"before recording {entry.state.value}")
         before = self._register.end

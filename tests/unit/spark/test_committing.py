@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import threading
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from ottla.client.raw import TransactionEnd
-from ottla.spark.committing import BatchTorn, SinkError, Superseded, TransactionLost
+from ottla.spark.committing import BatchTorn, SinkError, SinksConfused, Superseded, TransactionLost
 from ottla.spark.ledger import Entry, LedgerRecord, Prepared, State
 from tests.unit.spark.commit_model import ABORTED, COMMITTED, OPEN, Killed, ModelTransactions, Step, World
 
@@ -127,6 +128,63 @@ def test_losers_are_aborted_with_the_batch() -> None:
     world.driver(1).commit(0, winners)
     assert world.states[loser[0]] == ABORTED
     assert world.states[later_run[0]] == OPEN, "a run that began later may be the one that counts"
+
+
+def test_a_second_sink_of_the_same_name_is_told() -> None:
+    """Not taken for a repetition, which would drop its records in silence: a run never repeats a batch."""
+    world = World()
+    first, second = world.write(1, TASKS), world.write(1, TASKS)
+    driver = world.driver(1)
+    driver.commit(0, first)
+    with pytest.raises(SinksConfused, match="sinkName"):
+        driver.commit(0, second)
+    assert is_whole(world, first)
+    again = world.write(2, TASKS)
+    world.driver(2).commit(0, again)
+    assert is_whole(world, first), "another run may repeat it"
+
+
+@pytest.mark.parametrize("state", [State.PREPARED, State.DONE])
+@pytest.mark.parametrize("task_count", [0, TASKS])
+def test_a_checkpoint_that_went_back_is_told(state: State, task_count: int) -> None:
+    """Its batches would be taken for those that are done, whatever is in them. Tasks that found that out wrote none."""
+    world = World()
+    later = world.write(1, TASKS)
+    if state is State.DONE:
+        world.driver(1).commit(6, later)
+    else:
+        world.log.append(LedgerRecord(0, "1", -1, Entry(6, state, tuple(later))))
+    before = dict(world.states)
+    written = world.write(2, task_count)
+    driver = world.driver(2)
+    with pytest.raises(Superseded, match=r"rolled back, restored or copied.*transactionalIdPrefix"):
+        driver.commit(5, written)
+    driver.abort(5, written)
+    assert {one: world.states[one] for one in before} == before, "what was decided is left to who decided it"
+    assert all(world.states[one] == ABORTED for one in written)
+
+
+@pytest.mark.parametrize("death", range(STEPS_MAX))
+def test_a_driver_that_is_a_batch_behind_changes_nothing(death: int) -> None:
+    """Given up for dead in batch 0, it wakes up when another has done that and is anywhere in batch 1."""
+    world = World()
+    slow, first = world.write(9, TASKS), world.write(2, TASKS)
+    world.driver(2).commit(0, first)
+    second = world.write(2, TASKS)
+    with contextlib.suppress(Killed):
+        world.driver(2, dying_at(death)).commit(1, second)
+    decided = any(record.entry.batch == 1 for record in world.log)
+    driver = world.driver(9)
+    if decided:
+        with pytest.raises(Superseded):
+            driver.commit(0, slow)
+        driver.abort(0, slow)
+        again = world.write(10, TASKS)
+        world.driver(10).commit(1, again)
+        assert set(world.having(COMMITTED)) in ({*first, *second}, {*first, *again})
+    else:
+        driver.commit(0, slow)
+        assert world.having(COMMITTED) == first
 
 
 def test_a_batch_without_records_costs_nothing() -> None:

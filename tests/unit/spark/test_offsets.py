@@ -60,6 +60,7 @@ def test_what_is_no_place_is_refused_by_its_option(text: str) -> None:
 
 def test_assignments() -> None:
     assert parse_assignment('{"t":[0,2]}') == [TopicPartition("t", 0), TopicPartition("t", 2)]
+    assert parse_assignment('{"t":[2,0,2]}') == [TopicPartition("t", 2), TopicPartition("t", 0)]
     for wrong in ("{}", "t", "[0]", '{"t":["x"]}', '{"t":0}'):
         with pytest.raises(LocalError, match="assign"):
             parse_assignment(wrong)

@@ -95,6 +95,24 @@ def test_spans(text: str, ms: int) -> None:
         (False, {"endingOffsets": "earliest"}, "can't be earliest"),
         (False, {"endingOffsets": '{"a":{"0":-2}}'}, "can't be earliest"),
         (False, {"endingOffsets": "committed"}, "can't be committed"),
+        (
+            False,
+            {"startingOffsets": '{"a":{"0":5,"1":9}}', "endingOffsets": '{"a":{"0":-1,"1":8}}'},
+            "starting offset 9 of a-1 lies behind the ending offset 8",
+        ),
+        (
+            False,
+            {
+                "startingOffsetsByTimestamp": '{"a":{"0":1001}}',
+                "endingOffsetsByTimestamp": '{"a":{"0":1000}}',
+            },
+            "starting timestamp 1001 of a-0 lies behind",
+        ),
+        (
+            False,
+            {"startingTimestamp": "1001", "endingTimestamp": "1000"},
+            "startingTimestamp 1001 lies behind",
+        ),
     ],
 )
 def test_refusals(streaming: bool, more: dict[str, str], message: str) -> None:

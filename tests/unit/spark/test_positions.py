@@ -52,12 +52,24 @@ def cluster() -> FakeCluster:
         ({"subscribe": "a"}, [A0, A1]),
         ({"subscribe": "b,a"}, [A0, A1, B0]),
         ({"subscribePattern": "[ab]"}, [A0, A1, B0]),
-        ({"subscribePattern": "a|"}, [A0, A1]),
+        ({"subscribePattern": "^a|c"}, [A0, A1]),
         ({"assign": '{"a":[1]}'}, [A1]),
     ],
 )
 def test_choices(cluster: FakeCluster, choice: dict[str, str], found: list[Any]) -> None:
     assert make(cluster, **choice)[0].required() == found
+
+
+def test_a_pattern_is_found_anywhere_in_the_name() -> None:
+    """As by Spark's own connector."""
+    cluster = FakeCluster(orders=1, reorder=1, other=1)
+
+    def topics(pattern: str) -> list[str]:
+        return [partition.topic for partition in make(cluster, subscribePattern=pattern)[0].partitions()]
+
+    assert topics("order") == ["orders", "reorder"]
+    assert topics("^order") == ["orders"]
+    assert topics("^orders$|^other$") == ["orders", "other"]
 
 
 def test_a_pattern_leaves_internal_topics_out(cluster: FakeCluster) -> None:

@@ -30,7 +30,8 @@ def read(cluster: FakeCluster, start: int, end: int, **more: str) -> list[int]:
     given = {"kafka.bootstrap.servers": "x", "subscribe": "a", "kafkaConsumer.pollTimeoutMs": "0", **more}
     options = SourceOptions.parse(given, streaming=True)
     maker: Any = _Maker()
-    reader = RangeReader(cluster, options, maker, OffsetRange(A0, start, end))  # type: ignore[arg-type]
+    wanted = OffsetRange(A0, start, end)
+    reader = RangeReader(cluster, options, maker, wanted, wait=lambda _: None)  # type: ignore[arg-type]
     return [offset for batch in reader.batches() for offset in batch]
 
 
@@ -54,8 +55,23 @@ def test_gaps_inside_the_log_are_no_loss(cluster: FakeCluster) -> None:
 
 
 def test_a_gap_up_to_the_end_is_no_loss(cluster: FakeCluster) -> None:
-    del cluster.logs[A0].batches[20]
+    cluster.logs[A0].compact(20)
     assert read(cluster, 5, 30) == list(range(5, 20))
+
+
+def test_a_gap_across_the_end_is_no_loss(cluster: FakeCluster) -> None:
+    del cluster.logs[A0].batches[10]
+    assert read(cluster, 5, 15) == list(range(5, 10))
+    assert read(cluster, 12, 20) == []
+
+
+@pytest.mark.parametrize("start", [0, 10, 25])
+def test_an_answer_without_a_batch_proves_nothing(cluster: FakeCluster, start: int) -> None:
+    cluster.empty_answers = 4
+    assert read(cluster, start, 30, **{"kafkaConsumer.pollTimeoutMs": "60000"}) == list(range(start, 30))
+    cluster.empty_answers = 4
+    with pytest.raises(LocalError, match=f"no record of a-0 at offset {start} came"):
+        read(cluster, start, 30)
 
 
 def test_what_retention_took_is_a_loss(cluster: FakeCluster) -> None:
@@ -76,6 +92,24 @@ def test_a_log_that_ends_too_early_is_a_loss(cluster: FakeCluster) -> None:
     with pytest.raises(DataLoss, match="ends at offset 30, 34 was to be read"):
         read(cluster, 20, 35)
     assert read(cluster, 20, 35, failOnDataLoss="false") == list(range(20, 30))
+
+
+def test_a_log_that_was_cut_and_filled_again_is_a_loss(cluster: FakeCluster) -> None:
+    """The offset is out of range when it is fetched, and inside when somebody looks."""
+    cluster.out_of_range_answers = 1
+    with pytest.raises(DataLoss, match="a-0 was without offset 5"):
+        read(cluster, 5, 25)
+    cluster.out_of_range_answers = 1
+    patient = {"failOnDataLoss": "false", "kafkaConsumer.pollTimeoutMs": "60000"}
+    assert read(cluster, 5, 25, **patient) == list(range(5, 25))
+
+
+def test_a_topic_that_goes_while_its_ends_are_asked_for_is_a_loss(cluster: FakeCluster) -> None:
+    cluster.logs[A0].start = 12
+    cluster.deleted_when_listed = {"a"}
+    with pytest.raises(DataLoss, match="a-0 is gone"):
+        read(cluster, 5, 25)
+    assert read(cluster, 5, 25, failOnDataLoss="false") == []
 
 
 def test_a_topic_that_is_gone_is_a_loss(cluster: FakeCluster) -> None:

@@ -58,3 +58,21 @@ def test_the_producers_settings_are_taken_in_both_spellings() -> None:
 def test_what_cannot_work_is_refused(given: dict[str, str], reason: str) -> None:
     with pytest.raises(LocalError, match=reason):
         parse(**given)
+
+
+def test_every_sink_of_a_query_has_a_name() -> None:
+    """By topic, or as the user says; the same each time it is asked, whatever else is set."""
+    base = {"kafka.bootstrap.servers": "h:1"}
+    given: list[dict[str, str]] = [
+        {"topic": "a"},
+        {"topic": "b"},
+        {},
+        {"sinkName": "a"},
+        {"sinkName": "x", "topic": "a"},
+    ]
+    names = [SinkOptions.parse({**base, **one}, streaming=True).sink for one in given]
+    assert len(set(names)) == len(names)
+    again = SinkOptions.parse({**base, "topic": " a ", "kafka.batch.size": "9"}, streaming=True)
+    assert again.sink == names[0]
+    renamed = SinkOptions.parse({**base, "topic": "c", "sinkName": "x"}, streaming=True)
+    assert renamed.sink == names[4]

@@ -20,11 +20,12 @@ from pyspark.sql.types import (
 import pyspark_ottla
 from ottla.base.errors import LocalError
 from ottla.base.ids import TopicPartition
+from ottla.client.raw import ClientSettings
 from ottla.client.raw.errors import Refused
 from ottla.spark import readers, register
 from ottla.spark.plan import OffsetRange
 from ottla.spark.source import OttlaDataSource
-from tests.support.fake_cluster import FakeCluster
+from tests.support.fake_cluster import FakeClock, FakeCluster
 
 BASE = {"kafka.bootstrap.servers": "localhost:1", "subscribe": "a"}
 A0 = TopicPartition("a", 0)
@@ -105,6 +106,19 @@ def test_a_batch_plans_its_ranges(cluster: FakeCluster) -> None:
     assert list(reader.read(InputPartition(None))) == []
 
 
+def test_a_batch_that_would_end_before_it_begins_is_refused(cluster: FakeCluster) -> None:
+    """Also when that shows only after the cluster was asked: it is a mistake, not an empty frame."""
+    cluster.logs[A0].append(10)
+    for place in (
+        {"startingOffsets": '{"a":{"0":11}}'},
+        {"endingOffsets": '{"a":{"0":2}}', "startingOffsets": "-5"},
+    ):
+        with pytest.raises(LocalError, match="of a-0 lies behind the ending offset"):
+            source(columns="value,offset", **place).reader(SMALL).partitions()
+    nothing = source(columns="value,offset", startingOffsets='{"a":{"0":10}}').reader(SMALL)
+    assert nothing.partitions() == []
+
+
 def test_a_stream_speaks_json(cluster: FakeCluster) -> None:
     cluster.logs[A0].append(10)
     reader: Any = source(
@@ -140,8 +154,8 @@ def test_older_pysparks(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -
     cluster.logs[A0].append(3)
     assert reader.latestOffset() == start == {"a": {"0": 3}}
     assert reader.partitions(start, start) == []
-    reader.commit(start)
-    assert reader.latestOffset() == {"a": {"0": 6}}
+    end = reader.latestOffset()
+    assert end == {"a": {"0": 6}}
     with pytest.raises(LocalError, match=r"4\.2"):
         source(columns="value,offset", maxOffsetsPerTrigger="5").streamReader(SMALL)
     monkeypatch.setattr("pyspark.__version__", "4.0.2")
@@ -149,18 +163,59 @@ def test_older_pysparks(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -
         source().schema()
 
 
-def test_progress_is_told_once_and_never_in_the_way(cluster: FakeCluster) -> None:
-    told = readers.GroupProgress(cluster, "g")  # type: ignore[arg-type]
+def test_older_pysparks_tell_progress_before_the_next_batch(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.logs[A0].append(3)
+    monkeypatch.setattr("pyspark.__version__", "4.1.1")
+    options = {"columns": "value,offset", "startingOffsets": "earliest", "kafka.group.id": "g"}
+    reader: Any = source(**options).streamReader(SMALL)
+    end = reader.latestOffset()
+    reader.partitions(reader.initialOffset(), end)
+    assert not cluster.groups.get("g")
+    assert reader.latestOffset() == end
+    assert cluster.groups == {"g": {A0: 3}}
+
+
+def group(name: str | None) -> ClientSettings:
+    return ClientSettings(bootstrap=(("h", 1),), group_id=name, api_timeout_ms=60_000)
+
+
+def test_progress_is_told_once(cluster: FakeCluster) -> None:
+    told = readers.GroupProgress(group("g"))
     told({A0: 5})
     assert cluster.groups == {"g": {A0: 5}}
     cluster.groups.clear()
     told({A0: 5})
     assert cluster.groups == {}
-    readers.GroupProgress(cluster, None)({A0: 6})  # type: ignore[arg-type]
+    readers.GroupProgress(group(None))({A0: 6})
     assert cluster.groups == {}
 
+
+def test_progress_that_cannot_be_told_is_never_in_the_way(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is given up soon, and not tried again with every batch."""
+    used: list[ClientSettings] = []
+    attempts: list[str] = []
+
     def refuse(group: str, positions: object) -> None:
+        attempts.append(group)
         raise Refused("committing", 25)
 
-    cluster.commit_offsets = refuse  # type: ignore[method-assign]
-    told({A0: 7})
+    def connect(settings: ClientSettings) -> FakeCluster:
+        used.append(settings)
+        return cluster
+
+    monkeypatch.setattr(cluster, "commit_offsets", refuse)
+    monkeypatch.setattr(readers, "cluster_for", connect)
+    clock = FakeClock()
+    told = readers.GroupProgress(group("g"), clock)
+    for offset in range(50):
+        told({A0: offset})
+        clock.seconds += 1
+    assert attempts == ["g"]
+    assert max(used[0].api_timeout_ms, used[0].request_timeout_ms, used[0].connect_timeout_ms) <= 5_000
+    clock.seconds += 60
+    told({A0: 99})
+    assert attempts == ["g", "g"]

@@ -11,19 +11,9 @@ from ottla.spark.plan import OffsetRange
 from ottla.spark.positions import Positions
 from ottla.spark.reader import DataLoss
 from ottla.spark.streaming import StreamProgress
-from tests.support.fake_cluster import FakeCluster, FakeLog
+from tests.support.fake_cluster import FakeClock, FakeCluster, FakeLog
 
-A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
-
-
-class _Clock:
-    seconds = 100.0
-
-    def now_ms(self) -> int:
-        return int(self.seconds * 1000)
-
-    def monotonic(self) -> float:
-        return self.seconds
+A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 
 
 class Query:
@@ -31,12 +21,13 @@ class Query:
 
     def __init__(self, cluster: FakeCluster | None = None, **more: str) -> None:
         self.cluster = cluster or FakeCluster(a=1)
-        self.clock = _Clock()
+        self.clock = FakeClock()
         self.committed: list[Offsets] = []
-        choice = {} if "subscribePattern" in more else {"subscribe": "a"}
+        choice = {} if {"subscribe", "subscribePattern"} & set(more) else {"subscribe": "a"}
         given = {"kafka.bootstrap.servers": "x", "fetchOffset.retryIntervalMs": "0", **choice, **more}
         options = SourceOptions.parse(given, streaming=True)
-        positions = Positions(self.cluster, options, self.clock)  # type: ignore[arg-type]
+        self.waits: list[float] = []
+        positions = Positions(self.cluster, options, self.clock, self.waits.append)  # type: ignore[arg-type]
         self.progress = StreamProgress(
             positions, options, lambda done: self.committed.append(dict(done)), self.clock
         )
@@ -145,14 +136,45 @@ def test_available_now_sees_a_topic_that_was_made_anew() -> None:
         query.progress.ranges({A0: 9, A1: 0}, end)
 
 
-def test_new_partitions_are_read_from_their_beginning() -> None:
-    query = Query(startingOffsets="latest")
-    query.cluster.logs[A0].append(3)
+def begun(query: Query) -> Offsets:
+    """The start of a new query, after the empty batch that keeps it."""
+    start = query.progress.initial()
+    assert query.latest(start) == start
+    assert query.progress.ranges(start, start) == []
+    return start
+
+
+@pytest.mark.parametrize("place", ["earliest", "latest"])
+def test_new_partitions_are_read_from_their_beginning(place: str) -> None:
+    """Also when nothing was read before, so that the query still stands at its start."""
+    query = Query(startingOffsets=place)
+    start = begun(query)
     query.cluster.logs[A1] = FakeLog()
     query.cluster.logs[A1].append(4)
-    end = query.latest({A0: 3})
-    assert end == {A0: 3, A1: 4}
-    assert query.progress.ranges({A0: 3}, end) == [OffsetRange(A1, 0, 4)]
+    end = query.latest(start)
+    assert end == {A0: 0, A1: 4}
+    assert query.progress.ranges(start, end) == [OffsetRange(A1, 0, 4)]
+
+
+def test_topics_that_come_after_the_start_of_a_pattern_are_read() -> None:
+    query = Query(FakeCluster(), subscribePattern="a", startingOffsets="latest")
+    assert begun(query) == {}
+    query.cluster.logs[A0] = FakeLog()
+    query.cluster.logs[A0].append(4)
+    assert query.progress.ranges({}, query.latest({})) == [OffsetRange(A0, 0, 4)]
+
+
+def test_a_query_that_stands_at_its_start_is_told_of_losses() -> None:
+    query = Query(FakeCluster(a=2), startingOffsets="latest")
+    query.cluster.logs[A0].append(5)
+    start = begun(query)
+    query.cluster.logs[A0] = FakeLog()
+    with pytest.raises(DataLoss, match="went back from 5 to 0"):
+        query.progress.ranges(start, query.latest(start))
+    query.cluster.logs[A0].append(5)
+    del query.cluster.logs[A1]
+    with pytest.raises(DataLoss, match="a-1 are gone"):
+        query.progress.ranges(start, query.latest(start))
 
 
 def test_losses_are_told() -> None:
@@ -172,6 +194,66 @@ def test_losses_that_are_allowed_never_go_back() -> None:
     query = Query(FakeCluster(a=2), failOnDataLoss="false")
     query.cluster.logs[A1].start = 3
     assert query.progress.ranges({A0: 5}, {A0: 2, A1: 9}) == [OffsetRange(A1, 3, 9)]
+
+
+@pytest.mark.parametrize("choice", [{"subscribe": "a,b"}, {"subscribePattern": "."}])
+def test_a_new_topic_that_is_gone_again(choice: dict[str, str]) -> None:
+    """The end is in the checkpoint, the topic is deleted: told, or passed over for ever after."""
+    cluster = FakeCluster(a=1, b=1)
+    cluster.delete("b")
+    cluster.logs[A0].append(3)
+    end = {A0: 3, B0: 7}
+    with pytest.raises(DataLoss, match="b-0 came and are gone"):
+        Query(cluster, **choice).progress.ranges({A0: 1}, end)
+    query = Query(cluster, failOnDataLoss="false", **choice)
+    assert query.progress.ranges({A0: 1}, end) == [OffsetRange(A0, 1, 3)]
+    assert query.latest(end) == {A0: 3}
+
+
+@pytest.mark.parametrize("limit", [{}, {"maxOffsetsPerTrigger": "5"}])
+def test_a_topic_that_goes_while_its_offsets_are_asked_for(limit: dict[str, str]) -> None:
+    def query(**more: str) -> Query:
+        made = Query(FakeCluster(a=1, b=1), subscribePattern=".", startingOffsets="earliest", **limit, **more)
+        made.cluster.deleted_when_listed = {"b"}
+        return made
+
+    start = {A0: 0, B0: 4}
+    failing = query()
+    with pytest.raises(DataLoss, match="b-0 are gone"):
+        failing.progress.ranges(start, failing.latest(start))
+    lax = query(failOnDataLoss="false")
+    lax.cluster.logs[A0].append(3)
+    assert lax.progress.ranges(start, lax.latest(start)) == [OffsetRange(A0, 0, 3)]
+
+
+def test_available_now_on_topics_that_are_all_gone() -> None:
+    query = Query(failOnDataLoss="false")
+    query.cluster.delete("a")
+    query.progress.stop_at_latest()
+    assert query.latest({A0: 4}) == {A0: 4}
+
+
+@pytest.mark.parametrize("choice", [{"subscribe": "a,b"}, {"subscribePattern": "."}])
+def test_one_answer_that_lacks_a_topic_changes_nothing(choice: dict[str, str]) -> None:
+    query = Query(FakeCluster(a=1, b=1), failOnDataLoss="false", **choice)
+    query.cluster.logs[B0].append(9)
+    query.cluster.hidden = {"b": 5}
+    assert query.latest({A0: 0, B0: 4}) == {A0: 0, B0: 9}
+    assert len(query.waits) == 5
+
+
+def test_a_query_whose_topics_are_all_gone_stands_still() -> None:
+    """It would begin anew if it went on from nothing."""
+    query = Query(failOnDataLoss="false")
+    query.cluster.logs[A0].append(9)
+    query.cluster.hidden = {"a": 50}
+    assert query.latest({A0: 4}) == {A0: 4}
+    query.cluster.hidden = {}
+    assert query.latest({A0: 4}) == {A0: 9}
+    failing = Query()
+    failing.cluster.delete("a")
+    with pytest.raises(DataLoss, match="a-0 are gone"):
+        failing.latest({A0: 4})
 
 
 def test_the_group_is_told_what_is_done() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import pytest
 from pyspark.serializers import CPickleSerializer
 
+from ottla.base.errors import LocalError
 from ottla.client.raw import ClientSettings, Cluster, TransactionEnd
 from ottla.spark import transactions
 from ottla.spark.ledger import Prepared
@@ -58,6 +59,22 @@ def test_messages_travel() -> None:
     message = Written(Task("q", "r", 1, 2, 0), 5, 6, Prepared("id", 7, 8))
     serializer = CPickleSerializer()
     assert serializer.loads(serializer.dumps(message)) == message
+
+
+@pytest.mark.parametrize("transaction", [None, Prepared("sink.é.0", 1 << 40, 3)])
+def test_messages_travel_in_rows(transaction: Prepared | None) -> None:
+    message = Written(Task("q", "r", 1, 2, 0), 5, 6, transaction)
+    again = Written.from_json(message.to_json())
+    assert again == message
+    assert isinstance(again.transaction, Prepared | None)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "null", "[]", '[["q","r",1,2],1,1,null]', '[["q","r",1,2,0],1,1,["id",1]]']
+)
+def test_what_is_no_message_is_refused(text: str) -> None:
+    with pytest.raises(LocalError, match="no message of the sink"):
+        Written.from_json(text)
 
 
 @pytest.mark.parametrize("count", [0, 1, 15, 16, 100])

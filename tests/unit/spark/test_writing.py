@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from random import Random
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -31,13 +32,16 @@ HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
 NOW_MS = 1_700_000_000_000
 
 
-def cluster(**partitions: int) -> Cluster:
-    """Topics with so many partitions."""
+def cluster(limit: int | None = None, /, **partitions: int) -> Cluster:
+    """Topics with so many partitions, and the size of batches that they take."""
     topics = {
         name: SimpleNamespace(partitions=dict.fromkeys(range(count))) for name, count in partitions.items()
     }
     clock = SimpleNamespace(now_ms=lambda: NOW_MS)
-    return cast(Cluster, SimpleNamespace(topic=lambda name, create: topics[name], clock=clock))
+    made = SimpleNamespace(
+        topic=lambda name, create: topics[name], batch_limit=lambda name: limit, clock=clock
+    )
+    return cast(Cluster, made)
 
 
 def options(**given: str) -> SinkOptions:
@@ -162,6 +166,45 @@ def test_headers_are_written() -> None:
         assert decoded.headers is not None
         assert cells(decoded.headers.keys, decoded.headers.entries) == [b"a", b"a"]
         assert cells(decoded.headers.values, decoded.headers.entries) == [b"1", None]
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize("limit", [2_000, 40_000, 1_048_588])
+def test_no_batch_is_larger_than_its_topic_takes(codec: str, limit: int) -> None:
+    """Of bytes that do not compress, so that packing makes them more."""
+    noise = Random(7)
+    batch = make(value=pa.array([noise.randbytes(400) for _ in range(max(50, 3 * limit // 400))]))
+    writer = BatchWriter(options(kafka_compression_type=codec), cluster(limit, t=1), 0)
+    ((_, batches),) = writer.write(batch)
+    sizes = [len(one) for one in batches]
+    assert max(sizes) <= limit
+    assert min(sizes[:-1]) > limit * 2 // 3 - 700, "and none is smaller than it needs to be"
+
+
+def test_the_option_limits_batches_too() -> None:
+    batch = make(value=pa.array([b"x" * 400] * 100))
+    for limit in (None, 1_048_588):
+        writer = BatchWriter(options(kafka_batch_size="5000"), cluster(limit, t=1), 0)
+        ((_, batches),) = writer.write(batch)
+        assert 4_000 < max(len(one) for one in batches) <= 5_000
+
+
+@pytest.mark.parametrize("are_null", [True, False])
+def test_headers_of_which_there_are_none(are_null: bool) -> None:
+    """Some writers of Arrow leave out the only offset of columns without rows."""
+    nothing = pa.py_buffer(b"")
+    children = [
+        pa.Array.from_buffers(kind, 0, [None, nothing, nothing]) for kind in (pa.string(), pa.binary())
+    ]
+    headers = pa.Array.from_buffers(
+        pa.list_(HEADER),
+        2,
+        [pa.py_buffer(bytes(1)) if are_null else None, pa.py_buffer(bytes(12))],
+        children=[pa.StructArray.from_arrays(children, fields=list(HEADER))],
+    )
+    batch = make(value=pa.array([b"0", b"1"]), headers=headers)
+    found = written(BatchWriter(options(), cluster(t=1), 0), batch)
+    assert [value for _, _, value in found] == [b"0", b"1"]
 
 
 def test_nothing_is_made_of_no_rows() -> None:

@@ -1,0 +1,39 @@
+"""The producers that write at least once, kept from one task of a worker process to the next.
+
+A new one would ask for a producer id in every batch, a question more on the way of each record, and every id is
+remembered for a day by each partition that it has written to. A task has its producer for itself; only one that did
+all it was asked to is given back, since an error is final for a producer.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+from ottla.client.raw import Cluster, RawProducer
+from ottla.client.raw.settings import ClientSettings
+
+
+class KeptProducers:
+    """The producers of this process that no task has."""
+
+    def __init__(self) -> None:
+        self._kept: dict[ClientSettings, RawProducer] = {}
+
+    def forget(self) -> None:
+        """In the child of a fork: the ids are the parent's."""
+        self._kept.clear()
+
+    def take(self, cluster: Cluster) -> RawProducer:
+        producer = self._kept.pop(cluster.settings, None)
+        if producer is None:
+            producer = RawProducer(cluster)
+            producer.init()
+        return producer
+
+    def give_back(self, cluster: Cluster, producer: RawProducer) -> None:
+        self._kept[cluster.settings] = producer
+
+
+PRODUCERS: Final = KeptProducers()
+os.register_at_fork(after_in_child=PRODUCERS.forget)

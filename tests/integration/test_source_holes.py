@@ -1,0 +1,90 @@
+"""Ranges of the Spark source on a real broker's log with holes: compacted away, markers, aborted records."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from ottla.base.clock import SystemClock
+from ottla.base.ids import TopicPartition
+from ottla.client.raw import cluster_for
+from ottla.records import columns
+from ottla.spark.options import SourceOptions
+from ottla.spark.plan import OffsetRange
+from ottla.spark.reader import RangeReader
+from ottla.testing.broker_process import BrokerProcess
+from tests.support.clients import PATIENCE_S, Publisher, create_topic, fresh
+from tests.support.settings import pairs
+from tests.support.waiting import wait_until
+
+COMPACTED = {"cleanup.policy": "compact", "segment.ms": "1", "min.cleanable.dirty.ratio": "0.01"}
+KEYS = "abcabcabzcba"
+KEPT = [6, 8, 9, 10, 11]
+"""The last record of each key, and one more a: the very last lies in the active segment, so none gives way to it."""
+HOUR_MS = 3_600_000
+
+
+class _Offsets:
+    """Makes lists of offsets where the source makes batches of Arrow."""
+
+    wanted = frozenset({columns.OFFSET})
+
+    def make(self, decoded: columns.DecodedColumns) -> list[int]:
+        return list(memoryview(decoded.offset or b"").cast("B").cast("q"))
+
+
+def read(broker: BrokerProcess, topic: str, start: int, end: int, isolation: str) -> list[int]:
+    options = SourceOptions.parse(
+        {
+            "kafka.bootstrap.servers": broker.bootstrap,
+            "subscribe": topic,
+            "kafka.isolation.level": isolation,
+            "kafka.fetch.max.wait.ms": "50",
+            "kafkaConsumer.pollTimeoutMs": "2000",
+        },
+        streaming=False,
+    )
+    maker: Any = _Offsets()
+    wanted = OffsetRange(TopicPartition(topic, 0), start, end)
+    reader = RangeReader(cluster_for(options.settings), options, maker, wanted)
+    return [offset for batch in reader.batches() for offset in batch]
+
+
+def compacted(broker: BrokerProcess) -> str:
+    """A topic whose segments held one record each, most of which are gone."""
+    topic = create_topic(broker.bootstrap, fresh("holes"), config=COMPACTED)
+    publisher = Publisher(broker.bootstrap)
+    start = SystemClock().now_ms() - HOUR_MS
+    for number, key in enumerate(KEYS):
+        record = {"key": key, "value": b"", "timestamp": start + number * 1000, "partition": 0}
+        publisher.send(topic, [record])
+    wait_until(lambda: [offset for offset, _, _ in pairs(broker.bootstrap, topic)] == KEPT, "the cleaner")
+    return topic
+
+
+def test_every_range_of_a_compacted_log_ends(brisk: BrokerProcess) -> None:
+    topic = compacted(brisk)
+    for start in range(len(KEYS)):
+        for end in range(start, len(KEYS) + 1):
+            expected = [offset for offset in KEPT if start <= offset < end]
+            assert read(brisk, topic, start, end, "read_uncommitted") == expected, (start, end)
+
+
+@pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
+def test_every_range_of_markers_and_aborted_records_ends(broker: BrokerProcess, isolation: str) -> None:
+    topic = create_topic(broker.bootstrap, fresh("markers"))
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": fresh("writer")})
+    producer.init_transactions(PATIENCE_S)
+    for commit in (True, False, False):
+        producer.begin_transaction()
+        for _ in range(2):
+            producer.produce(topic, b"", partition=0)
+        assert producer.flush(PATIENCE_S) == 0
+        (producer.commit_transaction if commit else producer.abort_transaction)(PATIENCE_S)
+    there = [0, 1] if isolation == "read_committed" else [0, 1, 3, 4, 6, 7]
+    for start in range(9):
+        for end in range(start, 10):
+            expected = [offset for offset in there if start <= offset < end]
+            assert read(broker, topic, start, end, isolation) == expected, (start, end)
