@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
+import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from tests.support.waiting import wait_until
 
 MATCHES = ("Canada vs USA", "France vs Spain", "Japan vs Brazil")
 PATIENCE_S = 400
@@ -46,3 +51,73 @@ def test_without_java_the_demo_says_so(tmp_path: Path) -> None:
     assert ran.returncode == 2
     assert "Spark needs Java 17 or newer" in " ".join(ran.stderr.split())
     assert not (tmp_path / "data").exists(), "nothing was started"
+
+
+def left_behind(data: Path) -> list[str]:
+    """Commands of processes that work on this directory."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if str(data) in command and folder.name != str(os.getpid()):
+            found.append(command)
+    return found
+
+
+def interrupted(data: Path, when: Callable[[str], bool], how: Callable[[int], None]) -> tuple[int, str]:
+    """A demo that is asked to end as soon as its output says so; its exit code and all that it said."""
+    said = data.parent / f"{data.name}.said"
+    with said.open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "ottla.cli.main", "demo", "--data", str(data), "--speed", "10"],
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    wait_until(lambda: process.poll() is not None or when(said.read_text()), "the moment", PATIENCE_S)
+    how(process.pid)
+    code = process.wait(PATIENCE_S)
+    return code, said.read_text()
+
+
+@pytest.mark.slow
+def test_ctrl_c_in_the_terminal_ends_clients_before_their_broker(tmp_path: Path) -> None:
+    """The terminal sends it to all processes of the foreground at once."""
+    code, told = interrupted(
+        tmp_path / "data", lambda said: "  mobile: " in said, lambda pid: os.killpg(pid, signal.SIGINT)
+    )
+    assert code == 130, told
+    assert "Stopped, with everything that the demo had started." in told
+    assert not [noise for noise in ("Traceback", "ERROR", "broker has ended") if noise in told], told
+    assert left_behind(tmp_path / "data") == []
+
+
+def test_an_early_end_leaves_no_broker_behind(tmp_path: Path) -> None:
+    code, told = interrupted(
+        tmp_path / "data", lambda said: "Starting a broker" in said, lambda pid: os.kill(pid, signal.SIGTERM)
+    )
+    assert code == 130, told
+    assert "Traceback" not in told
+    wait_until(lambda: left_behind(tmp_path / "data") == [], "the end of all it started")
+
+
+def test_a_port_that_is_taken_is_told_in_a_line(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        command = [sys.executable, "-m", "ottla.cli.main", "demo", "--data", str(tmp_path), "--port", port]
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert ran.returncode == 2
+    assert ran.stderr.startswith("ottla: the broker does not start: ")
+    assert "Address already in use" in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+@pytest.mark.parametrize("words", [("--speed", "0"), ("--matches", "0"), ("--port", "70000")])
+def test_what_cannot_be_played_is_refused_at_once(tmp_path: Path, words: tuple[str, str]) -> None:
+    command = [sys.executable, "-m", "ottla.cli.main", "demo", "--data", str(tmp_path / "data"), *words]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert ran.returncode == 2
+    assert words[0] in ran.stderr
+    assert not (tmp_path / "data").exists()

@@ -8,15 +8,17 @@ import threading
 from itertools import islice
 
 import pytest
+from typer.testing import CliRunner
 
 from ottla.base.clock import SystemClock
 from ottla.base.errors import LocalError
 from ottla.pipelines.declare import topic as declared
-from ottla.pipelines.feed import Feed
+from ottla.pipelines.feed import EARLY_S_MAX, Feed
 from ottla.pipelines.generator import Arrival, season
 from ottla.pipelines.match import MatchEvent, decode
 from ottla.pipelines.topics import create_missing
 from ottla.testing.broker_process import BrokerProcess
+from tests.conftest import MakeBroker
 from tests.support import scoreboard as judge
 from tests.support.clients import create_topic, fresh
 
@@ -56,6 +58,39 @@ def test_a_seed_sends_the_same_events_disturbed_the_same(broker: BrokerProcess) 
     first, second = ([(key, event.number, event.event) for key, event in arrived(broker, t)] for t in topics)
     assert first == second
     assert len(set(first)) < len(first), "some came twice"
+
+
+@pytest.mark.parametrize("pace", [("--speed", "0"), ("--rate", "3000")])
+def test_no_event_lies_in_the_future_of_its_record(broker: BrokerProcess, pace: tuple[str, str]) -> None:
+    topic = fresh("matches")
+    play(broker, topic, *pace, "--matches", "2", "--rounds", "2")
+    found = judge.committed(broker.bootstrap, topic)
+    assert found
+    for each in found:
+        event = decode(each.value())
+        early_ms = event.time_ms - each.timestamp()[1]
+        assert event.started_ms <= event.time_ms
+        assert early_ms <= EARLY_S_MAX * 1000 + 1, "sent before its moment by more than a wait is worth"
+
+
+def test_ctrl_c_while_the_broker_is_away_is_told_in_a_line(
+    make_broker: MakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ottla.cli import matches
+    from ottla.pipelines import feed
+
+    broker = make_broker()
+
+    def interrupted(self: Feed, *_: object, **__: object) -> int:
+        broker.kill()
+        self._producer.produce("matches", b"lost")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(feed, "DELIVERY_S_MAX", 0.1)
+    monkeypatch.setattr(Feed, "play", interrupted)
+    result = CliRunner().invoke(matches.app, ["play", "--bootstrap", broker.bootstrap])
+    assert result.exit_code == 2
+    assert "1 events could not be delivered to topic matches" in result.output
 
 
 def test_events_are_sent_when_their_moment_has_come(broker: BrokerProcess) -> None:

@@ -6,228 +6,105 @@ Starts a broker on loopback over the given directory and the scoreboard pipeline
 as the pipeline listens, and shows the scoreboard on the devices of two groups. While the matches go on, a second
 mobile joins and the first one leaves, and nothing is missed.
 
-Everything that was started ends with the demo, also on Ctrl-C and SIGTERM. The data stay: a second run goes on where
-the pipeline and the groups have come to.
+Everything that was started ends with the demo, clients before their broker, also on Ctrl-C and SIGTERM. The data stay:
+a second run goes on where the pipeline and the groups have come to.
 """
 
 from __future__ import annotations
 
 import signal
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.columns import Columns
-from rich.console import Console, Group, RenderableType
-from rich.live import Live
-from rich.spinner import Spinner
-from rich.text import Text
 
-from ottla.base.clock import SystemClock
-from ottla.base.errors import OttlaError
-from ottla.base.rng import Random
-from ottla.cli.devices import PROTOCOLS, Member, Screen
-from ottla.cli.pipeline_process import PipelineProcess
-from ottla.cli.pipeline_views import flow_line
-from ottla.pipelines.feed import Feed
-from ottla.pipelines.generator import disturbed, hastened, season
-from ottla.pipelines.java import find_java
-from ottla.pipelines.screens import computer, line, mobile
-from ottla.testing.broker_process import BrokerProcess
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ottla.testing.broker_process import BrokerProcess
 
 PIPELINE = "ottla.pipelines.scoreboard"
-EVENTS, SCOREBOARD = "matches", "scoreboard"
-JOINS_IN_QUARTER, LEAVES_IN_QUARTER = 2, 3
-"""In which quarter the second mobile joins, and the first one leaves."""
-DUPLICATES, LATE = 0.02, 0.03
-LOOK_EVERY_S = 0.05
 BROKER_SETTINGS = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "4"}
 """A group of one need not wait for others."""
 MASTER = "local[2]"
 
 
-class Stage:
-    """Everything that the demo has started, and how far it is."""
+def demo(
+    data: Annotated[Path, typer.Option(help="Where everything is kept.")] = Path("demo-data"),
+    port: Annotated[int | None, typer.Option(min=1, max=65_535, help="Of the broker; a free one.")] = None,
+    speed: Annotated[float, typer.Option(min=0.1, help="1 is real time.")] = 40.0,
+    matches: Annotated[int, typer.Option(min=1, help="How many at a time.")] = 3,
+    seed: Annotated[int, typer.Option(help="The same seed plays the same matches.")] = 1,
+) -> None:
+    """Play matches on one broker, keep their scoreboard with Spark, and show it on two kinds of device."""
+    from ottla.cli.terminal import refusals
+    from ottla.pipelines.java import find_java
 
-    def __init__(self, broker: BrokerProcess, pipeline: PipelineProcess, matches: int) -> None:
-        self.broker, self.pipeline, self.matches = broker, pipeline, matches
-        self.began_ms = SystemClock().now_ms()
-        self.screens = {name: Screen(name, SCOREBOARD, self.began_ms) for name in PROTOCOLS}
-        self.doing = "Starting"
-        self.failure: str | None = None
-
-    @property
-    def over(self) -> bool:
-        return all(screen.board.ended(self.matches, self.began_ms) for screen in self.screens.values())
-
-    def check(self) -> None:
-        """Ends the demo with an explanation when a part of it has ended."""
-        if not self.broker.running:
-            self.failure = f"the broker has ended:\n{self.broker.output()[-2000:]}"
-        elif not self.pipeline.running:
-            self.failure = f"the pipeline has ended: {self.pipeline.errors() or 'see its log'}"
-        if self.failure is not None:
-            raise typer.Exit(1)
-
-    def until(self, stop: threading.Event, condition: Callable[[], bool]) -> bool:
-        """Waits for the condition; False when it is time to go instead."""
-        while not condition():
-            if stop.wait(LOOK_EVERY_S):
-                return False
-        return True
-
-
-def play(folder: str, port: int | None, speed: float, matches: int, seed: int) -> None:
-    """Runs the whole demo; returns when both groups have shown the end of every match."""
-    console, data = Console(), Path(folder)
-    try:
+    with refusals() as console:
         find_java()
-        with _terminable():
-            _play(console, data, port, speed, matches, seed)
-    except OttlaError as error:
-        Console(stderr=True).print(f"ottla: {error}", style="red", highlight=False, markup=False)
-        raise typer.Exit(2) from None
-    except KeyboardInterrupt:
-        console.print("\nStopped, with everything that the demo had started.")
-        raise typer.Exit(130) from None
+        try:
+            with _interruptible():
+                _play(console, data, port, speed, matches, seed)
+        except KeyboardInterrupt:
+            console.print("\nStopped, with everything that the demo had started.")
+            raise
 
 
 def _play(console: Console, data: Path, port: int | None, speed: float, matches: int, seed: int) -> None:
-    broker = BrokerProcess(data / "broker", BROKER_SETTINGS, port=port)
-    console.print(f"Starting a broker on {broker.bootstrap}, data in {data}/broker", highlight=False)
+    from ottla.cli.pipeline_process import PipelineProcess
+    from ottla.cli.stage import Stage, show
+
     with (
-        broker,
+        _broker(console, data / "broker", port) as broker,
         PipelineProcess(PIPELINE, broker.bootstrap, data / "pipelines", MASTER) as pipeline,
     ):
-        console.print(f"Starting the pipeline {PIPELINE} on Spark, log in {data}/pipelines", highlight=False)
+        _tell(console, f"Starting the pipeline {PIPELINE} on Spark, log in {data}/pipelines")
         stage = Stage(broker, pipeline, matches)
         try:
-            _show(console, stage, speed, seed)
+            show(console, stage, speed, seed)
         finally:
             if stage.failure is not None:
-                console.print(stage.failure, style="red", highlight=False, markup=False)
+                console.print(stage.failure, style="red", highlight=False, markup=False, soft_wrap=True)
     _explain(console, data)
 
 
-def _show(console: Console, stage: Stage, speed: float, seed: int) -> None:
-    stop = threading.Event()
-    director = threading.Thread(target=_direct, args=(stage, stop, speed, seed), daemon=True)
-    director.start()
+@contextmanager
+def _broker(console: Console, folder: Path, port: int | None) -> Iterator[BrokerProcess]:
+    from ottla.base.errors import LocalError
+    from ottla.testing.broker_process import BrokerNotStarted, BrokerProcess
+
+    broker = BrokerProcess(folder, BROKER_SETTINGS, port=port)
+    _tell(console, f"Starting a broker on {broker.bootstrap}, data in {folder}")
     try:
-        with _view(console, stage) as refresh:
-            while not stage.over or director.is_alive():
-                stage.check()
-                stop.wait(LOOK_EVERY_S)
-                refresh()
-            refresh()
+        yield broker.start()
+    except (BrokerNotStarted, TimeoutError) as error:
+        last = str(error).strip().splitlines()[-1]
+        raise LocalError(f"the broker does not start: {last.partition('reason=')[2] or last}") from error
     finally:
-        stop.set()
-        director.join()
-        for screen in stage.screens.values():
-            for member in list(screen.members):
-                member.leave()
-
-
-def _direct(stage: Stage, stop: threading.Event, speed: float, seed: int) -> None:
-    """Waits for the pipeline, plays the matches, and sends members in and out."""
-    stage.doing = "Spark is starting (the first time takes longest)"
-    if not stage.until(stop, lambda: stage.pipeline.runs("scoreboard")):
-        return
-    stage.doing = "A mobile and a computer join, each a group of its own"
-    for screen in stage.screens.values():
-        Member(screen, stage.broker.bootstrap)
-    players = threading.Thread(target=_feed, args=(stage, stop, speed, seed), daemon=True)
-    players.start()
-    mobiles = stage.screens["mobile"]
-    if stage.until(stop, lambda: _quarter(mobiles) >= JOINS_IN_QUARTER or stage.over):
-        Member(mobiles, stage.broker.bootstrap)
-    arrived = mobiles.members[-1]
-    if stage.until(
-        stop, lambda: (_quarter(mobiles) >= LEAVES_IN_QUARTER and bool(arrived.owned)) or stage.over
-    ):
-        mobiles.members[0].leave()
-    players.join()
-
-
-def _feed(stage: Stage, stop: threading.Event, speed: float, seed: int) -> None:
-    clock = SystemClock()
-    began_ms = clock.now_ms()
-    stage.doing = (
-        f"{stage.matches} matches, {speed:g} times as fast as real ones; waiting for the first scores"
-    )
-    events = hastened(season(stage.matches, began_ms, seed), began_ms, speed)
-    arrivals = disturbed(
-        events, Random(seed), duplicates=DUPLICATES, late=LATE, late_ms_max=max(1, round(20_000 / speed))
-    )
-    try:
-        Feed(stage.broker.bootstrap, EVENTS, clock).play(arrivals, stop)
-    except OttlaError as error:
-        stage.failure = str(error)
-
-
-def _quarter(screen: Screen) -> int:
-    """The quarter of the match that is furthest."""
-    return max((standing.quarter for standing in list(screen.board.standings.values())), default=0)
+        broker.stop()
 
 
 @contextmanager
-def _terminable() -> Iterator[None]:
-    """SIGTERM and the end of the terminal end the demo as Ctrl-C does."""
+def _interruptible() -> Iterator[None]:
+    """Ctrl-C, SIGTERM and the end of the terminal end the demo; once is enough, for ending takes a moment."""
+    from ottla.cli.terminal import handled
 
-    def asked(*_: object) -> None:
-        raise KeyboardInterrupt
+    asked = False
 
-    before = {number: signal.signal(number, asked) for number in (signal.SIGTERM, signal.SIGHUP)}
-    try:
+    def ask(*_: object) -> None:
+        nonlocal asked
+        if not asked:
+            asked = True
+            raise KeyboardInterrupt
+
+    with handled(ask, signal.SIGINT):
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
-@contextmanager
-def _view(console: Console, stage: Stage) -> Iterator[Callable[[], None]]:
-    if console.is_terminal:
-        spinner = Spinner("dots")
-        with Live(console=console, refresh_per_second=10) as live:
-            yield lambda: live.update(_draw(stage, spinner))
-        return
-    printed = dict.fromkeys(stage.screens, 0)
-    told: dict[str, str] = {}
-
-    def tell(about: str, words: str) -> None:
-        if told.get(about) != words:
-            told[about] = words
-            console.print(words, highlight=False, markup=False, soft_wrap=True)
-
-    def refresh() -> None:
-        tell("doing", stage.doing)
-        for name, screen in stage.screens.items():
-            tell(name, f"{name:>8} group has partitions  {screen.owners}")
-            fresh = screen.shown[printed[name] :]  # its members may add to the list meanwhile
-            for standing in fresh:
-                console.print(f"{name:>8}: {line(standing)}", highlight=False, markup=False, soft_wrap=True)
-            printed[name] += len(fresh)
-
-    yield refresh
-
-
-def _draw(stage: Stage, spinner: Spinner) -> RenderableType:
-    boards = {name: dict(screen.board.standings) for name, screen in stage.screens.items()}
-    if not any(boards.values()):
-        spinner.update(text=stage.doing)
-        return spinner
-    panels = [
-        mobile(boards["mobile"], stage.screens["mobile"].owners),
-        computer(boards["computer"], stage.screens["computer"].owners),
-    ]
-    flows = stage.pipeline.progress.flows if stage.pipeline.progress is not None else {}
-    lines = [Text(flow_line(name, flow), style="dim", no_wrap=True) for name, flow in flows.items()]
-    return Group(
-        Text("matches → topic matches → Spark → topic scoreboard → two groups"), Columns(panels), *lines
-    )
+def _tell(console: Console, words: str) -> None:
+    console.print(words, highlight=False, markup=False, soft_wrap=True)
 
 
 def _explain(console: Console, data: Path) -> None:
@@ -237,8 +114,6 @@ def _explain(console: Console, data: Path) -> None:
         f"ottla pipelines status --state {data}/pipelines",
         f"ottla pipelines run {PIPELINE} --state {data}/pipelines",
         "ottla matches play --speed 60",
-        f"kcat -b 127.0.0.1:9092 -t {SCOREBOARD} -C -o beginning -e -K ': '",
+        "kcat -b 127.0.0.1:9092 -t scoreboard -C -o beginning -e -K ': '",
     ):
-        console.print(
-            f"  .venv/bin/{command}" if command.startswith("ottla") else f"  {command}", highlight=False
-        )
+        _tell(console, f"  .venv/bin/{command}" if command.startswith("ottla") else f"  {command}")

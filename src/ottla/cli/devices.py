@@ -2,16 +2,18 @@
 
 All mobiles are one group, all computers another: each group gets every standing once, whichever of its members has
 the partition. A member commits what it has shown before it goes on, so that nothing is missed or lost when members
-come and go. The mobiles use the classic group protocol, the computers the newer one. Each member has a thread.
+come and go; a commit that a broker can't take is made good by the next one. The mobiles use the classic group
+protocol, the computers the newer one. Each member has a thread.
 """
 
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import msgspec
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from ottla.pipelines.screens import Board
 from ottla.pipelines.standings import Standing
@@ -45,7 +47,11 @@ class Screen:
         )
 
     def show(self, value: bytes) -> None:
-        standing = msgspec.json.decode(value, type=Standing)
+        """Shows a record if it is a standing; what else somebody has written there is passed over."""
+        try:
+            standing = msgspec.json.decode(value, type=Standing)
+        except msgspec.MsgspecError:
+            return
         if standing.started_ms >= self.since_ms and self.board.show(standing):
             self.shown.append(standing)
 
@@ -90,5 +96,7 @@ class Member:
             if message is None or message.error():
                 continue
             self._screen.show(message.value() or b"")
-            self._consumer.commit(message=message, asynchronous=False)
-        self._consumer.close()
+            with suppress(KafkaException):
+                self._consumer.commit(message=message, asynchronous=False)
+        with suppress(KafkaException):
+            self._consumer.close()

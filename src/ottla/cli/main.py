@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def _app() -> typer.Typer:
     import typer
 
-    from ottla.cli import broker, matches, pipelines
+    from ottla.cli import broker, demo, matches, pipelines
 
     app = typer.Typer(
         help="Event streaming that speaks Kafka's protocol and keeps Kafka's files.",
@@ -35,15 +35,7 @@ def _app() -> typer.Typer:
     app.add_typer(pipelines.app, name="pipelines")
     app.add_typer(matches.app, name="matches")
 
-    @app.command()
-    def demo(
-        data: str = "demo-data", port: int | None = None, speed: float = 40.0, matches: int = 3, seed: int = 1
-    ) -> None:
-        """Play matches on one broker, keep their scoreboard with Spark, and show it on two kinds of device."""
-        from ottla.cli.demo import play
-
-        play(data, port, speed, matches, seed)
-
+    app.command()(demo.demo)
     return app
 
 

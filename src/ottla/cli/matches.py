@@ -6,10 +6,8 @@ import threading
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from ottla.base.clock import SystemClock
-from ottla.base.errors import OttlaError
 from ottla.base.rng import Random, system_random
 
 app = typer.Typer(help="Play basketball matches into a topic.", no_args_is_help=True)
@@ -35,36 +33,33 @@ def play(
     late: Annotated[float, typer.Option(min=0, max=1, help="Share that arrives late.")] = 0.02,
 ) -> None:
     """Play matches until they end, or until Ctrl-C."""
+    from ottla.cli.terminal import refusals
     from ottla.pipelines.declare import topic as declared
     from ottla.pipelines.feed import Feed
-    from ottla.pipelines.generator import disturbed, hastened, season
+    from ottla.pipelines.generator import FASTEST, disturbed, evened, hastened, season
     from ottla.pipelines.topics import create_missing
 
-    console, clock, stop = Console(), SystemClock(), threading.Event()
+    clock, stop = SystemClock(), threading.Event()
     chosen = system_random().getrandbits(32) if seed is None else seed
-    origin_ms = clock.now_ms()
-    events = season(count, origin_ms, chosen, rounds=rounds or None)
-    if speed and rate is None:
-        events = hastened(events, origin_ms, speed)
-    arrivals = disturbed(events, Random(f"{chosen}/network"), duplicates=duplicates, late=late)
-    feed = None
-    try:
+    with refusals() as console:
         create_missing(bootstrap, [declared(topic, partitions=3)], {})
+        origin_ms = clock.now_ms()
+        events = season(count, origin_ms, chosen, rounds=rounds or None)
+        if speed and rate is None:
+            events = hastened(events, origin_ms, speed)
+        else:
+            events = evened(events, origin_ms, rate or FASTEST)
+        arrivals = disturbed(events, Random(f"{chosen}/network"), duplicates=duplicates, late=late)
         feed = Feed(bootstrap, topic, clock)
-        with console.status(f"{count} matches into topic {topic}, seed {chosen}") as shown:
-            feed.play(
-                arrivals,
-                stop,
-                pace=rate or ("time" if speed else None),
-                told=lambda sent: shown.update(
-                    f"{count} matches into topic {topic}, seed {chosen}: {sent} events"
-                ),
-            )
-    except KeyboardInterrupt:
-        stop.set()
-        if feed is not None:
-            feed.flush()
-    except OttlaError as error:
-        Console(stderr=True).print(f"ottla: {error}", style="red", highlight=False, markup=False)
-        raise typer.Exit(2) from None
-    console.print(f"{feed.sent if feed else 0} events sent, seed {chosen}", highlight=False)
+        words = f"{count} matches into topic {topic}, seed {chosen}"
+        with console.status(words) as shown:
+            try:
+                feed.play(
+                    arrivals,
+                    stop,
+                    pace=rate or ("time" if speed else None),
+                    told=lambda sent: shown.update(f"{words}: {sent} events"),
+                )
+            except KeyboardInterrupt:
+                feed.flush()
+        console.print(f"{feed.sent} events sent, seed {chosen}", highlight=False)

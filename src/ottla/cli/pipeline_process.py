@@ -9,6 +9,9 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -16,6 +19,12 @@ import msgspec
 from ottla.pipelines.progress import RunProgress
 
 STOP_S_MAX = 30.0
+
+
+def undisturbed(action: Callable[[], None]) -> None:
+    """Does something to its end though a signal's handler raises meanwhile: handlers run in the main thread only."""
+    with ThreadPoolExecutor(1) as other:
+        other.submit(action).result()
 
 
 class PipelineProcess:
@@ -33,6 +42,11 @@ class PipelineProcess:
     def running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
+    def troubles(self) -> dict[str, str]:
+        """What is wrong with which flow, while it tries again."""
+        flows = self.progress.flows if self.progress is not None else {}
+        return {name: flow.error for name, flow in flows.items() if flow.error}
+
     def errors(self) -> str:
         """What it has to say about its end."""
         return self._errors.read_text(errors="replace").strip() if self._errors.exists() else ""
@@ -44,13 +58,20 @@ class PipelineProcess:
 
     def __enter__(self) -> PipelineProcess:
         self._errors.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            undisturbed(self._launch)
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def _launch(self) -> None:
         with self._errors.open("wb") as errors:
             self._process = subprocess.Popen(  # noqa: S603 - our own command
                 self._command, stdout=subprocess.PIPE, stderr=errors, start_new_session=True
             )
         self._reader = threading.Thread(target=self._read, args=(self._process,), daemon=True)
         self._reader.start()
-        return self
 
     def __exit__(self, *_: object) -> None:
         if self._process is None or self._reader is None:
@@ -69,4 +90,5 @@ class PipelineProcess:
         with process.stdout as told:
             for line in told:
                 if line.startswith(b"{"):
-                    self.progress = msgspec.json.decode(line, type=RunProgress)
+                    with suppress(msgspec.MsgspecError):  # cut off by the end of the process
+                        self.progress = msgspec.json.decode(line, type=RunProgress)

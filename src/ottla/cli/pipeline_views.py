@@ -21,61 +21,74 @@ _COLOURS = {
 }
 
 
-def pipeline_table(source: str, pipeline: Pipeline, last: RunProgress | None) -> Table:
+def pipeline_table(source: str, pipeline: Pipeline, last: RunProgress | None) -> RenderableType:
     """What a pipeline consists of."""
-    state = "never run" if last is None else f"running as {last.pid}" if last.alive else last.state
-    table = Table(
-        title=f"{pipeline.name} ({source}): {state}", title_justify="left", box=None, header_style="bold"
-    )
-    for heading in ("flow", "reads", "writes", "mode", "every"):
-        table.add_column(heading)
+    table = _table(["flow", "reads", "writes", "mode", "every"])
     for flow in pipeline.flows.values():
         reads = ", ".join(map(str, flow.reads))
-        table.add_row(flow.name, reads, str(flow.writes), flow.mode, flow.every or "at once")
-    return table
+        cells = (flow.name, reads, str(flow.writes), flow.mode, flow.every or "at once")
+        table.add_row(*map(Text, cells))
+    return Group(Text(f"{pipeline.name} ({source}): {_fate(last)}", style="italic"), table)
 
 
 def progress_table(progress: RunProgress) -> RenderableType:
     """A run, live."""
     title = f"{progress.pipeline} on {progress.master}, {progress.bootstrap} through {progress.connector}"
-    table = Table(title=title, title_justify="left", box=None, header_style="bold")
-    table.add_column("flow")
-    table.add_column("state")
-    for heading in ("rows", "rows/s", "lag", "batch", "batch ms", "state rows", "late", "watermark"):
-        table.add_column(heading, justify="right")
+    figures = ["rows", "rows/s", "lag", "batch", "batch ms", "state rows", "late", "left out", "watermark"]
+    table = _table(["flow", "state"], figures)
     errors = []
     for name, flow in progress.flows.items():
         table.add_row(name, _state(flow), *_figures(flow))
         if flow.error:
             errors.append(Text(f"{name}: {flow.error}", style="red"))
-    return Group(table, *errors)
+    return Group(Text(title, style="italic"), table, *errors)
 
 
 def flow_line(name: str, flow: FlowProgress) -> str:
     """The same of one flow where there is no terminal."""
-    rows, speed, lag, batch, batch_ms, state_rows, late, watermark = _figures(flow)
+    rows, speed, lag, batch, batch_ms, state_rows, late, left_out, watermark = _figures(flow)
     line = f"{name}: {flow.state}"
     if flow.batch is not None:
         line += (
             f", {rows} rows, {speed} rows/s, lag {lag}, batch {batch} in {batch_ms} ms, {state_rows} state rows, "
-            f"{late} late, watermark {watermark}"
+            f"{late} late, {left_out} left out, watermark {watermark}"
         )
     return f"{line} ({flow.error})" if flow.error else line
 
 
-def status_table(runs: Sequence[RunProgress], now_ms: int) -> Table:
+def status_table(runs: Sequence[RunProgress], now_ms: int) -> RenderableType:
     """Runs of several pipelines, as they were last told."""
-    table = Table(box=None, header_style="bold")
-    for heading in ("pipeline", "flow", "state", "rows", "rows/s", "lag", "batch", "batch ms", "state rows"):
-        table.add_column(heading)
-    table.add_column("told")
+    table = _table(
+        ["pipeline", "flow", "state", "rows", "rows/s", "lag", "batch", "batch ms", "state rows", "told"]
+    )
+    errors = []
     for run in runs:
-        gone = not run.alive and run.state in {"starting", "running"}
         for name, flow in run.flows.items():
-            state = Text("gone", style="red") if gone else _state(flow)
+            state = Text("gone", style="red") if run.gone else _state(flow)
             ago = f"{max(0, now_ms - run.updated_ms) // 1000} s ago"
             table.add_row(run.pipeline, name, state, *_figures(flow)[:6], ago)
+            if flow.error:
+                errors.append(Text(f"{run.pipeline}, {name}: {flow.error}", style="red"))
+        if run.error and not any(flow.error for flow in run.flows.values()):
+            errors.append(Text(f"{run.pipeline}: {run.error}", style="red"))
+    return Group(table, *errors)
+
+
+def _table(texts: Sequence[str], figures: Sequence[str] = ()) -> Table:
+    table = Table(box=None, header_style="bold")
+    for heading in texts:
+        table.add_column(heading, overflow="fold")
+    for heading in figures:
+        table.add_column(heading, justify="right")
     return table
+
+
+def _fate(last: RunProgress | None) -> str:
+    if last is None:
+        return "never run"
+    if last.gone:
+        return f"gone, ended without a word as {last.pid}"
+    return f"running as {last.pid}" if last.alive else last.state
 
 
 def _state(flow: FlowProgress) -> Text:
@@ -94,5 +107,6 @@ def _figures(flow: FlowProgress) -> tuple[str, ...]:
         "-" if flow.batch_ms is None else str(flow.batch_ms),
         f"{flow.state_rows:,}",
         f"{flow.late_rows:,}",
+        f"{flow.left_out:,}",
         flow.watermark or "-",
     )

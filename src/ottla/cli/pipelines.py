@@ -11,6 +11,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,9 +21,11 @@ from rich.console import Console
 from rich.live import Live
 
 from ottla.base.clock import SystemClock
-from ottla.base.errors import LocalError, OttlaError
+from ottla.base.errors import LocalError
 from ottla.cli.pipeline_views import flow_line, pipeline_table, progress_table, status_table
-from ottla.pipelines.declare import Pipeline, load
+from ottla.cli.terminal import handled, refusals
+from ottla.pipelines.declare import Pipeline, Table, load
+from ottla.pipelines.java import find_java
 from ottla.pipelines.progress import RunProgress
 
 if TYPE_CHECKING:
@@ -65,8 +68,8 @@ def run(
     from ottla.pipelines.flow_run import RunOptions
     from ottla.pipelines.realtime import MASTER
 
-    with _refusals() as console:
-        pipeline = load(what)
+    with refusals() as console:
+        pipeline = _load(what)
         home = state / pipeline.name
         options = RunOptions(
             bootstrap=bootstrap,
@@ -83,7 +86,7 @@ def run(
         )
         if realtime and once:
             raise LocalError("--realtime runs without an end, --once until all is read: choose one")
-        _check_packages()
+        find_java()
         if dry_run:
             _plan(console, pipeline, options)
         elif not _run(console, pipeline, options, json=json):
@@ -96,7 +99,8 @@ def list_pipelines(
     state: State = Path(STATE),
 ) -> None:
     """List pipelines and their flows: those of the files, or the ones that come with Ottla."""
-    with _refusals() as console:
+    with refusals() as console:
+        _check_packages("pyspark")
         for name in what or BUILT_IN:
             pipeline = load(name)
             console.print(pipeline_table(name, pipeline, RunProgress.read(state / pipeline.name)))
@@ -109,7 +113,7 @@ def status(
     json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
     """How the pipelines of the state folder are doing, or were when they ended."""
-    with _refusals() as console:
+    with refusals() as console:
         folders = [state / name for name in names] if names else sorted(state.glob("*/"))
         found = [progress for folder in folders if (progress := RunProgress.read(folder)) is not None]
         if names and len(found) < len(names):
@@ -127,8 +131,9 @@ def status(
 @app.command()
 def prepare() -> None:
     """Make later starts of Spark shorter, by an archive of its classes; takes about half a minute, once."""
-    with _refusals() as console:
-        _check_packages()
+    with refusals() as console:
+        _check_packages("pyspark", "pyarrow")
+        find_java()
         from ottla.pipelines.archive import write_archive
 
         with console.status("Starting Spark once and writing the archive of its classes"):
@@ -149,11 +154,14 @@ def _run(console: Console, pipeline: Pipeline, options: RunOptions, *, json: boo
     if not json:
         end = runner.progress.state
         console.print(
-            f"Pipeline {pipeline.name} {end}; its log: {options.state / 'spark.log'}", highlight=False
+            f"Pipeline {pipeline.name} {end}; its log: {options.state / 'spark.log'}",
+            highlight=False,
+            markup=False,
+            soft_wrap=True,
         )
         for name, flow in runner.progress.flows.items():
             if flow.error:
-                console.print(f"  {name}: {flow.error}", highlight=False, markup=False)
+                console.print(f"  {name}: {flow.error}", highlight=False, markup=False, soft_wrap=True)
     return well
 
 
@@ -166,7 +174,7 @@ def _plan(console: Console, pipeline: Pipeline, options: RunOptions) -> None:
         options,
         clock=SystemClock(),
         stop=threading.Event(),
-        say=lambda line: console.print(line, style="dim"),
+        say=lambda line: console.print(line, style="dim", highlight=False, markup=False),
         show=lambda _: None,
     )
     for name, (schema, plan) in runner.plan().items():
@@ -186,7 +194,7 @@ def _view(
     if console.is_terminal:
         with Live(console=console, refresh_per_second=4) as live:
             yield (
-                lambda line: live.console.print(line, style="dim", highlight=False),
+                lambda line: live.console.print(line, style="dim", highlight=False, markup=False),
                 lambda progress: live.update(progress_table(progress)),
             )
         return
@@ -202,7 +210,7 @@ def _view(
         for name, flow in progress.flows.items():
             console.print(flow_line(name, flow), highlight=False, markup=False, soft_wrap=True)
 
-    yield lambda line: console.print(line, highlight=False), lines
+    yield lambda line: console.print(line, highlight=False, markup=False), lines
 
 
 def _print_json(progress: RunProgress) -> None:
@@ -220,27 +228,8 @@ def _stopping(stop: threading.Event, console: Console | None) -> Iterator[None]:
         if console is not None:
             console.print("Stopping ...", style="dim")
 
-    before = {
-        number: signal.signal(number, asked) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    }
-    try:
+    with handled(asked, signal.SIGINT):
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-@contextmanager
-def _refusals() -> Iterator[Console]:
-    """What can't be done is told in a line, not in a stack."""
-    console = Console()
-    try:
-        yield console
-    except OttlaError as error:
-        Console(stderr=True).print(f"ottla: {error}", style="red", highlight=False, markup=False)
-        raise typer.Exit(2) from None
-    except KeyboardInterrupt:
-        raise typer.Exit(130) from None
 
 
 def _connector(name: str, bootstrap: str, options: dict[str, str], *, realtime: bool) -> Any:
@@ -258,11 +247,17 @@ def _pairs(name: str, given: list[str] | None) -> dict[str, str]:
     return {key: value for key, _, value in pairs}
 
 
-def _check_packages() -> None:
-    from importlib.util import find_spec
-
-    from ottla.pipelines.java import find_java
-
-    if missing := [name for name in ("pyspark", "pyarrow") if find_spec(name) is None]:
+def _check_packages(*names: str) -> None:
+    """Before anything imports them: what is missing is told in our words."""
+    if missing := [name for name in names if find_spec(name) is None]:
         raise LocalError(f"pipelines need {' and '.join(missing)}: pip install 'ottla[spark]'")
-    find_java()
+
+
+def _load(what: str) -> Pipeline:
+    """The pipeline, with all that running it takes."""
+    _check_packages("pyspark", "pyarrow")
+    pipeline = load(what)
+    places = [place for flow in pipeline.flows.values() for place in (*flow.reads, flow.writes)]
+    if any(isinstance(place, Table) and place.format == "delta" for place in places):
+        _check_packages("deltalake")
+    return pipeline

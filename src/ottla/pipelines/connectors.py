@@ -3,6 +3,9 @@
 A flow must not notice which one it is. So typed values and JSON objects are made here, in the same shape for both:
 ours decodes typed values itself, for the other they are taken apart by Spark. Progress is shown as a consumer
 group with ours only; Spark's own connector commits nothing.
+
+Both connectors read records of open and aborted transactions unless told otherwise. Here they are told: flows write
+transactions, and the next flow of a chain must not see what a repeated batch has left behind.
 """
 
 from __future__ import annotations
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
 ConnectorName = Literal["ottla", "kafka"]
 CONNECTORS: Final = ("ottla", "kafka")
 CORRUPT: Final = "_corrupt"
+COMMITTED: Final = {"kafka.isolation.level": "read_committed"}
+"""How topics are read unless an option says otherwise."""
 _PLACES: Final = ("topic", "partition", "offset", "timestamp", "timestampType")
 _SINK_COLUMNS: Final = ("key", "value", "headers", "topic", "partition")
 
@@ -37,7 +42,7 @@ class Connector:
     def read(self, spark: SparkSession, topic: Topic, group: str) -> DataFrame:
         """The topic as a stream, with typed columns if it has a schema."""
         ours = self.name == "ottla"
-        options = {**self._common(), "subscribe": topic.name, "startingOffsets": topic.starting}
+        options = {**COMMITTED, **self._common(), "subscribe": topic.name, "startingOffsets": topic.starting}
         if ours:
             options["kafka.group.id"] = group
             if topic.schema is not None:

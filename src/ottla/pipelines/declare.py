@@ -195,12 +195,12 @@ class Pipeline:
         return found
 
     def in_order(self) -> list[Flow]:
-        """The flows so that who writes a topic comes before who reads it: the order of a triggered run."""
+        """The flows so that who writes a place comes before who reads it: the order of a triggered run."""
         waiting, ordered = list(self.flows.values()), []
         while waiting:
-            pending = {flow.writes.name for flow in waiting if isinstance(flow.writes, Topic)}
+            pending = {(type(flow.writes), flow.writes.name) for flow in waiting}
             ready = [
-                flow for flow in waiting if not any(source.name in pending for source in flow.streams)
+                flow for flow in waiting if not any((type(one), one.name) in pending for one in flow.reads)
             ] or waiting[:1]
             ordered += ready
             waiting = [flow for flow in waiting if flow not in ready]

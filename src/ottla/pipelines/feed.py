@@ -19,7 +19,7 @@ from ottla.pipelines.generator import Arrival
 from ottla.pipelines.match import encode
 
 DELIVERY_S_MAX: Final = 30.0
-_WAIT_S_MIN: Final = 0.002
+EARLY_S_MAX: Final = 0.002
 """Shorter waits are not worth a system call: what is due within it is sent now."""
 
 
@@ -71,7 +71,7 @@ class Feed:
     def _wait(self, due_s: float, stop: threading.Event) -> bool:
         """Until it is time; whether to stop instead."""
         left_s = due_s - self._clock.monotonic()
-        return stop.wait(left_s) if left_s > _WAIT_S_MIN else stop.is_set()
+        return stop.wait(left_s) if left_s > EARLY_S_MAX else stop.is_set()
 
     def _send(self, arrival: Arrival) -> None:
         event = arrival.event

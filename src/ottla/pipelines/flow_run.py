@@ -4,6 +4,9 @@
        ^                  |
        +---- back-off ----+--the query failed--> failed, when there were too many failures
 
+What is wrong with the declaration shows when the writer is made (`writer`), or in the first batch as a refusal of
+Spark's. Either is final: `PlanRefused` ends the run. What else goes wrong in a query may be over the next time.
+
 A checkpoint belongs to one query: a flow is never started twice at a time. Used by the runner's thread only; what
 Spark's listener reports is handed over by it.
 """
@@ -19,12 +22,13 @@ from ottla.pipelines import tables
 from ottla.pipelines.connectors import Connector
 from ottla.pipelines.declare import Flow, Topic
 from ottla.pipelines.progress import FlowProgress
-from ottla.pipelines.refusals import explained
-from ottla.pipelines.restart import Backoff
+from ottla.pipelines.refusals import PlanRefused, explained, is_final, place_of
+from ottla.pipelines.restart import RESTARTS_ONCE, Backoff
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 REALTIME_BATCH: Final = "5 seconds"
 SETTLING_S_MAX: Final = 20.0
@@ -47,6 +51,11 @@ class RunOptions:
     conf: Mapping[str, str] = field(default_factory=dict)
     jars: tuple[str, ...] = ()
     restarts_max: int | None = None
+    """None for the default: a triggered run gives up some time, a continuous one never."""
+
+    @property
+    def restarts(self) -> int | None:
+        return RESTARTS_ONCE if self.once and self.restarts_max is None else self.restarts_max
 
 
 class FlowRun:
@@ -59,8 +68,10 @@ class FlowRun:
         self.due_s: float | None = 0.0
         self._group = f"{pipeline}.{flow.name}"
         self._options = options
-        self._backoff = Backoff(options.restarts_max)
+        self._backoff = Backoff(options.restarts)
         self._query: StreamingQuery | None = None
+        self.query_id: str | None = None
+        """Of the query, as its checkpoint keeps it; None before the first start."""
         self._started_s = 0.0
 
     def frame(self, spark: SparkSession) -> DataFrame:
@@ -74,11 +85,9 @@ class FlowRun:
         ]
         return self.flow.function(*sources)
 
-    def start(self, spark: SparkSession, now_s: float) -> None:
-        """Starts the query; raises what Spark says about a plan that is wrong."""
-        self.due_s, self._started_s = None, now_s
-        self._backoff.started(now_s)
-        frame, flow, options = self.frame(spark), self.flow, self._options
+    def writer(self, frame: DataFrame) -> DataStreamWriter:
+        """What writes the flow's frame to where it belongs; a declaration that does not fit is refused here."""
+        flow, options = self.flow, self._options
         if isinstance(flow.writes, Topic):
             writer = options.connector.write(frame, flow.writes, flow.mode)
         else:
@@ -87,13 +96,19 @@ class FlowRun:
             "checkpointLocation", f"{options.checkpoints}/{flow.name}"
         )
         if options.once:
-            writer = writer.trigger(availableNow=True)
-        elif self.realtime:
+            return writer.trigger(availableNow=True)
+        if self.realtime:
             trigger: Any = writer.trigger  # Spark's own types do not know real time yet
-            writer = trigger(realTime=REALTIME_BATCH)
-        elif flow.every is not None:
-            writer = writer.trigger(processingTime=flow.every)
+            made: DataStreamWriter = trigger(realTime=REALTIME_BATCH)
+            return made
+        return writer if flow.every is None else writer.trigger(processingTime=flow.every)
+
+    def start(self, writer: DataStreamWriter, now_s: float) -> None:
+        """Starts the query; raises what Spark says about a plan that is wrong."""
+        self.due_s, self._started_s = None, now_s
+        self._backoff.started(now_s)
         self._query = writer.start()
+        self.query_id = self._query.id
         self.progress.state, self.progress.error = "running", None
 
     def settled(self, now_s: float) -> bool:
@@ -102,11 +117,16 @@ class FlowRun:
             return True
         return now_s - self._started_s > SETTLING_S_MAX or self._query.status["message"] == _NOTHING_TO_READ
 
-    def reported(self, progress: Mapping[str, Any]) -> None:
-        self.progress.report(progress)
+    def reported(self, batch: Mapping[str, Any] | None) -> None:
+        """A batch is done, or (None) there was nothing to do."""
+        if batch is None:
+            self.progress.rows_per_s = 0.0
+        else:
+            self.progress.report(batch)
+        self._backoff.worked()
 
     def look(self, now_s: float) -> bool:
-        """Notices an end or a failure; whether something has changed."""
+        """Notices an end or a failure; whether something has changed. Raises `PlanRefused` for a final one."""
         query = self._query
         if query is None or query.isActive:
             return False
@@ -114,9 +134,19 @@ class FlowRun:
         error = query.exception()
         if error is None:
             self.progress.state = "ended"
+        elif is_final(error):
+            raise self.refused(error) from error
         else:
             self.failed(error, now_s)
         return True
+
+    def refused(self, error: BaseException) -> PlanRefused:
+        """Gives up for good; what to raise."""
+        self._query, self.due_s = None, None
+        code = getattr(self.flow.function, "__code__", None)
+        where = place_of(error, code.co_filename) if code is not None else ""
+        self.progress.state, self.progress.error = "failed", explained(error) + where
+        return PlanRefused(f"flow {self.flow.name}: {self.progress.error}")
 
     def failed(self, error: BaseException, now_s: float) -> None:
         """Plans the next start, or gives up."""
@@ -131,8 +161,8 @@ class FlowRun:
         return self.progress.state in {"ended", "failed"}
 
     def stop(self) -> None:
-        if self._query is not None and self._query.isActive:
-            self._query.stop()
-        self._query = None
+        query, self._query = self._query, None
         if not self.over:
             self.progress.state = "stopped"
+        if query is not None and query.isActive:
+            query.stop()

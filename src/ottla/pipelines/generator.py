@@ -5,7 +5,8 @@ while it is level, free throws after a foul on a shot and from a team's fifth fo
 free throws take time on the wall but not on the clock. A match depends on the seed and its own name only, so the
 same match is played whatever else is on.
 
-`season` merges matches by the time of their events; `hastened` plays them faster; `disturbed` is what a network makes
+`season` merges matches by the time of their events; `hastened` plays them faster, `evened` so many events a second, and
+either way an event happens when it is sent, never later; `disturbed` is what a network makes
 of it: some events arrive twice, some late. All are lazy, so endless seasons cost nothing.
 Pure: time is simulated, chance is seeded.
 """
@@ -35,6 +36,9 @@ BONUS_FOULS: Final = 5
 """From this foul of a quarter on, every foul of a team gives the other free throws."""
 ROUND_MS: Final = 3 * 3_600_000
 """From one round of a season to the next: longer than any match but the strangest."""
+
+FASTEST: Final = 100_000.0
+"""Events a second that nobody sends faster than."""
 
 _OUTCOMES: Final = ("two", "three", "shot foul", "foul", "nothing")
 _WEIGHTS: Final = (0.27, 0.10, 0.10, 0.08, 0.45)
@@ -90,6 +94,19 @@ def hastened(events: Iterable[MatchEvent], origin_ms: int, speed: float) -> Iter
 
     for event in events:
         yield msgspec.structs.replace(event, time_ms=moved(event.time_ms), started_ms=moved(event.started_ms))
+
+
+def evened(events: Iterable[MatchEvent], origin_ms: int, rate: float) -> Iterator[MatchEvent]:
+    """The same matches, so many events a second: each happens a moment after the one before.
+
+    The matches of a round begin with its first event, and later than those of the round before.
+    """
+    known_ms, round_ms = None, origin_ms - 1
+    for number, event in enumerate(events):
+        time_ms = origin_ms + int(number * 1000 / rate)
+        if event.started_ms != known_ms:
+            known_ms, round_ms = event.started_ms, max(time_ms, round_ms + 1)
+        yield msgspec.structs.replace(event, time_ms=max(time_ms, round_ms), started_ms=round_ms)
 
 
 def disturbed(

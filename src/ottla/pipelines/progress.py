@@ -16,6 +16,8 @@ import msgspec
 
 State = Literal["starting", "running", "waiting", "ended", "failed", "stopped"]
 FILE: Final = "progress.json"
+LEFT_OUT: Final = "left_out"
+"""The observation, and its one figure, in which a flow counts the rows that it does not use."""
 _NO_WATERMARK: Final = "1970-01-01T00:00:00.000Z"
 """What Spark tells before the first event has moved it."""
 
@@ -37,6 +39,8 @@ class FlowProgress(msgspec.Struct, kw_only=True):
     state_rows: int = 0
     late_rows: int = 0
     """Left out for being too late, since the run began."""
+    left_out: int = 0
+    """Left out by the flow itself, if it observes them as `LEFT_OUT`, since the run began."""
     restarts: int = 0
     error: str | None = None
     realtime: bool = False
@@ -57,6 +61,7 @@ class FlowProgress(msgspec.Struct, kw_only=True):
         self.watermark = None if watermark == _NO_WATERMARK else watermark
         operators = progress.get("stateOperators", [])
         self.state_rows = sum(int(each.get("numRowsTotal", 0)) for each in operators)
+        self.left_out += int((progress.get("observedMetrics", {}).get(LEFT_OUT) or {}).get(LEFT_OUT) or 0)
         self.late_rows += sum(int(each.get("numRowsDroppedByWatermark", 0)) for each in operators)
 
 
@@ -71,6 +76,8 @@ class RunProgress(msgspec.Struct, kw_only=True):
     connector: str
     master: str
     state: State = "starting"
+    error: str | None = None
+    """Why the whole run has failed; flows that failed have their own."""
     flows: dict[str, FlowProgress] = msgspec.field(default_factory=dict)
 
     @property
@@ -86,6 +93,11 @@ class RunProgress(msgspec.Struct, kw_only=True):
             return True
         return True
 
+    @property
+    def gone(self) -> bool:
+        """Whether its process has ended without a word."""
+        return self.state in {"starting", "running"} and not self.alive
+
     def write(self, folder: Path) -> None:
         fresh = folder / f"{FILE}.new"
         fresh.write_bytes(msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n")
@@ -93,8 +105,11 @@ class RunProgress(msgspec.Struct, kw_only=True):
 
     @classmethod
     def read(cls, folder: Path) -> RunProgress | None:
-        path = folder / FILE
-        return msgspec.json.decode(path.read_bytes(), type=cls) if path.is_file() else None
+        """The last run from this folder; None if there was none, or what is there is not the file we write."""
+        try:
+            return msgspec.json.decode((folder / FILE).read_bytes(), type=cls)
+        except (FileNotFoundError, NotADirectoryError, msgspec.MsgspecError):
+            return None
 
 
 def lag(sources: list[Mapping[str, Any]]) -> int | None:

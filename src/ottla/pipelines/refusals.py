@@ -1,13 +1,20 @@
 """Spark's refusals in our words: what a user of a pipeline can do about them. Pure.
 
 An error of Spark has a condition, a name of capitals and dots; for those that a pipeline can run into by its
-declaration there is a sentence here. Any other error is told by its first line.
+declaration there is a sentence here, and such an error is final: the same plan would be refused for ever. Any other
+error is told by its first line.
 """
 
 from __future__ import annotations
 
+import traceback
+from pathlib import Path
 from typing import Final
 
+from ottla.base.errors import LocalError
+
+_CALLING: Final = "An error occurred while calling"
+"""How the bridge to Java begins; what Java says is in the next line."""
 _REALTIME: Final = "STREAMING_REAL_TIME_MODE."
 _WORDS: Final = {
     f"{_REALTIME}OUTPUT_MODE_NOT_SUPPORTED": (
@@ -38,13 +45,34 @@ _WORDS: Final = {
 }
 
 
+class PlanRefused(LocalError):
+    """A flow can't be run as it is declared: trying again would not help."""
+
+
+def is_final(error: BaseException) -> bool:
+    """Whether a query that ended with this error would end with it again."""
+    return isinstance(error, PlanRefused) or condition_of(error) in _WORDS
+
+
 def explained(error: BaseException) -> str:
     """One line about the error, with our advice where we have some."""
     condition = condition_of(error)
     lines = [line.strip() for line in str(error).strip().splitlines() if line.strip()]
-    first = lines[0] if lines else type(error).__name__
+    if len(lines) > 1 and lines[0].startswith(_CALLING):
+        del lines[0]
+    first = lines[0].removeprefix(": ") if lines else type(error).__name__
+    if type(error).__module__ == "builtins" and lines:
+        first = f"{type(error).__name__}: {first}"  # "'word'" alone would not tell that a key is missing
     advice = _WORDS.get(condition or "")
     return f"{advice} ({condition})" if advice else first
+
+
+def place_of(error: BaseException, file: str) -> str:
+    """The last line of that file on the way to the error, in brackets; nothing if it was not on the way."""
+    lines = [
+        line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == file
+    ]
+    return f" ({Path(file).name}, line {lines[-1]})" if lines else ""
 
 
 def condition_of(error: BaseException) -> str | None:

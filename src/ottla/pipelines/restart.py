@@ -9,7 +9,9 @@ FIRST_S: Final = 1.0
 LONGEST_S: Final = 60.0
 _DOUBLINGS_MAX: Final = 10
 FORGIVEN_AFTER_S: Final = 300.0
-"""A flow that ran so long is well again: its next failure is a first one."""
+"""A flow that has done batches for so long is well again: its next failure is a first one."""
+RESTARTS_ONCE: Final = 3
+"""After so many failures in a row a triggered run gives up unless told otherwise: somebody waits for its end."""
 
 
 @dataclass
@@ -20,14 +22,20 @@ class Backoff:
     failures: int = 0
     total: int = 0
     _started_s: float = field(default=0.0, repr=False)
+    _worked: bool = field(default=False, repr=False)
 
     def started(self, now_s: float) -> None:
-        self._started_s = now_s
+        self._started_s, self._worked = now_s, False
+
+    def worked(self) -> None:
+        """A batch was done since the start."""
+        self._worked = True
 
     def failed(self, now_s: float) -> float | None:
         """When to start again; None to give up."""
-        if now_s - self._started_s >= FORGIVEN_AFTER_S:
+        if self._worked and now_s - self._started_s >= FORGIVEN_AFTER_S:
             self.failures = 0
+        self._worked = False
         self.failures += 1
         self.total += 1
         if self.restarts_max is not None and self.failures > self.restarts_max:

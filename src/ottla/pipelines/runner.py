@@ -4,17 +4,19 @@ One thread owns everything here and looks several times a second: at failed quer
 from their checkpoints; at Java's process, whose end fails all flows at once and leads to a new session; at `stop`,
 which ends everything in order. Spark's reports arrive on a thread of Spark's and wait in a queue.
 
-A plan that Spark refuses is not tried again: it would be refused for ever. A triggered run (`once`) takes the flows
-one after the other, so that what one writes is there for the next.
+A flow that can't be run as it is declared is not tried again: it would be refused for ever. A triggered run (`once`)
+takes the flows one after the other, so that what one writes is there for the next.
+
+A run holds the lock of its state folder, and only who holds it writes there. A dry run leaves everything as it is.
 """
 
 from __future__ import annotations
 
-import json
+import contextlib
+import io
 import os
-import queue
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,19 +28,21 @@ from ottla.pipelines.declare import Pipeline
 from ottla.pipelines.flow_run import FlowRun, RunOptions
 from ottla.pipelines.progress import RunProgress
 from ottla.pipelines.realtime import check_slots
-from ottla.pipelines.refusals import explained
-from ottla.pipelines.topics import create_missing
+from ottla.pipelines.refusals import PlanRefused, explained
+from ottla.pipelines.reports import Reports
+from ottla.pipelines.run_lock import run_lock
+from ottla.pipelines.tables import TableMissing
+from ottla.pipelines.topics import SettingsRefused, create_missing, partitions_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 LOOK_EVERY_S: Final = 0.2
+DRY: Final = "dry-run"
+"""Where the log of a dry run is: a run may go on beside it."""
 Show = Callable[[RunProgress], None]
 Say = Callable[[str], None]
-
-
-class PlanRefused(LocalError):
-    """Spark does not accept a flow as it is declared."""
 
 
 class Runner:
@@ -57,7 +61,8 @@ class Runner:
         self._pipeline, self._options = pipeline, options
         self._clock, self._stop, self._say, self._show = clock, stop, say, show
         self._spark: SparkSession | None = None
-        self._reports: queue.SimpleQueue[Mapping[str, Any]] = queue.SimpleQueue()
+        self._reports = Reports()
+        self._logs = options.state
         self._runs = {flow.name: FlowRun(pipeline.name, flow, options) for flow in pipeline.in_order()}
         now_ms = clock.now_ms()
         self.progress = RunProgress(
@@ -73,21 +78,27 @@ class Runner:
 
     def run(self) -> bool:
         """Until the end of a triggered run, a stop, or a failure that is final; whether all went well."""
-        self._refuse_second_run()
-        try:
-            self._prepare()
-            self._session()
-            self.progress.state = "running"
-            self._tell()
-            self._loop()
-        finally:
-            self._close()
+        with run_lock(self._options.state, self._pipeline.name):
+            try:
+                self._prepare()
+                self._session()
+                self.progress.state = "running"
+                self._tell()
+                self._loop()
+            except Exception as error:
+                self.progress.error = explained(error)
+                raise
+            finally:
+                self._close()
+                with suppress(OSError):
+                    self._tell()
         return not any(run.progress.state == "failed" for run in self._runs.values())
 
     def plan(self) -> dict[str, tuple[str, str]]:
-        """Of each flow the schema and the plan, without running it."""
+        """Of each flow the schema and the plan, without running it or making anything."""
+        self._prepare(dry=True)
+        self._logs = self._options.state / DRY
         try:
-            self._prepare()
             return {name: self._planned(run) for name, run in self._runs.items()}
         finally:
             self._close()
@@ -102,10 +113,10 @@ class Runner:
             jars = tuple(connector_jars(options.jars))
         self._say(f"Starting Spark on {options.master}")
         settings = session.SessionSettings(
-            self._pipeline.name, options.state, options.master, options.conf, jars
+            self._pipeline.name, self._logs, options.master, options.conf, jars
         )
         spark = self._spark = session.start(settings)
-        spark.streams.addListener(_listener(self._reports))
+        spark.streams.addListener(self._reports.listener())
         if self._pipeline.module is not None:
             from pyspark import cloudpickle
 
@@ -114,12 +125,21 @@ class Runner:
             by_value(self._pipeline.module)
         return spark
 
-    def _prepare(self) -> None:
+    def _prepare(self, *, dry: bool = False) -> None:
         """Sees to the topics, and that real-time mode can have what it needs."""
-        options = self._options
-        options.state.mkdir(parents=True, exist_ok=True)
-        topics = self._pipeline.topics().values()
-        partitions = create_missing(options.bootstrap, topics, options.connector.options)
+        options, topics = self._options, self._pipeline.topics()
+        try:
+            if dry:
+                partitions = partitions_of(options.bootstrap, topics, options.connector.options)
+                if missing := ", ".join(name for name in topics if name not in partitions):
+                    self._say(f"Not there yet, and to be made by a run: topic {missing}")
+            else:
+                partitions = create_missing(options.bootstrap, topics.values(), options.connector.options)
+        except SettingsRefused as error:
+            if options.connector.name == "ottla":
+                raise
+            self._say(f"The topics are taken to be there, for we can't look: {error}")
+            partitions = {}
         if options.realtime:
             check_slots(self._pipeline, options.master, options.conf, partitions)
 
@@ -131,7 +151,7 @@ class Runner:
             except PlanRefused:
                 raise
             except Exception as error:
-                if self._java_runs():
+                if self._spark is not None and not session.lost(self._spark, error):
                     raise
                 self._java_ended(error)
                 changed = True
@@ -155,41 +175,61 @@ class Runner:
         return changed
 
     def _start(self, run: FlowRun, now_s: float) -> None:
-        from pyspark.errors import AnalysisException, IllegalArgumentException
-
         try:
-            run.start(self._session(), now_s)
-        except (AnalysisException, IllegalArgumentException) as error:
-            raise PlanRefused(f"flow {run.flow.name}: {explained(error)}") from error
+            spark = self._session()
+        except LocalError as error:  # it has started before: the next time may be better
+            self._all_failed(error)
+            return
+        try:
+            _, writer = self._made(run, spark)
+        except TableMissing as error:
+            run.failed(error, now_s)
+            return
+        try:
+            run.start(writer, now_s)
         except Exception as error:
-            if not self._java_runs():
+            if session.lost(spark, error):
                 raise
+            if _is_refusal(error):
+                raise run.refused(error) from error
             run.failed(error, now_s)
 
-    def _java_runs(self) -> bool:
-        gateway = self._spark.sparkContext._gateway if self._spark is not None else None
-        return gateway is not None and gateway.proc.poll() is None
+    def _made(self, run: FlowRun, spark: SparkSession) -> tuple[DataFrame, DataStreamWriter]:
+        """All of a flow but its start. What goes wrong here goes wrong for ever, unless Java has gone."""
+        try:
+            frame = run.frame(spark)
+            return frame, run.writer(frame)
+        except Exception as error:
+            if session.lost(spark, error) or (isinstance(error, TableMissing) and self._awaited(error, run)):
+                raise
+            raise run.refused(error) from error
+
+    def _awaited(self, missing: TableMissing, reader: FlowRun) -> bool:
+        """Whether a flow that goes on beside will make the table."""
+        writers = (run for run in self._runs.values() if run is not reader and not run.over)
+        return any(run.flow.writes.name == missing.table.name for run in writers)
 
     def _java_ended(self, error: BaseException) -> None:
-        now_s = self._clock.monotonic()
-        log = self._options.state / "spark.log"
-        gone = LocalError(f"Spark's Java process has ended ({type(error).__name__}); see {log}")
-        for run in self._runs.values():
-            if not run.over:
-                run.failed(gone, now_s)
+        log = self._logs / "spark.log"
+        self._all_failed(LocalError(f"Spark's Java process has ended ({type(error).__name__}); see {log}"))
         if self._spark is not None:
             session.stop(self._spark)
             self._spark = None
 
+    def _all_failed(self, error: LocalError) -> None:
+        now_s = self._clock.monotonic()
+        for run in self._runs.values():
+            if not run.over:
+                run.failed(error, now_s)
+
     def _take_reports(self) -> bool:
+        runs = {run.query_id: run for run in self._runs.values()}
         changed = False
-        with suppress(queue.Empty):
-            while True:
-                report = self._reports.get_nowait()
-                run = self._runs.get(report.get("name") or "")
-                if run is not None:
-                    run.reported(report)
-                    changed = True
+        for report in self._reports.take():
+            run = runs.get(report.query)
+            if run is not None:
+                run.reported(report.batch)
+                changed = True
         return changed
 
     def _tell(self) -> None:
@@ -201,60 +241,36 @@ class Runner:
         if self._spark is not None:
             with suppress(Exception):
                 self._spark.sparkContext.setLogLevel("OFF")  # what is cut off is no error
-            for run in self._runs.values():
-                with suppress(Exception):
-                    run.stop()
+        for run in self._runs.values():
+            with suppress(Exception):
+                run.stop()
+        if self._spark is not None:
             session.stop(self._spark)
             self._spark = None
             self._take_reports()  # Spark's end has brought the last ones
         states = {run.progress.state for run in self._runs.values()}
-        self.progress.state = (
-            "failed" if "failed" in states else "ended" if states == {"ended"} else "stopped"
-        )
-        with suppress(OSError):
-            self._tell()
+        failed = "failed" in states or self.progress.error is not None
+        self.progress.state = "failed" if failed else "ended" if states == {"ended"} else "stopped"
 
     def _planned(self, run: FlowRun) -> tuple[str, str]:
-        from pyspark.errors import AnalysisException, IllegalArgumentException
-
+        spark = self._session()
         try:
-            frame = run.frame(self._session())
+            frame, _ = self._made(run, spark)
             return frame.schema.treeString(), _explanation(frame)
-        except (AnalysisException, IllegalArgumentException) as error:
-            raise PlanRefused(f"flow {run.flow.name}: {explained(error)}") from error
-
-    def _refuse_second_run(self) -> None:
-        known = RunProgress.read(self._options.state)
-        if known is not None and known.alive and known.pid != os.getpid():
-            raise LocalError(
-                f"pipeline {self._pipeline.name} already runs from {self._options.state}, as process {known.pid}; "
-                "a second run needs another --state"
-            )
+        except TableMissing as error:
+            return "", f"not to be planned yet: {error}"
 
 
 def _explanation(frame: Any) -> str:
     """Spark prints its plans: this catches one."""
-    import contextlib
-    import io
-
     text = io.StringIO()
     with contextlib.redirect_stdout(text):
         frame.explain(mode="formatted")
     return text.getvalue().strip()
 
 
-def _listener(reports: queue.SimpleQueue[Mapping[str, Any]]) -> Any:
-    """What Spark tells about the batches of all queries, put into the queue."""
-    from pyspark.sql.streaming.listener import StreamingQueryListener
+def _is_refusal(error: Exception) -> bool:
+    """Whether Spark has looked at the plan and said no."""
+    from pyspark.errors import AnalysisException, IllegalArgumentException
 
-    class Listener(StreamingQueryListener):
-        def onQueryStarted(self, event: Any) -> None:
-            pass
-
-        def onQueryProgress(self, event: Any) -> None:
-            reports.put(json.loads(event.progress.json))
-
-        def onQueryTerminated(self, event: Any) -> None:
-            pass
-
-    return Listener()
+    return isinstance(error, AnalysisException | IllegalArgumentException)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from rich.console import Group
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
@@ -42,7 +43,7 @@ class Board:
 
 
 def mobile(standings: Mapping[str, Standing], owners: str) -> Panel:
-    """Narrow: two lines a match."""
+    """Narrow: three lines a match, and one for each member of the group."""
     table = Table(box=None, show_header=False, padding=(0, 1, 0, 0), expand=True)
     table.add_column()
     table.add_column(justify="right")
@@ -52,7 +53,8 @@ def mobile(standings: Mapping[str, Standing], owners: str) -> Panel:
         table.add_row(_team(home, leads > 0), _team(str(each.home_points), leads > 0))
         table.add_row(_team(away, leads < 0), _team(str(each.away_points), leads < 0))
         table.add_row(Text(moment(each), style="dim"), "")
-    return Panel(table, title="mobile", subtitle=Text(owners, style="dim"), width=MOBILE_WIDTH)
+    members = [Text(owner, style="dim") for owner in owners.split("  ")]
+    return Panel(Group(table, *members), title="mobile", width=MOBILE_WIDTH)
 
 
 def computer(standings: Mapping[str, Standing], owners: str) -> Panel:

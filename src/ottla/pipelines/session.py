@@ -4,12 +4,13 @@ Spark's own log goes to a file, with the standard streams of its process, so tha
 only. The settings here are defaults: a user's `--conf` goes before them. What they do and what they bring is told
 in docs/PIPELINES.md.
 
-`forget` is for the one case that PySpark does not know: its Java process is gone and another is to be started.
+`forget` is for what PySpark does not know: its Java process is gone, or was never of use, and another is to be started.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -20,12 +21,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from ottla.base.errors import LocalError
 from ottla.pipelines.java import archive_path, find_java
+from ottla.pipelines.refusals import condition_of, explained
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 STOPPED_WAIT_S: Final = 20.0
+ENDING_S: Final = 2.0
+_JAVA_GONE: Final = "JAVA_GATEWAY_EXITED"
+_REASON_BYTES_MAX: Final = 10_000
+_WARNING: Final = re.compile(r"^WARNING|^[\d-]+ [\d:.]+ WARN ")
 _LOG4J: Final = """\
 rootLogger.level = warn
 rootLogger.appenderRef.file.ref = file
@@ -63,6 +70,8 @@ LOCAL: Final = {
     "spark.driver.memory": "1g",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.catalogImplementation": "in-memory",
+    # Hadoop starts the program chmod for every file it makes, twice with a file of checksums beside it.
+    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
 }
 """More for a master inside this process: the machine is ours alone and small."""
 CLUSTER: Final = {"spark.sql.shuffle.partitions": "8"}
@@ -118,7 +127,7 @@ def java_options(settings: SessionSettings) -> str:
 
 
 def start(settings: SessionSettings) -> SparkSession:
-    """Starts Java and Spark; takes seconds."""
+    """Starts Java and Spark; takes seconds. After a failure, which is told as `LocalError`, nothing is left of it."""
     settings.state.mkdir(parents=True, exist_ok=True)
     log4j = settings.state / "log4j2.properties"
     log4j.write_text(_LOG4J.format(file=settings.log.absolute()))
@@ -134,23 +143,53 @@ def start(settings: SessionSettings) -> SparkSession:
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     made = SparkConf(loadDefaults=False)
     made.setAll(list(conf.items()))
-    with settings.log.open("ab") as log:
-        # A session of its own: Ctrl-C in the terminal is ours to handle, not Java's or its workers'.
-        streams = {"stdout": log, "stderr": log, "start_new_session": True}
-        launch: Any = launch_gateway
-        gateway = launch(made, streams)
-    with _own_signals():
-        context = SparkContext(gateway=gateway, conf=SparkConf(_jvm=gateway.jvm))
-    return SparkSession(context)
+    told_before = settings.log.stat().st_size if settings.log.exists() else 0
+    gateway: Any = None
+    try:
+        with settings.log.open("ab") as log:
+            # A session of its own: Ctrl-C in the terminal is ours to handle, not Java's or its workers'.
+            streams = {"stdout": log, "stderr": log, "start_new_session": True}
+            launch: Any = launch_gateway
+            gateway = launch(made, streams)
+        with _own_signals():
+            return SparkSession(SparkContext(gateway=gateway, conf=SparkConf(_jvm=gateway.jvm)))
+    except BaseException as error:
+        words = ""
+        if isinstance(error, Exception):  # Java is asked for the words of its error: while it can answer
+            words = (
+                f"Spark does not start: {reason(error, _told(settings.log, told_before))}; see {settings.log}"
+            )
+        # PySpark would keep the gateway of a start that failed, and give it to the next one.
+        _end_java(gateway, 0.0)
+        forget()
+        if not words:
+            raise
+        raise LocalError(words) from error
+
+
+def _told(log: Path, start: int) -> str:
+    with log.open("rb") as file:
+        file.seek(start)
+        return file.read(_REASON_BYTES_MAX).decode(errors="replace")
+
+
+def reason(error: Exception, told: str) -> str:
+    """Why Spark has not started: in the words of Java when it ended before it could answer."""
+    if condition_of(error) != _JAVA_GONE:
+        return explained(error)
+    lines = [line.strip() for line in told.splitlines() if line.strip() and not _WARNING.search(line)]
+    return lines[0].rpartition("Exception: ")[2] if lines else explained(error)
 
 
 @contextmanager
 def _own_signals() -> Iterator[None]:
     """Spark takes Ctrl-C for itself when it starts in the main thread; this gives it back."""
     before = signal.getsignal(signal.SIGINT)
-    yield
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, before)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, before)
 
 
 def stop(spark: SparkSession, wait_s: float = STOPPED_WAIT_S) -> None:
@@ -160,18 +199,37 @@ def stop(spark: SparkSession, wait_s: float = STOPPED_WAIT_S) -> None:
         spark.sparkContext.setLogLevel("OFF")  # tasks that are cut off would be told as errors
     with suppress(Exception):
         spark.stop()
-    if gateway is not None:
-        with suppress(Exception):
-            gateway.shutdown()
-        process = gateway.proc
-        if process is not None:
-            process.stdin.close()
-            try:
-                process.wait(wait_s)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+    _end_java(gateway, wait_s)
     forget()
+
+
+def lost(spark: SparkSession, error: BaseException) -> bool:
+    """Whether the error comes of the end of Java's process, which shows in its connections a moment earlier."""
+    from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
+
+    gateway = spark.sparkContext._gateway
+    process = gateway.proc if gateway is not None else None
+    if isinstance(error, Py4JNetworkError) or process is None:
+        return isinstance(error, Py4JNetworkError)
+    if isinstance(error, ConnectionError):
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(ENDING_S)
+    return process.poll() is not None
+
+
+def _end_java(gateway: Any, wait_s: float) -> None:
+    if gateway is None:
+        return
+    with suppress(Exception):
+        gateway.shutdown()
+    process = gateway.proc
+    if process is not None:
+        process.stdin.close()
+        try:
+            process.wait(wait_s)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
 def forget() -> None:

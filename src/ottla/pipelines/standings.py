@@ -23,6 +23,8 @@ from ottla.pipelines.match import MatchEvent
 WINDOW_MS: Final = 60_000
 LATE_MS_MAX: Final = 120_000
 """How long after the newest event of all an event still counts in the statistics."""
+AHEAD_MS_MAX: Final = 300_000
+"""How far an event may lie ahead of its record: clocks differ by less."""
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):

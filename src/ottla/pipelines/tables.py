@@ -4,14 +4,21 @@ Parquet is appended to by Spark's sink, which lists the files of finished batche
 through Spark sees every batch once. Delta needs no jar: each batch comes to the driver as Arrow and is one commit
 that carries (query, batch) as an application transaction; a batch that is already in the table's log is left out,
 so a replay changes nothing. With keys the rows are merged, one for each key: the newest by the columns `latest`,
-so that a late row never replaces a newer one; without them the last to arrive.
+so that a late row never replaces a newer one; without them the last to arrive. Null is a key like any other, and in
+`latest` less than every value.
+
+Small batches leave small files, and merges the files they have replaced. Every `TIDY_EVERY` batches the small ones are
+joined, and what was replaced longer than `KEPT_H` ago is deleted. Until then it serves whoever reads an older version:
+a flow that looks up a table has the version of its start, and fails and starts anew if that is gone.
 
 A batch of a Delta table must fit the driver's memory: `maxOffsetsPerTrigger` bounds it.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,7 +32,18 @@ if TYPE_CHECKING:
 
 _TARGET, _SOURCE = "t", "s"
 _ADDRESS: Final = "://"
+_NOTHING_THERE: Final = ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA")
+TIDY_EVERY: Final = 200
+KEPT_H: Final = 24
 QUERY_ID: Final = "sql.streaming.queryId"
+
+
+class TableMissing(LocalError):
+    """A table that is to be read does not exist."""
+
+    def __init__(self, table: Table, place: str) -> None:
+        super().__init__(f"{table}: there is none at {place}")
+        self.table = table
 
 
 def location(table: Table, folder: str) -> str:
@@ -36,15 +54,34 @@ def location(table: Table, folder: str) -> str:
 
 
 def read(spark: SparkSession, table: Table, folder: str) -> DataFrame:
-    """The table as it is now; the files of a Delta table are parquet, and its log tells which."""
+    """The table as it is now; the files of a Delta table are parquet, and its log tells which and of what columns."""
     place = location(table, folder)
     if table.format == "parquet":
-        return spark.read.parquet(place)
+        return _read_parquet(spark, table, place)
     from deltalake import DeltaTable
 
     if not DeltaTable.is_deltatable(place):
-        raise LocalError(f"{table}: there is no Delta table at {place}")
-    return spark.read.parquet(*DeltaTable(place).file_uris())
+        raise TableMissing(table, place)
+    from pyspark.sql.types import StructType
+
+    known = DeltaTable(place)
+    schema = StructType.fromJson(json.loads(known.schema().to_json()))
+    files = known.file_uris()
+    if not files:
+        return spark.createDataFrame([], schema)
+    # Columns by which a table is partitioned are in the names of its folders, below this one.
+    return spark.read.schema(schema).option("basePath", place).parquet(*files)
+
+
+def _read_parquet(spark: SparkSession, table: Table, place: str) -> DataFrame:
+    from pyspark.errors import AnalysisException
+
+    try:
+        return spark.read.parquet(place)
+    except AnalysisException as error:
+        if error.getCondition() not in _NOTHING_THERE:
+            raise
+        raise TableMissing(table, place) from error
 
 
 def write(frame: DataFrame, flow: Flow, table: Table, folder: str) -> DataStreamWriter:
@@ -68,6 +105,8 @@ def delta_batch(place: str, table: Table) -> Callable[[DataFrame, int], None]:
         if query is None:
             raise LocalError(f"{table}: Spark does not tell which query a batch is of")
         append_delta(place, table, batch.toArrow(), query, number)
+        if number % TIDY_EVERY == TIDY_EVERY - 1:
+            tidy(place)
 
     return commit
 
@@ -88,20 +127,34 @@ def append_delta(place: str, table: Table, rows: pa.Table, query: str, number: i
         partitions = list(table.partition_by) or None
         write_deltalake(place, rows, mode="append", partition_by=partitions, commit_properties=properties)
         return True
-    same = " AND ".join(f"{_TARGET}.`{key}` = {_SOURCE}.`{key}`" for key in table.keys)
+    same = " AND ".join(f"({_SOURCE}.`{key}` IS NOT DISTINCT FROM {_TARGET}.`{key}`)" for key in table.keys)
     merge = known.merge(rows, same, source_alias=_SOURCE, target_alias=_TARGET, commit_properties=properties)
     merge.when_matched_update_all(not_older(table.latest)).when_not_matched_insert_all().execute()
     return True
+
+
+def tidy(place: str) -> None:
+    """Joins small files, and deletes those that nobody needs any more. What fails can wait for the next time."""
+    from deltalake import DeltaTable
+    from deltalake.exceptions import DeltaError
+
+    with suppress(DeltaError, OSError):
+        known = DeltaTable(place)
+        known.optimize.compact()
+        known.vacuum(KEPT_H, dry_run=False, enforce_retention_duration=False)
 
 
 def newest(rows: pa.Table, keys: Sequence[str], latest: Sequence[str]) -> pa.Table:
     """One row for each key: the one with the greatest `latest`, of equal ones the last."""
     import pyarrow as pa
 
-    place = "_place"
-    placed = rows.append_column(place, pa.array(range(rows.num_rows), pa.int64()))
-    order = [(name, "ascending") for name in (*latest, place)]
-    ranked = placed.select([*keys, *latest, place]).sort_by(order)
+    place, known = "_place", "_known_{}"
+    ranked = rows.select(list(dict.fromkeys([*keys, *latest])))
+    for name in latest:  # Arrow would put nulls last, as if they were the newest
+        ranked = ranked.append_column(known.format(name), rows[name].is_valid().cast(pa.int8()))
+    ranked = ranked.append_column(place, pa.array(range(rows.num_rows), pa.int64()))
+    order = [column for name in latest for column in (known.format(name), name)]
+    ranked = ranked.sort_by([(column, "ascending") for column in (*order, place)])
     ranked = ranked.append_column("_rank", pa.array(range(rows.num_rows), pa.int64()))
     last = ranked.group_by(list(keys)).aggregate([("_rank", "max")])["_rank_max"]
     return rows.take(ranked[place].take(last))
@@ -111,9 +164,9 @@ def not_older(latest: Sequence[str]) -> str | None:
     """When a row of the batch may replace the one in the table: column by column, as tuples are compared."""
     if not latest:
         return None
-    *heads, tail = latest
-    condition = f"{_SOURCE}.`{tail}` >= {_TARGET}.`{tail}`"
-    for name in reversed(heads):
-        new, old = f"{_SOURCE}.`{name}`", f"{_TARGET}.`{name}`"
-        condition = f"({new} > {old} OR ({new} = {old} AND {condition}))"
+    *heads, tail = ((f"{_SOURCE}.`{name}`", f"{_TARGET}.`{name}`") for name in latest)
+    condition = f"({tail[1]} IS NULL OR {tail[0]} >= {tail[1]})"
+    for new, old in reversed(heads):
+        newer = f"{new} > {old} OR ({old} IS NULL AND {new} IS NOT NULL)"
+        condition = f"({newer} OR (({new} IS NOT DISTINCT FROM {old}) AND {condition}))"
     return condition

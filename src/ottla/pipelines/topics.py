@@ -1,6 +1,7 @@
 """Making the topics that a pipeline declares and the cluster does not have yet.
 
-A topic that exists is left as it is, whatever its settings: changing it is an operator's decision.
+A topic that exists is left as it is, whatever its settings: changing it is an operator's decision. The cluster is
+reached as our connector reaches it, so security settings may have Java's names or librdkafka's.
 """
 
 from __future__ import annotations
@@ -8,16 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
-
 from ottla.base.errors import LocalError
+from ottla.client.raw import ClientError, ClientSettings, Cluster
+from ottla.client.raw.administering import ensure_topic
 from ottla.pipelines.declare import Topic
 
-PATIENCE_S: Final = 30.0
+PATIENCE_MS: Final = 30_000
 _BROKERS_DEFAULT: Final = -1
 _CLIENT: Final = "kafka."
+
+
+class SettingsRefused(LocalError):
+    """The cluster can't be reached as the options say, by us; Java may be able to."""
 
 
 def create_missing(bootstrap: str, topics: Iterable[Topic], options: Mapping[str, str]) -> dict[str, int]:
@@ -25,39 +28,40 @@ def create_missing(bootstrap: str, topics: Iterable[Topic], options: Mapping[str
 
     Raises `LocalError` when the cluster does not answer or refuses.
     """
-    admin = AdminClient({**_client_settings(options), "bootstrap.servers": bootstrap, "log_level": 0})
     wanted = {topic.name: topic for topic in topics}
-    known = _partitions(admin, bootstrap)
-    asked = [
-        NewTopic(
-            topic.name, topic.partitions or _BROKERS_DEFAULT, _BROKERS_DEFAULT, config=dict(topic.config)
-        )
-        for topic in wanted.values()
-        if topic.name not in known
-    ]
-    if asked:
-        for name, future in admin.create_topics(asked, operation_timeout=PATIENCE_S).items():
+    with _cluster(bootstrap, options) as cluster:
+        known = _known(cluster, bootstrap, wanted)
+        missing = [topic for name, topic in wanted.items() if name not in known]
+        for topic in missing:
             try:
-                future.result(PATIENCE_S)
-            except KafkaException as error:
-                if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                    raise LocalError(f"topic {name} can't be made: {error.args[0].str()}") from error
-        known = _partitions(admin, bootstrap)
-    return {name: known.get(name, wanted[name].partitions or 1) for name in wanted}
+                ensure_topic(cluster, topic.name, topic.partitions or _BROKERS_DEFAULT, topic.config)
+            except ClientError as error:
+                raise LocalError(f"topic {topic.name} can't be made: {error}") from error
+        return _known(cluster, bootstrap, wanted) if missing else known
 
 
-def _partitions(admin: AdminClient, bootstrap: str) -> dict[str, int]:
+def partitions_of(bootstrap: str, names: Iterable[str], options: Mapping[str, str]) -> dict[str, int]:
+    """How many partitions each of these topics has; those that do not exist are left out."""
+    with _cluster(bootstrap, options) as cluster:
+        return _known(cluster, bootstrap, names)
+
+
+def _known(cluster: Cluster, bootstrap: str, names: Iterable[str]) -> dict[str, int]:
     try:
-        found = admin.list_topics(timeout=PATIENCE_S).topics
-    except KafkaException as error:
-        raise LocalError(f"no answer from {bootstrap}: {error.args[0].str()}") from error
-    return {name: len(topic.partitions) for name, topic in found.items()}
+        return {name: len(found.partitions) for name, found in cluster.topics(names).items()}
+    except ClientError as error:
+        raise LocalError(f"no answer of use from {bootstrap}: {error}") from error
 
 
-def _client_settings(options: Mapping[str, str]) -> dict[str, str]:
-    """What the client needs of a connector's options, in librdkafka's spelling."""
-    chosen = ("security.protocol", "sasl.", "ssl.", "client.id")
-    settings = {key.removeprefix(_CLIENT): value for key, value in options.items() if key.startswith(_CLIENT)}
-    return {
-        key: value for key, value in settings.items() if key.startswith(chosen) and key != "sasl.jaas.config"
+def _cluster(bootstrap: str, options: Mapping[str, str]) -> Cluster:
+    given = {
+        name.lower().removeprefix(_CLIENT): value
+        for name, value in options.items()
+        if name.lower().startswith(_CLIENT)
     }
+    patience = {"default.api.timeout.ms": str(PATIENCE_MS)}
+    try:
+        settings = ClientSettings.from_options({**patience, **given, "bootstrap.servers": bootstrap})
+    except LocalError as error:
+        raise SettingsRefused(str(error)) from error
+    return Cluster(settings)

@@ -2,10 +2,16 @@
 
 The port is chosen once and kept, so that clients find the broker again after a restart. `start` returns when
 the broker has said that it is ready, and raises with its output when it ends or stays silent instead.
+
+The broker has a session of its own: Ctrl-C in a terminal reaches its owner alone, who ends the clients first. It does
+not outlive its owner: an exception in `start`, a signal's included, leaves none behind, and on Linux the system ends a
+broker that the main thread has started when that process ends, however it ends.
 """
 
 from __future__ import annotations
 
+import os
+import re
 import signal
 import socket
 import subprocess
@@ -14,10 +20,19 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
-READY = b"ready"
+READY = re.compile(rb"^ready ", re.MULTILINE)
+"""How the line begins that a broker prints; "already in use" is another matter."""
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 30.0
 _LOOK_EVERY_S = 0.01
+_FOLLOWING = """\
+import ctypes, os, sys
+ctypes.CDLL(None).prctl(1, 15)
+if os.getppid() == int(sys.argv[1]):
+    os.execv(sys.argv[2], sys.argv[2:])
+"""
+"""Becomes the command, to be sent SIGTERM when the thread that started it ends. Set by the child itself, because what
+runs between fork and exec must not be Python where there are threads."""
 
 
 def free_port() -> int:
@@ -25,6 +40,10 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+class BrokerNotStarted(RuntimeError):
+    """The broker has ended instead of becoming ready."""
 
 
 class BrokerProcess:
@@ -67,18 +86,36 @@ class BrokerProcess:
     def start(self) -> BrokerProcess:
         self.data.mkdir(parents=True, exist_ok=True)
         said_before = self._output.stat().st_size if self._output.exists() else 0
-        with self._output.open("ab") as output:
-            self._process = subprocess.Popen(self.command(), stdout=output, stderr=subprocess.STDOUT)  # noqa: S603
+        try:
+            with self._output.open("ab") as output:
+                self._process = subprocess.Popen(  # noqa: S603 - our own command
+                    self._following_command(),
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+            self._wait_ready(said_before)
+        except BaseException:
+            self.kill()
+            raise
+        return self
+
+    def _following_command(self) -> list[str]:
+        """The command, so that it ends with us; other threads may well end before us."""
+        if sys.platform != "linux" or threading.current_thread() is not threading.main_thread():
+            return self.command()
+        return [sys.executable, "-S", "-c", _FOLLOWING, str(os.getpid()), *self.command()]
+
+    def _wait_ready(self, said_before: int) -> None:
         pause = threading.Event()
         for _ in range(int(START_TIMEOUT_S / _LOOK_EVERY_S)):
-            if READY in self._output.read_bytes()[said_before:]:
-                return self
-            if self._process.poll() is not None:
-                raise RuntimeError(
-                    f"the broker ended with {self._process.returncode}:\n{self.output()[-4000:]}"
-                )
+            said = self._output.read_bytes()[said_before:]
+            if READY.search(said):
+                return
+            if self._process is None or self._process.poll() is not None:
+                code = None if self._process is None else self._process.returncode
+                raise BrokerNotStarted(f"the broker ended with {code}:\n{self.output()[-4000:]}")
             pause.wait(_LOOK_EVERY_S)
-        self.kill()
         raise TimeoutError(f"the broker was not ready within {START_TIMEOUT_S} s:\n{self.output()[-4000:]}")
 
     def stop(self) -> int | None:

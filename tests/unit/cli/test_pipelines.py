@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner, Result
 
+from ottla.cli import pipelines
+from ottla.cli.pipeline_views import progress_table
 from ottla.cli.pipelines import app
 from ottla.pipelines.progress import FlowProgress, RunProgress
 
@@ -98,3 +104,76 @@ def test_a_missing_java_is_told_in_a_line(tmp_path: Path, monkeypatch: pytest.Mo
     assert result.exit_code == 2
     assert "Spark needs Java 17 or newer" in " ".join(result.output.split())
     assert not (tmp_path / "state").exists(), "nothing was begun"
+
+
+@pytest.mark.parametrize("words", [("run", "ottla.pipelines.scoreboard"), ("list",), ("prepare",)])
+def test_a_missing_spark_is_told_before_anything_imports_it(
+    words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load(_: str) -> None:
+        raise AssertionError("a pipeline imports pyspark")
+
+    monkeypatch.setattr(pipelines, "load", load)
+    monkeypatch.setattr(pipelines, "find_spec", lambda name: None if name == "pyspark" else name)
+    result = ottla(*words)
+    assert result.exit_code == 2
+    assert "pipelines need pyspark: pip install 'ottla[spark]'" in result.output
+
+
+def test_delta_tables_need_their_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipelines, "find_spec", lambda name: None if name == "deltalake" else name)
+    result = ottla("run", "ottla.pipelines.scoreboard")
+    assert result.exit_code == 2
+    assert "pipelines need deltalake" in result.output
+
+
+def test_a_run_that_was_killed_is_not_said_to_run(state: Path) -> None:
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    told = RunProgress.read(state / "words")
+    assert told is not None
+    told.state, told.pid, told.pipeline = "running", gone.pid, "scoreboard"
+    (state / "scoreboard").mkdir()
+    told.write(state / "scoreboard")
+    listed = ottla("list", "--state", str(state)).output
+    assert f"gone, ended without a word as {gone.pid}" in listed
+    assert "running" not in listed
+
+
+def test_names_are_whole_where_there_is_no_terminal(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    told = RunProgress.read(state / "words")
+    assert told is not None
+    told.pipeline, flow = "a-pipeline-with-a-name-as-people-give-them", "a-flow-that-counts-words-by-letter"
+    told.flows = {flow: told.flows["count"]}
+    told.write(state / "words")
+    (line,) = [
+        each
+        for each in CliRunner().invoke(app, ["status", "--state", str(state)]).output.splitlines()
+        if told.pipeline in each
+    ]
+    assert flow in line
+    assert "1,234" in line
+
+
+def test_why_a_run_failed_is_in_its_status(state: Path) -> None:
+    told = RunProgress.read(state / "words")
+    assert told is not None
+    told.state, told.error = "failed", "Spark does not start: no memory"
+    told.write(state / "words")
+    assert "words: Spark does not start: no memory" in ottla("status", "--state", str(state)).output
+
+
+def test_an_address_in_brackets_is_shown_as_it_is() -> None:
+    progress = RunProgress(
+        pipeline="p",
+        pid=1,
+        started_ms=1,
+        updated_ms=2,
+        bootstrap="[fe80::1]:9092",
+        connector="ottla",
+        master="local[x]",
+    )
+    console = Console(width=120, record=True, file=io.StringIO())
+    console.print(progress_table(progress))
+    assert "p on local[x], [fe80::1]:9092 through ottla" in console.export_text()

@@ -13,6 +13,7 @@ from ottla.pipelines.generator import (
     TEAMS,
     Fixture,
     disturbed,
+    evened,
     fixtures,
     hastened,
     play,
@@ -134,3 +135,16 @@ def test_nothing_is_disturbed_unasked() -> None:
     events = list(season(3, BEGAN_MS, 1))
     arrivals = disturbed(events, Random(1), duplicates=0, late=0)
     assert [(arrival.time_ms, arrival.event) for arrival in arrivals] == [(e.time_ms, e) for e in events]
+
+
+@pytest.mark.parametrize("rate", [0.5, 100.0, 1e6])
+def test_events_at_a_rate_never_run_ahead_of_it(rate: float) -> None:
+    events = list(evened(season(1, BEGAN_MS, 3, rounds=3), BEGAN_MS, rate))
+    assert all(
+        event.started_ms <= event.time_ms <= BEGAN_MS + number * 1000 / rate + 2
+        for number, event in enumerate(events)
+    )
+    assert all(before.time_ms <= after.time_ms for before, after in pairwise(events))
+    rounds = [event.started_ms for event in events if event.number == 1]
+    assert len(set(rounds)) == 3, "each match is one of its own"
+    assert len({event.started_ms for event in events}) == 3

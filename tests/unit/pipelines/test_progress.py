@@ -42,6 +42,14 @@ def test_batches_add_up() -> None:
     assert (flow.state_rows, flow.late_rows, flow.watermark) == (7, 2, "2026-01-01T00:00:00.000Z")
 
 
+def test_what_a_flow_leaves_out_is_counted() -> None:
+    flow = FlowProgress()
+    flow.report(report(0, observedMetrics={"left_out": {"left_out": 3}, "other": {"rows": 9}}))
+    flow.report(report(1, observedMetrics={"left_out": {"left_out": 4}}))
+    flow.report(report(2, observedMetrics={"left_out": None}))
+    assert flow.left_out == 7
+
+
 def test_a_report_counts_once() -> None:
     flow = FlowProgress()
     flow.report(report(0))
@@ -93,6 +101,12 @@ def test_a_run_is_read_back_as_written(tmp_path: Path) -> None:
 
 
 def test_where_nothing_has_run_nothing_is_read(tmp_path: Path) -> None:
+    assert RunProgress.read(tmp_path) is None
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b'{"pipeline": 5}'])
+def test_a_file_that_is_none_of_ours_is_no_run(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "progress.json").write_bytes(content)
     assert RunProgress.read(tmp_path) is None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.pipelines.refusals import condition_of, explained
+from ottla.pipelines.refusals import PlanRefused, condition_of, explained, is_final, place_of
 
 
 class Told(Exception):
@@ -31,7 +31,12 @@ def test_a_condition_is_found_in_the_text_of_a_failed_query() -> None:
 
 
 @pytest.mark.parametrize(
-    "error", [Told("\n first \nsecond", None), Told("first", "ELSE"), ValueError("first")]
+    "error",
+    [
+        Told("\n first \nsecond", None),
+        Told("first", "ELSE"),
+        Told("An error occurred while calling o7.start.\n: first", None),
+    ],
 )
 def test_any_other_error_is_told_by_its_first_line(error: Exception) -> None:
     assert explained(error) == "first"
@@ -39,3 +44,24 @@ def test_any_other_error_is_told_by_its_first_line(error: Exception) -> None:
 
 def test_an_error_without_words_has_a_name() -> None:
     assert explained(KeyError()) == "KeyError"
+
+
+def test_a_slip_of_the_users_code_has_its_kind_and_its_place() -> None:
+    with pytest.raises(KeyError) as slip:
+        _ = {}["word"]
+    assert explained(slip.value) == "KeyError: 'word'"
+    assert place_of(slip.value, __file__).startswith(" (test_refusals.py, line ")
+    assert place_of(slip.value, "elsewhere.py") == ""
+
+
+@pytest.mark.parametrize(
+    ("error", "final"),
+    [
+        (PlanRefused("no"), True),
+        (Told("[STREAMING_REAL_TIME_MODE.SINK_NOT_SUPPORTED] The sink", "STREAM_FAILED"), True),
+        (Told("the broker is away", "STREAM_FAILED"), False),
+        (ValueError("no"), False),
+    ],
+)
+def test_what_is_refused_once_is_refused_for_ever(error: Exception, final: bool) -> None:
+    assert is_final(error) is final

@@ -31,8 +31,17 @@ def test_a_long_good_run_is_forgiven_but_counted() -> None:
     for number in range(3):
         now_s = number * (FORGIVEN_AFTER_S + 1)
         backoff.started(now_s)
+        backoff.worked()
         assert backoff.failed(now_s + FORGIVEN_AFTER_S) == now_s + FORGIVEN_AFTER_S + 1
     assert backoff.total == 3
+
+
+def test_a_start_that_comes_to_nothing_is_not_forgiven_however_long_it_takes() -> None:
+    backoff = Backoff(restarts_max=2)
+    backoff.started(0)
+    backoff.worked()
+    times = [number * (FORGIVEN_AFTER_S + 1) for number in range(1, 5)]
+    assert [backoff.failed(now_s) is not None for now_s in times] == [True, True, False, False]
 
 
 def test_never_is_a_limit_too() -> None:

@@ -71,6 +71,12 @@ def test_screens_fit_their_device_and_tell_the_score(draw: Any, width: int) -> N
         assert word in text
 
 
+def test_a_mobile_tells_who_has_which_partition_however_many_there_are() -> None:
+    owners = "mobile-1: 0,1,2,3,4,5,6,7,8,9,10,11  mobile-2: idle"
+    text = "".join(each.strip("│ \n") for each in drawn(mobile({"Canada vs USA": standing()}, owners)))
+    assert "".join(owners.split()) in "".join(text.split())
+
+
 def test_the_computer_shows_what_the_mobile_has_no_room_for() -> None:
     standings = {"Canada vs USA": standing()}
     wide, narrow = "\n".join(drawn(computer(standings, ""))), "\n".join(drawn(mobile(standings, "")))

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
+from ottla.pipelines import tables
 from ottla.pipelines.declare import Table, table
-from ottla.pipelines.tables import append_delta, location, newest, not_older
+from ottla.pipelines.tables import TIDY_EVERY, append_delta, location, newest, not_older
 
 PLAIN = table("t", format="delta")
 KEYED = table("t", format="delta", keys=["k"], latest=["day", "time"])
 
 
-def rows(*values: tuple[str, int, int, str]) -> pa.Table:
+TYPES = pa.schema([("k", pa.string()), ("day", pa.int64()), ("time", pa.int64()), ("v", pa.string())])
+
+
+def rows(*values: tuple[Any, Any, Any, str]) -> pa.Table:
     names = ("k", "day", "time", "v")
     return pa.Table.from_pylist([dict(zip(names, value, strict=True)) for value in values])
 
 
 def content(place: str) -> list[tuple[Any, ...]]:
-    return sorted(tuple(row.values()) for row in DeltaTable(place).to_pyarrow_table().to_pylist())
+    return sorted((tuple(row.values()) for row in DeltaTable(place).to_pyarrow_table().to_pylist()), key=str)
 
 
 @pytest.fixture
@@ -82,16 +88,57 @@ def test_an_empty_batch_is_a_batch(place: str) -> None:
     assert len(content(place)) == 1
 
 
-@pytest.mark.parametrize(
-    ("latest", "condition"),
-    [
-        ([], None),
-        (["a"], "s.`a` >= t.`a`"),
-        (["a", "b"], "(s.`a` > t.`a` OR (s.`a` = t.`a` AND s.`b` >= t.`b`))"),
-    ],
-)
-def test_rows_are_compared_as_tuples_are(latest: list[str], condition: str | None) -> None:
-    assert not_older(latest) == condition
+TIMES = [None, 1, 2]
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_rows_are_compared_as_tuples_in_which_null_is_least(place: str, together: bool) -> None:
+    """Every pair of an old and a new row has a key of its own; both come in one batch, or one after the other."""
+    pairs = {f"{old}-{new}": (old, new) for old, new in product(product(TIMES, TIMES), repeat=2)}
+    old_rows = rows(*((key, *old, "old") for key, (old, _) in pairs.items())).cast(TYPES)
+    new_rows = rows(*((key, *new, "new") for key, (_, new) in pairs.items())).cast(TYPES)
+    batches = [pa.concat_tables([old_rows, new_rows])] if together else [old_rows, new_rows]
+    for number, batch in enumerate(batches):
+        append_delta(place, KEYED, batch, "q", number)
+
+    def size(moment: tuple[int | None, ...]) -> list[int]:
+        return [-1 if each is None else each for each in moment]
+
+    expected = {key: "new" if size(new) >= size(old) else "old" for key, (old, new) in pairs.items()}
+    assert {row[0]: row[3] for row in content(place)} == expected
+
+
+def test_a_null_key_is_one_key(place: str) -> None:
+    for number in range(3):
+        append_delta(place, KEYED, rows((None, 1, number, f"v{number}")).cast(TYPES), "q", number)
+    assert content(place) == [(None, 1, 2, "v2")]
+
+
+def test_without_an_order_every_row_may_replace() -> None:
+    assert not_older([]) is None
+
+
+def test_small_files_are_joined_and_old_ones_deleted(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(5):
+        append_delta(place, PLAIN, rows(("a", 1, number, "x")), "q", number)
+    monkeypatch.setattr(tables, "KEPT_H", 0)
+    assert len(list(Path(place).glob("*.parquet"))) == 5
+    tables.tidy(place)
+    assert len(list(Path(place).glob("*.parquet"))) == 1
+    assert len(content(place)) == 5
+    assert append_delta(place, PLAIN, rows(("a", 1, 4, "x")), "q", 4) is False, "still known"
+
+
+def test_a_table_is_tidied_now_and_then(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    tidied: list[str] = []
+    monkeypatch.setattr(tables, "tidy", tidied.append)
+    batch = MagicMock()
+    batch.sparkSession.sparkContext.getLocalProperty.return_value = "q"
+    batch.toArrow.return_value = rows(("a", 1, 1, "x"))
+    commit = tables.delta_batch(place, PLAIN)
+    for number in (0, 1, TIDY_EVERY - 1, TIDY_EVERY):
+        commit(batch, number)
+    assert tidied == [place]
 
 
 @pytest.mark.parametrize(

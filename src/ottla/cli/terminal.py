@@ -1,0 +1,52 @@
+"""What the commands share: a console, refusals in one line, and which signals ask for the end."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import typer
+from rich.console import Console
+
+from ottla.base.errors import OttlaError
+
+WIDE = 240
+"""Where nobody looks, lines are for other programs: names must not be cut to fit a screen."""
+
+
+def make_console() -> Console:
+    console = Console()
+    return console if console.is_terminal else Console(width=WIDE)
+
+
+@contextmanager
+def refusals() -> Iterator[Console]:
+    """What can't be done is told in a line, not in a stack."""
+    try:
+        yield make_console()
+    except OttlaError as error:
+        complain(str(error))
+        raise typer.Exit(2) from None
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+
+
+def complain(words: str) -> None:
+    Console(stderr=True).print(f"ottla: {words}", style="red", highlight=False, markup=False, soft_wrap=True)
+
+
+@contextmanager
+def handled(handler: Callable[[int, Any], None], *more: signal.Signals) -> Iterator[None]:
+    """SIGTERM, the end of the terminal and `more` call the handler, unless they are ignored, as under nohup."""
+    numbers = (signal.SIGTERM, signal.SIGHUP, *more)
+    before = {number: signal.getsignal(number) for number in numbers}
+    taken = [number for number, known in before.items() if known is not signal.SIG_IGN]
+    for number in taken:
+        signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        for number in taken:
+            signal.signal(number, before[number])
