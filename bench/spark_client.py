@@ -2,6 +2,7 @@
 
     python -m bench.spark_client rows BOOTSTRAP SMALL LARGE ROUNDS
     python -m bench.spark_client latency BOOTSTRAP SECONDS
+    python -m bench.spark_client realtime BOOTSTRAP SECONDS
 
 Prints one JSON object: by case and connector the figures of all rounds. The connectors take turns, on the same
 topics; the first run of each case and connector warms up and does not count. SMALL and LARGE are numbers of records of
@@ -19,7 +20,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from statistics import quantiles
+from statistics import median, quantiles
 from typing import Any
 from uuid import uuid4
 
@@ -33,7 +34,8 @@ OURS, STOCK = "ottla", "kafka"
 PARTITIONS = 4
 EVENTS_PER_S = 33
 SETTLE_S = 120.0
-TURNS = 2
+TURNS = 3
+"""Of latency; the first warms up, since by then the JVM has compiled what all of them need."""
 JSON_SCHEMA = "id BIGINT, name STRING, score INT, ratio DOUBLE, at TIMESTAMP"
 Figures = dict[str, dict[str, list[float]]]
 
@@ -216,20 +218,30 @@ class Latency:
         self._cluster = cluster
         self._seconds = seconds
 
-    def run(self) -> Figures:
+    def micro_batches(self) -> Figures:
         once = {"deliveryGuarantee": "at-least-once"}
-        for _ in range(TURNS):  # the last turn counts: by then the JVM has compiled what all of them need
-            stock = self._measure(STOCK, {}, {})
-            at_least_once = self._measure(OURS, once, {})
-            exactly_once = self._measure(OURS, {}, {})
+        stock, at_least_once, exactly_once = self._take_turns(
+            lambda: self._measure(STOCK, {}, {}),
+            lambda: self._measure(OURS, once, {}),
+            lambda: self._measure(OURS, {}, {}),
+        )
         return {
             "micro-batch, at least once": {STOCK: stock, OURS: at_least_once},
             "micro-batch, ours exactly once": {OURS: exactly_once},
-            "real time": {STOCK: self._measure(STOCK, {}, {"realTime": "5 seconds"})},
-            "real time, aggregate": {
-                STOCK: self._measure(STOCK, {}, {"realTime": "5 seconds"}, aggregate=True)
-            },
         }
+
+    def real_time(self) -> Figures:
+        live = {"realTime": "5 seconds"}
+        plain, aggregate = self._take_turns(
+            lambda: self._measure(STOCK, {}, live), lambda: self._measure(STOCK, {}, live, aggregate=True)
+        )
+        return {"real time": {STOCK: plain}, "real time, aggregate": {STOCK: aggregate}}
+
+    @staticmethod
+    def _take_turns(*cases: Callable[[], list[float]]) -> list[list[float]]:
+        """Of each case the medians over its turns."""
+        turns = [[case() for case in cases] for _ in range(TURNS)][1:]
+        return [[median(kind) for kind in zip(*case, strict=True)] for case in zip(*turns, strict=True)]
 
     def _measure(
         self, connector: str, sink: dict[str, str], trigger: dict[str, str], *, aggregate: bool = False
@@ -312,7 +324,8 @@ def main() -> None:
     else:
         # An aggregate in real time holds the slots of both its stages all the time.
         with session(4) as spark:
-            figures = Latency(spark, cluster, float(numbers[0])).run()
+            latency = Latency(spark, cluster, float(numbers[0]))
+            figures = latency.micro_batches() if mode == "latency" else latency.real_time()
     print(json.dumps(figures), flush=True)
 
 
