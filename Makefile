@@ -12,6 +12,8 @@ KERNELS := $(shell find src -name '*.pyx' -o -name '*.pxd')
 CHECKED := src tests bench fuzz
 # What a test run may be told: make test ARGS='-k retention -x'
 ARGS ?=
+# What pipelines and Spark leave in the folder they are run from.
+LEFT := ottla-pipelines spark-warehouse metastore_db derby.log
 # Tests wait for brokers more than they compute: more of them at once than there are cores.
 WORKERS ?= 3
 
@@ -99,7 +101,8 @@ maven:
 		else echo "Maven (mvn) is needed to fetch Apache Kafka: please install it"; exit 1; fi; }
 
 clean: ## remove everything that was built, fetched or left behind
-	rm -rf $(VENV) .bench build dist demo-data .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .bench build dist demo-data $(LEFT) $(LEFT:%=examples/*/%) .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf examples/declarative_pipelines/{storage,spark-pipeline.yml}
 	find src tests bench -name '__pycache__' -prune -exec rm -rf {} +
 	find src -name '*.so' -delete
 	find src -name '*.pyx' -printf '%p\n' | sed 's/\.pyx$$/.c/' | xargs -r rm -f
