@@ -64,6 +64,19 @@ def test_a_driver_that_does_not_know_the_present_decides_nothing(cluster: Cluste
     assert slow.entry() == PREPARED
 
 
+def test_who_has_decided_last_expects_it_to_be_so(cluster: Cluster) -> None:
+    topic, query = fresh("ledger"), fresh("query")
+    slow, quick = TopicLedger(cluster, topic, query, "slow"), TopicLedger(cluster, topic, query, "quick")
+    assert slow.expected() is None
+    slow.record(PREPARED)
+    assert quick.expected() == PREPARED
+    quick.record(Entry(1, State.DONE))
+    assert slow.expected() == PREPARED, "as far as it knows"
+    with pytest.raises(Superseded, match="another driver"):
+        slow.record(Entry(2, State.PREPARED))
+    assert slow.expected() == Entry(1, State.DONE)
+
+
 def test_the_ledger_is_compacted_by_every_query_together(broker: BrokerProcess, cluster: Cluster) -> None:
     topic = fresh("ledger")
     for query in ("a", "b", "c"):

@@ -87,6 +87,11 @@ class _DyingLedger:
         self._step()
         return entry
 
+    def expected(self) -> Entry | None:
+        entry = self._ledger.expected()
+        self._step()
+        return entry
+
     def is_own(self) -> bool:
         return self._ledger.is_own()
 

@@ -2,7 +2,7 @@
 
 The tasks of a batch write transactions and leave them open. To commit the batch is, in this order:
 
-    1. see that all of them are still open
+    1. see that all of them are still open, if some could be committed and others have timed out
     2. record them in the ledger as prepared    - from here on it is certain which transactions the batch consists of
     3. commit the first                         - from here on it is certain that the batch is committed
     4. commit the others
@@ -20,7 +20,10 @@ Spark repeats a batch, with the same id, whose commit it did not see return. The
 
 A transaction that is aborted in step 4 is the one thing that cannot be repaired: a cluster without two-phase commit
 does that when the transaction's timeout passes. It is found in step 1 unless it happens in between, and is never
-silent. Pure but for its ports. Ending a transaction twice in the same way must succeed.
+silent. A batch of one transaction cannot be torn, so it is spared the question.
+
+A driver that has decided the last batch itself takes it that nobody else has since: if somebody has, recording the next
+one fails. Pure but for its ports. Ending a transaction twice in the same way must succeed.
 """
 
 from __future__ import annotations
@@ -50,12 +53,16 @@ class Ledger(Protocol):
         """What was decided last."""
         ...
 
+    def expected(self) -> Entry | None:
+        """The same, unless somebody else has decided since it was decided here: then `record` will fail."""
+        ...
+
     def is_own(self) -> bool:
         """Whether that was decided by this run of the query."""
         ...
 
     def record(self, entry: Entry) -> None:
-        """Decide; raises Superseded if somebody else has decided since `entry` was asked for."""
+        """Decide; raises Superseded if somebody else has decided since it was asked what was last."""
         ...
 
 
@@ -98,15 +105,15 @@ class BatchCommit:
         self.ledger = ledger
         self.transactions = transactions
 
-    def commit(self, batch: int, written: Sequence[Prepared]) -> None:
+    def commit(self, batch: int, written: Sequence[Prepared], *, can_expire: bool = True) -> None:
         """Makes a batch visible, once, however often it is called with whatever its tasks have written."""
-        entry = self.ledger.entry()
+        entry = self.ledger.expected()
         if entry is None or entry.batch < batch:
-            self._commit_new(batch, written)
+            self._commit_new(batch, written, can_expire)
         elif entry.batch == batch and entry.state is State.PREPARED and not self._complete(entry):
             _log.warning("batch is committed as it was written again", batch=batch)
             self.transactions.end(entry.transactions, commit=False)
-            self._commit_new(batch, written)
+            self._commit_new(batch, written, can_expire)
         elif entry.batch > batch:
             self.transactions.end([one for one in written if one not in entry.transactions], commit=False)
             raise Superseded(_behind(batch, entry.batch))
@@ -127,22 +134,18 @@ class BatchCommit:
         self.transactions.end([one for one in written if one not in decided], commit=False)
         self._sweep(keep=decided)
 
-    def _commit_new(self, batch: int, written: Sequence[Prepared]) -> None:
+    def _commit_new(self, batch: int, written: Sequence[Prepared], can_expire: bool) -> None:
         if not written:
             return
-        is_open = self.transactions.are_open(written)
-        lost = [one for one in written if not is_open[one]]
-        if lost:
-            raise TransactionLost(
-                f"nothing of batch {batch} was committed, for the transaction {lost[0].transactional_id} is not open "
-                f"any more. {_TIMEOUT_HINT}. The batch will be written again when the query is restarted"
-            )
-        self.ledger.record(Entry(batch, State.PREPARED, tuple(written)))
-        if not self._complete(Entry(batch, State.PREPARED, tuple(written))):
-            raise TransactionLost(
-                f"nothing of batch {batch} was committed, for the transaction {written[0].transactional_id} was "
-                f"aborted. {_TIMEOUT_HINT}. The batch will be written again when the query is restarted"
-            )
+        if can_expire and len(written) > 1:
+            is_open = self.transactions.are_open(written)
+            for one in written:
+                if not is_open[one]:
+                    raise _lost(batch, one)
+        prepared = Entry(batch, State.PREPARED, tuple(written))
+        self.ledger.record(prepared)
+        if not self._complete(prepared):
+            raise _lost(batch, written[0])
 
     def _complete(self, entry: Entry) -> bool:
         """Commits a prepared batch and records that; False if nothing of it was or can be committed."""
@@ -184,6 +187,13 @@ _REPAIR = (
     "To go on, run the query once with deliveryGuarantee=at-least-once: it writes the batch again, so that nothing is "
     "missing and some records are there twice"
 )
+
+
+def _lost(batch: int, one: Prepared) -> TransactionLost:
+    return TransactionLost(
+        f"nothing of batch {batch} was committed, for the transaction {one.transactional_id} is not open any more. "
+        f"{_TIMEOUT_HINT}. The batch will be written again when the query is restarted"
+    )
 
 
 def _behind(batch: int, decided: int) -> str:

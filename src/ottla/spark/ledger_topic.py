@@ -1,9 +1,9 @@
 """The ledger in a compacted topic, one partition of it per query, shared by all queries of a cluster.
 
 A query's partition is that of its name under a fixed number of partitions: partitions added to the topic later change
-nothing. What was read stays known between the batches of a run, so that a batch costs a look at the end of the
-partition and its two records. A record that was appended where reading has come to is known without being read: nothing
-lies in between. Used by one thread.
+nothing. What was read stays known between the batches of a run, so that a batch costs no more than its two records. A
+record that was appended where reading has come to is known without being read: nothing lies in between. Used by one
+thread.
 """
 
 from __future__ import annotations
@@ -50,11 +50,16 @@ class TopicLedger:
         self._producer: RawProducer | None = None
         self._register = Register()
         self._position: int | None = None
+        self._is_writer = False
 
     def entry(self) -> Entry | None:
         """What was decided last, by whichever run."""
         self._read_on()
         return self._register.entry
+
+    def expected(self) -> Entry | None:
+        """What was decided last as far as is known here, without a look if it was decided here."""
+        return self._register.entry if self._is_writer else self.entry()
 
     def is_own(self) -> bool:
         """Whether that was decided by this run."""
@@ -62,8 +67,9 @@ class TopicLedger:
         return present is not None and present.run == self._run
 
     def record(self, entry: Entry) -> None:
-        """Decide, after what `entry` told; raises Superseded if another run was faster."""
+        """Decide, after what `entry` or `expected` told; raises Superseded if another run was faster."""
         before = self._register.end
+        self._is_writer = False
         offset = self._append(encode_value(before, entry))
         if offset == self._position:
             self._register.take(LedgerRecord(offset, self._run, before, entry))
@@ -75,6 +81,7 @@ class TopicLedger:
                 f"batch {entry.batch} was not committed here: another driver runs the query {self._query} at the same "
                 "time and was faster"
             )
+        self._is_writer = True
 
     def _append(self, value: bytes) -> int:
         """Where the record lies, if the broker said so."""

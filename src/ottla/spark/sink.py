@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
@@ -19,20 +18,14 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from ottla.base.clock import SystemClock
 from ottla.base.errors import LocalError
-from ottla.client.raw import ClientError, RawProducer, TransactionEnd, cluster_for, end_transactions
+from ottla.client.raw import TransactionEnd, cluster_for, end_transactions
 from ottla.spark.committing import BatchCommit, TransactionLost
 from ottla.spark.ledger import Prepared, State
 from ottla.spark.ledger_topic import TopicLedger
 from ottla.spark.producers import PRODUCERS
 from ottla.spark.sink_options import SinkOptions
-from ottla.spark.transactions import (
-    NAMES,
-    QueryTransactions,
-    Task,
-    Written,
-    open_producer,
-    run_prefix,
-)
+from ottla.spark.task_transaction import TaskTransaction
+from ottla.spark.transactions import QueryTransactions, Task, Written
 from ottla.spark.workers import freeze_imports
 from ottla.spark.writing import BatchWriter, check_schema
 
@@ -139,7 +132,8 @@ class OttlaStreamWriter(DataSourceStreamArrowWriter):
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         written = _written(messages)
         if self._options.exactly_once and written:
-            self._decisions(written).commit(batchId, _prepared(written))
+            can_expire = any(one.can_expire for one in written if one.transaction is not None)
+            self._decisions(written).commit(batchId, _prepared(written), can_expire=can_expire)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         written = _written(messages)
@@ -226,29 +220,16 @@ def _write_at_once(options: SinkOptions, task: Task, iterator: Iterable[pa.Recor
 
 def _write_prepared(options: SinkOptions, task: Task, iterator: Iterable[pa.RecordBatch]) -> Written:
     """Exactly once: what is written waits in a transaction, if there is anything."""
-    began_ms = SystemClock().now_ms()
     cluster = cluster_for(options.settings)
     writer = BatchWriter(options, cluster, turn=task.partition + task.batch)
-    name = ""
-    producer: RawProducer | None = None
+    transaction = TaskTransaction(cluster, options, task)
     try:
         for batch in iterator:
-            for partition, batches in writer.write(batch):
-                if producer is None:
-                    prefix = run_prefix(options.transactional_id_prefix, task.query, task.run)
-                    name = NAMES.take(prefix, task.batch)
-                    producer = open_producer(cluster, name, options.transaction_timeout_ms)
-                producer.send(partition, batches)
-        if producer is None:
-            return Written(task, began_ms, 0, None)
-        records = producer.flush().records
+            transaction.send(writer.write(batch))
+        return transaction.leave_open()
     except BaseException:
-        if producer is not None:
-            with suppress(ClientError):
-                producer.end(commit=False)
+        transaction.abort()
         raise
-    prepared = Prepared(name, producer.identity.producer_id, producer.identity.epoch)
-    return Written(task, began_ms, records, prepared)
 
 
 def _context() -> TaskContext:

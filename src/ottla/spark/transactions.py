@@ -64,24 +64,26 @@ class Written(WriterCommitMessage):
     records: int
     transaction: Prepared | None
     """None if there was nothing to write, or the batch is committed already."""
+    can_expire: bool = True
+    """Whether the cluster aborts the transaction when its timeout passes."""
 
     def to_json(self) -> str:
         """For rows of Spark: a message that Spark itself carries needs none."""
         prepared = None if self.transaction is None else list(self.transaction)
-        return json.dumps([list(astuple(self.task)), self.began_ms, self.records, prepared])
+        return json.dumps([list(astuple(self.task)), self.began_ms, self.records, prepared, self.can_expire])
 
     @classmethod
     def from_json(cls, text: str) -> Written:
         """The inverse; raises LocalError at anything else."""
         try:
-            (query, run, *numbers), began_ms, records, prepared = json.loads(text)
+            (query, run, *numbers), began_ms, records, prepared, can_expire = json.loads(text)
             batch, partition, attempt = map(int, numbers)
             transaction = None
             if prepared is not None:
                 name, producer_id, epoch = prepared
                 transaction = Prepared(str(name), int(producer_id), int(epoch))
             task = Task(str(query), str(run), batch, partition, attempt)
-            return cls(task, int(began_ms), int(records), transaction)
+            return cls(task, int(began_ms), int(records), transaction, bool(can_expire))
         except (ValueError, TypeError) as error:
             raise LocalError(f"a task has told what is no message of the sink: {text[:200]!r}") from error
 

@@ -60,11 +60,15 @@ class ModelLedger:
         self._world, self._run, self._step = world, run, step
         self._register = Register()
         self._read = 0
+        self._is_writer = False
 
     def entry(self) -> Entry | None:
         self._step("before reading the ledger")
         self._read_on()
         return self._register.entry
+
+    def expected(self) -> Entry | None:
+        return self._register.entry if self._is_writer else self.entry()
 
     def is_own(self) -> bool:
         present = self._register.present
@@ -73,11 +77,13 @@ class ModelLedger:
     def record(self, entry: Entry) -> None:
         self._step(f"before recording {entry.state.value}")
         before = self._register.end
+        self._is_writer = False
         self._world.log.append(LedgerRecord(len(self._world.log), self._run, before, entry))
         self._step(f"after recording {entry.state.value}")
         self._read_on()
         if not self._register.has(self._run, before):
             raise Superseded("another driver was faster")
+        self._is_writer = True
 
     def _read_on(self) -> None:
         for record in self._world.log[self._read :]:

@@ -103,6 +103,50 @@ def test_a_timeout_before_the_commit_is_told_and_nothing_is_committed() -> None:
     assert world.log == []
 
 
+def test_a_single_transaction_that_timed_out_is_told_and_taken_anew() -> None:
+    """It is not asked for beforehand: nothing else of its batch could have been committed."""
+    world = World()
+    steps: list[str] = []
+    driver = world.driver(1, steps.append)
+    driver.commit(0, world.write(1, 1))
+    lost = world.write(1, 1)
+    world.time_out()
+    with pytest.raises(TransactionLost, match=r"nothing of batch 1 was committed.*transaction\.timeout\.ms"):
+        driver.commit(1, lost)
+    driver.abort(1, lost)
+    assert "before listing" not in steps
+    again = world.write(2, 1)
+    world.driver(2).commit(1, again)
+    assert world.states[lost[0]] == ABORTED
+    assert world.states[again[0]] == COMMITTED
+
+
+def test_transactions_that_cannot_expire_are_not_asked_for() -> None:
+    world = World()
+    steps: list[str] = []
+    written = world.write(1, TASKS)
+    world.driver(1, steps.append).commit(0, written, can_expire=False)
+    assert is_whole(world, written)
+    assert "before listing" not in steps
+
+
+def test_a_driver_does_not_look_for_others_and_finds_out_all_the_same() -> None:
+    world = World()
+    steps: list[str] = []
+    slow = world.driver(1, steps.append)
+    slow.commit(0, world.write(1, TASKS))
+    slow.commit(1, world.write(1, TASKS))
+    assert steps.count("before reading the ledger") == 1
+    late, counted = world.write(1, TASKS), world.write(2, TASKS)
+    world.driver(2).commit(2, counted)
+    world.states |= dict.fromkeys(late, OPEN)
+    with pytest.raises(Superseded, match="another driver was faster"):
+        slow.commit(2, late)
+    slow.abort(2, late)
+    assert {world.states[one] for one in late} == {ABORTED}
+    assert {world.states[one] for one in counted} == {COMMITTED}
+
+
 def test_an_exception_inside_commit_makes_spark_abort_what_is_not_decided() -> None:
     for death in range(STEPS_MAX):
         world = World()
@@ -238,15 +282,17 @@ class _Turns:
         self._condition.notify_all()
 
 
-def run_in_turns(world: World, order: tuple[int, ...]) -> tuple[list[list[Prepared]], list[SinkError | None]]:
+def run_in_turns(
+    world: World, order: tuple[int, ...], tasks: int = 2, *, can_expire: bool = True
+) -> tuple[list[list[Prepared]], list[SinkError | None]]:
     turns = _Turns(iter(order))
-    attempts = [world.write(0, 2), world.write(1, 2)]
+    attempts = [world.write(0, tasks), world.write(1, tasks)]
     errors: list[SinkError | None] = [None, None]
 
     def drive(who: int) -> None:
         driver = world.driver(who, lambda _: turns.step(who))
         try:
-            driver.commit(0, attempts[who])
+            driver.commit(0, attempts[who], can_expire=can_expire)
         except SinkError as error:
             errors[who] = error
             driver.abort(0, attempts[who])
@@ -271,12 +317,13 @@ ORDERS = sorted(
 )
 
 
+@pytest.mark.parametrize(("tasks", "can_expire"), [(2, True), (2, False), (1, True)])
 @pytest.mark.parametrize("part", range(6))
-def test_a_driver_given_up_for_dead_changes_nothing(part: int) -> None:
+def test_a_driver_given_up_for_dead_changes_nothing(part: int, tasks: int, can_expire: bool) -> None:
     """Two drivers commit the same batch, in every order of their first steps: one attempt becomes visible, whole."""
     for order in ORDERS[part::6]:
         world = World()
-        attempts, errors = run_in_turns(world, order)
+        attempts, errors = run_in_turns(world, order, tasks, can_expire=can_expire)
         committed = set(world.having(COMMITTED))
         assert committed in (set(attempts[0]), set(attempts[1])), order
         assert not all(errors), order

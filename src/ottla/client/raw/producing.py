@@ -63,6 +63,8 @@ _NAMES_NEWEST = 12
 _PRODUCER_ID, _PRODUCER_EPOCH, _SEQUENCE = slice(43, 51), slice(51, 53), slice(53, 57)
 _FENCED = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED)
 _STORED = (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
+_EPOCH_RAISED_MAX = (1 << 15) - 3
+"""Beyond, the coordinator gives the producer a new id instead of a higher epoch."""
 
 
 class Acknowledged(NamedTuple):
@@ -169,6 +171,21 @@ class RawProducer:
         self._in_transaction = True
         self._written.clear()
         self._records = self._bytes = 0
+
+    def begin_next(self) -> bool:
+        """Start a transaction after one that was left to another process, without asking whether that has ended it.
+
+        Every end raises the epoch by one, so what the next one is signed with is known. If the other is still open, or
+        the epoch another one for whatever reason, the first batch is refused as Fenced. False if there is no telling:
+        then it takes a new producer.
+        """
+        following = self.identity._replace(epoch=self.identity.epoch + 1)
+        if not self._in_transaction or not self._implicit or following.epoch > _EPOCH_RAISED_MAX:
+            return False
+        self._start_over(following)
+        self._in_transaction = False
+        self.begin()
+        return True
 
     def send(self, tp: TopicPartition, batches: Sequence[bytearray]) -> None:
         """Queue batches made by `records.columns.encode`; they are signed in place, so they are the producer's now.
