@@ -53,8 +53,12 @@ class FakeQuery:
 class FakeFrame:
     """A frame, its reader and its writer in one; what is called on it is kept."""
 
-    def __init__(self, spark: FakeSpark, columns: tuple[str, ...] = ("key", "value")) -> None:
-        self._spark, self.columns = spark, columns
+    def __init__(
+        self, spark: FakeSpark, columns: tuple[str, ...] = ("key", "value"), kind: Any = None
+    ) -> None:
+        from pyspark.sql.types import StringType
+
+        self._spark, self.columns, self._kind = spark, columns, kind or StringType()
 
     @property
     def writeStream(self) -> FakeFrame:
@@ -75,11 +79,10 @@ class FakeFrame:
 
     @property
     def schema(self) -> Any:
-        class Schema:
-            def treeString(self) -> str:
-                return "root"
+        """All columns are of the type that the frame has: text, unless told otherwise."""
+        from pyspark.sql.types import StructField, StructType
 
-        return Schema()
+        return StructType([StructField(name, self._kind) for name in self.columns])
 
 
 class FakeSpark:

@@ -87,6 +87,7 @@ def packed(frame: DataFrame, topic: Topic) -> DataFrame:
                 f"{topic}: a frame with a column value is written as it is, and then {', '.join(strange)} has no "
                 f"place among {', '.join(_SINK_COLUMNS)}: drop it, or leave value out to write JSON objects"
             )
+        _check_types(frame, topic)
         return frame
     if topic.key is not None and topic.key not in frame.columns:
         raise LocalError(
@@ -96,3 +97,13 @@ def packed(frame: DataFrame, topic: Topic) -> DataFrame:
     if topic.key is None:
         return frame.select(value)
     return frame.select(F.col(topic.key).cast("string").alias("key"), value)
+
+
+def _check_types(frame: DataFrame, topic: Topic) -> None:
+    """Both connectors would refuse them too, but not before the first batch."""
+    from ottla.spark.writing import check_schema
+
+    try:
+        check_schema(frame.schema, topic.name)
+    except LocalError as error:
+        raise LocalError(f"{topic}: {error}") from error

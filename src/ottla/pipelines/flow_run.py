@@ -143,18 +143,20 @@ class FlowRun:
     def refused(self, error: BaseException) -> PlanRefused:
         """Gives up for good; what to raise."""
         self._query, self.due_s = None, None
-        code = getattr(self.flow.function, "__code__", None)
-        where = place_of(error, code.co_filename) if code is not None else ""
-        self.progress.state, self.progress.error = "failed", explained(error) + where
+        self.progress.state, self.progress.error = "failed", self._told(error)
         return PlanRefused(f"flow {self.flow.name}: {self.progress.error}")
 
     def failed(self, error: BaseException, now_s: float) -> None:
         """Plans the next start, or gives up."""
         self._query = None
-        self.progress.error = explained(error)
+        self.progress.error = self._told(error)
         self.due_s = self._backoff.failed(now_s)
         self.progress.restarts = self._backoff.total
         self.progress.state = "failed" if self.due_s is None else "waiting"
+
+    def _told(self, error: BaseException) -> str:
+        code = getattr(self.flow.function, "__code__", None)
+        return explained(error) + (place_of(error, code.co_filename) if code is not None else "")
 
     @property
     def over(self) -> bool:

@@ -2,11 +2,12 @@
 
 An error of Spark has a condition, a name of capitals and dots; for those that a pipeline can run into by its
 declaration there is a sentence here, and such an error is final: the same plan would be refused for ever. Any other
-error is told by its first line.
+error is told by its first line, or, when it tells of an error in Python, by what that traceback ends with.
 """
 
 from __future__ import annotations
 
+import re
 import traceback
 from pathlib import Path
 from typing import Final
@@ -15,6 +16,12 @@ from ottla.base.errors import LocalError
 
 _CALLING: Final = "An error occurred while calling"
 """How the bridge to Java begins; what Java says is in the next line."""
+_TRACEBACK: Final = "Traceback (most recent call last):"
+_JAVAS_PART: Final = re.compile(r"^(?:\s+at |JVM stacktrace:|=== Streaming Query ===)", re.MULTILINE)
+"""What follows Python's traceback: Java's, and what Spark says about the query."""
+_RAISED: Final = re.compile(r"^(?P<module>[\w.]*?)(?P<name>\w+)(?:: (?P<words>.*))?$", re.MULTILINE)
+_PLAIN: Final = ("ottla.", "pyspark.")
+"""Whose errors are told in their own words: the name of their class would say nothing more."""
 _REALTIME: Final = "STREAMING_REAL_TIME_MODE."
 _WORDS: Final = {
     f"{_REALTIME}OUTPUT_MODE_NOT_SUPPORTED": (
@@ -57,21 +64,43 @@ def is_final(error: BaseException) -> bool:
 def explained(error: BaseException) -> str:
     """One line about the error, with our advice where we have some."""
     condition = condition_of(error)
+    advice = _WORDS.get(condition or "")
+    if advice:
+        return f"{advice} ({condition})"
+    return raised(str(error)) or _first_line(error)
+
+
+def raised(text: str) -> str | None:
+    """What the last of Python's tracebacks in the text ends with; None if there is none."""
+    told = _JAVAS_PART.split(text, maxsplit=1)[0].rpartition(_TRACEBACK)[2]
+    found = _RAISED.search(told) if _TRACEBACK in text else None
+    if found is None:
+        return None
+    name, words = found["name"], found["words"]
+    if not words:
+        return name
+    return words if found["module"].startswith(_PLAIN) else f"{name}: {words}"
+
+
+def _first_line(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).strip().splitlines() if line.strip()]
     if len(lines) > 1 and lines[0].startswith(_CALLING):
         del lines[0]
-    first = lines[0].removeprefix(": ") if lines else type(error).__name__
-    if type(error).__module__ == "builtins" and lines:
-        first = f"{type(error).__name__}: {first}"  # "'word'" alone would not tell that a key is missing
-    advice = _WORDS.get(condition or "")
-    return f"{advice} ({condition})" if advice else first
+    if not lines:
+        return type(error).__name__
+    first = lines[0].removeprefix(": ")
+    # "'word'" alone would not tell that a key is missing.
+    return f"{type(error).__name__}: {first}" if type(error).__module__ == "builtins" else first
 
 
 def place_of(error: BaseException, file: str) -> str:
-    """The last line of that file on the way to the error, in brackets; nothing if it was not on the way."""
-    lines = [
-        line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == file
-    ]
+    """The last line of that file on the way to the error, in brackets; nothing if it was not on the way.
+
+    What happened in another process is known by its text only.
+    """
+    frames = traceback.walk_tb(error.__traceback__)
+    lines = [str(line) for frame, line in frames if frame.f_code.co_filename == file]
+    lines = lines or re.findall(rf'^  File "{re.escape(file)}", line (\d+)', str(error), re.MULTILINE)
     return f" ({Path(file).name}, line {lines[-1]})" if lines else ""
 
 

@@ -11,6 +11,9 @@ Small batches leave small files, and merges the files they have replaced. Every 
 joined, and what was replaced longer than `KEPT_H` ago is deleted. Until then it serves whoever reads an older version:
 a flow that looks up a table has the version of its start, and fails and starts anew if that is gone.
 
+A flow writes the columns that its Delta table has: checked when the query is made, and again with each batch. One with
+keys may write some of them only; others stay as they are, and are null in a new row.
+
 A batch of a Delta table must fit the driver's memory: `maxOffsetsPerTrigger` bounds it.
 """
 
@@ -27,8 +30,10 @@ from ottla.pipelines.declare import Flow, Table
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from deltalake import DeltaTable, Schema
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
+    from pyspark.sql.types import StructType
 
 _TARGET, _SOURCE = "t", "s"
 _ADDRESS: Final = "://"
@@ -62,10 +67,8 @@ def read(spark: SparkSession, table: Table, folder: str) -> DataFrame:
 
     if not DeltaTable.is_deltatable(place):
         raise TableMissing(table, place)
-    from pyspark.sql.types import StructType
-
     known = DeltaTable(place)
-    schema = StructType.fromJson(json.loads(known.schema().to_json()))
+    schema = _columns(known.schema())
     files = known.file_uris()
     if not files:
         return spark.createDataFrame([], schema)
@@ -94,7 +97,42 @@ def write(frame: DataFrame, flow: Flow, table: Table, folder: str) -> DataStream
         key for key in (*table.keys, *table.latest, *table.partition_by) if key not in frame.columns
     ]:
         raise LocalError(f"flow {flow.name}, {table}: there is no column {', '.join(missing)}")
+    _check_known(table, place, frame.schema)
     return frame.writeStream.foreachBatch(delta_batch(place, table))
+
+
+def _check_known(table: Table, place: str, given: StructType) -> None:
+    from deltalake import DeltaTable
+    from deltalake.exceptions import DeltaError
+
+    known = None
+    with suppress(DeltaError, OSError):  # a place that can't be reached may be there for the first batch
+        known = DeltaTable(place) if DeltaTable.is_deltatable(place) else None
+    if known is not None:
+        check_columns(table, _columns(known.schema()), given)
+
+
+def check_columns(table: Table, known: StructType, given: StructType) -> None:
+    """Refuses columns that the table lacks, which a merge would leave out without a word, and those that an added row
+    would lack. Types are not looked at: values are cast if they can be.
+    """
+    there, written = set(known.names), set(given.names)
+    if written - there or (there - written and not table.keys):
+        raise LocalError(
+            f"{table} has the columns {_listed(known)}, and the flow writes {_listed(given)}: make them the same, or "
+            "write another table"
+        )
+
+
+def _listed(columns: StructType) -> str:
+    return ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in columns.fields)
+
+
+def _columns(schema: Schema) -> StructType:
+    """Delta writes types as Spark does."""
+    from pyspark.sql.types import StructType
+
+    return StructType.fromJson(json.loads(schema.to_json()))
 
 
 def delta_batch(place: str, table: Table) -> Callable[[DataFrame, int], None]:
@@ -113,24 +151,35 @@ def delta_batch(place: str, table: Table) -> Callable[[DataFrame, int], None]:
 
 def append_delta(place: str, table: Table, rows: pa.Table, query: str, number: int) -> bool:
     """Commits a batch unless the table has it already; whether it did."""
-    from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+    from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 
     known = DeltaTable(place) if DeltaTable.is_deltatable(place) else None
     if known is not None:
         done = known.transaction_version(query)
         if done is not None and done >= number:
             return False
+        check_columns(table, _columns(known.schema()), _columns(Schema.from_arrow(rows.schema)))
     if table.keys:
         rows = newest(rows, table.keys, table.latest)
     properties: Any = CommitProperties(app_transactions=[Transaction(query, number)])
+    try:
+        _commit(place, table, known, rows, properties)
+    except Exception as error:  # values that can't be cast are a plain one
+        kind = "" if known is None else f" with the columns {_listed(_columns(known.schema()))}"
+        raise LocalError(f"{table}{kind}: {error}") from error
+    return True
+
+
+def _commit(place: str, table: Table, known: DeltaTable | None, rows: pa.Table, properties: Any) -> None:
+    from deltalake import write_deltalake
+
     if known is None or not table.keys:
         partitions = list(table.partition_by) or None
         write_deltalake(place, rows, mode="append", partition_by=partitions, commit_properties=properties)
-        return True
+        return
     same = " AND ".join(f"({_SOURCE}.`{key}` IS NOT DISTINCT FROM {_TARGET}.`{key}`)" for key in table.keys)
     merge = known.merge(rows, same, source_alias=_SOURCE, target_alias=_TARGET, commit_properties=properties)
     merge.when_matched_update_all(not_older(table.latest)).when_not_matched_insert_all().execute()
-    return True
 
 
 def tidy(place: str) -> None:

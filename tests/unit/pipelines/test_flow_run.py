@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
+from pyspark.sql.types import IntegerType
 
 from ottla.base.errors import LocalError
 from ottla.pipelines import Pipeline, topic
@@ -28,7 +29,7 @@ def flow_of(**declared: Any) -> Flow:
 
 def options(**given: Any) -> RunOptions:
     folders = {"state": Path("state"), "checkpoints": "checkpoints", "tables": "tables"}
-    return RunOptions(bootstrap="b:1", connector=Connector("ottla", "b:1"), **{**folders, **given})
+    return RunOptions(bootstrap="b:1", **{"connector": Connector("ottla", "b:1"), **folders, **given})
 
 
 def started(spark: FakeSpark, **given: Any) -> FlowRun:
@@ -88,6 +89,29 @@ def test_a_key_that_is_no_column_is_refused_before_anything_starts() -> None:
     with pytest.raises(LocalError, match="there is no column nope"):
         run.writer(frame)
     assert not spark.queries
+
+
+@pytest.mark.parametrize("name", ["ottla", "kafka"])
+def test_a_type_that_a_topic_cannot_take_is_refused_before_anything_starts(
+    name: Literal["ottla", "kafka"],
+) -> None:
+    spark: Any = FakeSpark()
+    frame: Any = FakeFrame(spark, columns=("value",), kind=IntegerType())
+    run = FlowRun("p", flow_of(), options(connector=Connector(name, "b:1")))
+    with pytest.raises(
+        LocalError, match="topic out: value attribute unsupported type int: it must be string"
+    ):
+        run.writer(frame)
+    assert not spark.queries
+
+
+def test_an_error_in_the_users_function_has_its_place_though_it_was_elsewhere() -> None:
+    spark = FakeSpark()
+    run = started(spark)
+    text = f'thrown from the worker: Traceback (most recent call last):\n  File "{__file__}", line 7, in f\n    x()\n'
+    spark.queries[-1].end(RuntimeError(f"{text}KeyError: 'word'\n SQLSTATE: 38000\n"))
+    run.look(0.0)
+    assert run.progress.error == "KeyError: 'word' (test_flow_run.py, line 7)"
 
 
 def test_a_triggered_run_gives_up_some_time_and_a_continuous_one_never() -> None:

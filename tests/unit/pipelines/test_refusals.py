@@ -42,6 +42,41 @@ def test_any_other_error_is_told_by_its_first_line(error: Exception) -> None:
     assert explained(error) == "first"
 
 
+FRAMES = """\
+  File "worker.py", line 7, in call
+    raise at_last
+    ^^^^^^^^^^^^^
+"""
+IN_PYTHON = "[ANY] Failed to do it: Traceback (most recent call last):\n" + FRAMES
+ENDS = [
+    " SQLSTATE: 38000\n\tat org.apache.spark.Any(Any.scala:1)\nCaused by: Traceback (most recent call last):\nE: no",
+    "\n=== Streaming Query ===\nIdentifier: q\nCurrent State: ACTIVE\n",
+    "\nJVM stacktrace:\norg.apache.spark.Any: no\n",
+    "",
+]
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize(
+    ("raised", "told"),
+    [
+        ("ottla.base.errors.LocalError: value is int: string", "value is int: string"),
+        ("_internal.SchemaMismatchError: 2 vs 1", "SchemaMismatchError: 2 vs 1"),
+        ("KeyError: 'word'", "KeyError: 'word'"),
+        ("ValueError: two\nlines", "ValueError: two"),
+        ("pyspark.errors.AnalysisException: [NO] such", "[NO] such"),
+        ("ottla.base.errors.LocalError", "LocalError"),
+        (f"KeyError: 'a'\n\nThe above:\n\n{IN_PYTHON}LookupError: b", "LookupError: b"),
+    ],
+)
+def test_an_error_in_python_is_told_by_what_its_traceback_ends_with(raised: str, told: str, end: str) -> None:
+    assert explained(Told(f"{IN_PYTHON}{raised}\n{end}", "STREAM_FAILED")) == told
+
+
+def test_a_traceback_that_is_cut_off_is_told_by_its_first_line() -> None:
+    assert explained(Told(IN_PYTHON, None)) == "[ANY] Failed to do it: Traceback (most recent call last):"
+
+
 def test_an_error_without_words_has_a_name() -> None:
     assert explained(KeyError()) == "KeyError"
 

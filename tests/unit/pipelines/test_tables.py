@@ -11,9 +11,11 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
+from ottla.base.errors import LocalError
 from ottla.pipelines import tables
 from ottla.pipelines.declare import Table, table
 from ottla.pipelines.tables import TIDY_EVERY, append_delta, location, newest, not_older
+from tests.support.fake_spark import FakeFrame, FakeSpark
 
 PLAIN = table("t", format="delta")
 KEYED = table("t", format="delta", keys=["k"], latest=["day", "time"])
@@ -116,6 +118,38 @@ def test_a_null_key_is_one_key(place: str) -> None:
 
 def test_without_an_order_every_row_may_replace() -> None:
     assert not_older([]) is None
+
+
+MORE, FEWER = rows(("a", 1, 1, "x")).append_column("extra", pa.array([1])), rows(("a", 1, 1, "x")).drop(["v"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "batch"), [(PLAIN, MORE), (KEYED, MORE), (PLAIN, FEWER)], ids=["more", "more by key", "fewer"]
+)
+def test_other_columns_than_the_tables_are_refused_with_both_named(
+    place: str, kind: Table, batch: pa.Table
+) -> None:
+    append_delta(place, kind, rows(("a", 1, 1, "x")), "q", 0)
+    there = "delta table .* has the columns k string, day bigint, time bigint, v string, and the flow writes k string"
+    with pytest.raises(LocalError, match=there):
+        append_delta(place, kind, batch, "q", 1)
+    frame: Any = FakeFrame(FakeSpark(), columns=tuple(batch.column_names))
+    flow: Any = None
+    with pytest.raises(LocalError, match=there):
+        tables.write(frame, flow, table(place, format="delta", keys=kind.keys), "")
+    assert content(place) == [("a", 1, 1, "x")]
+
+
+def test_a_table_with_keys_may_have_columns_that_a_flow_leaves_as_they_are(place: str) -> None:
+    append_delta(place, KEYED, rows(("a", 1, 1, "x")), "q", 0)
+    append_delta(place, KEYED, rows(("a", 1, 2, "")).drop(["v"]), "q", 1)
+    assert content(place) == [("a", 1, 2, "x")]
+
+
+def test_a_value_that_cannot_be_cast_is_told_with_the_table(place: str) -> None:
+    append_delta(place, PLAIN, rows(("a", 1, 1, "x")), "q", 0)
+    with pytest.raises(LocalError, match=r"^delta table t with the columns k string.*: .*'soon'"):
+        append_delta(place, PLAIN, rows(("b", "soon", 1, "x")), "q", 1)
 
 
 def test_small_files_are_joined_and_old_ones_deleted(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
