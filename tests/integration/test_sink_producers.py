@@ -52,6 +52,9 @@ def test_a_producer_that_was_not_given_back_is_not_used_again(broker: BrokerProc
     cluster, kept = cluster_of(broker, topic), KeptProducers()
     failed, other = kept.take(cluster), kept.take(cluster)
     assert failed.identity.producer_id != other.identity.producer_id
+    kept.give_back(cluster, other)
+    assert kept.take(cluster) is other
+    assert kept.take(cluster) is not other, "a task has it for itself"
 
 
 def test_a_topic_made_anew_takes_what_a_kept_producer_writes(broker: BrokerProcess) -> None:

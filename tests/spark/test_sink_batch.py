@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ottla.records.kernel import murmur2
-from tests.support.sink_queries import read_committed
+from tests.support.sink_queries import open_transactions, read_committed
 
 
 def write(frame: Any, broker: Any, **options: str) -> None:
@@ -93,5 +93,6 @@ def test_a_failed_job_leaves_nothing(spark: Any, broker: Any, new_topic: Callabl
         "if(id = 999, raise_error('enough'), cast(id as string)) as value"
     )
     with pytest.raises(Exception, match="enough"):
-        write(frame, broker, topic=topic, deliveryGuarantee="exactly-once")
+        write(frame, broker, topic=topic, deliveryGuarantee="exactly-once", transactionalIdPrefix=topic)
+    assert open_transactions(broker.bootstrap, topic) == []
     assert read_committed(broker.bootstrap, topic, 2) == []

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql.types import StringType, StructField, StructType
 
+from ottla.spark.committing import BatchCommit
+from ottla.spark.sink import stream_writer
 from ottla.spark.updates import updates
 from tests.support.sink_queries import Lines, committed_values, open_transactions
 
@@ -54,3 +58,44 @@ def test_two_sinks_of_one_query(
     with pytest.raises(Exception, match="sinkName"):
         query(write_twice).awaitTermination(FINISH_S)
     assert open_transactions(broker.bootstrap) == []
+
+
+@pytest.mark.parametrize("where", ["task", "commit"])
+def test_a_batch_that_fails_leaves_nothing_open(
+    spark: Any,
+    broker: Any,
+    new_topic: Callable[..., str],
+    checkpoint: str,
+    where: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A task fails when another has written, so that no message comes; or the driver before anything is decided."""
+    topic = new_topic(PARTITIONS)
+    to_topic = updates(
+        {"kafka.bootstrap.servers": broker.bootstrap, "topic": topic, "transactionalIdPrefix": topic}
+    )
+    value = "if(value > 0 and spark_partition_id() = 1, raise_error('enough'), cast(value as string))"
+
+    def write(batch: Any, number: int) -> None:
+        rows = batch.sparkSession.range(0, 4, 1, 2).selectExpr("id as value")
+        to_topic(rows.selectExpr(f"{value if where == 'task' else 'cast(value as string)'} as value"), number)
+
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("enough")
+
+    if where == "commit":
+        monkeypatch.setattr(BatchCommit, "commit", fail)
+    source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
+    query = source.writeStream.foreachBatch(write).option("checkpointLocation", checkpoint).start()
+    with pytest.raises(Exception, match="enough"):
+        query.awaitTermination(FINISH_S)
+    assert open_transactions(broker.bootstrap, topic) == []
+    assert committed_values(broker.bootstrap, topic, PARTITIONS) == []
+
+
+def test_the_collector_of_the_driver_is_left_alone(broker: Any, new_topic: Callable[..., str]) -> None:
+    """Only in processes of Spark's own is what is imported taken out of its sight."""
+    before = gc.get_freeze_count()
+    schema = StructType([StructField("value", StringType())])
+    stream_writer({"kafka.bootstrap.servers": broker.bootstrap, "topic": new_topic(1)}, schema)
+    assert gc.get_freeze_count() == before

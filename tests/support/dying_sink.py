@@ -28,6 +28,7 @@ from ottla.spark.committing import BatchCommit, Ledger, Transactions
 from ottla.spark.ledger import Entry, Prepared
 from ottla.spark.sink import OttlaStreamWriter, make_stream_writer
 from ottla.spark.source import OttlaDataSource
+from ottla.spark.transactions import Task
 from tests.support.waiting import wait_until
 
 ORDERS_OPTION = "testOrders"
@@ -143,8 +144,8 @@ class DyingStreamWriter(OttlaStreamWriter):
         self.orders.obey("task-written")
         return written
 
-    def _decisions(self, written: Sequence[Any]) -> BatchCommit:
-        decisions = super()._decisions(written)
+    def _decisions(self, task: Task, began_ms: int) -> BatchCommit:
+        decisions = super()._decisions(task, began_ms)
         step = _Steps(self.orders)
         return BatchCommit(
             _DyingLedger(decisions.ledger, step), _DyingTransactions(decisions.transactions, step)

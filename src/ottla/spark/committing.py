@@ -126,13 +126,13 @@ class BatchCommit:
         else:
             superfluous = [one for one in written if one not in entry.transactions]
             self.transactions.end(superfluous, commit=False)
-        self._sweep()
+        sweep(self.transactions)
 
-    def abort(self, batch: int, written: Sequence[Prepared]) -> None:
-        """Takes back what was written, unless the batch is decided: then it will be completed."""
+    def abort(self, written: Sequence[Prepared]) -> None:
+        """Takes back what was written, unless its batch is decided: then it will be completed."""
         decided = _decided(self.ledger.entry())
         self.transactions.end([one for one in written if one not in decided], commit=False)
-        self._sweep(keep=decided)
+        sweep(self.transactions, keep=decided)
 
     def _commit_new(self, batch: int, written: Sequence[Prepared], can_expire: bool) -> None:
         if not written:
@@ -169,18 +169,19 @@ class BatchCommit:
         self.ledger.record(Entry(entry.batch, State.DONE))
         return True
 
-    def _sweep(self, keep: Collection[Prepared] = ()) -> None:
-        """A transaction left open would hide everything after it from consumers that read committed records.
 
-        The batch does not depend on it, so what fails here is left for the next batch.
-        """
-        try:
-            left = self.transactions.abandoned(keep)
-            if left:
-                _log.info("aborting transactions that were left open", transactions=len(left))
-                self.transactions.end(left, commit=False)
-        except ClientError as error:
-            _log.warning("transactions that were left open could not be aborted", reason=str(error))
+def sweep(transactions: Transactions, keep: Collection[Prepared] = ()) -> None:
+    """Abort what was left open: it would hide everything after it from consumers that read committed records.
+
+    No batch depends on it, so that what fails here is told and left: to the next batch, or to the timeout.
+    """
+    try:
+        left = transactions.abandoned(keep)
+        if left:
+            _log.info("aborting transactions that were left open", transactions=len(left))
+            transactions.end(left, commit=False)
+    except ClientError as error:
+        _log.warning("transactions that were left open could not be aborted", reason=str(error))
 
 
 _REPAIR = (

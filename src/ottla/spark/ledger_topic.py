@@ -115,7 +115,8 @@ class TopicLedger:
         while self._position < end:
             try:
                 fetched = self._cluster.fetch(self._partition, self._position, committed=False)
-            except OffsetOutOfRange:
+            except OffsetOutOfRange as error:
+                patience.again(error)
                 self._position = max(self._offset_at(EARLIEST), self._position)
                 continue
             decoded = columns.decode(

@@ -8,8 +8,9 @@ the driver just ends all transactions, and keeps no ledger.
 
 from __future__ import annotations
 
+import os
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
@@ -19,7 +20,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from ottla.base.clock import SystemClock
 from ottla.base.errors import LocalError
 from ottla.client.raw import TransactionEnd, cluster_for, end_transactions
-from ottla.spark.committing import BatchCommit, TransactionLost
+from ottla.spark.committing import BatchCommit, TransactionLost, sweep
 from ottla.spark.ledger import Prepared, State
 from ottla.spark.ledger_topic import TopicLedger
 from ottla.spark.producers import PRODUCERS
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
+Properties = Callable[[str], str | None]
+"""What Spark tells of a job, by name."""
 _QUERY_ID = "sql.streaming.queryId"
 _RUN_ID = "spark.jobGroup.id"
 _BATCH_ID = "streaming.sql.batchId"
@@ -54,6 +57,11 @@ def make_batch_writer(options: Mapping[str, str], schema: StructType, overwrite:
 def make_stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> OttlaStreamWriter:
     """`overwrite` tells of the output mode complete: every batch is appended all the same, as in the connector."""
     freeze_imports()
+    return stream_writer(options, schema)
+
+
+def stream_writer(options: Mapping[str, str], schema: StructType) -> OttlaStreamWriter:
+    """The same in a process that is not Spark's own."""
     parsed = SinkOptions.parse(options, streaming=True)
     check_schema(schema, parsed.topic)
     return OttlaStreamWriter(parsed)
@@ -87,13 +95,14 @@ class OttlaWriter(DataSourceArrowWriter):
                 f"{len(lost)} of {len(prepared)} transactions of this write were aborted before they could be "
                 "committed. Raise kafka.transaction.timeout.ms, or write in smaller parts"
             )
-        transactions.end(transactions.abandoned(keep=()), commit=False)
+        sweep(transactions)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """All that is open is this write's own: its name is in every transactional id."""
         if self._options.exactly_once:
             transactions = self._transactions()
-            transactions.end(transactions.abandoned(keep=()), commit=False)
+            transactions.end(_prepared(_written(messages)), commit=False)
+            sweep(transactions)
 
     def _transactions(self) -> QueryTransactions:
         cluster = cluster_for(self._options.settings)
@@ -108,7 +117,10 @@ class OttlaStreamWriter(DataSourceStreamArrowWriter):
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        task = _streaming_task(self._options)
+        context = _context()
+        task = _streaming_task(
+            self._options, context.getLocalProperty, context.partitionId(), context.attemptNumber()
+        )
         is_doubtful = _LEDGERS.may_be_late(self._options, task)
         if self._options.exactly_once and _LEDGERS.is_done(self._options, task):
             for _ in iterator:
@@ -133,21 +145,28 @@ class OttlaStreamWriter(DataSourceStreamArrowWriter):
         written = _written(messages)
         if self._options.exactly_once and written:
             can_expire = any(one.can_expire for one in written if one.transaction is not None)
-            self._decisions(written).commit(batchId, _prepared(written), can_expire=can_expire)
+            decisions = self._decisions(written[0].task, min(one.began_ms for one in written))
+            decisions.commit(batchId, _prepared(written), can_expire=can_expire)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         written = _written(messages)
         if self._options.exactly_once and written:
-            self._decisions(written).abort(batchId, _prepared(written))
+            decisions = self._decisions(written[0].task, min(one.began_ms for one in written))
+            decisions.abort(_prepared(written))
 
-    def _decisions(self, written: Sequence[Written]) -> BatchCommit:
-        task = written[0].task
+    def abort_unheard(self, properties: Properties, began_ms: int) -> None:
+        """Takes back what the tasks of a batch have written when none of their messages has come."""
+        if self._options.exactly_once:
+            task = _streaming_task(self._options, properties)
+            self._decisions(task, began_ms).abort(())
+
+    def _decisions(self, task: Task, began_ms: int) -> BatchCommit:
         transactions = QueryTransactions(
             cluster_for(self._options.settings),
             self._options.transactional_id_prefix,
             task.query,
             task.run,
-            began_ms=min(one.began_ms for one in written),
+            began_ms,
         )
         return BatchCommit(_LEDGERS.of(self._options, task), transactions)
 
@@ -156,6 +175,10 @@ class _Ledgers:
     """The ledgers that this process has read, each for one run of a query."""
 
     def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """In the child of a fork: what the parent decides is not seen here, nor the other way round."""
         self._kept: dict[tuple[SinkOptions, str], tuple[str, TopicLedger]] = {}
         self._fresh: dict[tuple[SinkOptions, str], str] = {}
         self._seen: dict[tuple[SinkOptions, str], tuple[str, int]] = {}
@@ -195,6 +218,7 @@ class _Ledgers:
 
 
 _LEDGERS = _Ledgers()
+os.register_at_fork(after_in_child=_LEDGERS.forget)
 
 
 def _write(options: SinkOptions, task: Task, iterator: Iterable[pa.RecordBatch]) -> Written:
@@ -239,9 +263,10 @@ def _context() -> TaskContext:
     return context
 
 
-def _streaming_task(options: SinkOptions) -> Task:
-    context = _context()
-    query, run, batch = (context.getLocalProperty(name) for name in (_QUERY_ID, _RUN_ID, _BATCH_ID))
+def _streaming_task(
+    options: SinkOptions, properties: Properties, partition: int = 0, attempt: int = 0
+) -> Task:
+    query, run, batch = map(properties, (_QUERY_ID, _RUN_ID, _BATCH_ID))
     if query is None or run is None or batch is None:
         raise LocalError(
             f"Spark did not tell {_QUERY_ID}, {_RUN_ID} and {_BATCH_ID}: is this a streaming query?"
@@ -251,7 +276,7 @@ def _streaming_task(options: SinkOptions) -> Task:
             f"the job group of this query is {run!r} instead of its run: somebody has called setJobGroup in "
             "foreachBatch. Leave that to Spark, which names jobs by their run (setJobDescription does no harm)"
         )
-    return Task(f"{query}.{options.sink}", run, int(batch), context.partitionId(), context.attemptNumber())
+    return Task(f"{query}.{options.sink}", run, int(batch), partition, attempt)
 
 
 def _is_uuid(text: str) -> bool:

@@ -21,6 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import astuple, dataclass, replace
 from typing import Final
 
+import structlog
 from pyspark.sql.datasource import WriterCommitMessage
 
 from ottla.base.errors import ErrorCode, LocalError
@@ -35,6 +36,8 @@ from ottla.client.raw import (
 )
 from ottla.client.raw.administering import OPEN_STATE, list_open_transactions
 from ottla.spark.ledger import Prepared
+
+_log = structlog.get_logger()
 
 _RUN_DIGITS: Final = 8
 _LANES_MAX: Final = 8
@@ -171,7 +174,7 @@ class QueryTransactions:
     def are_open(self, transactions: Collection[Prepared]) -> Mapping[Prepared, bool]:
         if len(transactions) <= _DESCRIBED_MAX:
             return {one: self._is_open(one) for one in transactions}
-        found = list_open_transactions(self._cluster, self._query_prefix).producers
+        found = self._list_open()
         return {
             one: found.get(one.transactional_id) == one.producer_id or self._is_open(one)
             for one in transactions
@@ -191,10 +194,19 @@ class QueryTransactions:
         """
         kept = {one.transactional_id for one in keep}
         left = []
-        for name in sorted(list_open_transactions(self._cluster, self._query_prefix).producers):
+        for name in sorted(self._list_open()):
             told = None if name in kept else describe_transaction(self._cluster, name)
             if told is None or told.state != OPEN_STATE:
                 continue
             if name.startswith(self._run_prefix) or told.start_ms < self._began_ms:
                 left.append(Prepared(name, told.producer_id, told.producer_epoch))
         return left
+
+    def _list_open(self) -> Mapping[str, int]:
+        """The producers of the query's open transactions by name; a broker that does not answer is asked once more."""
+        found = list_open_transactions(self._cluster, self._query_prefix)
+        if not found.complete:
+            found = list_open_transactions(self._cluster, self._query_prefix)
+        if not found.complete:
+            _log.warning("some broker does not tell which transactions are open")
+        return found.producers

@@ -9,9 +9,12 @@ Spark repeats is there once. The function lives in the driver's process, as do i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, cast
 
-from ottla.spark.sink import make_stream_writer
+from ottla.base.clock import SystemClock
+from ottla.client.raw import ClientError
+from ottla.spark.sink import stream_writer
 from ottla.spark.transactions import Written
 
 if TYPE_CHECKING:
@@ -26,7 +29,8 @@ def updates(options: Mapping[str, str]) -> Callable[[DataFrame, int], None]:
     kept = dict(options)
 
     def write(batch: DataFrame, number: int) -> None:
-        writer = make_stream_writer(kept, batch.schema, overwrite=False)
+        writer = stream_writer(kept, batch.schema)
+        began_ms = SystemClock().now_ms()
 
         def written(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             import pyarrow as pa
@@ -34,7 +38,12 @@ def updates(options: Mapping[str, str]) -> Callable[[DataFrame, int], None]:
             message = cast(Written, writer.write(rows))
             yield pa.RecordBatch.from_pydict({_MESSAGE: pa.array([message.to_json()])})
 
-        found = batch.mapInArrow(written, f"{_MESSAGE} STRING").collect()
+        try:
+            found = batch.mapInArrow(written, f"{_MESSAGE} STRING").collect()
+        except Exception:
+            with suppress(ClientError):
+                writer.abort_unheard(batch.sparkSession.sparkContext.getLocalProperty, began_ms)
+            raise
         messages = [Written.from_json(row[_MESSAGE]) for row in found]
         try:
             writer.commit(messages, number)

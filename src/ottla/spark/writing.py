@@ -103,7 +103,7 @@ class BatchWriter:
     def _write_to(
         self, topic: str, batch: pa.RecordBatch
     ) -> Iterator[tuple[TopicPartition, list[bytearray]]]:
-        partitions = len(self._cluster.topic(topic, create=True).partitions)
+        partitions = self._partitions(topic, batch)
         rows = batch.num_rows
         values = _binary(batch.column(VALUE))
         keys = _binary(batch.column(KEY)) if KEY in batch.schema.names else None
@@ -126,6 +126,15 @@ class BatchWriter:
                         max_batch_bytes=batch_bytes,
                     ),
                 )
+
+    def _partitions(self, topic: str, batch: pa.RecordBatch) -> int:
+        """How many the topic has; looked up anew when a row wants one beyond, which may have been added meanwhile."""
+        known = len(self._cluster.topic(topic, create=True).partitions)
+        highest = pc.max(batch.column(PARTITION)).as_py() if PARTITION in batch.schema.names else None
+        if highest is None or highest < known:
+            return known
+        self._cluster.forget_topic(topic)
+        return len(self._cluster.topic(topic, create=True).partitions)
 
     def _batch_bytes(self, topic: str) -> int:
         wanted, limit = self._options.batch_bytes, self._cluster.batch_limit(topic)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ottla.client.raw import TransactionEnd
+from ottla.client.raw import ClusterUnreachable, TransactionEnd
 from ottla.spark.committing import BatchTorn, SinkError, SinksConfused, Superseded, TransactionLost
 from ottla.spark.ledger import Entry, LedgerRecord, Prepared, State
 from tests.unit.spark.commit_model import ABORTED, COMMITTED, OPEN, Killed, ModelTransactions, Step, World
@@ -73,7 +73,7 @@ def test_timeouts_are_repaired_or_told(death: int) -> None:
     if torn:
         with pytest.raises(BatchTorn, match="deliveryGuarantee=at-least-once"):
             world.driver(2).commit(0, second)
-        world.driver(2).abort(0, second)
+        world.driver(2).abort(second)
         assert not world.having(OPEN)
     else:
         world.driver(2).commit(0, second)
@@ -113,7 +113,7 @@ def test_a_single_transaction_that_timed_out_is_told_and_taken_anew() -> None:
     world.time_out()
     with pytest.raises(TransactionLost, match=r"nothing of batch 1 was committed.*transaction\.timeout\.ms"):
         driver.commit(1, lost)
-    driver.abort(1, lost)
+    driver.abort(lost)
     assert "before listing" not in steps
     again = world.write(2, 1)
     world.driver(2).commit(1, again)
@@ -142,7 +142,7 @@ def test_a_driver_does_not_look_for_others_and_finds_out_all_the_same() -> None:
     world.states |= dict.fromkeys(late, OPEN)
     with pytest.raises(Superseded, match="another driver was faster"):
         slow.commit(2, late)
-    slow.abort(2, late)
+    slow.abort(late)
     assert {world.states[one] for one in late} == {ABORTED}
     assert {world.states[one] for one in counted} == {COMMITTED}
 
@@ -155,7 +155,7 @@ def test_an_exception_inside_commit_makes_spark_abort_what_is_not_decided() -> N
         try:
             world.driver(1, step).commit(0, written)
         except Killed:
-            world.driver(1).abort(0, written)
+            world.driver(1).abort(written)
         decided = any(record.entry.state is State.PREPARED for record in world.log)
         assert decided or not world.having(COMMITTED)
         assert not decided or not world.having(ABORTED)
@@ -172,6 +172,17 @@ def test_losers_are_aborted_with_the_batch() -> None:
     world.driver(1).commit(0, winners)
     assert world.states[loser[0]] == ABORTED
     assert world.states[later_run[0]] == OPEN, "a run that began later may be the one that counts"
+
+
+def test_a_batch_does_not_depend_on_what_is_swept_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> list[Prepared]:
+        raise ClusterUnreachable("nobody answers")
+
+    world = World()
+    written = world.write(1, TASKS)
+    monkeypatch.setattr(ModelTransactions, "abandoned", fail)
+    world.driver(1).commit(0, written)
+    assert is_whole(world, written)
 
 
 def test_a_second_sink_of_the_same_name_is_told() -> None:
@@ -203,7 +214,7 @@ def test_a_checkpoint_that_went_back_is_told(state: State, task_count: int) -> N
     driver = world.driver(2)
     with pytest.raises(Superseded, match=r"rolled back, restored or copied.*transactionalIdPrefix"):
         driver.commit(5, written)
-    driver.abort(5, written)
+    driver.abort(written)
     assert {one: world.states[one] for one in before} == before, "what was decided is left to who decided it"
     assert all(world.states[one] == ABORTED for one in written)
 
@@ -222,7 +233,7 @@ def test_a_driver_that_is_a_batch_behind_changes_nothing(death: int) -> None:
     if decided:
         with pytest.raises(Superseded):
             driver.commit(0, slow)
-        driver.abort(0, slow)
+        driver.abort(slow)
         again = world.write(10, TASKS)
         world.driver(10).commit(1, again)
         assert set(world.having(COMMITTED)) in ({*first, *second}, {*first, *again})
@@ -295,7 +306,7 @@ def run_in_turns(
             driver.commit(0, attempts[who], can_expire=can_expire)
         except SinkError as error:
             errors[who] = error
-            driver.abort(0, attempts[who])
+            driver.abort(attempts[who])
         finally:
             turns.finish(who)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from types import SimpleNamespace
 from typing import cast
 
@@ -22,17 +23,13 @@ def options(**given: str) -> SinkOptions:
 
 
 @pytest.fixture
-def properties(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+def properties() -> dict[str, str]:
     """What Spark tells a task of a streaming query."""
-    told = {"sql.streaming.queryId": "query", "spark.jobGroup.id": RUN, "streaming.sql.batchId": "7"}
-    context = SimpleNamespace(getLocalProperty=told.get, partitionId=lambda: 3, attemptNumber=lambda: 1)
-    monkeypatch.setattr(sink.TaskContext, "get", lambda: context)
-    return told
+    return {"sql.streaming.queryId": "query", "spark.jobGroup.id": RUN, "streaming.sql.batchId": "7"}
 
 
-@pytest.mark.usefixtures("properties")
-def test_sinks_of_one_query_share_neither_ledger_nor_transactions() -> None:
-    one, two = (sink._streaming_task(options(topic=topic)) for topic in ("a", "b"))
+def test_sinks_of_one_query_share_neither_ledger_nor_transactions(properties: dict[str, str]) -> None:
+    one, two = (sink._streaming_task(options(topic=topic), properties.get, 3, 1) for topic in ("a", "b"))
     assert (one.run, one.batch, one.partition, one.attempt) == (RUN, 7, 3, 1)
     assert one.query.startswith("query.")
     prefixes = {run_prefix("sink", task.query, task.run) for task in (one, two)}
@@ -44,15 +41,15 @@ def test_a_job_group_that_is_not_the_run_is_refused(properties: dict[str, str]) 
     """Two runs under one name could both decide a batch."""
     properties["spark.jobGroup.id"] = "mine"
     with pytest.raises(LocalError, match="setJobGroup"):
-        sink._streaming_task(options())
-    task = sink._streaming_task(options(deliveryGuarantee="at-least-once"))
+        sink._streaming_task(options(), properties.get)
+    task = sink._streaming_task(options(deliveryGuarantee="at-least-once"), properties.get)
     assert isinstance(task, Task)
 
 
 def test_a_job_that_is_no_query_is_refused(properties: dict[str, str]) -> None:
     del properties["streaming.sql.batchId"]
     with pytest.raises(LocalError, match="is this a streaming query"):
-        sink._streaming_task(options())
+        sink._streaming_task(options(), properties.get)
 
 
 class Attempts:
@@ -62,6 +59,7 @@ class Attempts:
         self.entry = Entry(0, State.DONE)
         self.looks = 0
         self.aborted: list[Prepared] = []
+        self.takes_ms = 0
         self._told = told
         self._number = 0
         self._writer = sink.OttlaStreamWriter(options())
@@ -77,7 +75,8 @@ class Attempts:
         return self.entry
 
     def _write(self, _: SinkOptions, task: Task, __: object) -> Written:
-        return Written(task, SystemClock().now_ms(), 1, Prepared(f"id-{self._number}", 1, 0))
+        began_ms = SystemClock().now_ms() - self.takes_ms
+        return Written(task, began_ms, 1, Prepared(f"id-{self._number}", 1, 0))
 
     def run(self, batch: int, *, number: int = 0) -> Written:
         self._told["streaming.sql.batchId"] = str(batch)
@@ -115,3 +114,44 @@ def test_a_second_attempt_that_counts_keeps_its_transaction(attempts: Attempts) 
     attempts.entry = Entry(2, State.PREPARED)
     assert attempts.run(2, number=1).transaction is not None
     assert attempts.aborted == []
+
+
+def test_an_attempt_that_took_long_looks_whether_it_is_late(attempts: Attempts) -> None:
+    """Its batch may have been committed meanwhile, with another attempt that was begun because this one was slow."""
+    attempts.run(1)
+    attempts.entry = Entry(2, State.DONE)
+    attempts.takes_ms = 10_000
+    assert attempts.run(2).transaction is None
+    assert [one.transactional_id for one in attempts.aborted] == ["id-2"]
+
+
+def test_a_batch_began_with_its_first_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What other runs have begun before that is given up; what they began later may be the batch that counts."""
+    began: list[int] = []
+
+    def decisions(_: object, __: Task, began_ms: int) -> SimpleNamespace:
+        began.append(began_ms)
+        return SimpleNamespace(commit=lambda *_, can_expire: None, abort=lambda _: None)
+
+    monkeypatch.setattr(sink.OttlaStreamWriter, "_decisions", decisions)
+    writer = sink.OttlaStreamWriter(options())
+    written = [Written(Task("q", RUN, 1, at, 0), began_ms, 1, None) for at, began_ms in enumerate([7, 5, 6])]
+    writer.commit(written, 1)
+    writer.abort(written, 1)
+    assert began == [5, 5]
+
+
+def test_a_forked_process_does_not_know_what_its_parent_has_read(properties: dict[str, str]) -> None:
+    task = sink._streaming_task(options(), properties.get)
+    ours = sink._LEDGERS.of(options(), task)
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        is_new = sink._LEDGERS.of(options(), task) is not ours
+        os.write(writing, b"new" if is_new else b"old")
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert os.read(reading, 3) == b"new"
+    assert sink._LEDGERS.of(options(), task) is ours
+    os.close(reading)
+    os.close(writing)

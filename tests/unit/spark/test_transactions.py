@@ -7,7 +7,8 @@ import pytest
 from pyspark.serializers import CPickleSerializer
 
 from ottla.base.errors import LocalError
-from ottla.client.raw import ClientSettings, Cluster, TransactionEnd
+from ottla.client.raw import ClientSettings, Cluster, TransactionDescription, TransactionEnd
+from ottla.client.raw.administering import OPEN_STATE, OpenTransactions
 from ottla.spark import transactions
 from ottla.spark.ledger import Prepared
 from ottla.spark.transactions import NAMES, QueryTransactions, Task, TransactionNames, Written, run_prefix
@@ -88,3 +89,67 @@ def test_ends_come_back_in_the_order_they_were_asked_for(monkeypatch: pytest.Mon
     asked = [Prepared(f"id-{number}", number, 0) for number in range(count)]
     found = QueryTransactions(cluster, "sink", "query", "run", 0).end(asked, commit=True)
     assert found == [list(TransactionEnd)[number % len(TransactionEnd)] for number in range(count)]
+
+
+class Coordinator:
+    """Answers for the coordinators of all ids."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.known: dict[str, TransactionDescription] = {}
+        self.unheard = 0
+        """So many lists are not complete, and lack everything."""
+        self.lists = 0
+        monkeypatch.setattr(transactions, "describe_transaction", lambda _, name: self.known.get(name))
+        monkeypatch.setattr(transactions, "list_open_transactions", self._list)
+        cluster = Cluster(ClientSettings.from_options({"bootstrap.servers": "nowhere:1"}))
+        self.query = QueryTransactions(cluster, "sink", "query", "run", 0)
+
+    def open(self, name: str, producer_id: int, epoch: int) -> Prepared:
+        told = TransactionDescription(OPEN_STATE, producer_id, epoch, 60_000, 1, frozenset())
+        self.known[name] = told
+        return Prepared(name, producer_id, epoch)
+
+    def _list(self, _: Cluster, prefix: str) -> OpenTransactions:
+        self.lists += 1
+        if self.lists <= self.unheard:
+            return OpenTransactions({}, complete=False)
+        found = {
+            name: told.producer_id
+            for name, told in self.known.items()
+            if name.startswith(prefix) and told.state == OPEN_STATE
+        }
+        return OpenTransactions(found, complete=True)
+
+
+@pytest.fixture
+def coordinator(monkeypatch: pytest.MonkeyPatch) -> Coordinator:
+    return Coordinator(monkeypatch)
+
+
+@pytest.mark.parametrize("others", [0, 5])
+def test_open_is_what_the_very_producer_has_open(coordinator: Coordinator, others: int) -> None:
+    """One by one, or by a list where there are many. A producer that has taken over the id has another epoch, or id."""
+    many = [coordinator.open(f"sink.query.{number}", number, 0) for number in range(others)]
+    mine = coordinator.open("sink.query.mine", 100, 3)
+    assert coordinator.query.are_open([mine, *many]) == dict.fromkeys([mine, *many], True)
+    coordinator.open("sink.query.mine", 101, 0)
+    assert not coordinator.query.are_open([mine, *many])[mine]
+    coordinator.known["sink.query.mine"] = coordinator.known["sink.query.mine"]._replace(
+        state="CompleteAbort"
+    )
+    assert not coordinator.query.are_open([Prepared("sink.query.mine", 101, 0), *many])[
+        Prepared("sink.query.mine", 101, 0)
+    ]
+
+
+def test_a_single_transaction_is_known_by_its_epoch_too(coordinator: Coordinator) -> None:
+    mine = coordinator.open("sink.query.mine", 100, 3)
+    coordinator.open("sink.query.mine", 100, 4)
+    assert not coordinator.query.are_open([mine])[mine]
+
+
+def test_who_does_not_answer_is_asked_again(coordinator: Coordinator) -> None:
+    left = coordinator.open(f"{run_prefix('sink', 'query', 'run')}p.0", 1, 0)
+    coordinator.unheard = 1
+    assert coordinator.query.abandoned(()) == [left]
+    assert coordinator.lists == 2

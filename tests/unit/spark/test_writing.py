@@ -39,7 +39,10 @@ def cluster(limit: int | None = None, /, **partitions: int) -> Cluster:
     }
     clock = SimpleNamespace(now_ms=lambda: NOW_MS)
     made = SimpleNamespace(
-        topic=lambda name, create: topics[name], batch_limit=lambda name: limit, clock=clock
+        topic=lambda name, create: topics[name],
+        batch_limit=lambda name: limit,
+        clock=clock,
+        forget_topic=lambda name: None,
     )
     return cast(Cluster, made)
 
@@ -98,6 +101,21 @@ def test_slices_strings_and_large_types_are_the_same() -> None:
     for batch in (whole.slice(1), large.slice(1)):
         found = list(written(BatchWriter(options(), cluster(t=1), 0), batch))
         assert [(key, value) for _, key, value in found] == [(b"b", None), (b"c", b"3"), (None, b"4")]
+
+
+def test_a_partition_that_was_added_meanwhile_is_found() -> None:
+    known = cluster(t=1)
+
+    def grow(_: str) -> None:
+        known.topic = cluster(t=3).topic  # type: ignore[method-assign]
+
+    known.forget_topic = grow  # type: ignore[method-assign]
+    batch = make(value=pa.array([b"0", b"1"]), partition=pa.array([0, 2], pa.int32()))
+    found = list(written(BatchWriter(options(), known, 0), batch))
+    assert [(partition.partition, value) for partition, _, value in found] == [(0, b"0"), (2, b"1")]
+    beyond = make(value=pa.array([b"0"]), partition=pa.array([3], pa.int32()))
+    with pytest.raises(LocalError, match="wants partition 3, but topic t has 3"):
+        list(written(BatchWriter(options(), known, 0), beyond))
 
 
 def test_the_column_partition_wins_where_it_is_given() -> None:

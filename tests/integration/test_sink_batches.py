@@ -1,0 +1,119 @@
+"""An exactly-once batch job's commit and abort, and tasks that fail, on a real broker without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+
+from ottla.base.ids import TopicPartition
+from ottla.client.raw import Cluster, ClusterUnreachable, TransactionEnd, cluster_for, end_transactions
+from ottla.records import columns
+from ottla.records.columns import BinaryColumn
+from ottla.spark import sink
+from ottla.spark.committing import TransactionLost
+from ottla.spark.sink import OttlaWriter
+from ottla.spark.sink_options import SinkOptions
+from ottla.spark.task_transaction import TaskTransaction
+from ottla.spark.transactions import QueryTransactions, Task, Written
+from ottla.testing.broker_process import BrokerProcess
+from tests.support.clients import create_topic, fresh
+from tests.support.sink_queries import committed_values, open_transactions
+from tests.support.waiting import wait_until
+
+
+class Job:
+    """A batch write under a name of its own."""
+
+    def __init__(self, broker: BrokerProcess) -> None:
+        self.bootstrap = broker.bootstrap
+        self.topic = create_topic(broker.bootstrap, fresh("batch"))
+        given = {
+            "kafka.bootstrap.servers": broker.bootstrap,
+            "topic": self.topic,
+            "deliveryGuarantee": "exactly-once",
+            "transactionalIdPrefix": self.topic,
+        }
+        self.options = SinkOptions.parse(given, streaming=False)
+        self.writer = OttlaWriter(self.options, "job")
+
+    @property
+    def cluster(self) -> Cluster:
+        return cluster_for(self.options.settings)
+
+    def task(self, number: int) -> Written:
+        transaction = TaskTransaction(self.cluster, self.options, Task("job", "job", 0, number, 0))
+        value = b"%d" % number
+        column = BinaryColumn(b"\0\0\0\0" + len(value).to_bytes(4, "little"), value)
+        transaction.send([(TopicPartition(self.topic, 0), columns.encode(column, 1, timestamp_ms=1))])
+        return transaction.leave_open()
+
+    @property
+    def open(self) -> list[str]:
+        return open_transactions(self.bootstrap, self.topic)
+
+    def expect(self, *values: str) -> None:
+        wait_until(
+            lambda: committed_values(self.bootstrap, self.topic, 1) == list(values),
+            f"{values} to be all that is visible",
+        )
+
+
+@pytest.fixture
+def job(broker: BrokerProcess) -> Job:
+    return Job(broker)
+
+
+def test_what_tasks_have_told_is_committed_and_the_rest_aborted(job: Job) -> None:
+    told, untold = [job.task(0), job.task(1)], job.task(2)
+    assert untold.transaction is not None
+    job.writer.commit([*told, None])
+    assert job.open == []
+    job.expect("0", "1")
+
+
+def test_nothing_is_committed_when_something_is_lost(job: Job) -> None:
+    told = [job.task(0), job.task(1)]
+    assert told[1].transaction is not None
+    assert end_transactions(job.cluster, [told[1].transaction], commit=False) == [TransactionEnd.ENDED]
+    with pytest.raises(TransactionLost, match="1 of 2 transactions"):
+        job.writer.commit(told)
+    job.writer.abort(told)
+    assert job.open == []
+    job.expect()
+
+
+def test_a_job_that_is_committed_has_not_failed(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever repeated it would write everything twice."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise ClusterUnreachable("nobody answers any more")
+
+    monkeypatch.setattr(QueryTransactions, "abandoned", fail)
+    job.writer.commit([job.task(0)])
+    job.expect("0")
+
+
+@pytest.mark.parametrize("is_heard", [True, False])
+def test_a_job_that_failed_leaves_nothing_open(
+    job: Job, monkeypatch: pytest.MonkeyPatch, is_heard: bool
+) -> None:
+    """What tasks have told is taken back even if brokers do not list it; what they did not tell is listed."""
+    told = [job.task(0), job.task(1)]
+    if is_heard:
+        monkeypatch.setattr(QueryTransactions, "abandoned", lambda *_, **__: [])
+    job.writer.abort(told if is_heard else [None, None])
+    assert job.open == []
+    job.expect()
+
+
+def test_a_task_that_fails_takes_back_what_it_wrote(job: Job) -> None:
+    def rows() -> Iterator[pa.RecordBatch]:
+        yield pa.RecordBatch.from_pydict({"value": pa.array([b"0"])})
+        raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        sink._write(job.options, Task("job", "job", 0, 0, 0), rows())
+    assert job.open == []
+    job.expect()
