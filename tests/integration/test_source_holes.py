@@ -11,9 +11,9 @@ from ottla.base.clock import SystemClock
 from ottla.base.ids import TopicPartition
 from ottla.client.raw import cluster_for
 from ottla.records import columns
+from ottla.spark import reader
 from ottla.spark.options import SourceOptions
 from ottla.spark.plan import OffsetRange
-from ottla.spark.reader import RangeReader
 from ottla.testing.broker_process import BrokerProcess
 from tests.support.clients import PATIENCE_S, Publisher, create_topic, fresh
 from tests.support.settings import pairs
@@ -35,21 +35,23 @@ class _Offsets:
         return list(memoryview(decoded.offset or b"").cast("B").cast("q"))
 
 
-def read(broker: BrokerProcess, topic: str, start: int, end: int, isolation: str) -> list[int]:
+def read(
+    broker: BrokerProcess, topic: str, start: int, end: int, isolation: str, patience_ms: int = 2000
+) -> list[int]:
     options = SourceOptions.parse(
         {
             "kafka.bootstrap.servers": broker.bootstrap,
             "subscribe": topic,
             "kafka.isolation.level": isolation,
             "kafka.fetch.max.wait.ms": "50",
-            "kafkaConsumer.pollTimeoutMs": "2000",
+            "kafkaConsumer.pollTimeoutMs": str(patience_ms),
         },
         streaming=False,
     )
     maker: Any = _Offsets()
     wanted = OffsetRange(TopicPartition(topic, 0), start, end)
-    reader = RangeReader(cluster_for(options.settings), options, maker, wanted)
-    return [offset for batch in reader.batches() for offset in batch]
+    batches = reader.RangeReader(cluster_for(options.settings), options, maker, wanted).batches()
+    return [offset for batch in batches for offset in batch]
 
 
 def compacted(broker: BrokerProcess) -> str:
@@ -72,19 +74,59 @@ def test_every_range_of_a_compacted_log_ends(brisk: BrokerProcess) -> None:
             assert read(brisk, topic, start, end, "read_uncommitted") == expected, (start, end)
 
 
+def writer(broker: BrokerProcess) -> Producer:
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": fresh("writer")})
+    producer.init_transactions(PATIENCE_S)
+    return producer
+
+
+def write(producer: Producer, topic: str, records: int) -> None:
+    """A transaction that is left open; each record is a batch of its own."""
+    producer.begin_transaction()
+    for _ in range(records):
+        producer.produce(topic, b"", partition=0)
+        assert producer.flush(PATIENCE_S) == 0
+
+
 @pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
 def test_every_range_of_markers_and_aborted_records_ends(broker: BrokerProcess, isolation: str) -> None:
     topic = create_topic(broker.bootstrap, fresh("markers"))
-    producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": fresh("writer")})
-    producer.init_transactions(PATIENCE_S)
+    producer = writer(broker)
     for commit in (True, False, False):
-        producer.begin_transaction()
-        for _ in range(2):
-            producer.produce(topic, b"", partition=0)
-        assert producer.flush(PATIENCE_S) == 0
+        write(producer, topic, records=2)
         (producer.commit_transaction if commit else producer.abort_transaction)(PATIENCE_S)
     there = [0, 1] if isolation == "read_committed" else [0, 1, 3, 4, 6, 7]
     for start in range(9):
         for end in range(start, 10):
             expected = [offset for offset in there if start <= offset < end]
             assert read(broker, topic, start, end, isolation) == expected, (start, end)
+
+
+def test_a_producer_that_aborts_and_then_commits(
+    broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One answer that makes several batches of rows: what was aborted in the first is over in the last."""
+    monkeypatch.setattr(reader, "ROWS_MAX", 2)
+    topic = create_topic(broker.bootstrap, fresh("markers"))
+    producer, publisher = writer(broker), Publisher(broker.bootstrap)
+    write(producer, topic, records=3)
+    producer.abort_transaction(PATIENCE_S)
+    for _ in range(4):
+        publisher.send(topic, [{"value": b"", "partition": 0}])
+    write(producer, topic, records=3)
+    producer.commit_transaction(PATIENCE_S)
+    for start in range(12):
+        expected = [offset for offset in (4, 5, 6, 7, 8, 9, 10) if start <= offset]
+        assert read(broker, topic, start, 12, "read_committed") == expected, start
+
+
+def test_who_reads_committed_records_is_told_that_they_end(broker: BrokerProcess) -> None:
+    """A range into an open transaction: the log goes on, but not for this reader."""
+    topic = create_topic(broker.bootstrap, fresh("open"))
+    Publisher(broker.bootstrap).send(topic, [{"value": b"", "partition": 0}] * 2)
+    producer = writer(broker)
+    write(producer, topic, records=2)
+    with pytest.raises(reader.DataLoss, match="ends at offset 2, 3 was to be read"):
+        read(broker, topic, 0, 4, "read_committed", patience_ms=0)
+    producer.abort_transaction(PATIENCE_S)
+    assert read(broker, topic, 0, 4, "read_committed") == [0, 1]

@@ -5,6 +5,8 @@ is the JSON of Spark's Kafka connector, sorted, so that equal offsets are equal 
 
     {"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}         -1 latest and -2 earliest, in options only
 
+A user's JSON is read strictly: numbers in quotes and names with blanks are refused, as the JVM connector does.
+
 A `Place` says where to begin (or end) before the cluster was asked. Values only; nothing here does I/O.
 """
 
@@ -27,6 +29,9 @@ OffsetJson = dict[str, dict[str, int]]
 """`Offsets` as nested plain dicts, which is what Spark's API takes and gives."""
 
 _EXAMPLE = '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}'
+_ASSIGN_EXAMPLE = '{"topicA":[0,1],"topicB":[0,1]}'
+_PARTITION_MAX: Final = (1 << 31) - 1
+_NUMBER_MAX: Final = (1 << 63) - 1
 _UNITS_MS: Final = {
     "millisecond": 1,
     "second": 1000,
@@ -35,6 +40,7 @@ _UNITS_MS: Final = {
     "day": 86_400_000,
     "week": 604_800_000,
 }
+_DIGITS = re.compile(r"0|[1-9][0-9]{0,9}")
 _RELATIVE = re.compile(r"-\s*(\d+)\s*([a-z]*)")
 
 
@@ -116,30 +122,64 @@ def from_json(tree: Mapping[str, Mapping[str, int]]) -> Offsets:
 
 
 def parse_offsets(option: str, text: str, example: str = _EXAMPLE) -> Offsets:
-    """A user's JSON of numbers per topic and partition."""
+    """A user's JSON of offsets, or of times, per topic and partition; below 0 are LATEST and EARLIEST only."""
     try:
-        tree = json.loads(text)
-        if not isinstance(tree, dict) or not all(isinstance(numbers, dict) for numbers in tree.values()):
-            raise TypeError
-        return from_json(tree)
+        offsets = {
+            TopicPartition(topic, _partition_named(name)): _whole(number, _NUMBER_MAX)
+            for topic, numbers in _json_object(json.loads(text)).items()
+            for name, number in _json_object(numbers).items()
+        }
     except (ValueError, TypeError) as error:
         raise LocalError(f"option {option}: expected JSON like {example}, got {text}") from error
+    for partition, number in offsets.items():
+        if number < EARLIEST:
+            raise LocalError(
+                f"option {option}: {number} of {partition} is no place; below 0 only {LATEST} (latest) and "
+                f"{EARLIEST} (earliest) have a meaning"
+            )
+    return offsets
 
 
 def parse_assignment(text: str) -> list[TopicPartition]:
     """The option `assign`: {"topic":[0,1]}; who names a partition twice means it once."""
     try:
-        tree = json.loads(text)
-        if not isinstance(tree, dict):
-            raise TypeError
-        named = [TopicPartition(topic, int(number)) for topic, numbers in tree.items() for number in numbers]
+        named = [
+            TopicPartition(topic, _whole(number, _PARTITION_MAX, least=0))
+            for topic, numbers in _json_object(json.loads(text)).items()
+            for number in _json_list(numbers)
+        ]
     except (ValueError, TypeError) as error:
-        raise LocalError(
-            f'option assign: expected JSON like {{"topicA":[0,1],"topicB":[0,1]}}, got {text}'
-        ) from error
+        raise LocalError(f"option assign: expected JSON like {_ASSIGN_EXAMPLE}, got {text}") from error
     if not named:
         raise LocalError(f"option assign: no partition is named in {text}")
     return list(dict.fromkeys(named))
+
+
+def _json_object(value: object) -> dict[str, object]:
+    if not isinstance(value, dict):
+        raise TypeError(value)
+    return value
+
+
+def _json_list(value: object) -> list[object]:
+    if not isinstance(value, list):
+        raise TypeError(value)
+    return value
+
+
+def _partition_named(name: str) -> int:
+    if not _DIGITS.fullmatch(name):
+        raise ValueError(name)
+    return _whole(int(name), _PARTITION_MAX)
+
+
+def _whole(value: object, most: int, least: int = -_NUMBER_MAX) -> int:
+    """A number of JSON without a fraction; 2.0 is one, true is none."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        raise ValueError(value)
+    return value
 
 
 def parse_place(option: str, text: str) -> Place:

@@ -38,6 +38,7 @@ _CLIENT = "kafka."
 _STRATEGIES = ("subscribe", "subscribePattern", "assign")
 _MAX_DELAY_DEFAULT_MS: Final = 15 * 60_000
 _POLL_TIMEOUT_DEFAULT_MS: Final = 120_000
+_NO_TABLE_OPTIONS: Final = "; Spark keeps back the options of CREATE TABLE: use CREATE TEMPORARY VIEW"
 _TIMES_EXAMPLE = '{"topicA":{"0":1000,"1":1000},"topicB":{"0":2000,"1":2000}}'
 _DELAY = re.compile(r"(\d+)\s*(ms|s|m|min|h|d)?")
 _DELAY_UNITS_MS: Final = {
@@ -132,7 +133,7 @@ class Options:
             if key in settings:
                 raise LocalError(f"option {_CLIENT}{key} is not supported: {reason}")
         if not settings.get("bootstrap.servers", "").strip():
-            raise LocalError("option kafka.bootstrap.servers must be given")
+            raise LocalError(f"option kafka.bootstrap.servers must be given{_NO_TABLE_OPTIONS}")
         return settings
 
 
@@ -182,14 +183,7 @@ class SourceOptions:
             raise LocalError(
                 "startingOffsets=committed needs the group whose offsets are meant: kafka.group.id"
             )
-        offsets_max, offsets_min = (
-            options.positive("maxOffsetsPerTrigger"),
-            options.positive("minOffsetsPerTrigger"),
-        )
-        if offsets_max is not None and offsets_min is not None and offsets_min > offsets_max:
-            raise LocalError(
-                f"minOffsetsPerTrigger ({offsets_min}) must not be above maxOffsetsPerTrigger ({offsets_max})"
-            )
+        limits = _limits(options) if streaming else _Limits()
         value_format = options.choice("valueFormat", VALUE_FORMATS, "binary")
         value_schema = options.text("valueSchema")
         if value_format in {"json", "avro"} and not value_schema:
@@ -202,9 +196,9 @@ class SourceOptions:
             end=end,
             without_match="latest" if strategy == "latest" else "error",
             fail_on_data_loss=options.flag("failOnDataLoss", default=True),
-            offsets_max=offsets_max,
-            offsets_min=offsets_min,
-            delay_max_ms=options.span_ms("maxTriggerDelay", _MAX_DELAY_DEFAULT_MS),
+            offsets_max=limits.offsets_max,
+            offsets_min=limits.offsets_min,
+            delay_max_ms=limits.delay_max_ms,
             partitions_min=options.positive("minPartitions"),
             records_per_partition_max=options.positive("maxRecordsPerPartition"),
             offset_retries=options.whole("fetchOffset.numRetries", 3),
@@ -214,6 +208,22 @@ class SourceOptions:
             value_format=value_format,
             value_schema=value_schema,
         )
+
+
+@dataclass(frozen=True)
+class _Limits:
+    """Of a stream's batches; a batch query has none, whatever its options say."""
+
+    offsets_max: int | None = None
+    offsets_min: int | None = None
+    delay_max_ms: int = _MAX_DELAY_DEFAULT_MS
+
+
+def _limits(options: Options) -> _Limits:
+    most, least = options.positive("maxOffsetsPerTrigger"), options.positive("minOffsetsPerTrigger")
+    if most is not None and least is not None and least > most:
+        raise LocalError(f"minOffsetsPerTrigger ({least}) must not be above maxOffsetsPerTrigger ({most})")
+    return _Limits(most, least, options.span_ms("maxTriggerDelay", _MAX_DELAY_DEFAULT_MS))
 
 
 def _columns(options: Options) -> tuple[ColumnChoice, ...]:
@@ -227,7 +237,7 @@ def _columns(options: Options) -> tuple[ColumnChoice, ...]:
 def _topics(options: Options) -> Topics:
     given = [name for name in _STRATEGIES if options.text(name) is not None]
     if not given:
-        raise LocalError(f"one of the options {', '.join(_STRATEGIES)} must be given")
+        raise LocalError(f"one of the options {', '.join(_STRATEGIES)} must be given{_NO_TABLE_OPTIONS}")
     if len(given) > 1:
         raise LocalError(
             f"only one of the options {', '.join(_STRATEGIES)} may be given, got {', '.join(given)}"
@@ -255,8 +265,10 @@ def _place(options: Options, which: Literal["starting", "ending"], default: Plac
     name = f"{which}Timestamp"
     if options.text(name) is not None:
         timestamp = options.whole(name, 0)
-        if timestamp < 0:
-            raise LocalError(f"option {name} must not be negative, got {timestamp}")
+        if timestamp < EARLIEST:
+            raise LocalError(
+                f"option {name} must be a time, {LATEST} (latest) or {EARLIEST} (earliest), got {timestamp}"
+            )
         return AtTime(timestamp)
     name = f"{which}OffsetsByTimestamp"
     if (text := options.text(name)) is not None:
@@ -282,7 +294,7 @@ def _check_places(options: Options, start: Place, end: Place, *, streaming: bool
             check_order(first, last, "offset")
         case AtTimes(first), AtTimes(last):
             check_order(first, last, "timestamp")
-        case AtTime(first_ms), AtTime(last_ms) if first_ms > last_ms:
+        case AtTime(first_ms), AtTime(last_ms) if first_ms > last_ms >= 0:
             raise LocalError(f"startingTimestamp {first_ms} lies behind endingTimestamp {last_ms}")
 
 

@@ -55,18 +55,28 @@ def count_new(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, 
 def split_ranges(
     ranges: Iterable[OffsetRange], *, partitions_min: int | None, records_max: int | None
 ) -> list[OffsetRange]:
-    """Ranges cut so that none is above `records_max` and there are about `partitions_min` of them or more."""
+    """Ranges cut so that none is above `records_max` and there are about `partitions_min` of them.
+
+    Those that are too small to be cut are set apart first; the large ones share out what is left of the number. Shares
+    are rounded, so that there can be a few more or less: the arithmetic is that of Spark's connector.
+    """
     parts = [part for part in ranges if part.size > 0]
     if records_max is not None:
         parts = [cut for part in parts for cut in _cut(part, math.ceil(part.size / records_max))]
     if partitions_min is not None and parts and len(parts) < partitions_min:
         total = sum(part.size for part in parts)
-        parts = [cut for part in parts for cut in _cut(part, _share(part.size, total, partitions_min))]
+        large = {part for part in parts if _share(part.size, total, partitions_min) > 1}
+        left, pieces = sum(part.size for part in large), partitions_min - len(parts) + len(large)
+        parts = [
+            cut
+            for part in parts
+            for cut in _cut(part, _share(part.size, left, pieces) if part in large else 1)
+        ]
     return parts
 
 
 def _share(size: int, total: int, pieces: int) -> int:
-    return max(1, math.ceil(size * pieces / total))
+    return max(1, math.floor(size / total * pieces + 0.5))
 
 
 def _cut(whole: OffsetRange, pieces: int) -> list[OffsetRange]:

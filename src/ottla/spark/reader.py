@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from ottla.base.clock import SystemClock
+from ottla.base.clock import Clock, SystemClock
 from ottla.base.errors import LocalError
 from ottla.client.raw import Cluster, Fetched, cluster_for
 from ottla.client.raw.errors import OffsetOutOfRange, UnknownTopic
@@ -74,6 +74,7 @@ class RangeReader:
         options: SourceOptions,
         maker: BatchMaker,
         wanted: OffsetRange,
+        clock: Clock | None = None,
         wait: Pause = pause,
     ) -> None:
         self._cluster = cluster
@@ -83,7 +84,7 @@ class RangeReader:
         self._end = wanted.end
         self._next = wanted.start
         self._visible_end = 0
-        self._clock = SystemClock()
+        self._clock = clock or SystemClock()
         self._wait = wait
 
     def batches(self) -> Iterator[pa.RecordBatch]:

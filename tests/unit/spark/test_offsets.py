@@ -51,17 +51,63 @@ def test_places(text: str, place: Place) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "first", "-1", "-2", "-5 fortnights", "[1]", '{"t":[0]}', '{"t":{"x":1}}']
+    "text",
+    [
+        "",
+        "first",
+        "-1",
+        "-2",
+        "-5 fortnights",
+        "[1]",
+        '{"t":[0]}',
+        '{"t":{"x":1}}',
+        '{"t":{"0":"2"}}',
+        '{"t":{"0":true}}',
+        '{"t":{"0":null}}',
+        '{"t":{"0":2.5}}',
+        '{"t":{"0":NaN}}',
+        '{"t":{"0":Infinity}}',
+        '{"t":{"0":9223372036854775808}}',
+        '{"t":{" 0":1}}',
+        '{"t":{"-1":1}}',
+        '{"t":{"2147483648":1}}',
+    ],
 )
 def test_what_is_no_place_is_refused_by_its_option(text: str) -> None:
     with pytest.raises(LocalError, match="startingOffsets"):
         parse_place("startingOffsets", text)
 
 
+def test_a_whole_number_may_have_a_point() -> None:
+    """As in Spark's connector."""
+    assert parse_offsets("o", '{"t":{"0":2.0}}') == {TopicPartition("t", 0): 2}
+    assert parse_assignment('{"t":[1.0]}') == [TopicPartition("t", 1)]
+
+
+@pytest.mark.parametrize("number", [-3, -7])
+def test_below_zero_only_the_ends_have_a_meaning(number: int) -> None:
+    with pytest.raises(
+        LocalError, match=f"option endingOffsets: {number} of t-1 is no place; below 0 only -1"
+    ):
+        parse_place("endingOffsets", f'{{"t":{{"0":-2,"1":{number}}}}}')
+
+
 def test_assignments() -> None:
     assert parse_assignment('{"t":[0,2]}') == [TopicPartition("t", 0), TopicPartition("t", 2)]
     assert parse_assignment('{"t":[2,0,2]}') == [TopicPartition("t", 2), TopicPartition("t", 0)]
-    for wrong in ("{}", "t", "[0]", '{"t":["x"]}', '{"t":0}'):
+    for wrong in (
+        "{}",
+        "t",
+        "[0]",
+        '{"t":["x"]}',
+        '{"t":0}',
+        '{"t":"01"}',
+        '{"t":["1"]}',
+        '{"t":[true]}',
+        '{"t":[-1]}',
+        '{"t":{"0":1}}',
+        '{"t":[0],"u":""}',
+    ):
         with pytest.raises(LocalError, match="assign"):
             parse_assignment(wrong)
 

@@ -82,7 +82,9 @@ def test_spans(text: str, ms: int) -> None:
         (True, {"maxTriggerDelay": "soon"}, "span like"),
         (True, {"failOnDataLoss": "maybe"}, "true or false"),
         (True, {"startingOffsetsByTimestampStrategy": "guess"}, "error, latest"),
-        (True, {"startingTimestamp": "-1"}, "must not be negative"),
+        (True, {"startingTimestamp": "-3"}, r"a time, -1 \(latest\) or -2 \(earliest\), got -3"),
+        (True, {"startingOffsetsByTimestamp": '{"a":{"0":-3}}'}, "-3 of a-0 is no place"),
+        (None, {"startingOffsets": '{"a":{"0":-3}}'}, "-3 of a-0 is no place"),
         (True, {"startingOffsets": "committed"}, "kafka.group.id"),
         (True, {"valueFormat": "xml"}, "valueFormat must be one of"),
         (True, {"valueFormat": "json"}, "needs the schema"),
@@ -115,9 +117,29 @@ def test_spans(text: str, ms: int) -> None:
         ),
     ],
 )
-def test_refusals(streaming: bool, more: dict[str, str], message: str) -> None:
+def test_refusals(streaming: bool | None, more: dict[str, str], message: str) -> None:
     with pytest.raises(LocalError, match=message):
         SourceOptions.parse({**BASE, **more}, streaming=streaming)
+
+
+def test_timestamps_that_stand_for_the_ends() -> None:
+    assert parse(startingTimestamp="-2").start == AtTime(-2)
+    whole = parse(streaming=False, startingTimestamp="1000", endingTimestamp="-1")
+    assert (whole.start, whole.end) == (AtTime(1000), AtTime(-1)), "no end that lies before its start"
+
+
+@pytest.mark.parametrize("streaming", [False, None])
+def test_limits_of_streams_mean_nothing_in_a_batch(streaming: bool | None) -> None:
+    junk = {"maxOffsetsPerTrigger": "junk", "minOffsetsPerTrigger": "-1", "maxTriggerDelay": "xx"}
+    options = parse(streaming=streaming, **junk)
+    assert (options.offsets_max, options.offsets_min) == (None, None)
+
+
+def test_options_of_tables_do_not_reach_the_source() -> None:
+    """What is missing then is told with the way out."""
+    for given in ({"kafka.bootstrap.servers": "x"}, {"subscribe": "a"}):
+        with pytest.raises(LocalError, match=r"must be given; .* CREATE TEMPORARY VIEW"):
+            SourceOptions.parse(given, streaming=False)
 
 
 def test_a_pattern_must_be_one() -> None:

@@ -97,6 +97,22 @@ def test_places(cluster: FakeCluster) -> None:
     assert resolve(cluster, startingOffsetsByTimestamp='{"a":{"0":9005,"1":5003}}') == {A0: 5, A1: 3}
 
 
+def test_timestamps_that_stand_for_the_ends(cluster: FakeCluster) -> None:
+    assert resolve(cluster, startingTimestamp="-1") == {A0: 10, A1: 4}
+    assert resolve(cluster, startingTimestamp="-2") == {A0: 3, A1: 0}
+    assert resolve(cluster, startingOffsetsByTimestamp='{"a":{"0":-1,"1":-2}}') == {A0: 10, A1: 0}
+
+
+def test_an_end_may_lie_before_the_end(cluster: FakeCluster) -> None:
+    def end(**more: str) -> dict[TopicPartition, int]:
+        positions, options = make(cluster, streaming=False, subscribe="a", **more)
+        return positions.resolve(options.end, positions.required(), starting=False)
+
+    assert end(endingOffsets="-3") == {A0: 7, A1: 1}
+    assert end(endingOffsets="-995 milliseconds") == {A0: 5, A1: 4}
+    assert end(endingTimestamp="-1") == {A0: 10, A1: 4}
+
+
 def test_a_span_back_counts_from_now(cluster: FakeCluster) -> None:
     assert resolve(cluster, startingOffsets="-995 milliseconds") == {A0: 5, A1: 4}
 

@@ -12,7 +12,7 @@ from ottla.records import columns
 from ottla.spark.options import SourceOptions
 from ottla.spark.plan import OffsetRange
 from ottla.spark.reader import DataLoss, RangeReader
-from tests.support.fake_cluster import FakeCluster
+from tests.support.fake_cluster import FakeClock, FakeCluster
 
 A0 = TopicPartition("a", 0)
 
@@ -26,13 +26,23 @@ class _Maker:
         return list(memoryview(decoded.offset or b"").cast("B").cast("q"))
 
 
-def read(cluster: FakeCluster, start: int, end: int, **more: str) -> list[int]:
+def reader(
+    cluster: FakeCluster, start: int, end: int, clock: FakeClock | None = None, **more: str
+) -> RangeReader:
+    """Each wait of it takes 0.6 s of the clock."""
     given = {"kafka.bootstrap.servers": "x", "subscribe": "a", "kafkaConsumer.pollTimeoutMs": "0", **more}
     options = SourceOptions.parse(given, streaming=True)
     maker: Any = _Maker()
-    wanted = OffsetRange(A0, start, end)
-    reader = RangeReader(cluster, options, maker, wanted, wait=lambda _: None)  # type: ignore[arg-type]
-    return [offset for batch in reader.batches() for offset in batch]
+
+    def wait(_: float) -> None:
+        if clock is not None:
+            clock.seconds += 0.6
+
+    return RangeReader(cluster, options, maker, OffsetRange(A0, start, end), clock, wait)  # type: ignore[arg-type]
+
+
+def read(cluster: FakeCluster, start: int, end: int, **more: str) -> list[int]:
+    return [offset for batch in reader(cluster, start, end, **more).batches() for offset in batch]
 
 
 @pytest.fixture
@@ -72,6 +82,16 @@ def test_an_answer_without_a_batch_proves_nothing(cluster: FakeCluster, start: i
     cluster.empty_answers = 4
     with pytest.raises(LocalError, match=f"no record of a-0 at offset {start} came"):
         read(cluster, start, 30)
+
+
+def test_patience_begins_anew_with_each_record(cluster: FakeCluster) -> None:
+    """Silence of 1.2 s before each batch, under a limit of 1.5 s."""
+    patient = {"kafkaConsumer.pollTimeoutMs": "1500"}
+    offsets: list[int] = []
+    for batch in reader(cluster, 0, 30, FakeClock(), **patient).batches():
+        offsets += batch
+        cluster.empty_answers = 3
+    assert offsets == list(range(30))
 
 
 def test_what_retention_took_is_a_loss(cluster: FakeCluster) -> None:

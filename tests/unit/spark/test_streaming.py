@@ -83,6 +83,14 @@ def test_a_query_that_goes_on_reads_at_once() -> None:
     assert query.latest({A0: 2}) == {A0: 7}
 
 
+def test_an_end_that_went_back_is_asked_for_again() -> None:
+    """A new leader that has not caught up: no loss, and nothing is read twice."""
+    query = Query()
+    query.cluster.logs[A0].append(9)
+    query.cluster.latest_answers = [2]
+    assert query.latest({A0: 7}) == {A0: 9}
+
+
 def test_offsets_per_trigger_are_limited() -> None:
     query = Query(FakeCluster(a=2), startingOffsets="earliest", maxOffsetsPerTrigger="4")
     query.cluster.logs[A0].append(30)
@@ -99,7 +107,9 @@ def test_little_waits_for_more_but_not_for_ever() -> None:
     assert query.latest({A0: 3}) == {A0: 3}
     query.clock.seconds += 61
     assert query.latest({A0: 3}) == {A0: 6}
-    query.cluster.logs[A0].append(10)
+    query.cluster.logs[A0].append(3)
+    assert query.latest({A0: 6}) == {A0: 6}, "the delay counts from the batch before"
+    query.cluster.logs[A0].append(7)
     assert query.latest({A0: 6}) == {A0: 16}
 
 
@@ -118,6 +128,7 @@ def test_available_now_ends_although_the_query_starts_after_its_target() -> None
     query.cluster.logs[A0].append(3)
     query.cluster.logs[A1] = FakeLog()
     start = query.progress.initial()
+    query.cluster.logs[A0].append(3)
     assert query.latest(start) == start == {A0: 3, A1: 0}
     query.progress.ranges(start, start)
     assert query.latest(start) == start
@@ -188,6 +199,13 @@ def test_losses_are_told() -> None:
     assert "a-1 are gone" in losses({A0: 1, A1: 1}, {A0: 1})
     assert "went back from 5 to 2" in losses({A0: 5}, {A0: 2})
     assert "a-1 begins at offset 3 instead of 0" in losses({A0: 1}, {A0: 1, A1: 9}, 3)
+
+
+def test_a_new_partition_loses_nothing_behind_its_end() -> None:
+    """It was empty when its end was kept; what came later and is gone belongs to a later batch."""
+    query = Query(FakeCluster(a=2))
+    query.cluster.logs[A1].start = 3
+    assert query.progress.ranges({A0: 1}, {A0: 1, A1: 0}) == []
 
 
 def test_losses_that_are_allowed_never_go_back() -> None:
