@@ -6,9 +6,11 @@ and starting to fail. A flow's function gets a `FakeFrame`; its query does nothi
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 from ottla.base.errors import LocalError
+from ottla.pipelines.java_process import Stopped
 
 
 class FakeClock:
@@ -123,11 +125,13 @@ class FakeSession:
     def SessionSettings(*given: Any) -> Any:
         return given
 
-    def start(self, settings: Any) -> FakeSpark:
+    def start(self, settings: Any, stop: threading.Event) -> FakeSpark:
         self.settings.append(settings)
         error = self.fails.pop(0) if self.fails else None
         if error is not None:
             raise error
+        if stop.is_set():
+            raise Stopped
         spark = FakeSpark()
         self.made.append(spark)
         return spark

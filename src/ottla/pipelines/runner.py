@@ -26,6 +26,7 @@ from ottla.pipelines import session
 from ottla.pipelines.connector_jars import connector_jars
 from ottla.pipelines.declare import Pipeline
 from ottla.pipelines.flow_run import FlowRun, RunOptions
+from ottla.pipelines.java_process import Stopped
 from ottla.pipelines.progress import RunProgress
 from ottla.pipelines.realtime import check_slots
 from ottla.pipelines.refusals import PlanRefused, explained
@@ -85,6 +86,8 @@ class Runner:
                 self.progress.state = "running"
                 self._tell()
                 self._loop()
+            except Stopped:
+                pass  # while Spark was starting
             except Exception as error:
                 self.progress.error = explained(error)
                 raise
@@ -115,7 +118,7 @@ class Runner:
         settings = session.SessionSettings(
             self._pipeline.name, self._logs, options.master, options.conf, jars
         )
-        spark = self._spark = session.start(settings)
+        spark = self._spark = session.start(settings, self._stop)
         spark.streams.addListener(self._reports.listener())
         if self._pipeline.module is not None:
             from pyspark import cloudpickle
@@ -148,7 +151,7 @@ class Runner:
             changed = self._take_reports()
             try:
                 changed |= self._step()
-            except PlanRefused:
+            except (PlanRefused, Stopped):
                 raise
             except Exception as error:
                 if self._spark is not None and not session.lost(self._spark, error):

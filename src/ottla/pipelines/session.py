@@ -9,28 +9,29 @@ in docs/PIPELINES.md.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
-import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ottla.base.errors import LocalError
 from ottla.pipelines.java import archive_path, find_java
+from ottla.pipelines.java_process import ENDING_S, Launch, Stopped, end_java
 from ottla.pipelines.refusals import condition_of, explained
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 STOPPED_WAIT_S: Final = 20.0
-ENDING_S: Final = 2.0
 _JAVA_GONE: Final = "JAVA_GATEWAY_EXITED"
+_PYSPARKS_LOGGERS: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 _REASON_BYTES_MAX: Final = 10_000
 _WARNING: Final = re.compile(r"^WARNING|^[\d-]+ [\d:.]+ WARN ")
 _LOG4J: Final = """\
@@ -126,15 +127,17 @@ def java_options(settings: SessionSettings) -> str:
     return options
 
 
-def start(settings: SessionSettings) -> SparkSession:
-    """Starts Java and Spark; takes seconds. After a failure, which is told as `LocalError`, nothing is left of it."""
+def start(settings: SessionSettings, stop: threading.Event | None = None) -> SparkSession:
+    """Starts Java and Spark; takes seconds. Raises `Stopped` as soon as `stop` is set meanwhile.
+
+    After a failure, which is told as `LocalError`, after a stop and an interrupt, nothing is left of it.
+    """
     settings.state.mkdir(parents=True, exist_ok=True)
     log4j = settings.state / "log4j2.properties"
     log4j.write_text(_LOG4J.format(file=settings.log.absolute()))
     conf = spark_conf(settings, java_options(settings))
 
-    from pyspark import SparkConf, SparkContext
-    from pyspark.java_gateway import launch_gateway
+    from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
     if settings.local:
@@ -143,28 +146,36 @@ def start(settings: SessionSettings) -> SparkSession:
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     made = SparkConf(loadDefaults=False)
     made.setAll(list(conf.items()))
+    _send_to(settings.log)
     told_before = settings.log.stat().st_size if settings.log.exists() else 0
-    gateway: Any = None
-    try:
-        with settings.log.open("ab") as log:
-            # A session of its own: Ctrl-C in the terminal is ours to handle, not Java's or its workers'.
-            streams = {"stdout": log, "stderr": log, "start_new_session": True}
-            launch: Any = launch_gateway
-            gateway = launch(made, streams)
-        with _own_signals():
-            return SparkSession(SparkContext(gateway=gateway, conf=SparkConf(_jvm=gateway.jvm)))
-    except BaseException as error:
-        words = ""
-        if isinstance(error, Exception):  # Java is asked for the words of its error: while it can answer
-            words = (
-                f"Spark does not start: {reason(error, _told(settings.log, told_before))}; see {settings.log}"
-            )
-        # PySpark would keep the gateway of a start that failed, and give it to the next one.
-        _end_java(gateway, 0.0)
-        forget()
-        if not words:
-            raise
-        raise LocalError(words) from error
+    with settings.log.open("ab") as log:
+        # A session of its own: Ctrl-C in the terminal is ours to handle, not Java's or its workers'.
+        launch = Launch(made, {"stdout": log, "stderr": log, "start_new_session": True})
+        try:
+            return SparkSession(launch.result(stop))
+        except BaseException as error:
+            words = ""
+            if isinstance(error, Exception) and not isinstance(error, Stopped):
+                # Java is asked for the words of its error: while it can answer.
+                words = f"Spark does not start: {reason(error, _told(settings.log, told_before))}; see {settings.log}"
+            launch.end()
+            # PySpark would keep the gateway of a start that failed, and give it to the next one.
+            forget()
+            if not words:
+                raise
+            raise LocalError(words) from error
+
+
+def _send_to(log: Path) -> None:
+    """What PySpark has to say of an error in a plan, besides raising it, goes to the file too."""
+    from pyspark.logger import PySparkLogger
+
+    for name in _PYSPARKS_LOGGERS:
+        logger = PySparkLogger.getLogger(name)
+        for handler in list(logger.handlers):
+            logger.removeHandler(handler)
+            handler.close()
+        logger.addHandler(logging.FileHandler(log, delay=True))
 
 
 def _told(log: Path, start: int) -> str:
@@ -181,17 +192,6 @@ def reason(error: Exception, told: str) -> str:
     return lines[0].rpartition("Exception: ")[2] if lines else explained(error)
 
 
-@contextmanager
-def _own_signals() -> Iterator[None]:
-    """Spark takes Ctrl-C for itself when it starts in the main thread; this gives it back."""
-    before = signal.getsignal(signal.SIGINT)
-    try:
-        yield
-    finally:
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGINT, before)
-
-
 def stop(spark: SparkSession, wait_s: float = STOPPED_WAIT_S) -> None:
     """Ends Spark and its Java process; also when that is already gone. A Java that does not end is killed."""
     gateway = spark.sparkContext._gateway
@@ -199,7 +199,7 @@ def stop(spark: SparkSession, wait_s: float = STOPPED_WAIT_S) -> None:
         spark.sparkContext.setLogLevel("OFF")  # tasks that are cut off would be told as errors
     with suppress(Exception):
         spark.stop()
-    _end_java(gateway, wait_s)
+    end_java(gateway, wait_s)
     forget()
 
 
@@ -215,21 +215,6 @@ def lost(spark: SparkSession, error: BaseException) -> bool:
         with suppress(subprocess.TimeoutExpired):
             process.wait(ENDING_S)
     return process.poll() is not None
-
-
-def _end_java(gateway: Any, wait_s: float) -> None:
-    if gateway is None:
-        return
-    with suppress(Exception):
-        gateway.shutdown()
-    process = gateway.proc
-    if process is not None:
-        process.stdin.close()
-        try:
-            process.wait(wait_s)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
 
 
 def forget() -> None:

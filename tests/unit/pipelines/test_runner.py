@@ -137,6 +137,31 @@ def test_a_first_session_that_does_not_start_ends_the_run_and_is_recorded(
     assert (told.state, told.error) == ("failed", "Spark does not start: no memory")
 
 
+@pytest.mark.parametrize("again", [False, True])
+def test_a_stop_while_spark_starts_is_no_failure(
+    spark: FakeSession, pipeline: Pipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, again: bool
+) -> None:
+    def stops_at(number: int) -> None:
+        known = spark.start
+
+        def start(settings: Any, stop: threading.Event) -> Any:
+            if len(spark.settings) == number:
+                stop.set()
+            return known(settings, stop)
+
+        monkeypatch.setattr(spark, "start", start)
+
+    def dies() -> None:
+        spark.spark.die()
+
+    stops_at(1 if again else 0)
+    assert make(pipeline, tmp_path, dies).run()
+    told = RunProgress.read(tmp_path)
+    assert told is not None
+    assert (told.state, told.error, told.flows["copy"].state) == ("stopped", None, "stopped")
+    assert len(spark.settings) == (2 if again else 1)
+
+
 @pytest.mark.parametrize("once", [True, False])
 @pytest.mark.parametrize("error", [KeyError("word"), TypeError("not a column"), LocalError("no such thing")])
 def test_a_function_that_raises_ends_the_run(

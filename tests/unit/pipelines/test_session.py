@@ -5,15 +5,19 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
+from pyspark import java_gateway
+from pyspark.logger import PySparkLogger
 
 from ottla.base.errors import LocalError
-from ottla.pipelines import session
+from ottla.pipelines import java_process, session
 from ottla.pipelines.session import SessionSettings, spark_conf
+from tests.support.waiting import wait_until
 
 STATE = Path("/state")
 
@@ -69,7 +73,9 @@ class Gateway:
     """A Java process that has started, for a context that does not."""
 
     def __init__(self) -> None:
-        self.proc = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+        self.proc = subprocess.Popen(
+            [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, start_new_session=True
+        )
         self.jvm = MagicMock()
 
     def shutdown(self) -> None:
@@ -78,41 +84,128 @@ class Gateway:
 
 @pytest.fixture
 def no_spark_yet(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever Spark other tests of this process have is theirs again afterwards."""
+    """Whatever Spark other tests of this process have is theirs again afterwards; no Java is looked for."""
     import pyspark
     import pyspark.sql
 
     for name in ("_active_spark_context", "_gateway", "_jvm"):
         monkeypatch.setattr(pyspark.SparkContext, name, None)
     monkeypatch.setattr(pyspark.sql.SparkSession, "_instantiatedSession", None)
+    monkeypatch.setattr(session, "java_options", lambda _: "")
 
 
-@pytest.mark.parametrize("interrupted", [False, True])
 @pytest.mark.usefixtures("no_spark_yet")
-def test_a_start_that_fails_leaves_nothing_of_itself(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interrupted: bool
-) -> None:
+def test_a_start_that_fails_leaves_nothing_of_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import pyspark
 
     gateway = Gateway()
-    error = KeyboardInterrupt() if interrupted else JavaError(gateway)
 
-    def fails(**_: Any) -> None:
+    def fails(_: Any, **__: Any) -> None:
         pyspark.SparkContext._gateway = gateway  # type: ignore[assignment]
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        raise error
+        raise JavaError(gateway)
 
     monkeypatch.setattr("pyspark.java_gateway.launch_gateway", lambda *_: gateway)
-    monkeypatch.setattr(pyspark.SparkContext, "__init__", lambda _, **given: fails(**given))
-    monkeypatch.setattr(session, "java_options", lambda _: "")
-    before = signal.getsignal(signal.SIGINT)
-    with pytest.raises(KeyboardInterrupt if interrupted else LocalError) as told:
+    monkeypatch.setattr(pyspark.SparkContext, "__init__", fails)
+    with pytest.raises(LocalError) as told:
         session.start(SessionSettings("p", tmp_path))
-    if not interrupted:
-        assert str(told.value) == f"Spark does not start: no such master; see {tmp_path / 'spark.log'}"
+    assert str(told.value) == f"Spark does not start: no such master; see {tmp_path / 'spark.log'}"
     assert gateway.proc.poll() is not None, "the Java process is gone"
     assert pyspark.SparkContext._gateway is None, "the next start begins anew"
-    assert signal.getsignal(signal.SIGINT) == before
+
+
+class Home:
+    """A Spark whose Java never answers; it does not mind being asked to end, nor does its helper."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._pids = folder / "pids"
+        script = folder / "home" / "bin" / "spark-submit"
+        script.parent.mkdir(parents=True)
+        script.write_text(
+            f"#!/bin/sh\ntrap '' TERM\nsleep 600 & echo $$ $! > {self._pids}.new\n"
+            f"mv {self._pids}.new {self._pids}\nwhile :; do sleep 600; done\n"
+        )
+        script.chmod(0o755)
+        monkeypatch.setenv("SPARK_HOME", str(script.parent.parent))
+
+    @property
+    def up(self) -> bool:
+        return self._pids.exists()
+
+    @property
+    def gone(self) -> bool:
+        return not any(Path("/proc", pid).exists() for pid in self._pids.read_text().split())
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_spark_yet: None) -> Home:
+    monkeypatch.setattr(java_process, "ENDING_S", 0.2)
+    return Home(tmp_path, monkeypatch)
+
+
+def test_an_interrupt_while_java_starts_leaves_no_process(tmp_path: Path, home: Home) -> None:
+    """Ctrl-C twice is an interrupt, and may come before Java has said a word."""
+
+    def interrupts() -> None:
+        wait_until(lambda: home.up, "Java's process")
+        signal.raise_signal(signal.SIGINT)
+
+    other = threading.Thread(target=interrupts)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    other.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            session.start(SessionSettings("p", tmp_path))
+    finally:
+        signal.signal(signal.SIGINT, before)
+        other.join()
+    wait_until(lambda: home.gone, "the end of Java's process")
+
+
+def test_a_stop_while_java_starts_ends_it(tmp_path: Path, home: Home) -> None:
+    class Stop(threading.Event):
+        def is_set(self) -> bool:
+            return home.up
+
+    with pytest.raises(java_process.Stopped):
+        session.start(SessionSettings("p", tmp_path), Stop())
+    wait_until(lambda: home.gone, "the end of Java's process")
+
+
+def test_a_start_given_up_before_there_is_a_process_ends_it_when_there_is(
+    tmp_path: Path, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, goes_on = threading.Event(), threading.Event()
+    launch = java_gateway.launch_gateway
+
+    def late(*given: Any) -> Any:
+        asked.set()
+        assert goes_on.wait(30)
+        return launch(*given)
+
+    monkeypatch.setattr(java_gateway, "launch_gateway", late)
+    started = java_process.Launch(None, {"start_new_session": True})
+    assert asked.wait(30)
+    ends = threading.Thread(target=started.end)
+    ends.start()
+    wait_until(lambda: started._given_up, "giving up")
+    goes_on.set()
+    ends.join(30)
+    assert not ends.is_alive()
+    wait_until(lambda: not home.up or home.gone, "the end of Java's process")
+
+
+def test_what_pyspark_says_of_a_plan_goes_to_the_log(
+    tmp_path: Path, no_spark_yet: None, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(java_process.Launch, "result", lambda *_: (_ for _ in ()).throw(ValueError("no")))
+    monkeypatch.setattr(java_process.Launch, "_run", lambda _: None)
+    with pytest.raises(LocalError):
+        session.start(SessionSettings("p", tmp_path))
+    for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
+        logger = PySparkLogger.getLogger(name)
+        logger.error(f"{name} tells", line=7)
+        assert f"{name} tells" in (tmp_path / "spark.log").read_text()
+        assert capfd.readouterr() == ("", "")
 
 
 class JavaExited(Exception):
