@@ -51,6 +51,27 @@ def test_a_read_of_the_last_records(column: Column) -> None:
     assert values_of(column.read(subscribe=topic, startingOffsets="-3")) == ["3", "4", "5"] * 2
 
 
+def test_a_read_up_to_the_last_records(column: Column) -> None:
+    topic = column.topic()
+    column.publish(topic, numbers(0, 6))
+    assert values_of(column.read(subscribe=topic, endingOffsets="-4")) == numbers(0, 2)
+
+
+def test_a_table_is_told_its_options_by_each_query(column: Column) -> None:
+    """Spark keeps back what CREATE TABLE says: sources in Python have views."""
+    topic = column.topic()
+    column.publish(topic, numbers(0, 4))
+    options = f"'kafka.bootstrap.servers' = '{column.bootstrap}', subscribe = '{topic}'"
+    column.spark.sql(f"CREATE TABLE conform_table USING ottla OPTIONS ({options})")
+    try:
+        with pytest.raises(Exception, match="use CREATE TEMPORARY VIEW"):
+            column.spark.sql("SELECT count(*) FROM conform_table").collect()
+        told = column.spark.sql(f"SELECT count(*) FROM conform_table WITH ({options})")  # noqa: S608 - our own text
+        assert told.first()[0] == 4
+    finally:
+        column.spark.sql("DROP TABLE conform_table")
+
+
 def test_a_read_of_the_last_minutes(column: Column) -> None:
     topic = column.topic()
     column.publish(topic, ["long ago"], timestamp=1_700_000_000_000)

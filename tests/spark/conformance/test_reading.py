@@ -111,6 +111,23 @@ def test_option_names_are_read_in_any_case(column: Column) -> None:
     assert values_of(frame) == ["1", "2"]
 
 
+def test_limits_of_streams_mean_nothing_in_a_batch(column: Column) -> None:
+    topic = column.topic()
+    column.publish(topic, ["a"])
+    for limit in ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay"):
+        assert values_of(column.read(subscribe=topic, **{limit: "junk"})) == ["a"]
+
+
+def test_a_temporary_view(column: Column) -> None:
+    topic = column.topic()
+    column.publish(topic, numbers(0, 4))
+    column.spark.sql(
+        f"CREATE OR REPLACE TEMPORARY VIEW conform USING {column.format} "
+        f"OPTIONS (kafka.bootstrap.servers '{column.bootstrap}', subscribe '{topic}')"
+    )
+    assert column.spark.sql("SELECT max(offset) FROM conform").first()[0] == 3
+
+
 def test_offsets_say_where_to_begin_and_end(column: Column) -> None:
     topic = column.topic(2)
     for partition in range(2):
@@ -140,6 +157,15 @@ def test_timestamps_by_partition_say_where_to_begin_and_end(column: Column) -> N
         endingOffsetsByTimestamp={topic: {"0": MOMENT_MS + 99, "1": MOMENT_MS + 2}},
     )
     assert values_of(frame) == ["3", "4", "0", "1"]
+
+
+def test_timestamps_that_stand_for_the_ends(column: Column) -> None:
+    topic = column.topic()
+    column.publish(topic, numbers(0, 3), timestamp=MOMENT_MS)
+    assert values_of(column.read(subscribe=topic, startingTimestamp="-2", endingTimestamp="-1")) == numbers(
+        0, 3
+    )
+    assert column.read(subscribe=topic, startingTimestamp="-1").count() == 0
 
 
 def test_a_timestamp_after_all_records(column: Column) -> None:
@@ -190,6 +216,16 @@ def test_partitions_are_split_when_more_are_wanted(column: Column) -> None:
     assert values_of(frame) == numbers(0, 100) * 2
 
 
+def test_small_partitions_are_left_whole_when_large_ones_are_split(column: Column) -> None:
+    topic = column.topic(3)
+    for partition, size in enumerate((1000, 10, 1)):
+        column.publish(topic, numbers(0, size), partition=partition)
+    for wanted in (4, 7, 20):
+        assert column.read(subscribe=topic, minPartitions=wanted).rdd.getNumPartitions() == wanted
+    both = column.read(subscribe=topic, minPartitions="9", maxRecordsPerPartition="300")
+    assert both.rdd.getNumPartitions() == 10
+
+
 @pytest.mark.ours
 def test_partitions_are_split_when_they_are_too_long(column: Column) -> None:
     topic = column.topic(1)
@@ -215,6 +251,8 @@ REFUSED: list[tuple[str, Callable[[str], dict[str, object]], str]] = [
     ("empty-subscribe", lambda topic: {"subscribe": ""}, "subscribe|topic"),
     ("empty-pattern", lambda topic: {"subscribePattern": ""}, "pattern"),
     ("assign-no-json", lambda topic: {"assign": "all"}, "assign|json"),
+    ("assign-text", lambda topic: {"assign": {topic: "0"}}, "expected .*topicA"),
+    ("assign-quoted", lambda topic: {"assign": {topic: ["0"]}}, "expected .*topicA"),
     ("begin-latest", lambda topic: {"subscribe": topic, "startingOffsets": "latest"}, "latest"),
     (
         "begin-latest-of-one",
@@ -228,6 +266,24 @@ REFUSED: list[tuple[str, Callable[[str], dict[str, object]], str]] = [
         "earliest",
     ),
     ("offsets-no-json", lambda topic: {"subscribe": topic, "startingOffsets": "sometime"}, "sometime"),
+    *(
+        (
+            f"offsets-{name}",
+            lambda topic, wrong=wrong: {"subscribe": topic, "startingOffsets": {topic: wrong}},
+            "expected .*topicA",
+        )
+        for name, wrong in (("quoted", {"0": "0"}), ("true", {"0": True}), ("blank", {" 0": 0}))
+    ),
+    (
+        "begin-below",
+        lambda topic: {"subscribe": topic, "startingOffsets": {topic: {"0": -3}}},
+        "-3 (does not equal|of .* is no place)",
+    ),
+    (
+        "end-below",
+        lambda topic: {"subscribe": topic, "endingOffsets": {topic: {"0": -7}}},
+        "-7 (does not equal|of .* is no place)",
+    ),
     (
         "offsets-of-another",
         lambda topic: {"subscribe": topic, "startingOffsets": {"other": {"0": 1}}},
