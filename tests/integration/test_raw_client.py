@@ -35,6 +35,7 @@ from ottla.client.raw import (
 from ottla.records import columns
 from ottla.records.compression import Codec
 from ottla.testing.broker_process import BrokerProcess
+from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
 from tests.conftest import MakeBroker
 from tests.support.clients import create_topic, fresh
 from tests.support.waiting import wait_until
@@ -230,18 +231,24 @@ def test_two_phases_where_the_cluster_offers_them(
 
 
 def test_a_child_process_has_connections_of_its_own(broker: BrokerProcess, topic: str) -> None:
-    cluster = cluster_for(settings(broker, client_id="fork"))
+    """Both talk at once: what the parent has asked when it forks is answered to the parent."""
+    chosen = settings(broker, client_id="fork", request_timeout_ms=5_000)
+    cluster = cluster_for(chosen)
     produce(cluster, TopicPartition(topic, 0), [b"parent"])
+    connections = [cluster.connection(node) for node in cluster.brokers()]
+    under_way = [(one, one.send(MetadataRequest(topics=[]))) for one in connections]
     child = os.fork()
     if child == 0:
         try:
-            same = cluster_for(settings(broker, client_id="fork"))
+            same = cluster_for(chosen)
             read = values_in(same, TopicPartition(topic, 0))
             produce(same, TopicPartition(topic, 0), [b"child"])
             os._exit(0 if read == [b"parent"] and same is cluster else 1)
         finally:
             os._exit(2)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    for connection, ticket in under_way:
+        assert len(connection.receive(ticket, MetadataResponse).brokers) == len(connections)
     assert values_in(cluster, TopicPartition(topic, 0)) == [b"parent", b"child"]
 
 

@@ -1,13 +1,14 @@
 """The little of administration that a sink needs: open transactions, a topic of its own, how large a batch may be.
 
-Open transactions are known to their coordinators, so every broker is asked. One that cannot be reached coordinates
-nothing: its transactions are another's by now, or will be; the answer then says that it may lack some.
+Open transactions are known to their coordinators, so every broker is asked. The transactions of one that cannot be
+reached are another's soon, which has to load them first; until then the answer says that it may lack some.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.base.errors import ErrorCode
@@ -47,26 +48,37 @@ class OpenTransactions(NamedTuple):
 
 def list_open_transactions(cluster: Cluster, prefix: str) -> OpenTransactions:
     """Transactions that somebody has begun and nobody has ended, whose ids begin with `prefix`."""
-    complete = True
-    asked: list[tuple[Connection, Ticket]] = []
-    for node in cluster.brokers():
-        try:
-            connection = cluster.connection(node)
-            asked.append((connection, connection.send(_question(connection, prefix))))
-        except ConnectionLost:
-            complete = False
-    found: dict[str, int] = {}
-    for connection, ticket in asked:
-        try:
-            answer = connection.receive(ticket, ListTransactionsResponse)
-        except ConnectionLost:
-            complete = False
-            continue
-        complete = complete and answer.error_code == ErrorCode.NONE
-        for one in answer.transaction_states:
-            if one.transactional_id.startswith(prefix):
-                found[one.transactional_id] = one.producer_id
-    return OpenTransactions(found, complete)
+    nodes = cluster.brokers()
+    answers = _ask_all(cluster, nodes, prefix)
+    silent = [node for node in nodes if node not in answers]
+    if silent:
+        # A kept connection may be one to a broker that has restarted since. Now it gets a new one.
+        answers |= _ask_all(cluster, silent, prefix)
+    found = {
+        one.transactional_id: one.producer_id
+        for answer in answers.values()
+        for one in answer.transaction_states
+        if one.transactional_id.startswith(prefix)
+    }
+    told = [node for node, answer in answers.items() if answer.error_code == ErrorCode.NONE]
+    return OpenTransactions(found, complete=len(told) == len(nodes))
+
+
+def _ask_all(cluster: Cluster, nodes: Iterable[int], prefix: str) -> dict[int, ListTransactionsResponse]:
+    """The answers of the brokers that could be asked; all are asked before one is awaited."""
+    asked: dict[int, tuple[Connection, Ticket]] = {}
+    answers: dict[int, ListTransactionsResponse] = {}
+    with ExitStack() as stack:
+        for node in nodes:
+            with suppress(ConnectionLost):
+                connection = cluster.connection(node)
+                ticket = connection.send(_question(connection, prefix))
+                asked[node] = connection, ticket
+                stack.callback(connection.forget, ticket)
+        for node, (connection, ticket) in asked.items():
+            with suppress(ConnectionLost):
+                answers[node] = connection.receive(ticket, ListTransactionsResponse)
+    return answers
 
 
 def _question(connection: Connection, prefix: str) -> ListTransactionsRequest:

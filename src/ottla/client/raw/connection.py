@@ -20,7 +20,7 @@ from ottla.client.raw.errors import AuthenticationFailed, ConnectionLost, Unsupp
 from ottla.client.raw.sasl import exchange_of
 from ottla.client.raw.settings import ClientSettings, Sasl
 from ottla.wire import codec
-from ottla.wire.apis import ApiKey, request_header_version, response_header_version
+from ottla.wire.apis import request_header_version, response_header_version
 from ottla.wire.messages import headers
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
@@ -34,7 +34,8 @@ FRAME_BYTES_MAX = 512 << 20
 _SIZE = struct.Struct(">i")
 _PARTS_MAX = 512
 """Fewer than any system's limit for one gathering write."""
-_API_VERSIONS = ApiKey.API_VERSIONS
+_HUNG_UP = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
+"""How TLS tells of a connection that ended, with a farewell or without."""
 
 
 class Ticket(NamedTuple):
@@ -87,14 +88,12 @@ class Connection:
                 f"the certificate of {self.address} is not trusted: {error.verify_message}"
                 " (ssl.ca.location names the authorities to trust)"
             ) from error
-        except (ssl.SSLError, ConnectionResetError) as error:
-            plain.close()
-            raise AuthenticationFailed(
-                f"no TLS with {self.address}: {error} (does security.protocol fit that listener?)"
-            ) from error
         except OSError as error:
             plain.close()
-            raise ConnectionLost(f"{self.address} ended the handshake: {error}") from error
+            told = f"no TLS with {self.address}: {error} (does security.protocol fit that listener?)"
+            # A broker that restarts hangs up too; only what TLS itself objects to would be the same again.
+            is_final = isinstance(error, ssl.SSLError) and not isinstance(error, _HUNG_UP)
+            raise (AuthenticationFailed if is_final else ConnectionLost)(told) from error
 
     def close(self) -> None:
         self.closed = True
@@ -149,9 +148,9 @@ class Connection:
             raise self._lost(f"sent what cannot be read: {error}") from error
 
     def forget(self, ticket: Ticket) -> None:
-        """Nobody waits for this answer any more."""
+        """Nobody waits for this answer any more; one that was taken already does no harm."""
         with self.lock:
-            if self._answers.pop(ticket.correlation, None) is None:
+            if self._answers.pop(ticket.correlation, None) is None and ticket.correlation in self._under_way:
                 self._unwanted.add(ticket.correlation)
 
     def _frame_of(self, correlation: int, patience_s: float) -> memoryview:
@@ -253,7 +252,9 @@ class Connection:
             try:
                 answer = self.ask(SaslAuthenticateRequest(auth_bytes=said), SaslAuthenticateResponse)
             except ConnectionLost as error:
-                raise AuthenticationFailed(f"{self.address} hung up on {sasl.username}: {error}") from error
+                raise ConnectionLost(
+                    f"{error}, when {sasl.username} logged in (some brokers do that at a wrong password)"
+                ) from error
             if answer.error_code:
                 why = answer.error_message or f"error {answer.error_code}"
                 raise AuthenticationFailed(f"{self.address} refuses {sasl.username}: {why}")

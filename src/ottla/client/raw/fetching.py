@@ -81,7 +81,7 @@ def fetch(cluster: Cluster, tp: TopicPartition, offset: int, limits: Limits) -> 
     patience = cluster.patience(f"fetching {tp} at offset {offset}")
     while True:
         try:
-            return _answer(cluster, tp, _ask(cluster, tp, offset, limits), limits)
+            return _answer(tp, _ask(cluster, tp, offset, limits), limits)
         except Throttled as error:
             patience.rest(error.seconds)
         except (ConnectionLost, TryAgain) as error:
@@ -102,7 +102,7 @@ def stream(
         while offset < end_offset:
             try:
                 asked = asked or _ask(cluster, tp, offset, limits)
-                fetched = _answer(cluster, tp, asked, limits)
+                fetched = _answer(tp, asked, limits)
             except Throttled as error:
                 cluster.patience(str(error)).rest(error.seconds)
                 fetched = fetch(cluster, tp, offset, limits)
@@ -150,7 +150,7 @@ def _ask(cluster: Cluster, tp: TopicPartition, offset: int, limits: Limits) -> _
     return _Asked(connection, connection.send(request, newest=newest), offset)
 
 
-def _answer(cluster: Cluster, tp: TopicPartition, asked: _Asked, limits: Limits) -> Fetched:
+def _answer(tp: TopicPartition, asked: _Asked, limits: Limits) -> Fetched:
     answer = asked.connection.receive(asked.ticket, FetchResponse, patience_s=limits.max_wait_ms / 1000)
     what = f"fetching {tp} at offset {asked.offset} from {asked.connection.address}"
     found = [one for topic in answer.responses for one in topic.partitions]

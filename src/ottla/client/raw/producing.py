@@ -103,7 +103,8 @@ class RawProducer:
     """Sends batches; transactional if it has an id.
 
     `init` first. With a transactional id: `begin`, `send` ..., then `end`; or `flush` and leave it to another process
-    to end the transaction, which needs the transactional id and `identity`. An error is final: make a new producer.
+    to end the transaction, which needs the transactional id and `identity`. An error is final: `close` this producer,
+    or `end` its transaction, and make a new one.
     """
 
     def __init__(
@@ -179,8 +180,12 @@ class RawProducer:
         the epoch another one for whatever reason, the first batch is refused as Fenced. False if there is no telling:
         then it takes a new producer.
         """
+        if self._is_busy:
+            raise LocalError("flush() comes before begin_next()")
         following = self.identity._replace(epoch=self.identity.epoch + 1)
-        if not self._in_transaction or not self._implicit or following.epoch > _EPOCH_RAISED_MAX:
+        # A transaction without a record may have no end, and then its epoch stays.
+        left = self._in_transaction and bool(self._written)
+        if not left or not self._implicit or following.epoch > _EPOCH_RAISED_MAX:
             return False
         self._start_over(following)
         self._in_transaction = False
@@ -208,9 +213,25 @@ class RawProducer:
 
     def flush(self) -> Acknowledged:
         """Wait until everything sent is stored by all in-sync replicas."""
-        while self._requests or any(one.waiting or one.failed for one in self._partitions.values()):
+        while self._is_busy:
             self._pump()
         return self.acknowledged
+
+    @property
+    def _is_busy(self) -> bool:
+        return bool(self._requests) or any(one.waiting or one.failed for one in self._partitions.values())
+
+    def close(self) -> None:
+        """Give up what waits and what is under way. Waits for nothing and raises nothing; a transaction stays open.
+
+        The connections live on, so they are told that nobody takes the answers still to come.
+        """
+        for request in self._requests:
+            request.connection.forget(request.ticket)
+        self._requests.clear()
+        self._partitions.clear()
+        self._queued_bytes = 0
+        self._identity = None
 
     def end(self, commit: bool) -> TransactionEnd:
         """End the transaction here and now; a transaction without a record just ends."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import ExitStack
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -204,20 +205,24 @@ def end_transactions(
     """As `end_transaction`, for (transactional id, producer id, epoch) of many: all are asked before one is awaited."""
     newest = None if joins_by_writing(cluster) else _END_KEEPS_EPOCH_NEWEST
     asked: list[tuple[Connection, Ticket] | None] = []
-    for name, producer_id, epoch in transactions:
-        request = EndTxnRequest(
-            transactional_id=name, producer_id=producer_id, producer_epoch=epoch, committed=commit
-        )
-        try:
-            connection = cluster.coordinator(_TRANSACTION, name)
-            asked.append((connection, connection.send(request, newest=newest)))
-        except (ConnectionLost, TryAgain):
-            asked.append(None)
     outcomes = []
-    for one, sent in zip(transactions, asked, strict=True):
-        outcome = None if sent is None else _outcome(*sent)
-        # Whatever asks for patience, or is an error, is asked again on its own.
-        outcomes.append(end_transaction(cluster, *one, commit) if outcome is None else outcome)
+    with ExitStack() as stack:
+        for name, producer_id, epoch in transactions:
+            request = EndTxnRequest(
+                transactional_id=name, producer_id=producer_id, producer_epoch=epoch, committed=commit
+            )
+            try:
+                connection = cluster.coordinator(_TRANSACTION, name)
+                ticket = connection.send(request, newest=newest)
+            except (ConnectionLost, TryAgain):
+                asked.append(None)
+            else:
+                asked.append((connection, ticket))
+                stack.callback(connection.forget, ticket)
+        for one, sent in zip(transactions, asked, strict=True):
+            outcome = None if sent is None else _outcome(*sent)
+            # Whatever asks for patience, or is an error, is asked again on its own.
+            outcomes.append(end_transaction(cluster, *one, commit) if outcome is None else outcome)
     return outcomes
 
 

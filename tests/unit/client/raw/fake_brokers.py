@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from ottla.wire import codec
 from ottla.wire.frames import parse_request_header, response_frame
+from ottla.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from ottla.wire.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
@@ -17,32 +18,36 @@ from ottla.wire.messages.api_versions import (
     FinalizedFeatureKey,
 )
 from ottla.wire.messages.describe_configs import DescribeConfigsRequest
+from ottla.wire.messages.describe_transactions import DescribeTransactionsRequest
+from ottla.wire.messages.end_txn import EndTxnRequest
 from ottla.wire.messages.fetch import FetchRequest
+from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest
 from ottla.wire.messages.list_offsets import ListOffsetsRequest
+from ottla.wire.messages.list_transactions import ListTransactionsRequest
 from ottla.wire.messages.metadata import MetadataRequest
 from ottla.wire.messages.produce import ProduceRequest
+from ottla.wire.messages.sasl_authenticate import SaslAuthenticateRequest
+from ottla.wire.messages.sasl_handshake import SaslHandshakeRequest
 from ottla.wire.schema import Message
 
 SPOKEN: tuple[type[Message], ...] = (
+    AddPartitionsToTxnRequest,
     ApiVersionsRequest,
     DescribeConfigsRequest,
+    DescribeTransactionsRequest,
+    EndTxnRequest,
     FetchRequest,
+    FindCoordinatorRequest,
     InitProducerIdRequest,
     ListOffsetsRequest,
+    ListTransactionsRequest,
     MetadataRequest,
     ProduceRequest,
+    SaslAuthenticateRequest,
+    SaslHandshakeRequest,
 )
 _BY_KEY = {request.SPEC.api_key: request for request in SPOKEN}
-VERSIONS = ApiVersionsResponse(
-    api_keys=[
-        ApiVersion(
-            api_key=one.SPEC.api_key, min_version=one.SPEC.versions[0], max_version=one.SPEC.versions[-1]
-        )
-        for one in SPOKEN
-    ],
-    finalized_features=[FinalizedFeatureKey(name="transaction.version", max_version_level=2)],
-)
 Handler = Callable[[Message], Message | None]
 
 
@@ -50,6 +55,8 @@ class FakeBroker:
     """Answers every connection by `handler`; None ends the connection. Closed with the test."""
 
     def __init__(self, handler: Handler) -> None:
+        self.lacks: type[Message] | None = None
+        """What it does not speak."""
         self._handler = handler
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._listener.getsockname()[1])
@@ -72,14 +79,38 @@ class FakeBroker:
                 request = codec.decode(
                     _BY_KEY[header.api_key], frame, header.api_version, start=header.body_start
                 )
-                answer = VERSIONS if isinstance(request, ApiVersionsRequest) else self._handler(request)
+                is_first = isinstance(request, ApiVersionsRequest)
+                answer = self._versions() if is_first else self._handler(request)
                 if answer is None:
                     return
                 connection.sendall(response_frame(answer, header.api_version, header.correlation_id))
 
+    def _versions(self) -> ApiVersionsResponse:
+        return ApiVersionsResponse(
+            api_keys=[
+                ApiVersion(
+                    api_key=one.SPEC.api_key,
+                    min_version=one.SPEC.versions[0],
+                    max_version=one.SPEC.versions[-1],
+                )
+                for one in SPOKEN
+                if one is not self.lacks
+            ],
+            finalized_features=[FinalizedFeatureKey(name="transaction.version", max_version_level=2)],
+        )
+
+    def hang_up(self) -> None:
+        """As a broker that restarts: all connections end, new ones are welcome."""
+        _end(*self._connections)
+        self._connections.clear()
+
     def close(self) -> None:
-        # Shut down first: closing alone does not wake a thread that waits in accept or read.
-        for one in (self._listener, *self._connections):
-            with contextlib.suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
-            one.close()
+        _end(self._listener, *self._connections)
+
+
+def _end(*sockets: socket.socket) -> None:
+    # Shut down first: closing alone does not wake a thread that waits in accept or read.
+    for one in sockets:
+        with contextlib.suppress(OSError):
+            one.shutdown(socket.SHUT_RDWR)
+        one.close()

@@ -21,6 +21,7 @@ from ottla.wire.messages.api_versions import (
 )
 from ottla.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
+from tests.support.waiting import wait_until
 
 VERSIONS = ApiVersionsResponse(
     api_keys=[
@@ -30,6 +31,7 @@ VERSIONS = ApiVersionsResponse(
     ],
     finalized_features=[FinalizedFeatureKey(name="transaction.version", max_version_level=2)],
 )
+REQUEST_TIMEOUT_MS = 2_000
 Answer = Callable[[bytes], bytes | None]
 
 
@@ -73,7 +75,7 @@ class Script:
 @contextlib.contextmanager
 def talking(*answers: Answer) -> Iterator[Connection]:
     script = Script(*answers)
-    settings = ClientSettings(bootstrap=(("127.0.0.1", script.port),), request_timeout_ms=2_000)
+    settings = ClientSettings(bootstrap=(("127.0.0.1", script.port),), request_timeout_ms=REQUEST_TIMEOUT_MS)
     connection = Connection("127.0.0.1", script.port, settings, None)
     try:
         yield connection
@@ -110,6 +112,33 @@ def test_answers_may_be_taken_in_any_order_or_not_at_all() -> None:
         connection.forget(second)
         assert connection.receive(third, MetadataResponse).cluster_id == str(third.correlation)
         assert connection.receive(first, MetadataResponse).cluster_id == str(first.correlation)
+        connection.close()
+        with pytest.raises(ConnectionLost):
+            connection.receive(second, MetadataResponse)
+
+
+def test_an_answer_that_was_kept_is_forgotten_too() -> None:
+    with talking(versions, metadata, metadata) as connection:
+        first, second = (connection.send(MetadataRequest()) for _ in range(2))
+        connection.receive(second, MetadataResponse)
+        connection.forget(first)
+        connection.close()
+        with pytest.raises(ConnectionLost):
+            connection.receive(first, MetadataResponse)
+
+
+def test_a_broker_that_was_allowed_to_wait_is_waited_for() -> None:
+    waits: list[bool] = []
+
+    def slow(frame: bytes) -> bytes:
+        allowed = REQUEST_TIMEOUT_MS / 1000 + 3600
+        wait_until(lambda: connection._socket.gettimeout() == allowed, "a client that waits", 2)
+        waits.append(True)
+        return metadata(frame)
+
+    with talking(versions, slow) as connection:
+        connection.receive(connection.send(MetadataRequest()), MetadataResponse, patience_s=3600)
+    assert waits
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Two brokers of a test's own and one partition, which one of them leads."""
+"""Two brokers of a test's own: one of them leads the only partition, one of them coordinates all transactions."""
 
 from __future__ import annotations
 
@@ -9,13 +9,26 @@ from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.records import columns
 from ottla.records.batch import read_header
+from ottla.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopicResult,
+)
 from ottla.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResourceResult,
     DescribeConfigsResponse,
     DescribeConfigsResult,
 )
+from ottla.wire.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    TransactionState,
+)
+from ottla.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from ottla.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
+from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ottla.wire.messages.list_offsets import (
     ListOffsetsPartitionResponse,
@@ -23,6 +36,8 @@ from ottla.wire.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from ottla.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from ottla.wire.messages.list_transactions import TransactionState as Listed
 from ottla.wire.messages.metadata import (
     MetadataRequest,
     MetadataResponse,
@@ -52,22 +67,34 @@ def batches_of(count: int, size: int = 100) -> list[bytearray]:
 
 
 class TwoBrokers:
-    """A partition's leader is `leader`; what the other broker is asked it refuses.
+    """A partition's leader is `leader`, the coordinator `coordinator`; what the other broker is asked it refuses.
 
-    The leader stores batches whose sequence follows, knows those it has, and refuses the rest, as brokers do.
+    The leader stores batches whose sequence follows, knows those it has, and refuses the rest, as brokers do. Every
+    InitProducerId raises the epoch, and so does the end of a transaction.
     """
 
     def __init__(self) -> None:
         self.leader = ONE
+        self.coordinator = ONE
         self.moves_after = -1
         """Produce requests until the leader moves."""
         self.hangs_up = False
-        """The old leader ends its connection instead of refusing."""
+        """The old leader, or coordinator, ends its connection instead of refusing."""
+        self.refusals: list[int] = []
+        """The next batches are answered with these errors, and not stored."""
+        self.denied: set[str] = set()
+        """Transactional ids that nobody may use."""
+        self.listing_error = 0
+        self.open: dict[int, dict[str, int]] = {ONE: {}, TWO: {}}
+        """The open transactions that each broker lists, and their producers; who is not here hangs up instead."""
         self.throttles_ms: list[int] = []
         """The next fetches are answered with these times to wait, and no partition."""
         self.batch_limit: int | None = None
         """What max.message.bytes is; None if nobody may know."""
+        self.epoch = -1
         self.stored: list[int] = []
+        """The sequence numbers of the newest epoch that has written."""
+        self.stored_epoch = 0
         self.asked: list[tuple[int, type[Message]]] = []
         self.brokers = {node: FakeBroker(self._handler(node)) for node in (ONE, TWO)}
 
@@ -82,7 +109,16 @@ class TwoBrokers:
                 case MetadataRequest():
                     return self._metadata()
                 case InitProducerIdRequest():
-                    return InitProducerIdResponse(producer_id=5, producer_epoch=0)
+                    self.epoch += 1
+                    return InitProducerIdResponse(producer_id=5, producer_epoch=self.epoch)
+                case ListTransactionsRequest():
+                    return self._open(node)
+                case FindCoordinatorRequest():
+                    return FindCoordinatorResponse(
+                        node_id=self.coordinator, host="127.0.0.1", port=self.brokers[self.coordinator].port
+                    )
+                case AddPartitionsToTxnRequest() | EndTxnRequest() | DescribeTransactionsRequest():
+                    return self._coordinate(request, node)
                 case DescribeConfigsRequest():
                     return self._configs()
                 case FetchRequest():
@@ -129,6 +165,29 @@ class TwoBrokers:
         one = ListOffsetsPartitionResponse(error_code=error, offset=9)
         return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="t", partitions=[one])])
 
+    def _open(self, node: int) -> ListTransactionsResponse | None:
+        if node not in self.open:
+            return None
+        found = [Listed(transactional_id=name, producer_id=who) for name, who in self.open[node].items()]
+        return ListTransactionsResponse(error_code=self.listing_error, transaction_states=found)
+
+    def _coordinate(self, request: Message, node: int) -> Message | None:
+        error = ErrorCode.NONE if node == self.coordinator else ErrorCode.NOT_COORDINATOR
+        if error and self.hangs_up:
+            return None
+        match request:
+            case AddPartitionsToTxnRequest():
+                one = AddPartitionsToTxnPartitionResult(partition_error_code=error)
+                topic = AddPartitionsToTxnTopicResult(name="t", results_by_partition=[one])
+                return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=[topic])
+            case DescribeTransactionsRequest():
+                state = TransactionState(error_code=error, transaction_state="Ongoing", producer_id=5)
+                return DescribeTransactionsResponse(transaction_states=[state])
+            case EndTxnRequest() if not error and request.transactional_id in self.denied:
+                error = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        self.epoch += not error
+        return EndTxnResponse(error_code=error, producer_id=5, producer_epoch=self.epoch)
+
     def _produce(self, node: int, request: ProduceRequest) -> ProduceResponse | None:
         if self.moves_after == 0:
             self.leader = TWO
@@ -136,9 +195,14 @@ class TwoBrokers:
         error = self._error(node)
         records = request.topic_data[0].partition_data[0].records
         assert records is not None
-        sequence = read_header(records).base_sequence
+        header = read_header(records)
+        sequence = header.base_sequence
+        if header.producer_epoch > self.stored_epoch:
+            self.stored, self.stored_epoch = [], header.producer_epoch
         if error and self.hangs_up:
             return None
+        if not error and self.refusals:
+            error = self.refusals.pop(0)
         if not error and len(records) > (self.batch_limit or 1 << 30):
             error = ErrorCode.MESSAGE_TOO_LARGE
         if not error and sequence not in self.stored:
@@ -147,4 +211,6 @@ class TwoBrokers:
             else:
                 error = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         one = PartitionProduceResponse(error_code=error)
-        return ProduceResponse(responses=[TopicProduceResponse(topic_id=TOPIC_ID, partition_responses=[one])])
+        return ProduceResponse(
+            responses=[TopicProduceResponse(name="t", topic_id=TOPIC_ID, partition_responses=[one])]
+        )

@@ -1,0 +1,56 @@
+"""What a cluster said about itself is kept, until it is old or proves wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.client.raw import ClientSettings, Cluster, describe_transaction, initialise
+from ottla.wire.messages.describe_transactions import DescribeTransactionsRequest
+from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
+from ottla.wire.messages.metadata import MetadataRequest
+from ottla.wire.schema import Message
+
+from .test_patience import Time
+from .two_brokers import ONE, TWO, TwoBrokers
+
+
+def nodes_asked(brokers: TwoBrokers, request: type[Message]) -> list[int]:
+    return [node for node, asked in brokers.asked if asked is request]
+
+
+def test_topics_are_asked_for_again_when_they_are_old(brokers: TwoBrokers) -> None:
+    time = Time()
+    options = {"bootstrap.servers": brokers.bootstrap, "metadata.max.age.ms": 60_000}
+    with Cluster(ClientSettings.from_options(options), clock=time, wait=time.wait) as cluster:
+        assert cluster.topic("t").partitions[0].leader == ONE
+        brokers.leader = TWO
+        time.now = 59.9
+        assert cluster.topic("t").partitions[0].leader == ONE
+        time.now = 60.0
+        assert cluster.topic("t").partitions[0].leader == TWO
+    assert len(nodes_asked(brokers, MetadataRequest)) == 2
+
+
+@pytest.mark.parametrize("hangs_up", [False, True])
+def test_a_coordinator_that_is_none_any_more_is_forgotten(
+    brokers: TwoBrokers, cluster: Cluster, hangs_up: bool
+) -> None:
+    brokers.hangs_up = hangs_up
+    cluster.topics()
+    for _ in range(2):
+        assert describe_transaction(cluster, "id") is not None
+    assert len(nodes_asked(brokers, FindCoordinatorRequest)) == 1
+    brokers.coordinator = TWO
+    for _ in range(2):
+        assert describe_transaction(cluster, "id") is not None
+    assert nodes_asked(brokers, DescribeTransactionsRequest) == [ONE, ONE, ONE, TWO, TWO]
+    assert len(nodes_asked(brokers, FindCoordinatorRequest)) == 2
+
+
+def test_a_coordinator_that_cannot_be_reached_is_forgotten(brokers: TwoBrokers, cluster: Cluster) -> None:
+    brokers.coordinator = TWO
+    initialise(cluster, "id", timeout_ms=1000)
+    brokers.brokers[TWO].close()
+    brokers.coordinator = ONE
+    assert initialise(cluster, "id", timeout_ms=1000).epoch == 1
+    assert len(nodes_asked(brokers, FindCoordinatorRequest)) == 2

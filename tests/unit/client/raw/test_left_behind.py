@@ -1,0 +1,80 @@
+"""Connections outlive those who ask: an answer that nobody takes any more is thrown away, not kept for ever."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.base.errors import LocalError
+from ottla.client.raw import Cluster, RawProducer, Refused, Unsupported, end_transactions, producing
+from ottla.client.raw.administering import list_open_transactions
+from ottla.wire.messages.list_transactions import ListTransactionsRequest
+from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
+
+from .two_brokers import TP, TWO, TwoBrokers, batches_of
+
+
+def answers_kept(cluster: Cluster) -> int:
+    """When every broker has answered everything that it was asked."""
+    connections = [cluster.connection(node) for node in cluster.brokers()]
+    for connection in connections:
+        connection.ask(MetadataRequest(topics=[]), MetadataResponse)
+    return sum(len(connection._answers) for connection in connections)
+
+
+def test_a_reader_that_stops_early(cluster: Cluster) -> None:
+    reader = cluster.stream(TP, 0, 1000)
+    next(reader)
+    reader.close()  # type: ignore[attr-defined]
+    assert answers_kept(cluster) == 0
+
+
+def test_a_producer_that_is_dropped(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(producing, "REQUEST_BYTES", 1)
+    for _ in range(3):
+        producer = RawProducer(cluster)
+        producer.init()
+        producer.send(TP, batches_of(20))
+        producer.close()
+        producer.close()
+        assert answers_kept(cluster) == 0
+        with pytest.raises(LocalError):
+            producer.send(TP, batches_of(1))
+
+
+def test_a_producer_that_is_dropped_with_its_connection(
+    brokers: TwoBrokers, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(producing, "REQUEST_BYTES", 1)
+    producer = RawProducer(cluster)
+    producer.init()
+    producer.send(TP, batches_of(20))
+    for broker in brokers.brokers.values():
+        broker.close()
+    cluster.close()
+    producer.close()
+
+
+def test_a_producer_that_was_closed_can_begin_anew(brokers: TwoBrokers, cluster: Cluster) -> None:
+    producer = RawProducer(cluster)
+    producer.init()
+    producer.send(TP, batches_of(3))
+    producer.close()
+    assert producer.init().epoch == 1
+    producer.send(TP, batches_of(2))
+    assert producer.flush().records == 2
+    assert brokers.stored == [0, 1]
+
+
+def test_ends_of_transactions_after_one_that_is_refused(brokers: TwoBrokers, cluster: Cluster) -> None:
+    cluster.topics()
+    brokers.denied = {"b"}
+    with pytest.raises(Refused, match="AUTHORIZATION"):
+        end_transactions(cluster, [(name, 5, 0) for name in "abcd"], commit=True)
+    assert answers_kept(cluster) == 0
+
+
+def test_open_transactions_that_one_broker_cannot_tell(brokers: TwoBrokers, cluster: Cluster) -> None:
+    brokers.brokers[TWO].lacks = ListTransactionsRequest
+    with pytest.raises(Unsupported, match="ListTransactions"):
+        list_open_transactions(cluster, "")
+    assert answers_kept(cluster) == 0
