@@ -40,7 +40,7 @@ _UNITS_MS: Final = {
     "day": 86_400_000,
     "week": 604_800_000,
 }
-_DIGITS = re.compile(r"0|[1-9][0-9]{0,9}")
+_DIGITS = re.compile(r"[0-9]{1,10}")
 _RELATIVE = re.compile(r"-\s*(\d+)\s*([a-z]*)")
 
 

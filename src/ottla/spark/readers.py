@@ -147,6 +147,28 @@ class OttlaPlainStreamReader(_StreamReading, DataSourceStreamReader):
         return super().partitions(start, end)
 
 
+class RefusedStreamReader(DataSourceStreamReader):
+    """Stands where a stream's reader can't be made, and says why when Spark first asks it for something.
+
+    What is raised earlier, Spark buries: it stops the reader that it has not got, and that error comes last.
+    """
+
+    def __init__(self, reason: LocalError) -> None:
+        self._reason = reason
+
+    def initialOffset(self) -> OffsetJson:
+        raise self._reason
+
+    def latestOffset(self) -> OffsetJson:  # type: ignore[override]
+        raise self._reason
+
+    def partitions(self, start: OffsetJson, end: OffsetJson) -> Sequence[InputPartition]:
+        raise self._reason
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        raise self._reason
+
+
 class GroupProgress:
     """Commits a query's progress as a consumer group, for `kafka-consumer-groups` to see its lag.
 

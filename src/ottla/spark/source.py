@@ -52,13 +52,16 @@ class OttlaDataSource(DataSource):
         return OttlaReader(options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        from ottla.spark.readers import OttlaPlainStreamReader, OttlaStreamReader
+        from ottla.spark.readers import OttlaPlainStreamReader, OttlaStreamReader, RefusedStreamReader
 
-        options = SourceOptions.parse(self.options, streaming=True)
-        _check_schema(options, schema)
-        if has_read_limits():
-            return OttlaStreamReader(options, schema)
-        return OttlaPlainStreamReader(options, schema)
+        try:
+            options = SourceOptions.parse(self.options, streaming=True)
+            _check_schema(options, schema)
+            if has_read_limits():
+                return OttlaStreamReader(options, schema)
+            return OttlaPlainStreamReader(options, schema)
+        except LocalError as error:
+            return RefusedStreamReader(error)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from ottla.spark.sink import make_batch_writer

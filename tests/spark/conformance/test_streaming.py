@@ -231,6 +231,7 @@ REFUSED: list[tuple[str, Callable[[str], dict[str, object]], str]] = [
         lambda topic: {"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "1"},
         "OffsetsPerTrigger",
     ),
+    ("delay-of-no-time", lambda topic: {"maxTriggerDelay": "soon"}, "must be (specified|a span)"),
     ("offsets-of-another", lambda topic: {"startingOffsets": {"other": {"0": 1}}}, "partitions"),
     ("auto-reset", lambda topic: {"kafka__auto__offset__reset": "earliest"}, "auto.offset.reset"),
 ]
@@ -245,8 +246,9 @@ def test_what_a_stream_cannot_mean_is_refused(
     word: str,
 ) -> None:
     topic = column.topic()
-    with pytest.raises(Exception, match=f"(?i){word}"):
+    with pytest.raises(Exception, match=f"(?i){word}") as told:
         seen.drain(column.stream(subscribe=topic, **options(topic)), checkpoint)
+    assert "During handling of the above" not in str(told.value), "the reason is the last that is told"
 
 
 def test_a_stream_needs_a_topic_to_write_to(column: Column, checkpoint: str, run_query: RunQuery) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import pickle
 from typing import Any
@@ -138,6 +139,19 @@ def test_a_stream_speaks_json(cluster: FakeCluster) -> None:
     assert reader.latestOffset({"a": {"0": 9}}, limit) == {"a": {"0": 10}}
 
 
+@pytest.mark.parametrize("ask", ["initialOffset", "latestOffset", "partitions"])
+def test_a_stream_that_cannot_be_says_why_when_it_is_asked(ask: str) -> None:
+    """Whatever Spark asks first: a new query for its start, one that goes on for its end, or for the batch it repeats.
+
+    It must be able to ask as it would ask the oldest readers, and to stop what it has got.
+    """
+    reader: Any = source(columns="value,offset", endingOffsets="latest").streamReader(SMALL)
+    assert not inspect.signature(reader.latestOffset).parameters
+    with pytest.raises(LocalError, match="endingOffsets is not valid in streaming"):
+        getattr(reader, ask)(*({}, {}) if ask == "partitions" else ())
+    reader.stop()
+
+
 def test_readers_travel_without_what_they_keep(cluster: FakeCluster) -> None:
     reader: Any = source(columns="value,offset").streamReader(SMALL)
     reader.initialOffset()
@@ -157,7 +171,7 @@ def test_older_pysparks(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -
     end = reader.latestOffset()
     assert end == {"a": {"0": 6}}
     with pytest.raises(LocalError, match=r"4\.2"):
-        source(columns="value,offset", maxOffsetsPerTrigger="5").streamReader(SMALL)
+        source(columns="value,offset", maxOffsetsPerTrigger="5").streamReader(SMALL).initialOffset()
     monkeypatch.setattr("pyspark.__version__", "4.0.2")
     with pytest.raises(LocalError, match=r"needs pyspark 4\.1"):
         source().schema()
