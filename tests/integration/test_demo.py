@@ -53,6 +53,14 @@ def test_without_java_the_demo_says_so(tmp_path: Path) -> None:
     assert not (tmp_path / "data").exists(), "nothing was started"
 
 
+def test_data_that_cannot_be_a_folder_are_told_in_a_line(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("a file")
+    command = [sys.executable, "-m", "ottla.cli.main", "demo", "--data", str(tmp_path / "taken")]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr == f"ottla: --data: {tmp_path}/taken can't be made a folder: File exists\n"
+
+
 def left_behind(data: Path) -> list[str]:
     """Commands of processes that work on this directory."""
     found = []

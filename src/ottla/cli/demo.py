@@ -39,11 +39,12 @@ def demo(
     seed: Annotated[int, typer.Option(help="The same seed plays the same matches.")] = 1,
 ) -> None:
     """Play matches on one broker, keep their scoreboard with Spark, and show it on two kinds of device."""
-    from ottla.cli.terminal import refusals
+    from ottla.cli.terminal import make_folder, refusals
     from ottla.pipelines.java import find_java
 
     with refusals() as console:
         find_java()
+        make_folder("--data", data)
         try:
             with _interruptible():
                 _play(console, data, port, speed, matches, seed)

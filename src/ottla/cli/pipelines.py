@@ -23,7 +23,7 @@ from rich.live import Live
 from ottla.base.clock import SystemClock
 from ottla.base.errors import LocalError
 from ottla.cli.pipeline_views import flow_line, pipeline_table, progress_table, status_table
-from ottla.cli.terminal import handled, refusals
+from ottla.cli.terminal import handled, make_folder, refusals
 from ottla.pipelines.declare import Pipeline, Table, load
 from ottla.pipelines.java import find_java
 from ottla.pipelines.progress import RunProgress
@@ -87,6 +87,7 @@ def run(
         if realtime and once:
             raise LocalError("--realtime runs without an end, --once until all is read: choose one")
         find_java()
+        make_folder("--state", home)
         if dry_run:
             _plan(console, pipeline, options)
         elif not _run(console, pipeline, options, json=json):

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import typer
 from rich.console import Console
 
-from ottla.base.errors import OttlaError
+from ottla.base.errors import LocalError, OttlaError
 
 WIDE = 240
 """Where nobody looks, lines are for other programs: names must not be cut to fit a screen."""
@@ -35,6 +37,16 @@ def refusals() -> Iterator[Console]:
 
 def complain(words: str) -> None:
     Console(stderr=True).print(f"ottla: {words}", style="red", highlight=False, markup=False, soft_wrap=True)
+
+
+def make_folder(option: str, folder: Path) -> None:
+    """Makes the folder that an option names, before anything else is begun."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LocalError(f"{option}: {folder} can't be made a folder: {error.strerror}") from error
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise LocalError(f"{option}: {folder} can't be written to")
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ottla.base.errors import LocalError
 from ottla.pipelines.declare import OutputMode, Topic
+from ottla.pipelines.refusals import explained
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -47,10 +48,12 @@ class Connector:
             options["kafka.group.id"] = group
             if topic.schema is not None:
                 options |= {"valueFormat": "json", "valueSchema": topic.schema}
-        frame = spark.readStream.format(self.name).options(**{**options, **topic.options}).load()
-        if topic.schema is not None and not ours:
-            return typed(frame, topic.schema)
-        return frame
+        try:
+            frame = spark.readStream.format(self.name).options(**{**options, **topic.options}).load()
+            return typed(frame, topic.schema) if topic.schema is not None and not ours else frame
+        except Exception:
+            _check_ddl(topic)
+            raise
 
     def write(self, frame: DataFrame, topic: Topic, mode: OutputMode) -> DataStreamWriter:
         """What writes the frame to the topic."""
@@ -64,6 +67,17 @@ class Connector:
 
     def _common(self) -> dict[str, str]:
         return {"kafka.bootstrap.servers": self.bootstrap, **self.options}
+
+
+def _check_ddl(topic: Topic) -> None:
+    """Refuses a schema that is none: Spark would quote what we have made of it."""
+    from pyspark.errors import ParseException
+    from pyspark.sql.types import StructType
+
+    try:
+        StructType.fromDDL(topic.schema or "")
+    except ParseException as error:
+        raise LocalError(f"{topic}: {topic.schema!r} is no schema: {explained(error)}") from error
 
 
 def typed(frame: DataFrame, schema: str) -> DataFrame:

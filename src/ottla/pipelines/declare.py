@@ -13,12 +13,14 @@ import importlib.util
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Final, Literal
 
 from ottla.base.errors import LocalError
+from ottla.pipelines.refusals import condition_of, explained, line_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -29,6 +31,11 @@ OutputMode = Literal["append", "update", "complete"]
 TableFormat = Literal["parquet", "delta"]
 OUTPUT_MODES: Final = ("append", "update", "complete")
 TABLE_FORMATS: Final = ("parquet", "delta")
+_NO_SESSION: Final = "SESSION_OR_CONTEXT_NOT_EXISTS"
+_WITHOUT_SESSION: Final = (
+    "Spark starts when the file has been read: do this in the flow's function, "
+    "and give types as StringType(), not as text"
+)
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 
@@ -87,6 +94,8 @@ def topic(
     `partitions` and `config` are used when the topic has to be created. `options` go to the connector.
     """
     _check_name("a topic", name)
+    if partitions is not None and not isinstance(partitions, int):
+        raise LocalError(f"topic {name}: partitions is a number, not {partitions!r}")
     return Topic(name, schema, key, starting, partitions, dict(config or {}), dict(options or {}))
 
 
@@ -130,7 +139,7 @@ class Flow:
 
     @property
     def streams(self) -> tuple[Topic, ...]:
-        """What is read as a stream: tables are looked up as they are when a batch runs."""
+        """What is read as a stream: tables are looked up as they are when the query starts."""
         return tuple(place for place in self.reads if isinstance(place, Topic))
 
 
@@ -157,12 +166,18 @@ class Pipeline:
         name: str | None = None,
     ) -> Callable[[Function], Function]:
         """Declares the function below it as a flow; it gets one data frame for each place that it reads."""
-        places = (reads,) if isinstance(reads, Topic | Table) else tuple(reads)
+        places = (reads,) if isinstance(reads, Topic | Table) else reads
+        if not isinstance(places, Sequence) or not all(isinstance(one, Topic | Table) for one in places):
+            raise LocalError(
+                f'reads is a place or a list of them, as in reads=topic("words"), not {_shown(reads)}'
+            )
+        if not isinstance(writes, Topic | Table):
+            raise LocalError(f'writes is one place, as in writes=topic("letters"), not {_shown(writes)}')
         if mode not in OUTPUT_MODES:
             raise LocalError(f"the mode of a flow is one of {', '.join(OUTPUT_MODES)}, not {mode!r}")
 
         def declare(function: Function) -> Function:
-            flow = Flow(name or function.__name__, function, places, writes, mode, every)
+            flow = Flow(name or function.__name__, function, tuple(places), writes, mode, every)
             self._add(flow)
             return function
 
@@ -207,6 +222,10 @@ class Pipeline:
         return ordered
 
 
+def _shown(given: object) -> str:
+    return repr(given) if given is None or isinstance(given, str) else f"a {type(given).__name__}"
+
+
 def load(what: str) -> Pipeline:
     """The pipeline that a file or a module declares."""
     module = _module(what)
@@ -227,10 +246,13 @@ def _module(what: str) -> ModuleType:
     if not _is_file(what):
         try:
             return importlib.import_module(what)
+        except (ValueError, TypeError) as error:  # it can't be a name: "", ".a"
+            raise _nowhere(what) if not what or what.startswith(".") else _broken(what, error) from error
         except ModuleNotFoundError as error:
-            if error.name is not None and (what == error.name or what.startswith(f"{error.name}.")):
-                raise LocalError(f"there is neither a file nor a module called {what}") from error
-            raise
+            missing = error.name is not None and (what == error.name or what.startswith(f"{error.name}."))
+            raise _nowhere(what) if missing else _broken(what, error) from error
+        except (Exception, SystemExit) as error:
+            raise _broken(what, error) from error
     path = Path(what).resolve()
     if not path.is_file():
         raise LocalError(f"there is no file {what}")
@@ -242,8 +264,33 @@ def _module(what: str) -> ModuleType:
         sys.path.insert(0, str(path.parent))
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        del sys.modules[path.stem]
+        raise _broken(what, error, str(path)) from error
     return module
+
+
+def _nowhere(what: str) -> LocalError:
+    return LocalError(f"there is neither a file nor a module called {what or repr(what)}")
+
+
+def _broken(what: str, error: BaseException, file: str | None = None) -> LocalError:
+    """What is wrong with the user's code, in a line: where, and what Python says."""
+    if file is None:
+        with suppress(Exception):
+            found = importlib.util.find_spec(what)
+            file = found.origin if found is not None else None
+    line, words = line_of(error, file or what), explained(error)
+    if isinstance(error, SyntaxError):
+        what, line = (error.filename or what) if error.filename != file else what, error.lineno
+        words = f"{type(error).__name__}: {error.msg}"
+    elif isinstance(error, SystemExit):
+        words = f"it ends the program (SystemExit: {error.code}), and should only declare a pipeline"
+    elif condition_of(error) == _NO_SESSION:
+        words += f" {_WITHOUT_SESSION}"
+    return LocalError(f"{what}, line {line}: {words}" if line else f"{what}: {words}")
 
 
 def _is_file(what: str) -> bool:
@@ -251,5 +298,5 @@ def _is_file(what: str) -> bool:
 
 
 def _check_name(what: str, name: str) -> None:
-    if not _NAME.fullmatch(name):
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise LocalError(f"the name of {what} is made of letters, digits, '.', '_' and '-', not {name!r}")

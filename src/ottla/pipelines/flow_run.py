@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from ottla.base.errors import LocalError
 from ottla.pipelines import tables
 from ottla.pipelines.connectors import Connector
 from ottla.pipelines.declare import Flow, Topic
@@ -83,7 +84,11 @@ class FlowRun:
             else tables.read(spark, place, options.tables)
             for place in self.flow.reads
         ]
-        return self.flow.function(*sources)
+        frame = self.flow.function(*sources)
+        if not hasattr(frame, "writeStream"):
+            what = "None" if frame is None else f"a {type(frame).__name__}"
+            raise LocalError(f"{self._function()} returned {what}, not a data frame: is a return missing?")
+        return frame
 
     def writer(self, frame: DataFrame) -> DataStreamWriter:
         """What writes the flow's frame to where it belongs; a declaration that does not fit is refused here."""
@@ -153,6 +158,13 @@ class FlowRun:
         self.due_s = self._backoff.failed(now_s)
         self.progress.restarts = self._backoff.total
         self.progress.state = "failed" if self.due_s is None else "waiting"
+
+    def _function(self) -> str:
+        """The flow's function, and where it is."""
+        code = getattr(self.flow.function, "__code__", None)
+        if code is None:
+            return "the function"
+        return f"{code.co_name} ({Path(code.co_filename).name}, line {code.co_firstlineno})"
 
     def _told(self, error: BaseException) -> str:
         code = getattr(self.flow.function, "__code__", None)

@@ -93,15 +93,21 @@ def _first_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {first}" if type(error).__module__ == "builtins" else first
 
 
-def place_of(error: BaseException, file: str) -> str:
-    """The last line of that file on the way to the error, in brackets; nothing if it was not on the way.
+def line_of(error: BaseException, file: str) -> int | None:
+    """The last line of that file on the way to the error; None if it was not on the way.
 
     What happened in another process is known by its text only.
     """
     frames = traceback.walk_tb(error.__traceback__)
-    lines = [str(line) for frame, line in frames if frame.f_code.co_filename == file]
+    lines = [line for frame, line in frames if frame.f_code.co_filename == file]
     lines = lines or re.findall(rf'^  File "{re.escape(file)}", line (\d+)', str(error), re.MULTILINE)
-    return f" ({Path(file).name}, line {lines[-1]})" if lines else ""
+    return int(lines[-1]) if lines else None
+
+
+def place_of(error: BaseException, file: str) -> str:
+    """The same in brackets, with the file's name; nothing if it was not on the way."""
+    line = line_of(error, file)
+    return f" ({Path(file).name}, line {line})" if line is not None else ""
 
 
 def condition_of(error: BaseException) -> str | None:

@@ -24,11 +24,12 @@ from __future__ import annotations
 from functools import reduce
 from operator import and_
 
+from msgspec.structs import fields
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from ottla.pipelines.declare import Pipeline, table, topic
-from ottla.pipelines.match import EVENT_DDL
+from ottla.pipelines.match import EVENT_DDL, MatchEvent
 from ottla.pipelines.progress import LEFT_OUT
 from ottla.pipelines.standings import AHEAD_MS_MAX, LATE_MS_MAX, WINDOW_MS
 
@@ -55,7 +56,7 @@ def scoreboard(events: DataFrame) -> DataFrame:
 @pipeline.flow(reads=MATCHES, writes=STATISTICS, mode="update", every="1 second")
 def statistics(events: DataFrame) -> DataFrame:
     """What happened in each minute of each match."""
-    happened = F.collect_set(F.struct("number", "kind", "side", "points"))
+    happened = F.collect_set(F.struct("number", "kind", "side", known("points")))
     minutes = (
         sound(counted(events))
         .withColumn("time", F.timestamp_millis("time_ms"))
@@ -95,8 +96,8 @@ def standings_of(events: DataFrame) -> DataFrame:
     """One row for each match, of a stream as of a table."""
     newest = F.max_by(
         F.struct(
-            "home_points",
-            "away_points",
+            known("home_points"),
+            known("away_points"),
             "quarter",
             "clock",
             F.col("event").alias("last_event"),
@@ -125,10 +126,15 @@ def counted(events: DataFrame) -> DataFrame:
 
 def usable() -> Column:
     """Whether an event is whole, and not from the future of its record."""
-    whole = [F.col(name).isNotNull() for name in ("match", "started_ms", "number", "time_ms")]
+    whole = [F.col(field.name).isNotNull() for field in fields(MatchEvent) if field.required]
     newest_ms = F.unix_millis("timestamp") + AHEAD_MS_MAX
     in_time = [F.col(name) <= newest_ms for name in ("started_ms", "time_ms")]
     return F.coalesce(reduce(and_, [*whole, *in_time]), F.lit(False))
+
+
+def known(points: str) -> Column:
+    """Points that an event does not tell are none, as they are for `MatchEvent`."""
+    return F.coalesce(F.col(points), F.lit(0)).alias(points)
 
 
 def fouls_of(side: str) -> Column:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -104,6 +105,16 @@ def test_a_missing_java_is_told_in_a_line(tmp_path: Path, monkeypatch: pytest.Mo
     assert result.exit_code == 2
     assert "Spark needs Java 17 or newer" in " ".join(result.output.split())
     assert not (tmp_path / "state").exists(), "nothing was begun"
+
+
+@pytest.mark.skipif(shutil.which("java") is None, reason="a missing Java is told first")
+@pytest.mark.parametrize("words", [(), ("--dry-run",)])
+def test_a_state_that_is_no_folder_is_told_in_a_line(tmp_path: Path, words: tuple[str, ...]) -> None:
+    taken = tmp_path / "taken"
+    taken.write_text("a file")
+    result = ottla("run", "ottla.pipelines.scoreboard", "--state", str(taken), *words)
+    assert result.exit_code == 2
+    assert result.output.startswith(f"ottla: --state: {taken}")
 
 
 @pytest.mark.parametrize("words", [("run", "ottla.pipelines.scoreboard"), ("list",), ("prepare",)])

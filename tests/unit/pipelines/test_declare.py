@@ -61,6 +61,13 @@ def test_tables_are_looked_up_and_topics_are_streams() -> None:
         (lambda: table("t", format="delta", latest=["time"]), "needs keys"),
         (lambda: Pipeline("p").flow(reads=topic("a"), writes=topic("b"), mode="new"), "append"),  # type: ignore[arg-type]
         (lambda: Pipeline("p").flow(reads=table("a"), writes=topic("b"))(passes), "reads no topic"),
+        (lambda: Pipeline("p").flow(reads="words", writes=topic("b")), "reads is a place .*, not 'words'"),  # type: ignore[arg-type]
+        (lambda: Pipeline("p").flow(reads=["words"], writes=topic("b")), "reads is a place .*, not a list"),  # type: ignore[list-item]
+        (lambda: Pipeline("p").flow(reads=None, writes=topic("b")), "reads is a place .*, not None"),  # type: ignore[arg-type]
+        (lambda: Pipeline("p").flow(reads=topic("a"), writes="out"), "writes is one place, .*, not 'out'"),  # type: ignore[arg-type]
+        (lambda: Pipeline("p").flow(reads=topic("a"), writes=[topic("b")]), "writes is one place, .*, not a list"),  # type: ignore[arg-type]
+        (lambda: topic("a", partitions="3"), "partitions is a number, not '3'"),  # type: ignore[arg-type]
+        (lambda: topic(3), "letters, digits"),  # type: ignore[arg-type]
         (lambda: Pipeline("p").flow(reads=topic("a"), writes=table("b"), mode="update")(passes), "delta"),
         (
             lambda: Pipeline("p").flow(
@@ -157,17 +164,72 @@ def test_a_file_declares_one_pipeline(tmp_path: Path, text: str, words: str) -> 
         load(str(path))
 
 
-@pytest.mark.parametrize("what", ["nowhere.py", "./nowhere", "nowhere.to.be.found"])
-def test_what_is_not_there_is_told(what: str) -> None:
-    with pytest.raises(LocalError, match="nowhere"):
+@pytest.mark.parametrize(
+    ("what", "words"),
+    [
+        ("nowhere.py", "there is no file nowhere.py"),
+        ("./nowhere", "there is no file ./nowhere"),
+        ("nowhere.to.be.found", "there is neither a file nor a module called nowhere.to.be.found"),
+        ("", "there is neither a file nor a module called ''"),
+        ("..", "there is neither a file nor a module called .."),
+    ],
+)
+def test_what_is_not_there_is_told(what: str, words: str) -> None:
+    with pytest.raises(LocalError) as told:
         load(what)
+    assert str(told.value) == words
 
 
-def test_a_module_that_fails_to_import_tells_its_own_error(tmp_path: Path) -> None:
-    (tmp_path / "broken_module.py").write_text("import not_there_at_all")
+DECLARED = b"from ottla.pipelines import Pipeline, topic\npipeline = Pipeline('p')\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (b"x = 1\ndef f(:\n", ", line 2: SyntaxError: invalid syntax"),
+        (b"x = '\xff'", ", line 1: SyntaxError: (unicode error) 'utf-8' codec can't decode byte 0xff"),
+        (b"\nimport not_there_at_all", ", line 2: ModuleNotFoundError: No module named 'not_there_at_all'"),
+        (b"from ottla.pipelines import Nope", ", line 1: ImportError: cannot import name 'Nope'"),
+        (b"1 / 0", ", line 1: ZeroDivisionError: division by zero"),
+        (b"raise ValueError", ", line 1: ValueError"),
+        (b"raise SystemExit(3)", ", line 1: it ends the program (SystemExit: 3)"),
+        (DECLARED + b"topic('a b')", ", line 3: the name of a topic is made of letters"),
+        (DECLARED + b"@pipeline.flow(reads=topic('a'))\ndef f(x): pass", ", line 3: TypeError: Pipeline.flow() miss"),
+        (DECLARED + b"@pipeline.flow\ndef f(x): pass", ", line 3: TypeError: Pipeline.flow() takes"),
+        (
+            b"from pyspark.sql.functions import udf\n@udf('string')\ndef f(x): pass",
+            ", line 2: [SESSION_OR_CONTEXT_NOT_EXISTS] SparkContext or SparkSession should be created first. "
+            "Spark starts when the file has been read",
+        ),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("as_module", [False, True])
+def test_what_is_wrong_with_the_users_code_is_told_in_a_line_with_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: bytes, words: str, as_module: bool
+) -> None:
+    monkeypatch.setattr("pyspark.SparkContext._active_spark_context", None)
+    path = tmp_path / "broken_code.py"
+    path.write_bytes(text)
     sys.path.insert(0, str(tmp_path))
-    with pytest.raises(ModuleNotFoundError, match="not_there_at_all"):
-        load("broken_module")
+    what = "broken_code" if as_module else str(path)
+    with pytest.raises(LocalError) as told:
+        load(what)
+    assert str(told.value).startswith(f"{what}{words}")
+    assert "\n" not in str(told.value)
+    assert "broken_code" not in sys.modules
+
+
+def test_an_error_in_a_file_beside_has_its_own_place(tmp_path: Path) -> None:
+    (tmp_path / "beside_it.py").write_text("\n\nx =\n")
+    (tmp_path / "imports_it.py").write_text("import beside_it")
+    with pytest.raises(LocalError, match=r"^\S*beside_it.py, line 3: SyntaxError"):
+        load(str(tmp_path / "imports_it.py"))
+
+
+def test_an_interrupt_is_no_mistake_of_the_file(tmp_path: Path) -> None:
+    (tmp_path / "interrupted.py").write_text("raise KeyboardInterrupt")
+    with pytest.raises(KeyboardInterrupt):
+        load(str(tmp_path / "interrupted.py"))
 
 
 def test_declaring_needs_no_spark() -> None:

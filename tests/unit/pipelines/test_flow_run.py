@@ -105,6 +105,26 @@ def test_a_type_that_a_topic_cannot_take_is_refused_before_anything_starts(
     assert not spark.queries
 
 
+def no_return(_: Any) -> None:
+    pass
+
+
+def a_list(_: Any) -> list[int]:
+    return [1]
+
+
+@pytest.mark.parametrize(("function", "what"), [(no_return, "None"), (a_list, "a list")])
+def test_a_function_must_return_a_data_frame(function: Any, what: str) -> None:
+    pipeline = Pipeline("p")
+    pipeline.flow(reads=topic("in"), writes=topic("out"))(function)
+    spark: Any = FakeSpark()
+    name, line = function.__name__, function.__code__.co_firstlineno
+    with pytest.raises(LocalError) as told:
+        FlowRun("p", pipeline.flows[name], options()).frame(spark)
+    where = f"{name} (test_flow_run.py, line {line})"
+    assert str(told.value) == f"{where} returned {what}, not a data frame: is a return missing?"
+
+
 def test_an_error_in_the_users_function_has_its_place_though_it_was_elsewhere() -> None:
     spark = FakeSpark()
     run = started(spark)
