@@ -8,7 +8,14 @@ import pyarrow as pa
 import pytest
 
 from ottla.base.ids import TopicPartition
-from ottla.client.raw import Cluster, ClusterUnreachable, TransactionEnd, cluster_for, end_transactions
+from ottla.client.raw import (
+    Cluster,
+    ClusterUnreachable,
+    TransactionEnd,
+    cluster_for,
+    end_transactions,
+    producing,
+)
 from ottla.records import columns
 from ottla.records.columns import BinaryColumn
 from ottla.spark import sink
@@ -108,9 +115,12 @@ def test_a_job_that_failed_leaves_nothing_open(
     job.expect()
 
 
-def test_a_task_that_fails_takes_back_what_it_wrote(job: Job) -> None:
+def test_a_task_that_fails_takes_back_what_it_wrote(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(producing, "REQUEST_BYTES", 1)
+
     def rows() -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_pydict({"value": pa.array([b"0"])})
+        wait_until(lambda: len(job.open) == 1, "the transaction to be open")
         raise RuntimeError("enough")
 
     with pytest.raises(RuntimeError, match="enough"):

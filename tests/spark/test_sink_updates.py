@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from ottla.spark.committing import BatchCommit
 from ottla.spark.sink import stream_writer
 from ottla.spark.updates import updates
 from tests.support.sink_queries import Lines, committed_values, open_transactions
+from tests.support.waiting import wait_until
 
 PARTITIONS = 2
 FINISH_S = 180
@@ -70,15 +71,19 @@ def test_a_batch_that_fails_leaves_nothing_open(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A task fails when another has written, so that no message comes; or the driver before anything is decided."""
-    topic = new_topic(PARTITIONS)
-    to_topic = updates(
-        {"kafka.bootstrap.servers": broker.bootstrap, "topic": topic, "transactionalIdPrefix": topic}
-    )
-    value = "if(value > 0 and spark_partition_id() = 1, raise_error('enough'), cast(value as string))"
+    topic, bootstrap = new_topic(PARTITIONS), broker.bootstrap
+    to_topic = updates({"kafka.bootstrap.servers": bootstrap, "topic": topic, "transactionalIdPrefix": topic})
+
+    def second_fails(rows: Iterator[Any]) -> Iterator[Any]:
+        for batch in rows:
+            if batch.column(0)[0].as_py() != "0":
+                wait_until(lambda: bool(open_transactions(bootstrap, topic)), "what the first task writes")
+                raise RuntimeError("enough")
+            yield batch
 
     def write(batch: Any, number: int) -> None:
-        rows = batch.sparkSession.range(0, 4, 1, 2).selectExpr("id as value")
-        to_topic(rows.selectExpr(f"{value if where == 'task' else 'cast(value as string)'} as value"), number)
+        rows = batch.sparkSession.range(0, 4, 1, 2).selectExpr("cast(id as string) as value")
+        to_topic(rows.mapInArrow(second_fails, "value STRING") if where == "task" else rows, number)
 
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("enough")

@@ -110,12 +110,14 @@ def test_a_producer_that_has_failed_is_not_used_again(
 ) -> None:
     producers = Producers(monkeypatch)
     assert ledger.entry() is None
-    producers.is_failing = True
-    with pytest.raises(TimedOut):
-        ledger.record(Entry(0, State.PREPARED))
-    producers.is_failing = False
-    producers.stored = 0
     ledger.record(Entry(0, State.PREPARED))
     ledger.record(Entry(0, State.DONE))
+    assert producers.made == 1
+    producers.is_failing = True
+    with pytest.raises(TimedOut):
+        ledger.record(Entry(1, State.PREPARED))
+    producers.is_failing = False
+    producers.stored -= 1
+    ledger.record(Entry(1, State.PREPARED))
     assert producers.made == 2
     assert cluster.fetches == 0
