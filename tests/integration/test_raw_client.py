@@ -243,7 +243,8 @@ def test_a_child_process_has_connections_of_its_own(broker: BrokerProcess, topic
             same = cluster_for(chosen)
             read = values_in(same, TopicPartition(topic, 0))
             produce(same, TopicPartition(topic, 0), [b"child"])
-            os._exit(0 if read == [b"parent"] and same is cluster else 1)
+            left = all(one.closed for one in connections)
+            os._exit(0 if read == [b"parent"] and same is cluster and left else 1)
         finally:
             os._exit(2)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

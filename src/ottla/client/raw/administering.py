@@ -115,8 +115,7 @@ def ensure_topic(cluster: Cluster, name: str, partitions: int, configs: Mapping[
 def _check_made(name: str, code: int, message: str | None) -> None:
     if code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
         return
-    # Only older brokers, which do not pass the request on themselves, send us to the controller.
-    if is_retriable(code) or code == ErrorCode.NOT_CONTROLLER:
+    if is_retriable(code):
         raise TryAgain(f"making topic {name}: {code_name(code)}")
     raise Refused(f"making topic {name}", code, message)
 

@@ -418,7 +418,7 @@ class RawProducer:
                 partition.patience = None
         elif code in _FENCED:
             raise Fenced(what, code)
-        elif is_retriable(code) or code == ErrorCode.CONCURRENT_TRANSACTIONS:
+        elif is_retriable(code):
             self._failed(tp, batch, TryAgain(f"{what}: {code_name(code)}"))
         elif code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and partition.failed:
             self._failed(tp, batch, TryAgain(f"{what}: an earlier batch has to go first"))

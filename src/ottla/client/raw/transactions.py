@@ -299,6 +299,6 @@ def _check(cluster: Cluster, transactional_id: str | None, code: int, what: str)
     who = f"{what} ({transactional_id})" if transactional_id else what
     if code in _ELSEWHERE and transactional_id is not None:
         cluster.forget_coordinator(_TRANSACTION, transactional_id)
-    if is_retriable(code) or code == ErrorCode.CONCURRENT_TRANSACTIONS:
+    if is_retriable(code):
         raise TryAgain(f"{who}: {code_name(code)}")
     raise Fenced(who, code) if code in _FENCED else Refused(who, code)

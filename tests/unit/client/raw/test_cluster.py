@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.client.raw import ClientSettings, Cluster, describe_transaction, initialise
+from ottla.client.raw import (
+    ClientSettings,
+    Cluster,
+    TransactionEnd,
+    UnknownTopic,
+    describe_transaction,
+    end_transactions,
+    initialise,
+)
 from ottla.wire.messages.describe_transactions import DescribeTransactionsRequest
+from ottla.wire.messages.end_txn import EndTxnRequest
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
 from ottla.wire.messages.metadata import MetadataRequest
 from ottla.wire.schema import Message
@@ -29,6 +38,26 @@ def test_topics_are_asked_for_again_when_they_are_old(brokers: TwoBrokers) -> No
         time.now = 60.0
         assert cluster.topic("t").partitions[0].leader == TWO
     assert len(nodes_asked(brokers, MetadataRequest)) == 2
+
+
+def test_a_topic_that_is_gone_is_forgotten(brokers: TwoBrokers) -> None:
+    time = Time()
+    options = {"bootstrap.servers": brokers.bootstrap}
+    with Cluster(ClientSettings.from_options(options), clock=time, wait=time.wait) as cluster:
+        cluster.topic("t")
+        brokers.exists = False
+        assert cluster.topics(["t"]) == {}
+        with pytest.raises(UnknownTopic):
+            cluster.topic("t")
+
+
+def test_a_coordinator_that_is_busy_with_the_last_transaction_is_asked_again(
+    brokers: TwoBrokers, cluster: Cluster
+) -> None:
+    cluster.topics()
+    brokers.not_over = 3
+    assert end_transactions(cluster, [("id", 5, 0)], commit=True) == [TransactionEnd.ENDED]
+    assert nodes_asked(brokers, EndTxnRequest) == [ONE] * 4
 
 
 @pytest.mark.parametrize("hangs_up", [False, True])

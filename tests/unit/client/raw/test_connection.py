@@ -13,6 +13,7 @@ import pytest
 from ottla.client.raw.connection import Connection
 from ottla.client.raw.errors import ConnectionLost, Unsupported
 from ottla.client.raw.settings import ClientSettings
+from ottla.wire import codec
 from ottla.wire.frames import parse_request_header, response_frame
 from ottla.wire.messages.api_versions import (
     ApiVersion,
@@ -21,11 +22,18 @@ from ottla.wire.messages.api_versions import (
 )
 from ottla.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
+from ottla.wire.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
 from tests.support.waiting import wait_until
 
 VERSIONS = ApiVersionsResponse(
     api_keys=[
         ApiVersion(api_key=18, max_version=4),
+        ApiVersion(api_key=0, min_version=3, max_version=9),
         ApiVersion(api_key=3, max_version=9),
         ApiVersion(api_key=16, min_version=90, max_version=99),
     ],
@@ -142,23 +150,43 @@ def test_a_broker_that_was_allowed_to_wait_is_waited_for() -> None:
 
 
 @pytest.mark.parametrize(
-    "answer",
+    ("answer", "said"),
     [
-        lambda _: struct.pack(">i", -1),
-        lambda _: struct.pack(">i", 2**31 - 1),
-        lambda _: struct.pack(">iiq", 12, 999, 0),
-        lambda frame: struct.pack(">ii", 4, parse_request_header(frame).correlation_id),
-        lambda _: None,
+        (lambda _: struct.pack(">i", -1), "announced an answer of -1 bytes"),
+        (lambda _: struct.pack(">i", 2**31 - 1), "announced an answer of 2147483647 bytes"),
+        (lambda _: struct.pack(">iiq", 12, 999, 0), "answered 999, which was not asked"),
+        (lambda frame: struct.pack(">ii", 4, parse_request_header(frame).correlation_id), "cannot be read"),
+        (lambda _: None, "ended the connection"),
     ],
     ids=["negative size", "huge size", "not asked", "cut off", "ends"],
 )
-def test_nonsense_ends_the_connection(answer: Answer) -> None:
+def test_nonsense_ends_the_connection(answer: Answer, said: str) -> None:
     with talking(versions, answer) as connection:
-        with pytest.raises(ConnectionLost):
+        with pytest.raises(ConnectionLost, match=said):
             connection.ask(MetadataRequest(), MetadataResponse)
         assert connection.closed
         with pytest.raises(ConnectionLost):
             connection.ask(MetadataRequest(), MetadataResponse)
+
+
+def test_a_request_may_be_larger_than_what_the_system_takes_at_once() -> None:
+    sizes = [5 << 20, 10, 5 << 20]
+    data = [PartitionProduceData(index=at, records=bytes([at]) * size) for at, size in enumerate(sizes)]
+    taken: list[bytes] = []
+
+    def produced(frame: bytes) -> bytes:
+        taken.append(frame)
+        header = parse_request_header(frame)
+        return response_frame(ProduceResponse(), header.api_version, header.correlation_id)
+
+    with talking(versions, produced) as connection:
+        connection.ask(ProduceRequest(topic_data=[TopicProduceData(partition_data=data)]), ProduceResponse)
+    (frame,) = taken
+    header = parse_request_header(frame)
+    read = codec.decode(ProduceRequest, frame, header.api_version, start=header.body_start)
+    assert [bytes(one.records or b"") for one in read.topic_data[0].partition_data] == [
+        bytes([at]) * size for at, size in enumerate(sizes)
+    ]
 
 
 def test_nobody_listens() -> None:

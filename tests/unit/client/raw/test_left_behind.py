@@ -54,10 +54,13 @@ def test_a_producer_that_is_dropped_with_its_connection(
     producer.close()
 
 
-def test_a_producer_that_was_closed_can_begin_anew(brokers: TwoBrokers, cluster: Cluster) -> None:
+def test_a_producer_that_was_closed_can_begin_anew(
+    brokers: TwoBrokers, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(producing, "REQUEST_BYTES", 1)
     producer = RawProducer(cluster)
     producer.init()
-    producer.send(TP, batches_of(3))
+    producer.send(TP, batches_of(20))
     producer.close()
     assert producer.init().epoch == 1
     producer.send(TP, batches_of(2))

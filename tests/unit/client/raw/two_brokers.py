@@ -74,6 +74,8 @@ class TwoBrokers:
     """
 
     def __init__(self) -> None:
+        self.exists = True
+        """Whether there is a topic."""
         self.leader = ONE
         self.coordinator = ONE
         self.moves_after = -1
@@ -84,6 +86,8 @@ class TwoBrokers:
         """The next batches are answered with these errors, and not stored."""
         self.denied: set[str] = set()
         """Transactional ids that nobody may use."""
+        self.not_over = 0
+        """So many more times the coordinator says that the last transaction is not over yet."""
         self.listing_error = 0
         self.open: dict[int, dict[str, int]] = {ONE: {}, TWO: {}}
         """The open transactions that each broker lists, and their producers; who is not here hangs up instead."""
@@ -142,7 +146,10 @@ class TwoBrokers:
             ],
             topics=[
                 MetadataResponseTopic(
-                    name="t", topic_id=TOPIC_ID, partitions=[MetadataResponsePartition(leader_id=self.leader)]
+                    error_code=ErrorCode.NONE if self.exists else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                    name="t",
+                    topic_id=TOPIC_ID,
+                    partitions=[MetadataResponsePartition(leader_id=self.leader)],
                 )
             ],
         )
@@ -175,6 +182,9 @@ class TwoBrokers:
         error = ErrorCode.NONE if node == self.coordinator else ErrorCode.NOT_COORDINATOR
         if error and self.hangs_up:
             return None
+        if not error and self.not_over:
+            error = ErrorCode.CONCURRENT_TRANSACTIONS
+            self.not_over -= 1
         match request:
             case AddPartitionsToTxnRequest():
                 one = AddPartitionsToTxnPartitionResult(partition_error_code=error)
