@@ -21,12 +21,18 @@ from ottla.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandsha
 from ottla.wire.schema import Message
 
 from .fake_brokers import FakeBroker
+from .test_patience import Time
 
 HANDSHAKE_FAILURE = bytes([21, 3, 3, 0, 2, 2, 40])
 """A TLS record: a fatal alert."""
 NEVER_LINGER = struct.pack("ii", 1, 0)
 Door = Callable[[socket.socket], object]
-PATIENCE = {"default.api.timeout.ms": 300, "retry.backoff.ms": 1}
+
+
+def cluster_of(settings: ClientSettings) -> Cluster:
+    """Whose patience takes no time."""
+    time = Time()
+    return Cluster(settings, clock=time, wait=time.wait)
 
 
 def end(caller: socket.socket) -> None:
@@ -71,9 +77,7 @@ class Listener:
 
     def settings(self) -> ClientSettings:
         address = f"127.0.0.1:{self.port}"
-        return ClientSettings.from_options(
-            {"bootstrap.servers": address, "security.protocol": "SSL", **PATIENCE}
-        )
+        return ClientSettings.from_options({"bootstrap.servers": address, "security.protocol": "SSL"})
 
 
 @pytest.fixture
@@ -104,7 +108,7 @@ def test_who_hangs_up_in_the_middle_of_tls_is_called_again(
         connect(listener.settings())
     before = listener.callers
     with pytest.raises(ClusterUnreachable, match=r"security\.protocol"):
-        Cluster(listener.settings()).topics()
+        cluster_of(listener.settings()).topics()
     assert listener.callers > before + 1
 
 
@@ -112,7 +116,7 @@ def test_who_hangs_up_in_the_middle_of_tls_is_called_again(
 def test_who_objects_to_tls_is_believed(listening: Callable[[Door], Listener], said: bytes) -> None:
     listener = listening(say(said))
     with pytest.raises(AuthenticationFailed, match=r"no TLS with .* security\.protocol"):
-        Cluster(listener.settings()).topics()
+        cluster_of(listener.settings()).topics()
     assert listener.callers == 1
 
 
@@ -139,7 +143,7 @@ class Doorkeeper:
             "sasl.username": "alice",
             "sasl.password": "guess",
         }
-        return Cluster(ClientSettings.from_options(options | PATIENCE))
+        return cluster_of(ClientSettings.from_options(options))
 
 
 @pytest.fixture
