@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -11,6 +12,7 @@ from ottla.base.ids import TopicPartition
 from ottla.client.raw import (
     Cluster,
     ClusterUnreachable,
+    RawProducer,
     TransactionEnd,
     cluster_for,
     end_transactions,
@@ -127,3 +129,25 @@ def test_a_task_that_fails_takes_back_what_it_wrote(job: Job, monkeypatch: pytes
         sink._write(job.options, Task("job", "job", 0, 0, 0), rows())
     assert job.open == []
     job.expect()
+
+
+def test_a_task_that_fails_leaves_no_answers_behind(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At least once: nobody waits for what it has sent."""
+    monkeypatch.setattr(producing, "REQUEST_BYTES", 1)
+    options = replace(job.options, exactly_once=False)
+    closed: list[RawProducer] = []
+    close = RawProducer.close
+
+    def closing(producer: RawProducer) -> None:
+        closed.append(producer)
+        close(producer)
+
+    monkeypatch.setattr(RawProducer, "close", closing)
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        yield pa.RecordBatch.from_pydict({"value": pa.array([b"0"])})
+        raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        sink._write(options, Task("job", "job", 0, 0, 0), rows())
+    assert len(closed) == 1

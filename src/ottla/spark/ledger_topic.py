@@ -95,8 +95,12 @@ class TopicLedger:
             keys=_single(key_of(self._query, self._run)),
             timestamp_ms=self._cluster.clock.now_ms(),
         )
-        producer.send(self._partition, batches)
-        producer.flush()
+        try:
+            producer.send(self._partition, batches)
+            producer.flush()
+        except BaseException:
+            producer.close()
+            raise
         self._producer = producer
         return producer.last_offset(self._partition)
 

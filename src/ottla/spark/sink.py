@@ -234,10 +234,14 @@ def _write_at_once(options: SinkOptions, task: Task, iterator: Iterable[pa.Recor
     writer = BatchWriter(options, cluster, turn=task.partition + task.batch)
     producer = PRODUCERS.take(cluster)
     before = producer.acknowledged.records
-    for batch in iterator:
-        for partition, batches in writer.write(batch):
-            producer.send(partition, batches)
-    records = producer.flush().records - before
+    try:
+        for batch in iterator:
+            for partition, batches in writer.write(batch):
+                producer.send(partition, batches)
+        records = producer.flush().records - before
+    except BaseException:
+        producer.close()
+        raise
     PRODUCERS.give_back(cluster, producer)
     return Written(task, began_ms, records, None)
 

@@ -85,6 +85,7 @@ class Producers:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.made = 0
         self.stored = 0
+        self.closed = 0
         self.is_failing = False
         monkeypatch.setattr(ledger_topic, "RawProducer", self._make)
 
@@ -101,6 +102,9 @@ class Producers:
         if self.is_failing:
             raise TimedOut("nobody answers")
 
+    def close(self) -> None:
+        self.closed += 1
+
     def last_offset(self, _: TopicPartition) -> int:
         return self.stored - 1
 
@@ -116,6 +120,7 @@ def test_a_producer_that_has_failed_is_not_used_again(
     producers.is_failing = True
     with pytest.raises(TimedOut):
         ledger.record(Entry(1, State.PREPARED))
+    assert producers.closed == 1
     producers.is_failing = False
     producers.stored -= 1
     ledger.record(Entry(1, State.PREPARED))
