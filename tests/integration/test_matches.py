@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import threading
 from itertools import islice
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 from typer.testing import CliRunner
 
 from ottla.base.clock import SystemClock
@@ -21,6 +23,7 @@ from ottla.testing.broker_process import BrokerProcess
 from tests.conftest import MakeBroker
 from tests.support import scoreboard as judge
 from tests.support.clients import create_topic, fresh
+from tests.support.waiting import wait_until
 
 
 def play(broker: BrokerProcess, topic: str, *words: str) -> str:
@@ -35,6 +38,14 @@ def play(broker: BrokerProcess, topic: str, *words: str) -> str:
 def arrived(broker: BrokerProcess, topic: str) -> list[tuple[str, MatchEvent]]:
     found = judge.committed(broker.bootstrap, topic)
     return [(each.key().decode(), decode(each.value())) for each in found]
+
+
+def size(broker: BrokerProcess, topic: str) -> int:
+    """How many records the only partition of a topic has; more may be coming."""
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "unused"})
+    _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=60)
+    consumer.close()
+    return int(end)
 
 
 def test_matches_are_played_to_their_end_keyed_by_match(broker: BrokerProcess) -> None:
@@ -91,6 +102,30 @@ def test_ctrl_c_while_the_broker_is_away_is_told_in_a_line(
     result = CliRunner().invoke(matches.app, ["play", "--bootstrap", broker.bootstrap])
     assert result.exit_code == 2
     assert "1 events could not be delivered to topic matches" in result.output
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_matches_with_everything_delivered(
+    broker: BrokerProcess, number: signal.Signals
+) -> None:
+    topic = create_topic(broker.bootstrap, fresh("matches"))
+    command = [sys.executable, "-m", "ottla.cli.main", "matches", "play", "--bootstrap", broker.bootstrap]
+    command += ["--topic", topic, "--rounds", "0", "--rate", "20"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        wait_until(lambda: bool(size(broker, topic)), "the first events", 60)
+        process.send_signal(number)
+        told, _ = process.communicate(timeout=60)
+    assert process.returncode == 0, told
+    assert told.startswith("Stopping ...\n")
+    assert f"\n{len(arrived(broker, topic))} events sent, seed " in told
+
+
+def test_an_event_that_is_not_delivered_is_told(broker: BrokerProcess) -> None:
+    topic = create_topic(broker.bootstrap, fresh("matches"), config={"max.message.bytes": "10"})
+    (event,) = islice(season(1, 0, 1), 1)
+    feed = Feed(broker.bootstrap, topic, SystemClock())
+    with pytest.raises(LocalError, match=f"an event could not be delivered to topic {topic}: .*MSG_SIZE"):
+        feed.play([Arrival(0, event)], threading.Event(), pace=None)
 
 
 def test_events_are_sent_when_their_moment_has_come(broker: BrokerProcess) -> None:

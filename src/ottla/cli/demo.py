@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ottla.cli.terminal import examples, handled, make_folder, refusals, tell_stopping
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -29,6 +31,9 @@ PIPELINE = "ottla.pipelines.scoreboard"
 BROKER_SETTINGS = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "4"}
 """A group of one need not wait for others."""
 MASTER = "local[2]"
+EXAMPLES = examples(
+    "ottla demo", "ottla demo --speed 100 --matches 5", "ottla demo --data /tmp/demo --port 9092"
+)
 
 
 def demo(
@@ -39,17 +44,16 @@ def demo(
     seed: Annotated[int, typer.Option(help="The same seed plays the same matches.")] = 1,
 ) -> None:
     """Play matches on one broker, keep their scoreboard with Spark, and show it on two kinds of device."""
-    from ottla.cli.terminal import make_folder, refusals
     from ottla.pipelines.java import find_java
 
     with refusals() as console:
         find_java()
         make_folder("--data", data)
         try:
-            with _interruptible():
+            with _interruptible(console):
                 _play(console, data, port, speed, matches, seed)
         except KeyboardInterrupt:
-            console.print("\nStopped, with everything that the demo had started.")
+            console.print("Stopped, with everything that the demo had started.")
             raise
 
 
@@ -79,25 +83,26 @@ def _broker(console: Console, folder: Path, port: int | None) -> Iterator[Broker
     broker = BrokerProcess(folder, BROKER_SETTINGS, port=port)
     _tell(console, f"Starting a broker on {broker.bootstrap}, data in {folder}")
     try:
-        yield broker.start()
-    except (BrokerNotStarted, TimeoutError) as error:
-        last = str(error).strip().splitlines()[-1]
-        raise LocalError(f"the broker does not start: {last.partition('reason=')[2] or last}") from error
+        try:
+            broker.start()
+        except (BrokerNotStarted, TimeoutError) as error:
+            last = str(error).strip().splitlines()[-1]
+            raise LocalError(f"the broker does not start: {last.partition('reason=')[2] or last}") from error
+        yield broker
     finally:
         broker.stop()
 
 
 @contextmanager
-def _interruptible() -> Iterator[None]:
+def _interruptible(console: Console) -> Iterator[None]:
     """Ctrl-C, SIGTERM and the end of the terminal end the demo; once is enough, for ending takes a moment."""
-    from ottla.cli.terminal import handled
-
     asked = False
 
     def ask(*_: object) -> None:
         nonlocal asked
         if not asked:
             asked = True
+            tell_stopping(console)
             raise KeyboardInterrupt
 
     with handled(ask, signal.SIGINT):

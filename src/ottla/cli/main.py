@@ -35,7 +35,7 @@ def _app() -> typer.Typer:
     app.add_typer(pipelines.app, name="pipelines")
     app.add_typer(matches.app, name="matches")
 
-    app.command()(demo.demo)
+    app.command(epilog=demo.EXAMPLES)(demo.demo)
     return app
 
 

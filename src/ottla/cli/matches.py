@@ -9,6 +9,7 @@ import typer
 
 from ottla.base.clock import SystemClock
 from ottla.base.rng import Random, system_random
+from ottla.cli.terminal import examples, refusals, stopping
 
 app = typer.Typer(help="Play basketball matches into a topic.", no_args_is_help=True)
 
@@ -18,7 +19,14 @@ def matches() -> None:
     """Play basketball matches into a topic."""
 
 
-@app.command()
+@app.command(
+    epilog=examples(
+        "ottla matches play --speed 60",
+        "ottla matches play --matches 8 --speed 60 --seed 7 --late 0.1",
+        "ottla matches play --matches 50 --rate 5000 --rounds 0",
+        "ottla matches play --bootstrap 127.0.0.1:9092 --topic matches --speed 0",
+    )
+)
 def play(
     bootstrap: Annotated[str, typer.Option(help="Brokers to begin with.")] = "127.0.0.1:9092",
     topic: Annotated[str, typer.Option(help="Where the events go, keyed by match.")] = "matches",
@@ -32,8 +40,7 @@ def play(
     duplicates: Annotated[float, typer.Option(min=0, max=1, help="Share that arrives twice.")] = 0.01,
     late: Annotated[float, typer.Option(min=0, max=1, help="Share that arrives late.")] = 0.02,
 ) -> None:
-    """Play matches until they end, or until Ctrl-C."""
-    from ottla.cli.terminal import refusals
+    """Play matches until they end, or until Ctrl-C or SIGTERM; what was sent is delivered before the end."""
     from ottla.pipelines.declare import topic as declared
     from ottla.pipelines.feed import Feed
     from ottla.pipelines.generator import FASTEST, disturbed, evened, hastened, season
@@ -52,7 +59,7 @@ def play(
         arrivals = disturbed(events, Random(f"{chosen}/network"), duplicates=duplicates, late=late)
         feed = Feed(bootstrap, topic, clock)
         words = f"{count} matches into topic {topic}, seed {chosen}"
-        with console.status(words) as shown:
+        with console.status(words) as shown, stopping(stop, console):
             try:
                 feed.play(
                     arrivals,

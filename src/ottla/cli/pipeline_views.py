@@ -1,16 +1,24 @@
-"""How pipelines are drawn in a terminal: tables of flows, their progress, past runs. Pure."""
+"""How pipelines are drawn in a terminal: tables of flows, their progress, past runs. Pure.
+
+A table of figures that is wider than the terminal would be broken into pieces: then there is a line for each flow.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
 
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
 from ottla.pipelines.declare import Pipeline
 from ottla.pipelines.progress import FlowProgress, RunProgress
 
+_FIGURES: Final = ("rows", "rows/s", "lag", "batch", "batch ms", "state rows", "late", "left out")
+_ANY_WIDTH: Final = 10_000
 _COLOURS = {
     "starting": "yellow",
     "running": "green",
@@ -34,44 +42,60 @@ def pipeline_table(source: str, pipeline: Pipeline, last: RunProgress | None) ->
 def progress_table(progress: RunProgress) -> RenderableType:
     """A run, live."""
     title = f"{progress.pipeline} on {progress.master}, {progress.bootstrap} through {progress.connector}"
-    figures = ["rows", "rows/s", "lag", "batch", "batch ms", "state rows", "late", "left out", "watermark"]
-    table = _table(["flow", "state"], figures)
-    errors = []
+    table = _table(["flow", "state"], [*_FIGURES, "watermark"])
+    lines, errors = [], []
     for name, flow in progress.flows.items():
-        table.add_row(name, _state(flow), *_figures(flow))
+        table.add_row(name, _state(flow), *_figures(flow), _watermark(flow))
+        lines.append(Text(flow_line(name, flow), style=_COLOURS[flow.state]))
         if flow.error:
             errors.append(Text(f"{name}: {flow.error}", style="red"))
-    return Group(Text(title, style="italic"), table, *errors)
+    return Group(Text(title, style="italic"), _Fitting(table, errors, lines))
 
 
 def flow_line(name: str, flow: FlowProgress) -> str:
-    """The same of one flow where there is no terminal."""
-    rows, speed, lag, batch, batch_ms, state_rows, late, left_out, watermark = _figures(flow)
+    """The same of one flow where there is no terminal, or a narrow one."""
     line = f"{name}: {flow.state}"
     if flow.batch is not None:
+        rows, speed, lag, batch, batch_ms, state_rows, late, left_out = _figures(flow)
         line += (
             f", {rows} rows, {speed} rows/s, lag {lag}, batch {batch} in {batch_ms} ms, {state_rows} state rows, "
-            f"{late} late, {left_out} left out, watermark {watermark}"
+            f"{late} late, {left_out} left out, watermark {_watermark(flow)}"
         )
     return f"{line} ({flow.error})" if flow.error else line
 
 
 def status_table(runs: Sequence[RunProgress], now_ms: int) -> RenderableType:
     """Runs of several pipelines, as they were last told."""
-    table = _table(
-        ["pipeline", "flow", "state", "rows", "rows/s", "lag", "batch", "batch ms", "state rows", "told"]
-    )
-    errors = []
+    table = _table(["pipeline", "flow", "state"], [*_FIGURES, "told"])
+    lines, errors, whole = [], [], []
     for run in runs:
+        ago = f"{max(0, now_ms - run.updated_ms) // 1000} s ago"
         for name, flow in run.flows.items():
             state = Text("gone", style="red") if run.gone else _state(flow)
-            ago = f"{max(0, now_ms - run.updated_ms) // 1000} s ago"
-            table.add_row(run.pipeline, name, state, *_figures(flow)[:6], ago)
+            table.add_row(run.pipeline, name, state, *_figures(flow), ago)
+            gone = ", but its process is gone" if run.gone else ""
+            lines.append(Text(f"{run.pipeline}, {flow_line(name, flow)}{gone}, told {ago}"))
             if flow.error:
                 errors.append(Text(f"{run.pipeline}, {name}: {flow.error}", style="red"))
         if run.error and not any(flow.error for flow in run.flows.values()):
-            errors.append(Text(f"{run.pipeline}: {run.error}", style="red"))
-    return Group(table, *errors)
+            whole.append(Text(f"{run.pipeline}: {run.error}", style="red"))
+    return Group(_Fitting(table, errors, lines), *whole)
+
+
+@dataclass(frozen=True)
+class _Fitting:
+    """A table with the errors below it where it fits, lines with everything where it does not."""
+
+    table: Table
+    errors: Sequence[Text]
+    lines: Sequence[Text]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        wanted = Measurement.get(console, options.update_width(_ANY_WIDTH), self.table).maximum
+        if wanted <= options.max_width:
+            yield Group(self.table, *self.errors)
+        else:
+            yield Group(*self.lines)
 
 
 def _table(texts: Sequence[str], figures: Sequence[str] = ()) -> Table:
@@ -99,6 +123,7 @@ def _state(flow: FlowProgress) -> Text:
 
 
 def _figures(flow: FlowProgress) -> tuple[str, ...]:
+    """In the order of `_FIGURES`."""
     return (
         f"{flow.rows:,}",
         f"{flow.rows_per_s:,.0f}",
@@ -108,5 +133,8 @@ def _figures(flow: FlowProgress) -> tuple[str, ...]:
         f"{flow.state_rows:,}",
         f"{flow.late_rows:,}",
         f"{flow.left_out:,}",
-        flow.watermark or "-",
     )
+
+
+def _watermark(flow: FlowProgress) -> str:
+    return flow.watermark or "-"

@@ -7,10 +7,10 @@ Exit codes: 0 ended or stopped as asked, 1 failed, 2 could not start.
 
 from __future__ import annotations
 
-import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -23,7 +23,7 @@ from rich.live import Live
 from ottla.base.clock import SystemClock
 from ottla.base.errors import LocalError
 from ottla.cli.pipeline_views import flow_line, pipeline_table, progress_table, status_table
-from ottla.cli.terminal import handled, make_folder, refusals
+from ottla.cli.terminal import examples, make_folder, refusals, stopping
 from ottla.pipelines.declare import Pipeline, Table, load
 from ottla.pipelines.java import find_java
 from ottla.pipelines.progress import RunProgress
@@ -40,7 +40,14 @@ app = typer.Typer(help="Run data pipelines on Spark.", no_args_is_help=True)
 State = Annotated[Path, typer.Option(help="Folder for checkpoints, tables, logs and progress.")]
 
 
-@app.command()
+@app.command(
+    epilog=examples(
+        "ottla pipelines run ottla.pipelines.scoreboard",
+        "ottla pipelines run examples/pipelines/long_words.py --dry-run",
+        "ottla pipelines run examples/pipelines/long_words.py --once --state /tmp/words",
+        "ottla pipelines run ottla.pipelines.scoreboard --master 'local[4]' --json",
+    )
+)
 def run(
     what: Annotated[str, typer.Argument(metavar="FILE_OR_MODULE")],
     bootstrap: Annotated[str, typer.Option(help="Brokers to begin with.")] = "127.0.0.1:9092",
@@ -68,7 +75,7 @@ def run(
     from ottla.pipelines.flow_run import RunOptions
     from ottla.pipelines.realtime import MASTER
 
-    with refusals() as console:
+    with refusals() as console, _theirs_elsewhere(console, json=json and not dry_run):
         pipeline = _load(what)
         home = state / pipeline.name
         options = RunOptions(
@@ -94,7 +101,9 @@ def run(
             raise typer.Exit(1)
 
 
-@app.command("list")
+@app.command(
+    "list", epilog=examples("ottla pipelines list", "ottla pipelines list examples/pipelines/long_words.py")
+)
 def list_pipelines(
     what: Annotated[list[str] | None, typer.Argument(metavar="[FILE_OR_MODULE]...")] = None,
     state: State = Path(STATE),
@@ -107,7 +116,13 @@ def list_pipelines(
             console.print(pipeline_table(name, pipeline, RunProgress.read(state / pipeline.name)))
 
 
-@app.command()
+@app.command(
+    epilog=examples(
+        "ottla pipelines status",
+        "ottla pipelines status --json",
+        "ottla pipelines status --state demo-data/pipelines",
+    )
+)
 def status(
     names: Annotated[list[str] | None, typer.Argument(metavar="[PIPELINE]...")] = None,
     state: State = Path(STATE),
@@ -129,7 +144,7 @@ def status(
             console.print(status_table(found, SystemClock().now_ms()))
 
 
-@app.command()
+@app.command(epilog=examples("ottla pipelines prepare"))
 def prepare() -> None:
     """Make later starts of Spark shorter, by an archive of its classes; takes about half a minute, once."""
     with refusals() as console:
@@ -147,8 +162,8 @@ def _run(console: Console, pipeline: Pipeline, options: RunOptions, *, json: boo
 
     stop = threading.Event()
     with (
-        _stopping(stop, None if json else console),
-        _view(console, pipeline, options, json=json) as (say, show),
+        stopping(stop, None if json else console),
+        _view(console, json=json) as (say, show),
     ):
         runner: Runner = Runner(pipeline, options, clock=SystemClock(), stop=stop, say=say, show=show)
         well = runner.run()
@@ -186,11 +201,11 @@ def _plan(console: Console, pipeline: Pipeline, options: RunOptions) -> None:
 
 @contextmanager
 def _view(
-    console: Console, pipeline: Pipeline, options: RunOptions, *, json: bool
+    console: Console, *, json: bool
 ) -> Iterator[tuple[Callable[[str], None], Callable[[RunProgress], None]]]:
     """Where starting is told and progress shown: JSON, a live table, or lines."""
     if json:
-        yield lambda _: None, _print_json
+        yield lambda _: None, lambda progress: _print_json(console, progress)
         return
     if console.is_terminal:
         with Live(console=console, refresh_per_second=4) as live:
@@ -214,23 +229,20 @@ def _view(
     yield lambda line: console.print(line, highlight=False, markup=False), lines
 
 
-def _print_json(progress: RunProgress) -> None:
-    typer.echo(msgspec.json.encode(progress).decode())
-
-
 @contextmanager
-def _stopping(stop: threading.Event, console: Console | None) -> Iterator[None]:
-    """Ctrl-C and SIGTERM set `stop`, and are told if there is a console; a second one interrupts even that."""
-
-    def asked(number: int, _: object) -> None:
-        if stop.is_set():
-            raise KeyboardInterrupt
-        stop.set()
-        if console is not None:
-            console.print("Stopping ...", style="dim")
-
-    with handled(asked, signal.SIGINT):
+def _theirs_elsewhere(console: Console, *, json: bool) -> Iterator[None]:
+    """With JSON our lines alone go to the standard output: what a pipeline's own code prints goes to the other."""
+    if not json:
         yield
+        return
+    console.file = sys.stdout
+    with redirect_stdout(sys.stderr):
+        yield
+
+
+def _print_json(console: Console, progress: RunProgress) -> None:
+    console.file.write(f"{msgspec.json.encode(progress).decode()}\n")
+    console.file.flush()
 
 
 def _connector(name: str, bootstrap: str, options: dict[str, str], *, realtime: bool) -> Any:

@@ -1,11 +1,12 @@
-"""What the commands share: a console, refusals in one line, and which signals ask for the end."""
+"""What the commands share: a console, refusals in one line, examples in their help, signals that ask for the end."""
 
 from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -62,3 +63,29 @@ def handled(handler: Callable[[int, Any], None], *more: signal.Signals) -> Itera
     finally:
         for number in taken:
             signal.signal(number, before[number])
+
+
+@contextmanager
+def stopping(stop: threading.Event, console: Console | None) -> Iterator[None]:
+    """Ctrl-C and SIGTERM set `stop`, and are told if there is a console; a second one interrupts even that."""
+
+    def asked(*_: object) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+        if console is not None:
+            tell_stopping(console)
+
+    with handled(asked, signal.SIGINT):
+        yield
+
+
+def tell_stopping(console: Console) -> None:
+    """From a signal's handler: what is printed at that very moment goes first, and ours is not worth an error."""
+    with suppress(RuntimeError):
+        console.print("Stopping ...", style="dim", highlight=False)
+
+
+def examples(*commands: str) -> str:
+    """The end of a command's help: each command is a paragraph of its own, so that it gets a line of its own."""
+    return "\n\n".join(("Examples:", *(command.replace("[", r"\[") for command in commands)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -15,9 +16,11 @@ from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from ottla.cli import pipelines
-from ottla.cli.pipeline_views import progress_table
+from ottla.cli.main import _app
+from ottla.cli.pipeline_views import progress_table, status_table
 from ottla.cli.pipelines import app
 from ottla.pipelines.progress import FlowProgress, RunProgress
+from ottla.pipelines.runner import Runner
 
 
 def ottla(*words: str) -> Result:
@@ -38,7 +41,9 @@ def state(tmp_path: Path) -> Path:
         connector="ottla",
         master="local[2]",
         state="stopped",
-        flows={"count": FlowProgress(state="stopped", batch=41, rows=1_234, lag=5)},
+        flows={
+            "count": FlowProgress(state="stopped", batch=41, rows=1_234, lag=5, late_rows=67, left_out=89)
+        },
     ).write(folder)
     return folder.parent
 
@@ -62,8 +67,30 @@ def test_a_file_is_listed(tmp_path: Path) -> None:
 def test_status_tells_of_past_runs(state: Path) -> None:
     told = ottla("status", "--state", str(state))
     assert told.exit_code == 0
-    for words in ("words", "count", "stopped", "1,234", "41"):
+    for words in ("words", "count", "stopped", "1,234", "41", "late", "67", "left out", "89"):
         assert words in told.output
+
+
+@pytest.mark.parametrize("width", [40, 200])
+def test_a_narrow_terminal_gets_a_line_for_each_flow(state: Path, width: int) -> None:
+    run = RunProgress.read(state / "words")
+    assert run is not None
+    run.flows["count"].error = "the broker is away"
+    console = Console(width=width, record=True, file=io.StringIO())
+    console.print(status_table([run], 2_002))
+    told = console.export_text()
+    assert ("words, count: stopped" in told) == (width == 40)
+    assert ("pipeline" in told) == (width == 200)
+    for words in (
+        "1,234",
+        "67 late" if width == 40 else "67",
+        "(the broker is away)" if width == 40 else "2 s ago",
+    ):
+        assert words in " ".join(told.split())
+    assert " ".join(told.split()).count("the broker is away") == 1
+    console.print(progress_table(run))
+    shown = console.export_text()
+    assert ("count: stopped, 1,234 rows" in shown) == (width == 40)
 
 
 def test_status_is_json_too(state: Path) -> None:
@@ -173,6 +200,46 @@ def test_why_a_run_failed_is_in_its_status(state: Path) -> None:
     told.state, told.error = "failed", "Spark does not start: no memory"
     told.write(state / "words")
     assert "words: Spark does not start: no memory" in ottla("status", "--state", str(state)).output
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("pipelines", "run"), ("pipelines", "list"), ("pipelines", "status"), ("pipelines", "prepare"),
+     ("matches", "play"), ("demo",)],
+)  # fmt: skip
+def test_the_examples_of_the_help_are_commands(words: tuple[str, ...]) -> None:
+    shown = CliRunner().invoke(_app(), [*words, "--help"], env={"COLUMNS": "160"}).output
+    found = [line.strip() for line in shown.partition("Examples:")[2].splitlines() if line.strip()]
+    assert found
+    for line in found:
+        command, *given = shlex.split(line)
+        assert (command, tuple(given[: len(words)])) == ("ottla", words)
+        assert CliRunner().invoke(_app(), [*given, "--help"]).exit_code == 0
+        assert all(Path(each).exists() for each in given if each.endswith(".py"))
+
+
+def test_json_lines_are_alone_whatever_the_pipeline_prints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def runs(self: Runner) -> bool:
+        print("from the flow's function")
+        self._show(self.progress)
+        return True
+
+    path = tmp_path / "prints.py"
+    path.write_text(
+        "from ottla.pipelines import Pipeline, topic\n"
+        "print('from the file')\n"
+        "p = Pipeline('mine')\n"
+        "p.flow(reads=topic('in'), writes=topic('out'), name='copy')(lambda frame: frame)\n"
+    )
+    monkeypatch.setattr(pipelines, "find_java", lambda: None)
+    monkeypatch.setattr(Runner, "run", runs)
+    result = ottla("run", str(path), "--json", "--state", str(tmp_path / "state"))
+    assert result.exit_code == 0
+    (line,) = result.stdout.splitlines()
+    assert json.loads(line)["pipeline"] == "mine"
+    assert result.stderr == "from the file\nfrom the flow's function\n"
 
 
 def test_an_address_in_brackets_is_shown_as_it_is() -> None:

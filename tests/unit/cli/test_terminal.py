@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
+import threading
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from ottla.base.errors import LocalError
-from ottla.cli.terminal import handled, make_folder
+from ottla.cli.terminal import handled, make_folder, stopping
 
 
 def test_the_end_of_the_terminal_means_nothing_under_nohup() -> None:
@@ -42,7 +45,7 @@ def test_a_folder_that_cannot_be_is_told_with_its_option(
             make_folder("--state", folder)
         assert str(told.value) == f"--state: {folder} can't be made a folder: {why}"
     monkeypatch.setattr(os, "access", lambda *_: False)
-    with pytest.raises(LocalError, match="--data: .* can't be written to"):
+    with pytest.raises(LocalError, match=r"--data: .* can't be written to"):
         make_folder("--data", tmp_path)
 
 
@@ -50,3 +53,26 @@ def test_a_folder_is_made_with_those_above_it(tmp_path: Path) -> None:
     for _ in range(2):
         make_folder("--state", tmp_path / "a" / "b")
     assert (tmp_path / "a" / "b").is_dir()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("told", [True, False])
+def test_a_signal_asks_for_the_end_and_a_second_one_interrupts(number: signal.Signals, told: bool) -> None:
+    stop, console = threading.Event(), Console(file=io.StringIO(), record=True)
+    with stopping(stop, console if told else None):
+        signal.raise_signal(number)
+        assert stop.is_set()
+        assert console.export_text() == ("Stopping ...\n" if told else "")
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(number)
+
+
+def test_a_signal_that_comes_while_something_is_printed_still_asks() -> None:
+    class Busy(io.StringIO):
+        def write(self, text: str) -> int:
+            raise RuntimeError("reentrant call inside <_io.BufferedWriter>")
+
+    stop = threading.Event()
+    with stopping(stop, Console(file=Busy())):
+        signal.raise_signal(signal.SIGTERM)
+    assert stop.is_set()
