@@ -19,6 +19,9 @@ LOOK_EVERY_S: Final = 0.1
 ENDING_S: Final = 2.0
 """For what Java does before it ends: deleting its folders, above all."""
 
+GIVEN_UP_S: Final = 10.0
+"""For a start without its process to come to an end."""
+
 
 class Stopped(Exception):
     """The start was given up, as asked."""
@@ -53,7 +56,7 @@ class Launch:
         self._given_up = True
         if self._process is not None:
             _kill(self._process)
-        self._thread.join()
+        self._thread.join(GIVEN_UP_S)
 
     def _run(self) -> None:
         from pyspark import SparkConf, SparkContext

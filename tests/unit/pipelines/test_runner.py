@@ -141,21 +141,18 @@ def test_a_first_session_that_does_not_start_ends_the_run_and_is_recorded(
 def test_a_stop_while_spark_starts_is_no_failure(
     spark: FakeSession, pipeline: Pipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, again: bool
 ) -> None:
-    def stops_at(number: int) -> None:
-        known = spark.start
-
-        def start(settings: Any, stop: threading.Event) -> Any:
-            if len(spark.settings) == number:
-                stop.set()
-            return known(settings, stop)
-
-        monkeypatch.setattr(spark, "start", start)
-
     def dies() -> None:
         spark.spark.die()
 
-    stops_at(1 if again else 0)
-    assert make(pipeline, tmp_path, dies).run()
+    made, known = make(pipeline, tmp_path, dies), spark.start
+
+    def start(settings: Any, stop: threading.Event) -> Any:
+        if len(spark.settings) == (1 if again else 0):
+            made._stop.set()
+        return known(settings, stop)
+
+    monkeypatch.setattr(spark, "start", start)
+    assert made.run()
     told = RunProgress.read(tmp_path)
     assert told is not None
     assert (told.state, told.error, told.flows["copy"].state) == ("stopped", None, "stopped")
@@ -199,6 +196,30 @@ def test_a_triggered_run_ends_though_its_query_never_does(
             query.end(RuntimeError("always"))
 
     assert not make(pipeline, tmp_path, *[fails] * 60, once=True).run()
+
+
+@pytest.mark.parametrize(("once", "at_first"), [(True, 1), (False, 2)])
+def test_a_triggered_run_takes_the_flows_one_after_the_other(
+    spark: FakeSession, tmp_path: Path, once: bool, at_first: int
+) -> None:
+    pipeline = Pipeline("p")
+    pipeline.flow(reads=topic("middle"), writes=topic("out"), name="second")(lambda frame: frame)
+    pipeline.flow(reads=topic("in"), writes=topic("middle"), name="first")(lambda frame: frame)
+    seen: list[int] = []
+
+    def ends_one() -> None:
+        seen.append(len(spark.spark.queries))
+        next(query for query in spark.spark.queries if query.isActive).end()
+
+    assert make(pipeline, tmp_path, nothing, ends_one, nothing, ends_one, once=once).run()
+    assert seen == [at_first, 2]
+
+
+def test_a_flow_does_not_wait_for_a_table_that_only_it_would_make(spark: FakeSession, tmp_path: Path) -> None:
+    pipeline, own = Pipeline("p"), table("t", format="delta")
+    pipeline.flow(reads=[topic("in"), own], writes=own, name="circle")(lambda frame, _: frame)
+    with pytest.raises(PlanRefused, match="there is none at"):
+        make(pipeline, tmp_path, nothing, stop).run()
 
 
 def test_a_table_that_another_flow_makes_is_waited_for(

@@ -163,6 +163,29 @@ def test_small_files_are_joined_and_old_ones_deleted(place: str, monkeypatch: py
     assert append_delta(place, PLAIN, rows(("a", 1, 4, "x")), "q", 4) is False, "still known"
 
 
+def test_what_was_replaced_a_moment_ago_is_kept(place: str) -> None:
+    """A flow that looks the table up reads the version of its start."""
+    for number in range(5):
+        append_delta(place, PLAIN, rows(("a", 1, number, "x")), "q", number)
+    before = DeltaTable(place)
+    tables.tidy(place)
+    assert len(DeltaTable(place).file_uris()) == 1
+    assert before.to_pyarrow_table().num_rows == 5
+
+
+def test_a_delta_table_is_read_by_its_log(place: str) -> None:
+    """Files that were replaced still lie beside the others."""
+    append_delta(place, KEYED, rows(("a", 1, 1, "old")), "q", 0)
+    append_delta(place, KEYED, rows(("a", 1, 2, "new")), "q", 1)
+    (newest_file,) = DeltaTable(place).file_uris()
+    assert len(list(Path(place).glob("*.parquet"))) == 2
+    spark = MagicMock()
+    tables.read(spark, table(place, format="delta"), "")
+    spark.read.schema.assert_called_once_with(tables._columns(DeltaTable(place).schema()))
+    parquet = spark.read.schema.return_value.option.return_value.parquet
+    parquet.assert_called_once_with(newest_file)
+
+
 def test_a_table_is_tidied_now_and_then(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     tidied: list[str] = []
     monkeypatch.setattr(tables, "tidy", tidied.append)
