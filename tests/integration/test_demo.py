@@ -107,6 +107,7 @@ def test_an_early_end_leaves_no_broker_behind(tmp_path: Path) -> None:
         tmp_path / "data", lambda said: "Starting a broker" in said, lambda pid: os.kill(pid, signal.SIGTERM)
     )
     assert code == 130, told
+    assert told.endswith("Stopping ...\nStopped, with everything that the demo had started.\n")
     assert "Traceback" not in told
     wait_until(lambda: left_behind(tmp_path / "data") == [], "the end of all it started")
 
