@@ -31,6 +31,7 @@ ALWAYS = (
     "tests/spark/test_source_",
     "tests/spark/test_sink_",
     "tests/spark/test_docs_snippets",
+    "tests/spark/test_pipelines_rules",
     "tests/fault/test_spark_sink",
     "tests/mission/test_data_pipeline",
     "tests/integration/test_demo",
