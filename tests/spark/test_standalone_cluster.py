@@ -89,8 +89,11 @@ class Told:
 
 
 def table(folder: Path) -> dict[tuple[str, int], Standing]:
+    """What the table holds; nothing before the first batch has made it."""
     from deltalake import DeltaTable
 
+    if not DeltaTable.is_deltatable(str(folder)):
+        return {}
     rows: list[dict[str, Any]] = DeltaTable(str(folder)).to_pyarrow_table().to_pylist()
     found = [
         msgspec.convert({name: row[name] for name in Standing.__struct_fields__}, Standing) for row in rows
