@@ -18,7 +18,7 @@ LEFT := ottla-pipelines spark-warehouse metastore_db derby.log
 WORKERS ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check format test spark demo compat bench torture spark-torture fuzz sim mutants kcat maven clean
+.PHONY: help setup check format test spark demo compat bench torture spark-torture fuzz sim mutants declarative kcat maven clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 15
@@ -61,7 +61,7 @@ spark: setup ## the longer tests on real Spark: the suite of either connector, p
 demo: setup ## a broker, matches, their scoreboard on Spark, a mobile and a computer, in this terminal
 	@$(BIN)/ottla demo --data demo-data $(ARGS)
 
-compat: setup kcat maven ## Apache Kafka's tools, files and Streams, clients in Java, Go, JavaScript, kcat, request by request
+compat: setup kcat maven declarative ## Apache Kafka's tools, files and Streams, clients in Java, Go, JavaScript, kcat, request by request
 	$(BIN)/python -m bench.kafka_jars
 	$(BIN)/python -m bench.spark_jars
 	$(BIN)/python -m tests.compat.clients.build
@@ -85,6 +85,11 @@ sim: setup ## the broker among simulated clients, with faults: SEED=123 one run,
 
 mutants: setup ## break each rule of the coordinators and see who notices
 	$(BIN)/python -m tests.mutants $(ARGS)
+
+declarative:
+	@$(BIN)/python -c 'import grpc, yaml' 2>/dev/null || { \
+		echo "compat: installing what Spark Declarative Pipelines need"; \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check 'pyspark[pipelines]'; }
 
 kcat:
 	@command -v kcat >/dev/null || { \
