@@ -131,11 +131,17 @@ def _run(broker: str, mode: str, numbers: list[str]) -> Figures:
         )
         if ran.returncode:
             told = [line[:200] for line in ran.stderr.splitlines() if not line.lstrip().startswith("at ")]
-            raise RuntimeError("\n".join(told[-15:]))
+            raise RuntimeError("\n".join(["Spark failed", *[line for line in told if line.strip()][-15:]]))
         figures: Figures = json.loads(ran.stdout.splitlines()[-1])
         return figures
     finally:
         peer.wipe()
+
+
+def _in_short(failure: str) -> str:
+    """Without the stack in between, whose paths are of this machine."""
+    first, *others = failure.splitlines()
+    return f"{first}: {others[-1]}" if others else first
 
 
 def _rows(measured: Measured) -> Iterator[Line]:
@@ -219,7 +225,7 @@ def _write(
         "connector": COORDINATES,
         "scale": {name: getattr(scale, name) for name in scale.__slots__},
         "samples": measured,
-        "failures": failures,
+        "failures": [_in_short(failure) for failure in failures],
     }
     name = f"spark-{mode}-{began:%Y-%m-%dT%H%M}-{cores}-cores.json"
     (RESULTS / name).write_text(json.dumps(document, indent=1) + "\n")
@@ -230,7 +236,7 @@ def _write(
         f"- {began:%Y-%m-%d}, {cores} cores, pyspark {pyspark.__version__}, {', '.join(COORDINATES)}",
         "- Spark, broker and load share the machine; connectors take turns in one Spark on one broker",
         *_explained(mode, scale),
-        *(f"- failed: {failure}" for failure in failures),
+        *(f"- failed: {_in_short(failure)}" for failure in failures),
         "",
         "| " + " | ".join(HEADINGS) + " |",
         "|---|---|" + "---:|" * (len(HEADINGS) - 2),

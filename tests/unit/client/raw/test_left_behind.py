@@ -41,30 +41,32 @@ def test_a_producer_that_is_dropped(cluster: Cluster, monkeypatch: pytest.Monkey
             producer.send(TP, batches_of(1))
 
 
-def test_a_producer_that_is_dropped_with_its_connection(
-    brokers: TwoBrokers, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def busy(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> RawProducer:
+    """A producer with requests under way."""
     monkeypatch.setattr(producing, "REQUEST_BYTES", 1)
     producer = RawProducer(cluster)
     producer.init()
     producer.send(TP, batches_of(20))
+    return producer
+
+
+def test_a_producer_that_is_dropped_with_its_connection(
+    brokers: TwoBrokers, cluster: Cluster, busy: RawProducer
+) -> None:
     for broker in brokers.brokers.values():
         broker.close()
     cluster.close()
-    producer.close()
+    busy.close()
+    with pytest.raises(LocalError, match="init"):
+        busy.send(TP, batches_of(1))
 
 
-def test_a_producer_that_was_closed_can_begin_anew(
-    brokers: TwoBrokers, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(producing, "REQUEST_BYTES", 1)
-    producer = RawProducer(cluster)
-    producer.init()
-    producer.send(TP, batches_of(20))
-    producer.close()
-    assert producer.init().epoch == 1
-    producer.send(TP, batches_of(2))
-    assert producer.flush().records == 2
+def test_a_producer_that_was_closed_can_begin_anew(brokers: TwoBrokers, busy: RawProducer) -> None:
+    busy.close()
+    assert busy.init().epoch == 1
+    busy.send(TP, batches_of(2))
+    assert busy.flush().records == 2
     assert brokers.stored == [0, 1]
 
 
