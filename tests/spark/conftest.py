@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+import ottla.spark
 from tests.support.clients import Publisher
 
 JAVA_VERSION_MIN = 17
@@ -57,6 +58,9 @@ def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     """A SparkSession on two local cores, with tasks that are retried once; with the jars of Spark's own Kafka
     connector when a chosen test is marked as needing them.
     """
+    if request.config.getoption("loadgroup", default=False):
+        apart = "pytest and pytest-xdist do not fit together: each process would start a Spark of its own"
+        assert any(item.nodeid.endswith("@spark") for item in request.session.items), apart
     problem = _java_problem()
     if problem is not None:
         if os.environ.get("OTTLA_REQUIRE_SPARK"):
@@ -82,6 +86,7 @@ def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("OFF")
+    ottla.spark.register(session)  # a busy machine may have kept Spark from finding it
     yield session
     session.stop()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -23,3 +24,16 @@ def test_a_session_in_which_it_was_registered(spark: Any) -> None:
     session = spark.newSession()
     ottla.spark.register(session)
     assert session.read.format("ottla").options(**NOWHERE).load().columns == ["offset", "text"]
+
+
+def test_a_thread_in_which_it_was_registered_may_write_a_stream(spark: Any, checkpoint: str) -> None:
+    def start() -> None:
+        ottla.spark.register(spark)
+        writer = (
+            spark.readStream.format("rate").load().selectExpr("CAST(value AS STRING) AS value").writeStream
+        )
+        options = {"kafka.bootstrap.servers": "127.0.0.1:1", "topic": "t", "checkpointLocation": checkpoint}
+        writer.format("ottla").options(**options).start().stop()
+
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(start).result(180)

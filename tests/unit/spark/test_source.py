@@ -52,6 +52,7 @@ def test_spark_finds_it_by_its_module() -> None:
 def test_registering() -> None:
     class Session:
         kept: Any = None
+        active: Session | None = None
 
         @property
         def dataSource(self) -> Session:
@@ -60,9 +61,18 @@ def test_registering() -> None:
         def register(self, made: Any) -> None:
             self.kept = made
 
-    session = Session()
+        def getActiveSession(self) -> Session | None:
+            return self.active
+
+        def createDataFrame(self, *_: object) -> None:
+            self.active = self
+
+    session, other = Session(), Session()
     register(session)  # type: ignore[arg-type]
-    assert session.kept is OttlaDataSource
+    assert (session.kept, session.active) == (OttlaDataSource, session)
+    session.active = other
+    register(session)  # type: ignore[arg-type]
+    assert session.active is other, "a thread that has a session keeps it"
 
 
 def test_schemas() -> None:
