@@ -34,7 +34,6 @@ from ottla.pipelines.reports import Reports
 from ottla.pipelines.run_lock import run_lock
 from ottla.pipelines.tables import TableMissing
 from ottla.pipelines.topics import SettingsRefused, create_missing, partitions_of
-from ottla.spark import register
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -120,8 +119,6 @@ class Runner:
             self._pipeline.name, self._logs, options.master, options.conf, jars
         )
         spark = self._spark = session.start(settings, self._stop)
-        if options.connector.name == "ottla":
-            register(spark)
         spark.streams.addListener(self._reports.listener())
         if self._pipeline.module is not None:
             from pyspark import cloudpickle

@@ -25,6 +25,7 @@ from ottla.base.errors import LocalError
 from ottla.pipelines.java import archive_path, find_java
 from ottla.pipelines.java_process import ENDING_S, Launch, Stopped, end_java
 from ottla.pipelines.refusals import condition_of, explained
+from ottla.spark import register
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -152,7 +153,8 @@ def start(settings: SessionSettings, stop: threading.Event | None = None) -> Spa
         # A session of its own: Ctrl-C in the terminal is ours to handle, not Java's or its workers'.
         launch = Launch(made, {"stdout": log, "stderr": log, "start_new_session": True})
         try:
-            return SparkSession(launch.result(stop))
+            spark = SparkSession(launch.result(stop))
+            register(spark)  # Spark would look for it, once, and not wait long
         except BaseException as error:
             words = ""
             if isinstance(error, Exception) and not isinstance(error, Stopped):
@@ -164,6 +166,7 @@ def start(settings: SessionSettings, stop: threading.Event | None = None) -> Spa
             if not words:
                 raise
             raise LocalError(words) from error
+        return spark
 
 
 def _send_to(log: Path) -> None:

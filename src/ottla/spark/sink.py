@@ -20,6 +20,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from ottla.base.clock import SystemClock
 from ottla.base.errors import LocalError
 from ottla.client.raw import TransactionEnd, cluster_for, end_transactions
+from ottla.client.raw.patience import pause
 from ottla.spark.committing import BatchCommit, TransactionLost, sweep
 from ottla.spark.ledger import Prepared, State
 from ottla.spark.ledger_topic import TopicLedger
@@ -42,6 +43,10 @@ _BATCH_ID = "streaming.sql.batchId"
 _ONLY_BATCH = 0
 _LATE_MS = 500
 """From this age on a task asks whether its batch was committed without it: one request, which most are spared."""
+_STRAGGLERS_S = (1.0, 2.0)
+"""The pauses after which a failed job is aborted again. Spark tells its other tasks to stop and does not wait for them;
+what does not stop is killed after 2 s (`spark.python.task.killTimeout`), and may have begun a transaction until then.
+"""
 
 
 def make_batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> OttlaWriter:
@@ -103,6 +108,8 @@ class OttlaWriter(DataSourceArrowWriter):
             transactions = self._transactions()
             transactions.end(_prepared(_written(messages)), commit=False)
             sweep(transactions)
+            for _ in _while_stragglers_end(messages):
+                sweep(transactions)
 
     def _transactions(self) -> QueryTransactions:
         cluster = cluster_for(self._options.settings)
@@ -153,12 +160,17 @@ class OttlaStreamWriter(DataSourceStreamArrowWriter):
         if self._options.exactly_once and written:
             decisions = self._decisions(written[0].task, min(one.began_ms for one in written))
             decisions.abort(_prepared(written))
+            for _ in _while_stragglers_end(messages):
+                decisions.abort(())
 
     def abort_unheard(self, properties: Properties, began_ms: int) -> None:
         """Takes back what the tasks of a batch have written when none of their messages has come."""
         if self._options.exactly_once:
             task = _streaming_task(self._options, properties)
-            self._decisions(task, began_ms).abort(())
+            decisions = self._decisions(task, began_ms)
+            decisions.abort(())
+            for _ in _while_stragglers_end():
+                decisions.abort(())
 
     def _decisions(self, task: Task, began_ms: int) -> BatchCommit:
         transactions = QueryTransactions(
@@ -294,6 +306,14 @@ def _is_uuid(text: str) -> bool:
 def _written(messages: Sequence[WriterCommitMessage | None]) -> list[Written]:
     """Messages of the tasks that succeeded."""
     return [cast(Written, message) for message in messages if message is not None]
+
+
+def _while_stragglers_end(messages: Sequence[WriterCommitMessage | None] = (None, None)) -> Iterator[None]:
+    """Moments at which tasks of a failed job may have left something; none if only the one that failed is missing."""
+    if list(messages).count(None) > 1:
+        for seconds in _STRAGGLERS_S:
+            pause(seconds)
+            yield
 
 
 def _prepared(written: Sequence[Written]) -> list[Prepared]:

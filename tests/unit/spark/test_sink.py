@@ -141,6 +141,31 @@ def test_a_batch_began_with_its_first_task(monkeypatch: pytest.MonkeyPatch) -> N
     assert began == [5, 5]
 
 
+@pytest.mark.parametrize(("heard", "missing", "pauses"), [(2, 0, 0), (2, 1, 0), (2, 2, 2), (0, 3, 2)])
+@pytest.mark.parametrize("is_stream", [False, True])
+def test_what_stragglers_of_a_failed_job_leave_is_aborted(
+    monkeypatch: pytest.MonkeyPatch, heard: int, missing: int, pauses: int, is_stream: bool
+) -> None:
+    """Tasks that Spark has told to stop may begin a transaction yet; where only the failed one is missing, none."""
+    left = ["at once", "a second later", "at the last moment"]
+    paused, swept = [0.0], list[str]()
+    port = SimpleNamespace(
+        end=lambda *_, **__: None, abandoned=lambda _: swept.append(left[len(swept)]), entry=lambda: None
+    )
+    monkeypatch.setattr(sink, "pause", paused.append)
+    monkeypatch.setattr(sink.OttlaWriter, "_transactions", lambda _: port)
+    monkeypatch.setattr(sink.OttlaStreamWriter, "_decisions", lambda *_: sink.BatchCommit(port, port))  # type: ignore[arg-type]
+    task = Task("q", RUN, 1, 0, 0)
+    messages = [*(Written(task, 0, 1, Prepared("id", 1, 0)) for _ in range(heard)), *[None] * missing]
+    if is_stream:
+        sink.OttlaStreamWriter(options()).abort(messages, 1)
+        pauses, left = (pauses, left) if heard else (0, [])
+    else:
+        sink.OttlaWriter(options(), "name").abort(messages)
+    assert swept == left[: pauses + 1]
+    assert sum(paused) == sum(sink._STRAGGLERS_S[:pauses])
+
+
 def test_a_forked_process_does_not_know_what_its_parent_has_read(properties: dict[str, str]) -> None:
     task = sink._streaming_task(options(), properties.get)
     ours = sink._LEDGERS.of(options(), task)
