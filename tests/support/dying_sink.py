@@ -18,6 +18,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -88,8 +89,8 @@ class _DyingLedger:
         self._step()
         return entry
 
-    def expected(self) -> Entry | None:
-        entry = self._ledger.expected()
+    def expected(self, batch: int) -> Entry | None:
+        entry = self._ledger.expected(batch)
         self._step()
         return entry
 
@@ -99,6 +100,11 @@ class _DyingLedger:
     def record(self, entry: Entry) -> None:
         self._step()
         self._ledger.record(entry)
+        self._step()
+
+    def announce(self, entry: Entry) -> None:
+        self._step()
+        self._ledger.announce(entry)
         self._step()
 
 
@@ -115,6 +121,9 @@ class _DyingTransactions:
 
     def are_open(self, transactions: Collection[Prepared]) -> Mapping[Prepared, bool]:
         return self._transactions.are_open(transactions)
+
+    def listing(self) -> AbstractContextManager[None]:
+        return self._transactions.listing()
 
     def abandoned(self, keep: Collection[Prepared]) -> list[Prepared]:
         self._step()

@@ -5,8 +5,9 @@ Every call of a port is a step. A driver is told to die before or after its k-th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 
 from ottla.client.raw import TransactionEnd
 from ottla.spark.committing import BatchCommit, Superseded
@@ -33,6 +34,8 @@ class World:
     log: list[LedgerRecord] = field(default_factory=list)
     states: dict[Prepared, str] = field(default_factory=dict)
     runs: dict[Prepared, int] = field(default_factory=dict)
+    is_prompt: bool = True
+    """Whether marks arrive at once."""
 
     def write(self, run: int, count: int) -> list[Prepared]:
         """What the tasks of a batch leave behind: open transactions."""
@@ -56,25 +59,34 @@ class World:
 
 
 class ModelLedger:
+    """A mark arrives at once if the world is prompt; otherwise with the next call, if there is one."""
+
     def __init__(self, world: World, run: str, step: Step) -> None:
         self._world, self._run, self._step = world, run, step
         self._register = Register()
         self._read = 0
         self._is_writer = False
+        self._announced: LedgerRecord | None = None
 
     def entry(self) -> Entry | None:
         self._step("before reading the ledger")
+        self._settle()
         self._read_on()
         return self._register.entry
 
-    def expected(self) -> Entry | None:
-        return self._register.entry if self._is_writer else self.entry()
+    def expected(self, batch: int) -> Entry | None:
+        self._settle()
+        known = self._register.entry
+        if self._is_writer and known is not None and known.batch == batch - 1:
+            return known
+        return self.entry()
 
     def is_own(self) -> bool:
         present = self._register.present
         return present is not None and present.run == self._run
 
     def record(self, entry: Entry) -> None:
+        self._settle()
         self._step(f"before recording {entry.state.value}")
         before = self._register.end
         self._is_writer = False
@@ -85,6 +97,21 @@ class ModelLedger:
             raise Superseded("another driver was faster")
         self._is_writer = True
 
+    def announce(self, entry: Entry) -> None:
+        self._step("before announcing")
+        self._announced = LedgerRecord(-1, self._run, self._register.end, entry, is_mark=True)
+        if self._world.is_prompt:
+            self._settle()
+        self._step("after announcing")
+
+    def _settle(self) -> None:
+        mark, self._announced = self._announced, None
+        if mark is not None:
+            self._world.log.append(replace(mark, offset=len(self._world.log)))
+            end = self._register.end
+            self._read_on()
+            self._is_writer = self._is_writer and self._register.end == end
+
     def _read_on(self) -> None:
         for record in self._world.log[self._read :]:
             self._register.take(record)
@@ -94,6 +121,7 @@ class ModelLedger:
 class ModelTransactions:
     def __init__(self, world: World, run: int, step: Step) -> None:
         self._world, self._run, self._step = world, run, step
+        self._listed: list[Prepared] | None = None
 
     def end(self, transactions: Sequence[Prepared], *, commit: bool) -> list[TransactionEnd]:
         outcomes = []
@@ -110,9 +138,15 @@ class ModelTransactions:
         self._step("before listing")
         return {one: self._world.states[one] == OPEN for one in transactions}
 
+    @contextmanager
+    def listing(self) -> Iterator[None]:
+        self._step("before asking what is open")
+        self._listed = self._world.having(OPEN)
+        yield
+        self._listed = None
+
     def abandoned(self, keep: Collection[Prepared]) -> list[Prepared]:
         """Runs are numbered in the order in which they began."""
         self._step("before sweeping")
-        return [
-            one for one in self._world.having(OPEN) if one not in keep and self._world.runs[one] <= self._run
-        ]
+        listed = self._world.having(OPEN) if self._listed is None else self._listed
+        return [one for one in listed if one not in keep and self._world.runs[one] <= self._run]
