@@ -72,49 +72,45 @@ def test_who_has_decided_the_batch_before_expects_it_to_be_so(cluster: Cluster) 
     assert quick.expected(1) == PREPARED
     quick.record(Entry(1, State.DONE))
     assert slow.expected(2) == PREPARED, "as far as it knows"
+    assert slow.expected(3) == Entry(1, State.DONE), "it did not decide batch 2"
+    with pytest.raises(Superseded, match="another driver"):
+        TopicLedger(cluster, topic, query, "third").record(Entry(2, State.PREPARED))
+
+
+def test_a_driver_that_expected_wrongly_looks_the_next_time(cluster: Cluster) -> None:
+    topic, query = fresh("ledger"), fresh("query")
+    slow, quick = TopicLedger(cluster, topic, query, "slow"), TopicLedger(cluster, topic, query, "quick")
+    slow.entry()
+    slow.record(PREPARED)
+    quick.entry()
+    quick.record(Entry(1, State.DONE))
     with pytest.raises(Superseded, match="another driver"):
         slow.record(Entry(2, State.PREPARED))
     assert slow.expected(2) == Entry(1, State.DONE)
 
 
-def test_what_is_announced_is_there_with_the_next_decision(cluster: Cluster) -> None:
-    topic, query = fresh("ledger"), fresh("query")
-    ledger = TopicLedger(cluster, topic, query, "run")
-    assert ledger.expected(1) is None
-    ledger.record(PREPARED)
-    ledger.announce(Entry(1, State.DONE))
-    assert ledger.expected(2) == Entry(1, State.DONE)
-    ledger.record(Entry(2, State.PREPARED))
-    ledger.announce(Entry(2, State.DONE))
-    assert ledger.entry() == Entry(2, State.DONE)
-    assert TopicLedger(cluster, topic, query, "next").entry() == Entry(2, State.DONE)
-
-
 def test_any_process_of_a_run_may_decide_its_next_batch(cluster: Cluster) -> None:
-    """As Spark has it when several queries share its Python processes."""
+    """As Spark has it where several queries share its Python processes."""
     topic, query = fresh("ledger"), fresh("query")
     processes = [TopicLedger(cluster, topic, query, "run") for _ in range(3)]
     for batch, turn in enumerate([0, 1, 1, 2, 0, 0, 1, 2, 1]):
         ledger = processes[turn]
         before = ledger.expected(batch)
-        assert (-1 if before is None else before.batch) == batch - 1
+        assert before == (None if batch == 0 else Entry(batch - 1, State.DONE))
         ledger.record(Entry(batch, State.PREPARED, PREPARED.transactions))
-        ledger.announce(Entry(batch, State.DONE))
-    assert TopicLedger(cluster, topic, query, "next").entry() == Entry(8, State.DONE)
+        ledger.record(Entry(batch, State.DONE))
 
 
-def test_a_mark_that_comes_in_between_is_no_other_driver(cluster: Cluster) -> None:
+def test_a_record_that_was_given_up_and_comes_after_all_is_not_taken_for_another(cluster: Cluster) -> None:
+    """Of the same run, after the same record: it counts, and what was to be decided instead does not."""
     topic, query = fresh("ledger"), fresh("query")
-    first, second = TopicLedger(cluster, topic, query, "run"), TopicLedger(cluster, topic, query, "run")
-    first.expected(1)
-    first.record(PREPARED)
-    assert second.expected(2) == PREPARED
-    first.announce(Entry(1, State.DONE))
-    assert first.entry() == Entry(1, State.DONE)
-    following = Entry(2, State.PREPARED, PREPARED.transactions)
-    second.record(following)
-    assert TopicLedger(cluster, topic, query, "next").entry() == following
-    assert first.expected(3) == following
+    late, ledger = TopicLedger(cluster, topic, query, "run"), TopicLedger(cluster, topic, query, "run")
+    assert late.entry() is None
+    assert ledger.entry() is None
+    late.record(PREPARED)
+    with pytest.raises(Superseded):
+        ledger.record(Entry(1, State.PREPARED, (Prepared("c", 5, 6),)))
+    assert ledger.entry() == PREPARED
 
 
 def test_the_ledger_is_compacted_by_every_query_together(broker: BrokerProcess, cluster: Cluster) -> None:

@@ -18,7 +18,6 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -102,11 +101,6 @@ class _DyingLedger:
         self._ledger.record(entry)
         self._step()
 
-    def announce(self, entry: Entry) -> None:
-        self._step()
-        self._ledger.announce(entry)
-        self._step()
-
 
 class _DyingTransactions:
     def __init__(self, transactions: Transactions, step: _Steps) -> None:
@@ -121,9 +115,6 @@ class _DyingTransactions:
 
     def are_open(self, transactions: Collection[Prepared]) -> Mapping[Prepared, bool]:
         return self._transactions.are_open(transactions)
-
-    def listing(self) -> AbstractContextManager[None]:
-        return self._transactions.listing()
 
     def abandoned(self, keep: Collection[Prepared]) -> list[Prepared]:
         self._step()

@@ -4,11 +4,10 @@ The tasks of a batch write transactions and leave them open. To commit the batch
 
     1. see that all of them are still open, if some could be committed and others have timed out
     2. record them in the ledger as prepared    - from here on it is certain which transactions the batch consists of
-    3. ask which others are open: attempts that failed or were superfluous have left them
-    4. commit the first                         - from here on it is certain that the batch is committed
-    5. commit the others
-    6. mark the batch as done
-    7. abort those others
+    3. commit the first                         - from here on it is certain that the batch is committed
+    4. commit the others
+    5. record the batch as done
+    6. abort what failed or superfluous attempts have left open
 
 Spark repeats a batch, with the same id, whose commit it did not see return. Then the ledger tells how far it came:
 
@@ -19,22 +18,18 @@ Spark repeats a batch, with the same id, whose commit it did not see return. The
     done, in this very run       a second sink of the query has the same name, for a run repeats nothing: an error
     something of a later batch   this driver, or its checkpoint, is behind: an error, since what it writes may be there
 
-A transaction that is aborted in step 5 is the one thing that cannot be repaired: a cluster without two-phase commit
+A transaction that is aborted in step 4 is the one thing that cannot be repaired: a cluster without two-phase commit
 does that when the transaction's timeout passes. It is found in step 1 unless it happens in between, and is never
 silent. A batch of one transaction cannot be torn, so it is spared the question.
 
-Nobody waits for what is asked in step 3 and said in step 6. If it is never heard that the batch is done it is prepared,
-and if Spark repeats it, it is completed once more, which changes nothing. An attempt that comes too late for step 3
-finds the record of step 2, which does not have it (`decides_without`), and aborts itself.
-
 Who has decided the batch before takes it that nobody else has decided since: if somebody has, recording the next one
-fails. Pure but for its ports. Ending a transaction twice in the same way must succeed.
+fails. Where nothing is to be recorded it looks, for tasks may have written nothing because they saw a later batch. Pure
+but for its ports. Ending a transaction twice in the same way must succeed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import AbstractContextManager
 from typing import Protocol
 
 import structlog
@@ -60,8 +55,9 @@ class Ledger(Protocol):
         ...
 
     def expected(self, batch: int) -> Entry | None:
-        """The same, before that batch is decided. If the one before it was decided here, without a look for others: if
-        somebody else has decided since, `record` will fail.
+        """The same, before that batch; if the batch before it was decided here, without a look for others.
+
+        If somebody else has decided since, `record` will fail.
         """
         ...
 
@@ -73,10 +69,6 @@ class Ledger(Protocol):
         """Decide; raises Superseded if somebody else has decided since it was asked what was last."""
         ...
 
-    def announce(self, entry: Entry) -> None:
-        """Mark the last decision as done, without waiting; the mark may be lost, and decides nothing."""
-        ...
-
 
 class Transactions(Protocol):
     """The open transactions of one query."""
@@ -84,10 +76,6 @@ class Transactions(Protocol):
     def end(self, transactions: Sequence[Prepared], *, commit: bool) -> list[TransactionEnd]: ...
 
     def are_open(self, transactions: Collection[Prepared]) -> Mapping[Prepared, bool]: ...
-
-    def listing(self) -> AbstractContextManager[None]:
-        """Ask which are open now, without waiting; within, `abandoned` takes this answer."""
-        ...
 
     def abandoned(self, keep: Collection[Prepared]) -> list[Prepared]:
         """Open ones that nobody will ask for any more; `keep` is never among them."""
@@ -123,28 +111,25 @@ class BatchCommit:
 
     def commit(self, batch: int, written: Sequence[Prepared], *, can_expire: bool = True) -> None:
         """Makes a batch visible, once, however often it is called with whatever its tasks have written."""
-        entry = self.ledger.expected(batch)
+        entry = self.ledger.expected(batch) if written else self.ledger.entry()
         if entry is None or entry.batch < batch:
             self._commit_new(batch, written, can_expire)
-            return
-        superfluous = [one for one in written if one not in entry.transactions]
-        if entry.batch > batch:
-            self.transactions.end(superfluous, commit=False)
+        elif entry.batch == batch and entry.state is State.PREPARED and not self._complete(entry):
+            _log.warning("batch is committed as it was written again", batch=batch)
+            self.transactions.end(entry.transactions, commit=False)
+            self._commit_new(batch, written, can_expire)
+        elif entry.batch > batch:
+            self.transactions.end([one for one in written if one not in entry.transactions], commit=False)
             raise Superseded(_behind(batch, entry.batch))
-        if entry.state is State.DONE and self.ledger.is_own():
+        elif entry.batch == batch and entry.state is State.DONE and self.ledger.is_own():
             self.transactions.end(written, commit=False)
             raise SinksConfused(
                 f"batch {batch} is written a second time in the same run of its query: two sinks of one query that "
                 "write to the same topic, or both to the topic of each row, need names: set the option sinkName"
             )
-        if entry.state is State.PREPARED and not self._complete(entry):
-            _log.warning("batch is committed as it was written again", batch=batch)
-            self.transactions.end(entry.transactions, commit=False)
-            self._commit_new(batch, written, can_expire)
-            return
-        if entry.state is State.PREPARED:
-            self.ledger.record(Entry(batch, State.DONE))
-        self.transactions.end(superfluous, commit=False)
+        else:
+            superfluous = [one for one in written if one not in entry.transactions]
+            self.transactions.end(superfluous, commit=False)
         sweep(self.transactions)
 
     def abort(self, written: Sequence[Prepared]) -> None:
@@ -155,7 +140,6 @@ class BatchCommit:
 
     def _commit_new(self, batch: int, written: Sequence[Prepared], can_expire: bool) -> None:
         if not written:
-            sweep(self.transactions)
             return
         if can_expire and len(written) > 1:
             is_open = self.transactions.are_open(written)
@@ -164,14 +148,11 @@ class BatchCommit:
                     raise _lost(batch, one)
         prepared = Entry(batch, State.PREPARED, tuple(written))
         self.ledger.record(prepared)
-        with self.transactions.listing():
-            if not self._complete(prepared):
-                raise _lost(batch, written[0])
-            self.ledger.announce(Entry(batch, State.DONE))
-            sweep(self.transactions, keep=written)
+        if not self._complete(prepared):
+            raise _lost(batch, written[0])
 
     def _complete(self, entry: Entry) -> bool:
-        """Commits a prepared batch; False if nothing of it was or can be committed."""
+        """Commits a prepared batch and records that; False if nothing of it was or can be committed."""
         first, others = entry.transactions[:1], entry.transactions[1:]
         (outcome,) = self.transactions.end(first, commit=True)
         if outcome is TransactionEnd.UNKNOWN:
@@ -189,17 +170,8 @@ class BatchCommit:
                 f"batch {entry.batch} is committed but for {len(torn)} of {len(entry.transactions)} transactions, "
                 f"which were aborted in between: {names}. {_TIMEOUT_HINT}. {_REPAIR}"
             )
+        self.ledger.record(Entry(entry.batch, State.DONE))
         return True
-
-
-def decides_without(entry: Entry, batch: int, one: Prepared, *, is_own: bool) -> bool:
-    """Whether a batch is decided, and a transaction that was written for it is not part of it.
-
-    What another run has prepared (`is_own` tells) may yet be given up for what this one writes.
-    """
-    if entry.batch != batch:
-        return entry.batch > batch
-    return entry.state is State.DONE or (is_own and one not in entry.transactions)
 
 
 def sweep(transactions: Transactions, keep: Collection[Prepared] = ()) -> None:

@@ -10,11 +10,7 @@ That never removes the present one. A run's last record is void only if another 
 present is that one's or a later one. Of the records that are left the present one is that with the highest `after`,
 and of equal ones the first, because the records that counted have rising `after`s, each the offset of the one before.
 
-Besides there are marks, with keys of their own: that the batch prepared at offset `after` is done. They decide nothing
-and nothing comes after them, so they may be late, void or lost: then the batch is prepared, as it was, and completing
-it again changes nothing.
-
-    key    <query>/<run>, of a mark <query>/<run>/mark
+    key    <query>/<run>
     value  {"after": 17, "batch": 4, "state": "prepared", "transactions": [[id, producer id, epoch], ...]}
 
 Pure: `spark.ledger_topic` reads and writes the log.
@@ -30,7 +26,6 @@ from typing import Final, NamedTuple
 from ottla.base.errors import OttlaError
 
 NOTHING_BEFORE: Final = -1
-_MARK: Final = "/mark"
 
 
 class State(Enum):
@@ -65,7 +60,6 @@ class LedgerRecord:
     run: str
     after: int
     entry: Entry
-    is_mark: bool = False
 
 
 class LedgerDamaged(OttlaError):
@@ -77,37 +71,34 @@ class Register:
 
     def __init__(self) -> None:
         self.present: LedgerRecord | None = None
-        self._is_marked = False
 
     def take(self, record: LedgerRecord) -> bool:
-        """Whether the record counts: it is the present one from now on, or marks it as done."""
-        if record.is_mark:
-            counts = record.after == self.end
-            self._is_marked = self._is_marked or counts
-            return counts
+        """Whether the record counts: it is the present one from now on."""
         if self.present is not None and record.after <= self.present.after:
             return False
-        self.present, self._is_marked = record, False
+        self.present = record
         return True
 
     @property
     def entry(self) -> Entry | None:
-        if self.present is None:
-            return None
-        return Entry(self.present.entry.batch, State.DONE) if self._is_marked else self.present.entry
+        return None if self.present is None else self.present.entry
 
     @property
     def end(self) -> int:
         """What the next record has to come after."""
         return NOTHING_BEFORE if self.present is None else self.present.offset
 
-    def has(self, run: str, after: int) -> bool:
-        """Whether the present record is the one that a run has appended after that offset."""
-        return self.present is not None and (self.present.run, self.present.after) == (run, after)
+    def has(self, run: str, after: int, entry: Entry) -> bool:
+        """Whether the present record is the one with which a run has decided that, after that offset.
+
+        A record that was given up may arrive after all, of the same run and after the same offset, and count.
+        """
+        present = self.present
+        return present is not None and (present.run, present.after, present.entry) == (run, after, entry)
 
 
-def key_of(query: str, run: str, *, is_mark: bool = False) -> bytes:
-    return f"{query}/{run}{_MARK if is_mark else ''}".encode()
+def key_of(query: str, run: str) -> bytes:
+    return f"{query}/{run}".encode()
 
 
 def encode_value(after: int, entry: Entry) -> bytes:
@@ -132,8 +123,6 @@ def decode_record(query: str, offset: int, key: bytes | None, value: bytes | Non
             State(fields["state"]),
             tuple(Prepared(str(name), int(pid), int(epoch)) for name, pid, epoch in fields["transactions"]),
         )
-        name = key[len(beginning) :].decode()
-        run = name.removesuffix(_MARK)
-        return LedgerRecord(offset, run, int(fields["after"]), entry, is_mark=run != name)
+        return LedgerRecord(offset, key[len(beginning) :].decode(), int(fields["after"]), entry)
     except (ValueError, KeyError, TypeError) as error:
         raise LedgerDamaged(f"the ledger's record at offset {offset} cannot be read: {error}") from error

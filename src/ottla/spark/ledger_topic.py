@@ -2,14 +2,12 @@
 
 A query's partition is that of its name under a fixed number of partitions: partitions added to the topic later change
 nothing. What was read stays known between the batches of a run, so that a batch costs no more than its two records. A
-record that was appended where reading has come to is known without being read: nothing lies in between. What was
-announced is on its way to the broker; its answer is taken before anything else is read or appended. Used by one thread.
+record that was appended where reading has come to is known without being read: nothing lies in between. Used by one
+thread.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Final
 
 from ottla.base.errors import LocalError
@@ -53,21 +51,17 @@ class TopicLedger:
         self._register = Register()
         self._position: int | None = None
         self._is_writer = False
-        self._announced: Entry | None = None
-        """What a mark is under way for."""
 
     def entry(self) -> Entry | None:
         """What was decided last, by whichever run."""
-        self._settle()
         self._read_on()
         return self._register.entry
 
     def expected(self, batch: int) -> Entry | None:
-        """What was decided last before that batch; without a look if it was decided here.
+        """What was decided last before that batch, without a look if it was decided here.
 
-        Spark may let any of its Python processes commit a batch, so only of the batch before it is that known.
+        Any of Spark's Python processes may commit a batch: what was decided here is the last if it is the batch before.
         """
-        self._settle()
         known = self._register.entry
         if self._is_writer and known is not None and known.batch == batch - 1:
             return known
@@ -80,70 +74,41 @@ class TopicLedger:
 
     def record(self, entry: Entry) -> None:
         """Decide, after what `entry` or `expected` told; raises Superseded if another run was faster."""
-        self._settle()
         before = self._register.end
         self._is_writer = False
-        self._append(entry)
-        self._take_appended(entry)
-        if not self._register.has(self._run, before):
+        offset = self._append(encode_value(before, entry))
+        if offset == self._position:
+            self._register.take(LedgerRecord(offset, self._run, before, entry))
+            self._position = offset + 1
+        else:
+            self._read_on()
+        if not self._register.has(self._run, before, entry):
             raise Superseded(
                 f"batch {entry.batch} was not committed here: another driver runs the query {self._query} at the same "
                 "time and was faster"
             )
         self._is_writer = True
 
-    def announce(self, entry: Entry) -> None:
-        """Mark what was decided last as done, without waiting."""
-        self._settle()
-        self._append(entry, is_mark=True)
-        self._announced = entry
-
-    def _settle(self) -> None:
-        """Know where the mark lies, if one is under way."""
-        announced, self._announced = self._announced, None
-        if announced is not None:
-            end = self._register.end
-            self._take_appended(announced, is_mark=True)
-            self._is_writer = self._is_writer and self._register.end == end
-
-    def _append(self, entry: Entry, *, is_mark: bool = False) -> None:
-        """Send a record that comes after the present one."""
-        if self._producer is None:
-            self._producer = RawProducer(self._cluster)
-            self._producer.init()
+    def _append(self, value: bytes) -> int:
+        """Where the record lies, if the broker said so."""
+        producer, self._producer = self._producer, None
+        if producer is None:
+            producer = RawProducer(self._cluster)
+            producer.init()
         batches = columns.encode(
-            _single(encode_value(self._register.end, entry)),
+            _single(value),
             1,
-            keys=_single(key_of(self._query, self._run, is_mark=is_mark)),
+            keys=_single(key_of(self._query, self._run)),
             timestamp_ms=self._cluster.clock.now_ms(),
         )
-        with self._giving_up() as producer:
-            producer.send(self._partition, batches)
-            producer.set_off()
-
-    def _take_appended(self, entry: Entry, *, is_mark: bool = False) -> None:
-        """Wait for the record that was sent last, and take it and whatever lies before it."""
-        with self._giving_up() as producer:
-            producer.flush()
-        offset = producer.last_offset(self._partition)
-        if offset == self._position:
-            self._register.take(LedgerRecord(offset, self._run, self._register.end, entry, is_mark))
-            self._position = offset + 1
-        else:
-            self._read_on()
-
-    @contextmanager
-    def _giving_up(self) -> Iterator[RawProducer]:
-        """The producer, which is of no use after an error."""
-        producer = self._producer
-        if producer is None:
-            raise LocalError("nothing was sent")
         try:
-            yield producer
+            producer.send(self._partition, batches)
+            producer.flush()
         except BaseException:
             producer.close()
-            self._producer = None
             raise
+        self._producer = producer
+        return producer.last_offset(self._partition)
 
     def _read_on(self) -> None:
         """Take all records up to the end of the partition as it is now."""

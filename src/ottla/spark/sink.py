@@ -21,7 +21,7 @@ from ottla.base.clock import SystemClock
 from ottla.base.errors import LocalError
 from ottla.client.raw import TransactionEnd, cluster_for, end_transactions
 from ottla.client.raw.patience import pause
-from ottla.spark.committing import BatchCommit, TransactionLost, decides_without, sweep
+from ottla.spark.committing import BatchCommit, TransactionLost, sweep
 from ottla.spark.ledger import Prepared, State
 from ottla.spark.ledger_topic import TopicLedger
 from ottla.spark.producers import PRODUCERS
@@ -138,14 +138,12 @@ class OttlaStreamWriter(DataSourceStreamArrowWriter):
         return self._unless_too_late(written) if self._options.exactly_once and is_doubtful else written
 
     def _unless_too_late(self, written: Written) -> Written:
-        """Takes back what was written when the batch was already decided with another attempt of the task.
+        """Takes back what was written when the batch was already committed with another attempt of the task.
 
-        The driver asks what is open after it has recorded of what the batch consists. So a transaction is either open
-        by then, or its task finds the record here.
+        The driver aborts what is open after it has recorded the batch as done. So a transaction is either open by then,
+        or its task finds the record here.
         """
-        if written.transaction is None or not _LEDGERS.says_without(
-            self._options, written.task, written.transaction
-        ):
+        if written.transaction is None or not _LEDGERS.says_done(self._options, written.task):
             return written
         end_transactions(cluster_for(self._options.settings), [written.transaction], commit=False)
         return replace(written, records=0, transaction=None)
@@ -229,12 +227,6 @@ class _Ledgers:
         if entry is None:
             return False
         return entry.batch > task.batch or (entry.batch == task.batch and entry.state is State.DONE)
-
-    def says_without(self, options: SinkOptions, task: Task, one: Prepared) -> bool:
-        """Whether the batch is decided by now without this transaction."""
-        ledger = self.of(options, task)
-        entry = ledger.entry()
-        return entry is not None and decides_without(entry, task.batch, one, is_own=ledger.is_own())
 
 
 _LEDGERS = _Ledgers()

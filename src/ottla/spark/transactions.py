@@ -16,9 +16,8 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import astuple, dataclass, replace
 from typing import Final
 
@@ -35,7 +34,7 @@ from ottla.client.raw import (
     describe_transaction,
     end_transactions,
 )
-from ottla.client.raw.administering import OPEN_STATE, OpenTransactionsQuestion, list_open_transactions
+from ottla.client.raw.administering import OPEN_STATE, list_open_transactions
 from ottla.spark.ledger import Prepared
 
 _log = structlog.get_logger()
@@ -154,7 +153,6 @@ class QueryTransactions:
         self._run_prefix = run_prefix(prefix, query, run)
         self._began_ms = began_ms
         """When the first task of the batch began."""
-        self._question: OpenTransactionsQuestion | None = None
 
     def end(self, transactions: Sequence[Prepared], *, commit: bool) -> list[TransactionEnd]:
         """Brokers answer the requests of one connection one by one, so that many are shared out among several."""
@@ -189,16 +187,6 @@ class QueryTransactions:
             return False
         return (told.producer_id, told.producer_epoch) == (one.producer_id, one.epoch)
 
-    @contextmanager
-    def listing(self) -> Iterator[None]:
-        """Ask which are open now, without waiting; within, `abandoned` takes this answer."""
-        with OpenTransactionsQuestion(self._cluster, self._query_prefix) as question:
-            self._question = question
-            try:
-                yield
-            finally:
-                self._question = None
-
     def abandoned(self, keep: Collection[Prepared]) -> list[Prepared]:
         """Of this run: all that are open, because its batch is decided. Of others: those that began before it did.
 
@@ -216,10 +204,7 @@ class QueryTransactions:
 
     def _list_open(self) -> Mapping[str, int]:
         """The producers of the query's open transactions by name; a broker that does not answer is asked once more."""
-        if self._question is not None:
-            found = self._question.answer()
-        else:
-            found = list_open_transactions(self._cluster, self._query_prefix)
+        found = list_open_transactions(self._cluster, self._query_prefix)
         if not found.complete:
             found = list_open_transactions(self._cluster, self._query_prefix)
         if not found.complete:

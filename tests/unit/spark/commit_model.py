@@ -5,9 +5,8 @@ Every call of a port is a step. A driver is told to die before or after its k-th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from ottla.client.raw import TransactionEnd
 from ottla.spark.committing import BatchCommit, Superseded
@@ -34,8 +33,6 @@ class World:
     log: list[LedgerRecord] = field(default_factory=list)
     states: dict[Prepared, str] = field(default_factory=dict)
     runs: dict[Prepared, int] = field(default_factory=dict)
-    is_prompt: bool = True
-    """Whether marks arrive at once."""
 
     def write(self, run: int, count: int) -> list[Prepared]:
         """What the tasks of a batch leave behind: open transactions."""
@@ -44,6 +41,18 @@ class World:
             self.states[one] = OPEN
             self.runs[one] = run
         return written
+
+    def write_again(self, before: Sequence[Prepared]) -> list[Prepared]:
+        """What the same tasks leave behind with the next batch, under the same ids."""
+        written = [one._replace(epoch=one.epoch + 1) for one in before]
+        for earlier, one in zip(before, written, strict=True):
+            self.states[one] = OPEN
+            self.runs[one] = self.runs[earlier]
+        return written
+
+    def is_fenced(self, one: Prepared) -> bool:
+        """Whether its id is used by a later transaction: then nobody tells how the earlier one has ended."""
+        return one._replace(epoch=one.epoch + 1) in self.states
 
     def time_out(self) -> None:
         """What a cluster without two-phase commit does to open transactions sooner or later."""
@@ -59,23 +68,18 @@ class World:
 
 
 class ModelLedger:
-    """A mark arrives at once if the world is prompt; otherwise with the next call, if there is one."""
-
     def __init__(self, world: World, run: str, step: Step) -> None:
         self._world, self._run, self._step = world, run, step
         self._register = Register()
         self._read = 0
         self._is_writer = False
-        self._announced: LedgerRecord | None = None
 
     def entry(self) -> Entry | None:
         self._step("before reading the ledger")
-        self._settle()
         self._read_on()
         return self._register.entry
 
     def expected(self, batch: int) -> Entry | None:
-        self._settle()
         known = self._register.entry
         if self._is_writer and known is not None and known.batch == batch - 1:
             return known
@@ -86,31 +90,15 @@ class ModelLedger:
         return present is not None and present.run == self._run
 
     def record(self, entry: Entry) -> None:
-        self._settle()
         self._step(f"before recording {entry.state.value}")
         before = self._register.end
         self._is_writer = False
         self._world.log.append(LedgerRecord(len(self._world.log), self._run, before, entry))
         self._step(f"after recording {entry.state.value}")
         self._read_on()
-        if not self._register.has(self._run, before):
+        if not self._register.has(self._run, before, entry):
             raise Superseded("another driver was faster")
         self._is_writer = True
-
-    def announce(self, entry: Entry) -> None:
-        self._step("before announcing")
-        self._announced = LedgerRecord(-1, self._run, self._register.end, entry, is_mark=True)
-        if self._world.is_prompt:
-            self._settle()
-        self._step("after announcing")
-
-    def _settle(self) -> None:
-        mark, self._announced = self._announced, None
-        if mark is not None:
-            self._world.log.append(replace(mark, offset=len(self._world.log)))
-            end = self._register.end
-            self._read_on()
-            self._is_writer = self._is_writer and self._register.end == end
 
     def _read_on(self) -> None:
         for record in self._world.log[self._read :]:
@@ -121,7 +109,6 @@ class ModelLedger:
 class ModelTransactions:
     def __init__(self, world: World, run: int, step: Step) -> None:
         self._world, self._run, self._step = world, run, step
-        self._listed: list[Prepared] | None = None
 
     def end(self, transactions: Sequence[Prepared], *, commit: bool) -> list[TransactionEnd]:
         outcomes = []
@@ -129,24 +116,19 @@ class ModelTransactions:
             self._step(f"before ending {one.transactional_id}")
             state = self._world.states[one]
             wanted = COMMITTED if commit else ABORTED
-            if state == OPEN:
+            if state == OPEN and not self._world.is_fenced(one):
                 state = self._world.states[one] = wanted
-            outcomes.append(TransactionEnd.ENDED if state == wanted else TransactionEnd.FENCED)
+            is_ended = state == wanted and not self._world.is_fenced(one)
+            outcomes.append(TransactionEnd.ENDED if is_ended else TransactionEnd.FENCED)
         return outcomes
 
     def are_open(self, transactions: Collection[Prepared]) -> Mapping[Prepared, bool]:
         self._step("before listing")
         return {one: self._world.states[one] == OPEN for one in transactions}
 
-    @contextmanager
-    def listing(self) -> Iterator[None]:
-        self._step("before asking what is open")
-        self._listed = self._world.having(OPEN)
-        yield
-        self._listed = None
-
     def abandoned(self, keep: Collection[Prepared]) -> list[Prepared]:
         """Runs are numbered in the order in which they began."""
         self._step("before sweeping")
-        listed = self._world.having(OPEN) if self._listed is None else self._listed
-        return [one for one in listed if one not in keep and self._world.runs[one] <= self._run]
+        return [
+            one for one in self._world.having(OPEN) if one not in keep and self._world.runs[one] <= self._run
+        ]

@@ -98,8 +98,6 @@ class Producers:
     def send(self, _: TopicPartition, batches: list[bytearray]) -> None:
         self.stored += len(batches)
 
-    def set_off(self) -> None: ...
-
     def flush(self) -> None:
         if self.is_failing:
             raise TimedOut("nobody answers")

@@ -64,9 +64,7 @@ class Attempts:
         self._number = 0
         self._writer = sink.OttlaStreamWriter(options())
         monkeypatch.setattr(sink, "_LEDGERS", sink._Ledgers())
-        monkeypatch.setattr(
-            sink._Ledgers, "of", lambda *_: SimpleNamespace(entry=self._look, is_own=lambda: False)
-        )
+        monkeypatch.setattr(sink._Ledgers, "of", lambda *_: SimpleNamespace(entry=self._look))
         monkeypatch.setattr(sink, "cluster_for", lambda _: None)
         monkeypatch.setattr(sink, "end_transactions", lambda _, ended, commit: self.aborted.extend(ended))
         monkeypatch.setattr(sink, "_write", self._write)

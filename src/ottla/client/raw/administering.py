@@ -26,7 +26,6 @@ from ottla.wire.messages.describe_configs import (
     DescribeConfigsResponse,
 )
 from ottla.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
-from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
 
 if TYPE_CHECKING:
     from ottla.client.raw.cluster import Cluster
@@ -34,8 +33,6 @@ if TYPE_CHECKING:
 OPEN_STATE = "Ongoing"
 _PATTERN_VERSION = 2
 """Before, all ids come and are sorted out here."""
-_ATTEMPTS = 2
-"""A kept connection may be one to a broker that has restarted since; the second time it gets a new one."""
 _BROKERS_DEFAULT = -1
 _TOPIC_RESOURCE = 2
 _BATCH_LIMIT = "max.message.bytes"
@@ -51,90 +48,36 @@ class OpenTransactions(NamedTuple):
 
 def list_open_transactions(cluster: Cluster, prefix: str) -> OpenTransactions:
     """Transactions that somebody has begun and nobody has ended, whose ids begin with `prefix`."""
-    with OpenTransactionsQuestion(cluster, prefix) as question:
-        return question.answer()
-
-
-class OpenTransactionsQuestion:
-    """The same in two steps: asked when it is made, wherever there is a connection, and answered later.
-
-    Asked on connections that are in use, it is with the brokers before what is sent after it.
-    """
-
-    def __init__(self, cluster: Cluster, prefix: str) -> None:
-        self._cluster = cluster
-        self._prefix = prefix
-        self._stack = ExitStack()
-        self._asked = _ask(self._stack, cluster.open_connections(), prefix)
-        self._brokers: tuple[Connection, Ticket] | None = None
-        for connection, _ in self._asked.values():
-            with suppress(ConnectionLost):
-                self._brokers = connection, connection.send(MetadataRequest(topics=[]))
-                self._stack.callback(connection.forget, self._brokers[1])
-                break
-
-    def __enter__(self) -> OpenTransactionsQuestion:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Answers that were not taken are not waited for."""
-        self._stack.close()
-
-    def answer(self) -> OpenTransactions:
-        """Wait for the brokers; those that were not asked yet, or have not answered, are asked now."""
-        answers = _answers(self._asked)
-        nodes = self._nodes()
-        for _ in range(_ATTEMPTS):
-            silent = [node for node in nodes if node not in answers]
-            if silent:
-                answers |= _ask_all(self._cluster, silent, self._prefix)
-        found = {
-            one.transactional_id: one.producer_id
-            for answer in answers.values()
-            for one in answer.transaction_states
-            if one.transactional_id.startswith(self._prefix)
-        }
-        told = [node for node in nodes if node in answers and answers[node].error_code == ErrorCode.NONE]
-        return OpenTransactions(found, complete=len(told) == len(nodes))
-
-    def _nodes(self) -> list[int]:
-        """The brokers that the cluster has now."""
-        if self._brokers is not None:
-            connection, ticket = self._brokers
-            with suppress(ConnectionLost):
-                return self._cluster.learn_brokers(connection.receive(ticket, MetadataResponse))
-        return self._cluster.brokers()
-
-
-_Asked = dict[int, tuple[Connection, Ticket]]
+    nodes = cluster.brokers()
+    answers = _ask_all(cluster, nodes, prefix)
+    silent = [node for node in nodes if node not in answers]
+    if silent:
+        # A kept connection may be one to a broker that has restarted since. Now it gets a new one.
+        answers |= _ask_all(cluster, silent, prefix)
+    found = {
+        one.transactional_id: one.producer_id
+        for answer in answers.values()
+        for one in answer.transaction_states
+        if one.transactional_id.startswith(prefix)
+    }
+    told = [node for node, answer in answers.items() if answer.error_code == ErrorCode.NONE]
+    return OpenTransactions(found, complete=len(told) == len(nodes))
 
 
 def _ask_all(cluster: Cluster, nodes: Iterable[int], prefix: str) -> dict[int, ListTransactionsResponse]:
     """The answers of the brokers that could be asked; all are asked before one is awaited."""
-    connections: dict[int, Connection] = {}
-    for node in nodes:
-        with suppress(ConnectionLost):
-            connections[node] = cluster.connection(node)
-    with ExitStack() as stack:
-        return _answers(_ask(stack, connections, prefix))
-
-
-def _ask(stack: ExitStack, connections: Mapping[int, Connection], prefix: str) -> _Asked:
-    """What was asked; `stack` forgets the questions."""
-    asked: _Asked = {}
-    for node, connection in connections.items():
-        with suppress(ConnectionLost):
-            ticket = connection.send(_question(connection, prefix))
-            asked[node] = connection, ticket
-            stack.callback(connection.forget, ticket)
-    return asked
-
-
-def _answers(asked: _Asked) -> dict[int, ListTransactionsResponse]:
+    asked: dict[int, tuple[Connection, Ticket]] = {}
     answers: dict[int, ListTransactionsResponse] = {}
-    for node, (connection, ticket) in asked.items():
-        with suppress(ConnectionLost):
-            answers[node] = connection.receive(ticket, ListTransactionsResponse)
+    with ExitStack() as stack:
+        for node in nodes:
+            with suppress(ConnectionLost):
+                connection = cluster.connection(node)
+                ticket = connection.send(_question(connection, prefix))
+                asked[node] = connection, ticket
+                stack.callback(connection.forget, ticket)
+        for node, (connection, ticket) in asked.items():
+            with suppress(ConnectionLost):
+                answers[node] = connection.receive(ticket, ListTransactionsResponse)
     return answers
 
 

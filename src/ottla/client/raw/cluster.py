@@ -116,13 +116,6 @@ class Cluster:
                     failures.append(str(error))
             raise ConnectionLost("; ".join(failures))
 
-    def open_connections(self) -> dict[int, Connection]:
-        """To brokers, by their ids, where there is one."""
-        self._own()
-        with self._lock:
-            found = {node: self._connections.get(address) for node, address in self._brokers.items()}
-        return {node: one for node, one in found.items() if one is not None and not one.closed}
-
     def _connection_to(self, address: tuple[str, int]) -> Connection:
         found = self._connections.get(address)
         if found is None or found.closed:
@@ -138,14 +131,10 @@ class Cluster:
             except ConnectionLost as error:
                 patience.again(error)
             else:
-                return self.learn_brokers(answer)
-
-    def learn_brokers(self, answer: MetadataResponse) -> list[int]:
-        """The ids of the brokers that an answer tells of."""
-        found = brokers_of(answer)
-        with self._lock:
-            self._brokers.update(found)
-        return sorted(found)
+                found = brokers_of(answer)
+                with self._lock:
+                    self._brokers.update(found)
+                return sorted(found)
 
     # --- topics and leaders
 

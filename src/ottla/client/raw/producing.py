@@ -206,14 +206,10 @@ class RawProducer:
             partition.waiting.append(batch)
             self._queued_bytes += len(batch)
         if self._queued_bytes >= REQUEST_BYTES:
-            self.set_off()
+            self._add_partitions()
+            self._dispatch()
         while self._queued_bytes >= _QUEUED_BYTES_MAX:
             self._pump()
-
-    def set_off(self) -> None:
-        """Send what waits as far as there is room, without waiting for answers; the rest goes with `flush`."""
-        self._add_partitions()
-        self._dispatch()
 
     def flush(self) -> Acknowledged:
         """Wait until everything sent is stored by all in-sync replicas."""

@@ -8,7 +8,7 @@ import pytest
 
 from ottla.base.errors import ErrorCode
 from ottla.client.raw import ClientSettings, Cluster
-from ottla.client.raw.administering import OpenTransactionsQuestion, list_open_transactions
+from ottla.client.raw.administering import list_open_transactions
 from ottla.wire.messages.list_transactions import ListTransactionsRequest
 
 from .test_patience import Time
@@ -62,35 +62,3 @@ def test_a_broker_that_does_not_know_yet_says_so(brokers: TwoBrokers, cluster: C
     assert not list_open_transactions(cluster, "q.").complete
     brokers.listing_error = ErrorCode.NONE
     assert list_open_transactions(cluster, "q.").complete
-
-
-def lists(brokers: TwoBrokers) -> list[int]:
-    return sorted(node for node, request in brokers.asked if request is ListTransactionsRequest)
-
-
-def test_what_is_open_when_it_is_asked_is_told_later(brokers: TwoBrokers, cluster: Cluster) -> None:
-    assert list_open_transactions(cluster, "q.").complete
-    brokers.asked.clear()
-    with OpenTransactionsQuestion(cluster, "q.") as question:
-        cluster.topics(["t"])
-        assert lists(brokers)[:1] == [ONE], "asked before anything that was sent afterwards"
-        assert question.answer() == ({"q.1": 11, "q.2": 21}, True)
-    assert lists(brokers) == [ONE, TWO], "no one was asked twice"
-
-
-def test_a_broker_that_hangs_up_after_the_question_is_asked_again(
-    brokers: TwoBrokers, cluster: Cluster
-) -> None:
-    assert list_open_transactions(cluster, "q.").complete
-    with OpenTransactionsQuestion(cluster, "q.") as question:
-        for broker in brokers.brokers.values():
-            broker.hang_up()
-        assert question.answer() == ({"q.1": 11, "q.2": 21}, True)
-
-
-def test_an_answer_that_nobody_takes_is_not_kept(cluster: Cluster) -> None:
-    assert list_open_transactions(cluster, "q.").complete
-    with OpenTransactionsQuestion(cluster, "q."):
-        pass
-    assert list_open_transactions(cluster, "q.").complete, "read past them"
-    assert [one._answers for one in cluster.open_connections().values()] == [{}, {}]
