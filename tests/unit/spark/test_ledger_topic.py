@@ -25,6 +25,7 @@ class LedgerCluster:
         self.clock = FakeClock()
         self.settings = SETTINGS
         self.end = 0
+        self.looks = 0
         self.fetches = 0
 
     def patience(self, what: str) -> Patience:
@@ -43,6 +44,7 @@ class LedgerCluster:
         return Topic
 
     def list_offsets(self, asked: dict[TopicPartition, int]) -> dict[TopicPartition, tuple[int, int]]:
+        self.looks += 1
         return {tp: (self.end if place == LATEST else 0, 0) for tp, place in asked.items()}
 
     def fetch(self, tp: TopicPartition, position: int, *, committed: bool) -> None:
@@ -126,3 +128,20 @@ def test_a_producer_that_has_failed_is_not_used_again(
     ledger.record(Entry(1, State.PREPARED))
     assert producers.made == 2
     assert cluster.fetches == 0
+
+
+def test_who_does_not_know_whether_its_record_is_there_looks(
+    cluster: LedgerCluster, ledger: TopicLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    producers = Producers(monkeypatch)
+    assert ledger.expected(0) is None
+    ledger.record(Entry(0, State.DONE))
+    looks = cluster.looks
+    assert ledger.expected(1) == Entry(0, State.DONE)
+    assert cluster.looks == looks
+    producers.is_failing = True
+    with pytest.raises(TimedOut):
+        ledger.record(Entry(1, State.PREPARED))
+    cluster.end = producers.stored
+    with pytest.raises(TimedOut, match="reading the ledger"):
+        ledger.expected(1)

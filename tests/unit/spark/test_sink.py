@@ -166,6 +166,18 @@ def test_what_stragglers_of_a_failed_job_leave_is_aborted(
     assert sum(paused) == sum(sink._STRAGGLERS_S[:pauses])
 
 
+def test_a_failed_batch_of_which_nothing_was_heard_is_aborted_until_its_tasks_have_ended(
+    monkeypatch: pytest.MonkeyPatch, properties: dict[str, str]
+) -> None:
+    aborted: list[float] = []
+    paused = [0.0]
+    monkeypatch.setattr(sink, "pause", paused.append)
+    decisions = SimpleNamespace(abort=lambda _: aborted.append(sum(paused)))
+    monkeypatch.setattr(sink.OttlaStreamWriter, "_decisions", lambda *_: decisions)
+    sink.OttlaStreamWriter(options()).abort_unheard(properties.get, began_ms=5)
+    assert aborted == [0.0, 1.0, 3.0]
+
+
 def test_a_forked_process_does_not_know_what_its_parent_has_read(properties: dict[str, str]) -> None:
     task = sink._streaming_task(options(), properties.get)
     ours = sink._LEDGERS.of(options(), task)
