@@ -119,7 +119,8 @@ class TopicLedger:
         end = self._offset_at(LATEST)
         if end < self._position:
             raise LedgerDamaged(
-                f"{self._partition} ends at {end} and has been read up to {self._position} before"
+                f"{self._partition} ends at {end} and has been read up to {self._position} before: it was cut, or it "
+                "or its cluster was made anew. Start the query again to go on with what is there now"
             )
         patience = self._cluster.patience(f"reading the ledger {self._partition}")
         while self._position < end:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Final
 
 from ottla.base.ids import TopicPartition
-from ottla.client.raw import ClientError, Cluster, Fenced, RawProducer, Refused
+from ottla.client.raw import ClientError, Cluster, ClusterReplaced, Fenced, RawProducer, Refused
 from ottla.client.raw.settings import ClientSettings
 from ottla.spark.ledger import Prepared
 from ottla.spark.sink_options import SinkOptions
@@ -52,7 +52,7 @@ class KeptTransactional:
             producer.flush()
         except BaseException as error:
             _abort(producer)
-            if isinstance(error, Fenced | Refused):
+            if isinstance(error, Fenced | Refused | ClusterReplaced):
                 return None
             raise
         return producer

@@ -9,6 +9,7 @@ from ottla.client.raw.cluster import Cluster
 from ottla.client.raw.errors import (
     AuthenticationFailed,
     ClientError,
+    ClusterReplaced,
     ClusterUnreachable,
     Fenced,
     OffsetOutOfRange,
@@ -42,6 +43,7 @@ __all__ = [
     "ClientError",
     "ClientSettings",
     "Cluster",
+    "ClusterReplaced",
     "ClusterUnreachable",
     "Fenced",
     "Fetched",

@@ -64,6 +64,9 @@ class Cluster:
         self._topics: dict[str, tuple[float, TopicInfo]] = {}
         self._batch_limits: dict[str, tuple[float, int | None]] = {}
         self._coordinators: dict[tuple[int, str], int] = {}
+        self._id: str | None = None
+        self.generation = 0
+        """Rises when another cluster answers at the same addresses."""
 
     def _own(self) -> None:
         """In a child of a fork: leave the parent's connections to the parent."""
@@ -117,10 +120,23 @@ class Cluster:
             raise ConnectionLost("; ".join(failures))
 
     def _connection_to(self, address: tuple[str, int]) -> Connection:
-        found = self._connections.get(address)
-        if found is None or found.closed:
-            found = self._connections[address] = Connection(*address, self.settings, self._context)
-        return found
+        kept = self._connections.get(address)
+        if kept is not None and not kept.closed:
+            return kept
+        made = self._connections[address] = Connection(*address, self.settings, self._context)
+        if kept is not None:
+            self._learn(made.ask(MetadataRequest(topics=[]), MetadataResponse))
+        return made
+
+    def _learn(self, answer: MetadataResponse) -> None:
+        """Which brokers there are; and whether it is the same cluster as before, for of another nothing is known."""
+        with self._lock:
+            if None not in (self._id, answer.cluster_id) and self._id != answer.cluster_id:
+                self.generation += 1
+                for known in (self._brokers, self._topics, self._batch_limits, self._coordinators):
+                    known.clear()
+            self._id = answer.cluster_id or self._id
+            self._brokers.update(brokers_of(answer))
 
     def brokers(self) -> list[int]:
         """The ids of the brokers that the cluster has now."""
@@ -131,10 +147,8 @@ class Cluster:
             except ConnectionLost as error:
                 patience.again(error)
             else:
-                found = brokers_of(answer)
-                with self._lock:
-                    self._brokers.update(found)
-                return sorted(found)
+                self._learn(answer)
+                return sorted(brokers_of(answer))
 
     # --- topics and leaders
 
@@ -167,8 +181,8 @@ class Cluster:
             else:
                 raise Refused(f"topic {topic.name}", code)
         now = self.clock.monotonic()
+        self._learn(answer)
         with self._lock:
-            self._brokers.update(brokers_of(answer))
             for name in names or ():
                 self._topics.pop(name, None)
             self._topics.update({name: (now, info) for name, info in found.items()})

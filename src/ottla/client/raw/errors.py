@@ -37,6 +37,10 @@ class ClusterUnreachable(TimedOut):
     """No broker could be reached within the time allowed."""
 
 
+class ClusterReplaced(ClientError):
+    """Another cluster answers where one was: ids and offsets of the first mean nothing, or something else, there."""
+
+
 class AuthenticationFailed(ClientError):
     """The broker did not accept who we are, or we did not accept who the broker is."""
 

@@ -21,6 +21,7 @@ from ottla.client.raw import transactions
 from ottla.client.raw.connection import Connection, Ticket
 from ottla.client.raw.errors import (
     ClientError,
+    ClusterReplaced,
     ConnectionLost,
     Fenced,
     Refused,
@@ -123,6 +124,7 @@ class RawProducer:
         self._keep_prepared = keep_prepared
         self._identity: ProducerIdentity | None = None
         self._implicit = False
+        self._generation = 0
         self._in_transaction = False
         self._partitions: dict[TopicPartition, _Partition] = {}
         self._written: set[TopicPartition] = set()
@@ -147,6 +149,11 @@ class RawProducer:
         """Where something was sent in this transaction."""
         return sorted(self._written)
 
+    @property
+    def is_known(self) -> bool:
+        """Whether it is still the cluster that has given the producer its id."""
+        return self._generation == self._cluster.generation
+
     def last_offset(self, tp: TopicPartition) -> int:
         """Where the last batch that was acknowledged begins; NO_OFFSET if the broker did not say."""
         return self._partitions[tp].last_offset
@@ -161,6 +168,7 @@ class RawProducer:
             keep_prepared=self._keep_prepared,
         )
         self._implicit = transactions.joins_by_writing(self._cluster)
+        self._generation = self._cluster.generation
         self._partitions.clear()
         self._written.clear()
         return self._identity
@@ -185,7 +193,7 @@ class RawProducer:
         following = self.identity._replace(epoch=self.identity.epoch + 1)
         # A transaction without a record may have no end, and then its epoch stays.
         left = self._in_transaction and bool(self._written)
-        if not left or not self._implicit or following.epoch > _EPOCH_RAISED_MAX:
+        if not left or not self._implicit or not self.is_known or following.epoch > _EPOCH_RAISED_MAX:
             return False
         self._start_over(following)
         self._in_transaction = False
@@ -343,6 +351,12 @@ class RawProducer:
 
     def _send_to(self, node: int, ready: list[TopicPartition]) -> bool:
         connection = self._cluster.connection(node)
+        if not self.is_known:
+            # Its id may be another producer's there, and its batches would be taken for that one's, stored before.
+            raise ClusterReplaced(
+                f"another cluster answers at {connection.address} since this producer has started: what was not "
+                "stored before has to be written again"
+            )
         if sum(request.connection is connection for request in self._requests) >= IN_FLIGHT_MAX:
             return False
         batches: dict[TopicPartition, bytearray] = {}
