@@ -6,8 +6,10 @@ from random import Random
 
 import pyarrow as pa
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from ottla.client.raw import Cluster, RawProducer, Refused
+from ottla.spark import writing
 from ottla.spark.sink_options import SinkOptions
 from ottla.spark.transactions import open_producer
 from ottla.spark.writing import BatchWriter
@@ -41,3 +43,30 @@ def test_batches_fit_their_topic(broker: BrokerProcess, codec: str) -> None:
         single.init()
         with pytest.raises(Refused, match=f"a record, as a batch, has .* max.message.bytes of topic {topic}"):
             write(options, single, cluster, [noise.randbytes(LIMIT)])
+
+
+@pytest.mark.parametrize("is_old", [True, False])
+def test_a_topic_that_was_made_anew_is_looked_up_by_the_next_task(
+    broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch, is_old: bool
+) -> None:
+    """With fewer partitions and smaller batches than the worker process knows of."""
+    topic = create_topic(broker.bootstrap, fresh("anew"), 4)
+    options = SinkOptions.parse(
+        {"kafka.bootstrap.servers": broker.bootstrap, "topic": topic}, streaming=False
+    )
+    values = [b"%04d" % number * 100 for number in range(100)]
+    with Cluster(options.settings) as cluster:
+        producer = RawProducer(cluster)
+        producer.init()
+        write(options, producer, cluster, values)
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        admin.delete_topics([topic])[topic].result(30)
+        create_topic(broker.bootstrap, topic, 1, {"max.message.bytes": str(LIMIT)})
+        monkeypatch.setattr(writing, "KNOWN_S", 0.0 if is_old else 3600.0)
+        if is_old:
+            write(options, producer, cluster, values)
+            assert [message.value() for message in contents(broker.bootstrap, topic)] == values
+        else:
+            with pytest.raises(Refused):
+                write(options, producer, cluster, values)
+        producer.close()

@@ -12,7 +12,7 @@ A single record that is larger is sent all the same, for the broker to refuse.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -79,6 +79,10 @@ def _plain(kind: str) -> str:
     return "string" if kind.startswith(("string ", "varchar(", "char(")) else kind
 
 
+KNOWN_S: Final = 1.0
+"""A task takes what others of its process have heard of a topic for true if it is not older than this."""
+
+
 class BatchWriter:
     """Cuts the Arrow batches of one task into batches of partitions."""
 
@@ -87,6 +91,7 @@ class BatchWriter:
         self._cluster = cluster
         self._turns: dict[str, _Turn] = {}
         self._first_turn = turn
+        self._looked_up: set[str] = set()
 
     def write(self, batch: pa.RecordBatch) -> Iterator[tuple[TopicPartition, list[bytearray]]]:
         if not batch.num_rows:
@@ -128,7 +133,13 @@ class BatchWriter:
                 )
 
     def _partitions(self, topic: str, batch: pa.RecordBatch) -> int:
-        """How many the topic has; looked up anew when a row wants one beyond, which may have been added meanwhile."""
+        """How many the topic has; looked up anew when a row wants one beyond, which may have been added meanwhile.
+
+        Since the last task of this process it may have been deleted and made again, with other partitions or limits.
+        """
+        if topic not in self._looked_up:
+            self._looked_up.add(topic)
+            self._cluster.forget_topic(topic, older_than_s=KNOWN_S)
         known = len(self._cluster.topic(topic, create=True).partitions)
         highest = pc.max(batch.column(PARTITION)).as_py() if PARTITION in batch.schema.names else None
         if highest is None or highest < known:

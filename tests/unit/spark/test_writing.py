@@ -42,7 +42,7 @@ def cluster(limit: int | None = None, /, **partitions: int) -> Cluster:
         topic=lambda name, create: topics[name],
         batch_limit=lambda name: limit,
         clock=clock,
-        forget_topic=lambda name: None,
+        forget_topic=lambda name, **_: None,
     )
     return cast(Cluster, made)
 
@@ -106,7 +106,9 @@ def test_slices_strings_and_large_types_are_the_same() -> None:
 def test_a_partition_that_was_added_meanwhile_is_found() -> None:
     known = cluster(t=1)
 
-    def grow(_: str) -> None:
+    def grow(_: str, older_than_s: float = 0.0) -> None:
+        if older_than_s:
+            return  # it was heard of a moment ago
         known.topic = cluster(t=3).topic  # type: ignore[method-assign]
 
     known.forget_topic = grow  # type: ignore[method-assign]

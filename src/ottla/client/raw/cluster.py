@@ -229,11 +229,13 @@ class Cluster:
             raise TryAgain(f"partition {tp} has no leader")
         return found
 
-    def forget_topic(self, name: str) -> None:
-        """What is known of a topic proved wrong."""
+    def forget_topic(self, name: str, *, older_than_s: float = 0.0) -> None:
+        """What is known of a topic proved wrong; or may be, if it is that old."""
+        limit_s = self.clock.monotonic() - older_than_s
         with self._lock:
-            self._topics.pop(name, None)
-            self._batch_limits.pop(name, None)
+            for known in (self._topics, self._batch_limits):
+                if name in known and known[name][0] <= limit_s:
+                    del known[name]
 
     # --- coordinators
 
