@@ -52,9 +52,11 @@ def test_what_one_driver_records_the_next_one_reads(cluster: Cluster) -> None:
     assert TopicLedger(cluster, topic, fresh("query"), "run-1").entry() is None
 
 
-def test_a_driver_that_does_not_know_the_present_decides_nothing(cluster: Cluster) -> None:
+@pytest.mark.parametrize("run", ["another", "the same"])
+def test_a_driver_that_does_not_know_the_present_decides_nothing(cluster: Cluster, run: str) -> None:
+    """Of the same run may be a record that was given up, and has come after all."""
     topic, query = fresh("ledger"), fresh("query")
-    slow, quick = TopicLedger(cluster, topic, query, "slow"), TopicLedger(cluster, topic, query, "quick")
+    slow, quick = TopicLedger(cluster, topic, query, "the same"), TopicLedger(cluster, topic, query, run)
     assert slow.entry() is None
     assert quick.entry() is None
     quick.record(PREPARED)
@@ -99,18 +101,6 @@ def test_any_process_of_a_run_may_decide_its_next_batch(cluster: Cluster) -> Non
         assert before == (None if batch == 0 else Entry(batch - 1, State.DONE))
         ledger.record(Entry(batch, State.PREPARED, PREPARED.transactions))
         ledger.record(Entry(batch, State.DONE))
-
-
-def test_a_record_that_was_given_up_and_comes_after_all_is_not_taken_for_another(cluster: Cluster) -> None:
-    """Of the same run, after the same record: it counts, and what was to be decided instead does not."""
-    topic, query = fresh("ledger"), fresh("query")
-    late, ledger = TopicLedger(cluster, topic, query, "run"), TopicLedger(cluster, topic, query, "run")
-    assert late.entry() is None
-    assert ledger.entry() is None
-    late.record(PREPARED)
-    with pytest.raises(Superseded):
-        ledger.record(Entry(1, State.PREPARED, (Prepared("c", 5, 6),)))
-    assert ledger.entry() == PREPARED
 
 
 def test_the_ledger_is_compacted_by_every_query_together(broker: BrokerProcess, cluster: Cluster) -> None:

@@ -45,9 +45,8 @@ def test_batches_fit_their_topic(broker: BrokerProcess, codec: str) -> None:
             write(options, single, cluster, [noise.randbytes(LIMIT)])
 
 
-@pytest.mark.parametrize("is_old", [True, False])
 def test_a_topic_that_was_made_anew_is_looked_up_by_the_next_task(
-    broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch, is_old: bool
+    broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With fewer partitions and smaller batches than the worker process knows of."""
     topic = create_topic(broker.bootstrap, fresh("anew"), 4)
@@ -62,11 +61,6 @@ def test_a_topic_that_was_made_anew_is_looked_up_by_the_next_task(
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
         admin.delete_topics([topic])[topic].result(30)
         create_topic(broker.bootstrap, topic, 1, {"max.message.bytes": str(LIMIT)})
-        monkeypatch.setattr(writing, "KNOWN_S", 0.0 if is_old else 3600.0)
-        if is_old:
-            write(options, producer, cluster, values)
-            assert [message.value() for message in contents(broker.bootstrap, topic)] == values
-        else:
-            with pytest.raises(Refused):
-                write(options, producer, cluster, values)
-        producer.close()
+        monkeypatch.setattr(writing, "KNOWN_S", 0.0)
+        write(options, producer, cluster, values)
+        assert [message.value() for message in contents(broker.bootstrap, topic)] == values

@@ -15,6 +15,7 @@ from ottla.client.raw import Cluster, RawProducer
 from ottla.client.raw.settings import ClientSettings
 
 PAUSE_S: Final = 1.0
+"""How long a producer may lie idle before that."""
 
 
 class KeptProducers:

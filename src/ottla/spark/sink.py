@@ -108,8 +108,8 @@ class OttlaWriter(DataSourceArrowWriter):
             transactions = self._transactions()
             transactions.end(_prepared(_written(messages)), commit=False)
             sweep(transactions)
-            for _ in _while_stragglers_end(messages):
-                sweep(transactions)
+            if _has_stragglers(messages):
+                _again_until_they_end(lambda: sweep(transactions))
 
     def _transactions(self) -> QueryTransactions:
         cluster = cluster_for(self._options.settings)
@@ -160,8 +160,8 @@ class OttlaStreamWriter(DataSourceStreamArrowWriter):
         if self._options.exactly_once and written:
             decisions = self._decisions(written[0].task, min(one.began_ms for one in written))
             decisions.abort(_prepared(written))
-            for _ in _while_stragglers_end(messages):
-                decisions.abort(())
+            if _has_stragglers(messages):
+                _again_until_they_end(lambda: decisions.abort(()))
 
     def abort_unheard(self, properties: Properties, began_ms: int) -> None:
         """Takes back what the tasks of a batch have written when none of their messages has come."""
@@ -169,8 +169,7 @@ class OttlaStreamWriter(DataSourceStreamArrowWriter):
             task = _streaming_task(self._options, properties)
             decisions = self._decisions(task, began_ms)
             decisions.abort(())
-            for _ in _while_stragglers_end():
-                decisions.abort(())
+            _again_until_they_end(lambda: decisions.abort(()))
 
     def _decisions(self, task: Task, began_ms: int) -> BatchCommit:
         transactions = QueryTransactions(
@@ -308,12 +307,15 @@ def _written(messages: Sequence[WriterCommitMessage | None]) -> list[Written]:
     return [cast(Written, message) for message in messages if message is not None]
 
 
-def _while_stragglers_end(messages: Sequence[WriterCommitMessage | None] = (None, None)) -> Iterator[None]:
-    """Moments at which tasks of a failed job may have left something; none if only the one that failed is missing."""
-    if list(messages).count(None) > 1:
-        for seconds in _STRAGGLERS_S:
-            pause(seconds)
-            yield
+def _has_stragglers(messages: Sequence[WriterCommitMessage | None]) -> bool:
+    """Whether some task besides the one that has failed may still be at work."""
+    return list(messages).count(None) > 1
+
+
+def _again_until_they_end(abort: Callable[[], None]) -> None:
+    for seconds in _STRAGGLERS_S:
+        pause(seconds)
+        abort()
 
 
 def _prepared(written: Sequence[Written]) -> list[Prepared]:

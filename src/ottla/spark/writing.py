@@ -43,6 +43,8 @@ _TYPES = {
     PARTITION: ("int",),
 }
 _NULL_TOPIC = "null topic present in the data. Use the topic option for setting a topic."
+KNOWN_S: Final = 1.0
+"""A task takes what others of its process have heard of a topic for true if it is not older than this."""
 
 Rows = npt.NDArray[np.int32]
 
@@ -77,10 +79,6 @@ def check_schema(schema: StructType, topic: str | None) -> None:
 def _plain(kind: str) -> str:
     """A type without what does not matter: collations and lengths of strings."""
     return "string" if kind.startswith(("string ", "varchar(", "char(")) else kind
-
-
-KNOWN_S: Final = 1.0
-"""A task takes what others of its process have heard of a topic for true if it is not older than this."""
 
 
 class BatchWriter:

@@ -141,41 +141,53 @@ def test_a_batch_began_with_its_first_task(monkeypatch: pytest.MonkeyPatch) -> N
     assert began == [5, 5]
 
 
-@pytest.mark.parametrize(("heard", "missing", "pauses"), [(2, 0, 0), (2, 1, 0), (2, 2, 2), (0, 3, 2)])
-@pytest.mark.parametrize("is_stream", [False, True])
+class Sweeps:
+    """Both ports of a commit, which find nothing; and the seconds that had passed at each look for what is open."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.at_s: list[float] = []
+        self._now_s = 0.0
+        monkeypatch.setattr(sink, "pause", self._pause)
+        monkeypatch.setattr(sink.OttlaWriter, "_transactions", lambda _: self)
+        decisions = sink.BatchCommit(self, self)  # type: ignore[arg-type]
+        monkeypatch.setattr(sink.OttlaStreamWriter, "_decisions", lambda *_: decisions)
+
+    def _pause(self, seconds: float) -> None:
+        self._now_s += seconds
+
+    def entry(self) -> None: ...
+
+    def end(self, *_: object, commit: bool) -> None: ...
+
+    def abandoned(self, _: object) -> list[Prepared]:
+        self.at_s.append(self._now_s)
+        return []
+
+
+@pytest.fixture
+def sweeps(monkeypatch: pytest.MonkeyPatch) -> Sweeps:
+    return Sweeps(monkeypatch)
+
+
+@pytest.mark.parametrize(("missing", "at_s"), [(0, [0.0]), (1, [0.0]), (2, [0.0, 1.0, 3.0])])
 def test_what_stragglers_of_a_failed_job_leave_is_aborted(
-    monkeypatch: pytest.MonkeyPatch, heard: int, missing: int, pauses: int, is_stream: bool
+    sweeps: Sweeps, missing: int, at_s: list[float]
 ) -> None:
     """Tasks that Spark has told to stop may begin a transaction yet; where only the failed one is missing, none."""
-    left = ["at once", "a second later", "at the last moment"]
-    paused, swept = [0.0], list[str]()
-    port = SimpleNamespace(
-        end=lambda *_, **__: None, abandoned=lambda _: swept.append(left[len(swept)]), entry=lambda: None
-    )
-    monkeypatch.setattr(sink, "pause", paused.append)
-    monkeypatch.setattr(sink.OttlaWriter, "_transactions", lambda _: port)
-    monkeypatch.setattr(sink.OttlaStreamWriter, "_decisions", lambda *_: sink.BatchCommit(port, port))  # type: ignore[arg-type]
-    task = Task("q", RUN, 1, 0, 0)
-    messages = [*(Written(task, 0, 1, Prepared("id", 1, 0)) for _ in range(heard)), *[None] * missing]
-    if is_stream:
-        sink.OttlaStreamWriter(options()).abort(messages, 1)
-        pauses, left = (pauses, left) if heard else (0, [])
-    else:
-        sink.OttlaWriter(options(), "name").abort(messages)
-    assert swept == left[: pauses + 1]
-    assert sum(paused) == sum(sink._STRAGGLERS_S[:pauses])
+    written = Written(Task("q", RUN, 1, 0, 0), 0, 1, Prepared("id", 1, 0))
+    sink.OttlaWriter(options(), "name").abort([written, *[None] * missing])
+    assert sweeps.at_s == at_s
+    sweeps.at_s.clear()
+    sweeps._now_s = 0.0
+    sink.OttlaStreamWriter(options()).abort([written, *[None] * missing], 1)
+    assert sweeps.at_s == at_s
 
 
 def test_a_failed_batch_of_which_nothing_was_heard_is_aborted_until_its_tasks_have_ended(
-    monkeypatch: pytest.MonkeyPatch, properties: dict[str, str]
+    sweeps: Sweeps, properties: dict[str, str]
 ) -> None:
-    aborted: list[float] = []
-    paused = [0.0]
-    monkeypatch.setattr(sink, "pause", paused.append)
-    decisions = SimpleNamespace(abort=lambda _: aborted.append(sum(paused)))
-    monkeypatch.setattr(sink.OttlaStreamWriter, "_decisions", lambda *_: decisions)
     sink.OttlaStreamWriter(options()).abort_unheard(properties.get, began_ms=5)
-    assert aborted == [0.0, 1.0, 3.0]
+    assert sweeps.at_s == [0.0, 1.0, 3.0]
 
 
 def test_a_forked_process_does_not_know_what_its_parent_has_read(properties: dict[str, str]) -> None:

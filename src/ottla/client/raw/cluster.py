@@ -131,7 +131,7 @@ class Cluster:
     def _learn(self, answer: MetadataResponse) -> None:
         """Which brokers there are; and whether it is the same cluster as before, for of another nothing is known."""
         with self._lock:
-            if None not in (self._id, answer.cluster_id) and self._id != answer.cluster_id:
+            if self._id is not None and answer.cluster_id not in (None, self._id):
                 self.generation += 1
                 for known in (self._brokers, self._topics, self._batch_limits, self._coordinators):
                     known.clear()

@@ -160,6 +160,7 @@ class RawProducer:
 
     def init(self) -> ProducerIdentity:
         """Get an id, and fence whoever had this transactional id before."""
+        self._generation = self._cluster.generation
         self._identity = transactions.initialise(
             self._cluster,
             self._transactional_id,
@@ -168,7 +169,6 @@ class RawProducer:
             keep_prepared=self._keep_prepared,
         )
         self._implicit = transactions.joins_by_writing(self._cluster)
-        self._generation = self._cluster.generation
         self._partitions.clear()
         self._written.clear()
         return self._identity
