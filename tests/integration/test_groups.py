@@ -9,7 +9,7 @@ import pytest
 from tests.conftest import MakeBroker
 from tests.support.group_storm import Client, broker_settings, python_client, storm
 
-SESSION_MS = 3_000
+SESSION_MS = 6_000
 CLIENTS = [
     pytest.param(python_client("confluent", "range"), id="confluent-range"),
     pytest.param(python_client("confluent", "cooperative"), id="confluent-cooperative"),

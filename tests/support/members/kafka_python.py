@@ -1,4 +1,9 @@
-"""Members on kafka-python, each in a thread of its own: classic eager and classic cooperative."""
+"""Members on kafka-python, each in a thread of its own: classic eager and classic cooperative.
+
+kafka-python 3.0 goes on claiming what it has lost: a cooperative member that was expelled joins again with its former
+partitions as its own, and a leader that believes it gives them away while others have them, on any broker. So a member
+here takes back its claim when it hears of the loss.
+"""
 
 from __future__ import annotations
 
@@ -75,6 +80,8 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]
         self.report.revoked(place.partition for place in revoked)
 
     def on_partitions_lost(self, lost: set[TopicPartition]) -> None:
+        for assignor in self.consumer._coordinator._assignors.values():
+            assignor.member_assignment = None
         self._forget(lost)
         self.report.lost(place.partition for place in lost)
 
