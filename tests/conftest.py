@@ -6,6 +6,7 @@ test.
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,12 @@ MakeBroker = Callable[..., BrokerProcess]
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--on-kafka", action="store_true", help="run against Apache Kafka instead of Ottla")
+
+
+def pytest_configure() -> None:
+    """Signals as a terminal gives them: under nohup, or behind `&` in a script, some are ignored, also by children."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 SPARK = (

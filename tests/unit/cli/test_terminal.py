@@ -6,7 +6,6 @@ import io
 import os
 import signal
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,21 +15,16 @@ from ottla.base.errors import LocalError
 from ottla.cli.terminal import handled, make_folder, stopping
 
 
-@pytest.fixture(autouse=True)
-def terminal() -> Iterator[None]:
-    """A process whose terminal can end: the tests themselves may be run under nohup."""
-    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    yield
-    signal.signal(signal.SIGHUP, before)
-
-
 def test_the_end_of_the_terminal_means_nothing_under_nohup() -> None:
     seen: list[int] = []
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    with handled(lambda number, _: seen.append(number), signal.SIGUSR1):
-        for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGUSR1):
-            os.kill(os.getpid(), number)
-    assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with handled(lambda number, _: seen.append(number), signal.SIGUSR1):
+            for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGUSR1):
+                os.kill(os.getpid(), number)
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
     assert seen == [signal.SIGTERM, signal.SIGUSR1]
 
 
