@@ -7,6 +7,10 @@
 Prints one JSON object: by case and connector the figures of all rounds. The connectors take turns, on the same
 topics; the first run of each case and connector warms up and does not count. SMALL and LARGE are numbers of records of
 100 B and 1 KB. Latency is from handing an event to a producer until a consumer of the sink's topic has it.
+
+Events are sent at several rates: where batches take about as long as events are apart, a little more or less of one
+decides whether events queue up. Spark's own connector is measured twice. Its batches
+wait for a fetch that the one before has left behind, until the next event comes; the second time its fetches are short.
 """
 
 from __future__ import annotations
@@ -28,16 +32,23 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench.spark_jars import connector_jars
+from ottla.pipelines.connectors import SHORT_FETCHES
 from ottla.pipelines.session import LOCAL, TUNED
 
 OURS, STOCK = "ottla", "kafka"
+ONCE, EAGER = "ottla, exactly once", "kafka, short fetches"
 PARTITIONS = 4
-EVENTS_PER_S = 33
+RATES = 10, 33
+"""Events a second of micro-batches."""
+LIVE_RATE = 33
+WARM_PAUSE_S = 1 / LIVE_RATE
 SETTLE_S = 120.0
 TURNS = 3
 """Of latency; the first warms up, since by then the JVM has compiled what all of them need."""
 JSON_SCHEMA = "id BIGINT, name STRING, score INT, ratio DOUBLE, at TIMESTAMP"
 Figures = dict[str, dict[str, list[float]]]
+Delays = list[float]
+"""Median and 99th percentile in milliseconds."""
 
 
 @contextmanager
@@ -219,42 +230,62 @@ class Latency:
         self._seconds = seconds
 
     def micro_batches(self) -> Figures:
-        once = {"deliveryGuarantee": "at-least-once"}
-        stock, at_least_once, exactly_once = self._take_turns(
-            lambda: self._measure(STOCK, {}, {}),
-            lambda: self._measure(OURS, once, {}),
-            lambda: self._measure(OURS, {}, {}),
+        at_least_once = {"deliveryGuarantee": "at-least-once"}
+        found = self._take_turns(
+            {
+                STOCK: lambda: self._measure(STOCK, RATES),
+                EAGER: lambda: self._measure(STOCK, RATES, options=SHORT_FETCHES),
+                OURS: lambda: self._measure(OURS, RATES, options=at_least_once),
+                ONCE: lambda: self._measure(OURS, RATES),
+            }
         )
         return {
-            "micro-batch, at least once": {STOCK: stock, OURS: at_least_once},
-            "micro-batch, ours exactly once": {OURS: exactly_once},
+            f"micro-batch, {rate} events/s": {name: delays[place] for name, delays in found.items()}
+            for place, rate in enumerate(RATES)
         }
 
     def real_time(self) -> Figures:
         live = {"realTime": "5 seconds"}
-        plain, aggregate = self._take_turns(
-            lambda: self._measure(STOCK, {}, live), lambda: self._measure(STOCK, {}, live, aggregate=True)
+        found = self._take_turns(
+            {
+                "real time": lambda: self._measure(STOCK, (LIVE_RATE,), trigger=live),
+                "real time, aggregate": lambda: self._measure(
+                    STOCK, (LIVE_RATE,), trigger=live, aggregate=True
+                ),
+            }
         )
-        return {"real time": {STOCK: plain}, "real time, aggregate": {STOCK: aggregate}}
+        return {case: {STOCK: delays} for case, (delays,) in found.items()}
 
     @staticmethod
-    def _take_turns(*cases: Callable[[], list[float]]) -> list[list[float]]:
-        """Of each case the medians over its turns."""
-        turns = [[case() for case in cases] for _ in range(TURNS)][1:]
-        return [[median(kind) for kind in zip(*case, strict=True)] for case in zip(*turns, strict=True)]
+    def _take_turns(cases: dict[str, Callable[[], list[Delays]]]) -> dict[str, list[Delays]]:
+        """Of each case the medians over its turns, rate by rate."""
+        turns = [{name: measure() for name, measure in cases.items()} for _ in range(TURNS)][1:]
+        return {
+            name: [
+                [median(kind) for kind in zip(*of_rate, strict=True)]
+                for of_rate in zip(*(turn[name] for turn in turns), strict=True)
+            ]
+            for name in cases
+        }
 
     def _measure(
-        self, connector: str, sink: dict[str, str], trigger: dict[str, str], *, aggregate: bool = False
-    ) -> list[float]:
-        """Median and 99th percentile in milliseconds."""
+        self,
+        connector: str,
+        rates: tuple[int, ...],
+        *,
+        options: dict[str, str] | None = None,
+        trigger: dict[str, str] | None = None,
+        aggregate: bool = False,
+    ) -> list[Delays]:
+        """The delays at each rate, one after another in the same query."""
         source, target = self._cluster.topic("events", 1), self._cluster.topic("answers", 1)
-        address = {"kafka.bootstrap.servers": self._cluster.bootstrap}
+        address = {"kafka.bootstrap.servers": self._cluster.bootstrap, **(options or {})}
         frame = self._spark.readStream.format(connector).options(**address)
         frame = frame.option("subscribe", source).option("startingOffsets", "earliest").load()
         frame = frame.selectExpr("CAST(key AS STRING) AS key", "CAST(value AS STRING) AS value")
         if aggregate:
             frame = frame.groupBy("key").agg({"value": "max"}).withColumnRenamed("max(value)", "value")
-        writer = frame.writeStream.format(connector).options(**address, **sink).option("topic", target)
+        writer = frame.writeStream.format(connector).options(**address).option("topic", target)
         if trigger:
             writer = writer.trigger(**trigger).outputMode("update")
         with tempfile.TemporaryDirectory(
@@ -263,27 +294,30 @@ class Latency:
         ) as folder:
             query = writer.option("checkpointLocation", str(Path(folder) / "checkpoint")).start()
             try:
-                return self._send(query, source, target)
+                return self._send(query, source, target, rates)
             finally:
                 query.stop()
 
-    def _send(self, query: Any, source: str, target: str) -> list[float]:
+    def _send(self, query: Any, source: str, target: str, rates: tuple[int, ...]) -> list[Delays]:
         arrivals = Arrivals(self._cluster.bootstrap, target)
         producer = Producer({"bootstrap.servers": self._cluster.bootstrap, "linger.ms": 0})
         try:
             self._warm(query, producer, source, arrivals)
-            arrivals.delays_ms.clear()
-            sent = []
-            for _ in range(int(self._seconds * EVENTS_PER_S)):
-                sent.append(self._event(producer, source))
-                time.sleep(1 / EVENTS_PER_S)
-            self._wait(query, lambda: sent[-1] in arrivals.delays_ms)
-            delays = [arrivals.delays_ms[number] for number in sent if number in arrivals.delays_ms]
-            cut = quantiles(delays, n=100)
-            return [cut[49], cut[98]]
+            return [self._send_at(rate, query, producer, source, arrivals) for rate in rates]
         finally:
             producer.flush(30)
             arrivals.close()
+
+    def _send_at(self, rate: int, query: Any, producer: Producer, source: str, arrivals: Arrivals) -> Delays:
+        """Events when they are due, however long sending takes: a slow moment must not make the load lighter."""
+        sent = []
+        begin = time.monotonic()
+        for number in range(int(self._seconds * rate)):
+            time.sleep(max(0, begin + number / rate - time.monotonic()))
+            sent.append(self._event(producer, source))
+        self._wait(query, lambda: sent[-1] in arrivals.delays_ms)
+        cut = quantiles([arrivals.delays_ms[event] for event in sent if event in arrivals.delays_ms], n=100)
+        return [cut[49], cut[98]]
 
     def _warm(self, query: Any, producer: Producer, source: str, arrivals: Arrivals) -> None:
         """Events until the query answers, and as long again as is measured: the JVM compiles meanwhile."""
@@ -311,7 +345,7 @@ class Latency:
                 raise query.exception()
             if time.monotonic() - begin > SETTLE_S:
                 raise TimeoutError("the query does not answer")
-            time.sleep(1 / EVENTS_PER_S)
+            time.sleep(WARM_PAUSE_S)
 
 
 def main() -> None:

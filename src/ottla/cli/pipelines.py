@@ -246,11 +246,12 @@ def _print_json(console: Console, progress: RunProgress) -> None:
 
 
 def _connector(name: str, bootstrap: str, options: dict[str, str], *, realtime: bool) -> Any:
-    from ottla.pipelines.connectors import CONNECTORS, Connector
+    from ottla.pipelines.connectors import CONNECTORS, Connector, ConnectorName
 
     if name not in CONNECTORS:
         raise LocalError(f"--connector is one of {', '.join(CONNECTORS)}, not {name!r}")
-    return Connector("kafka" if realtime or name == "kafka" else "ottla", bootstrap, options)
+    chosen: ConnectorName = "kafka" if realtime or name == "kafka" else "ottla"
+    return Connector(chosen, bootstrap, options, realtime=realtime)
 
 
 def _pairs(name: str, given: list[str] | None) -> dict[str, str]:

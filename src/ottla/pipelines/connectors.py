@@ -27,6 +27,10 @@ CONNECTORS: Final = ("ottla", "kafka")
 CORRUPT: Final = "_corrupt"
 COMMITTED: Final = {"kafka.isolation.level": "read_committed"}
 """How topics are read unless an option says otherwise."""
+SHORT_FETCHES: Final = {"kafka.fetch.max.wait.ms": "5"}
+"""The same for micro-batches of Spark's own connector. A batch that has read its last record leaves a fetch behind that
+waits for the next record, half a second by default; and the next batch waits until it is answered.
+"""
 _PLACES: Final = ("topic", "partition", "offset", "timestamp", "timestampType")
 _SINK_COLUMNS: Final = ("key", "value", "headers", "topic", "partition")
 
@@ -39,11 +43,14 @@ class Connector:
     bootstrap: str
     options: Mapping[str, str] = field(default_factory=dict)
     """For every read and write: security settings, above all."""
+    realtime: bool = False
+    """Whether records are read as they come: a fetch may wait for them."""
 
     def read(self, spark: SparkSession, topic: Topic, group: str) -> DataFrame:
         """The topic as a stream, with typed columns if it has a schema."""
         ours = self.name == "ottla"
-        options = {**COMMITTED, **self._common(), "subscribe": topic.name, "startingOffsets": topic.starting}
+        defaults = COMMITTED if ours or self.realtime else COMMITTED | SHORT_FETCHES
+        options = {**defaults, **self._common(), "subscribe": topic.name, "startingOffsets": topic.starting}
         if ours:
             options["kafka.group.id"] = group
             if topic.schema is not None:

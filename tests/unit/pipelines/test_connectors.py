@@ -10,6 +10,7 @@ from ottla.pipelines import topic
 from ottla.pipelines.connectors import Connector
 
 ISOLATION = "kafka.isolation.level"
+WAIT = "kafka.fetch.max.wait.ms"
 
 
 class Reader:
@@ -52,6 +53,14 @@ def test_reading_everything_can_be_asked_for() -> None:
     everything = {ISOLATION: "read_uncommitted"}
     assert options_of(Connector("ottla", "b:1", everything))[ISOLATION] == "read_uncommitted"
     assert options_of(Connector("ottla", "b:1"), options=everything)[ISOLATION] == "read_uncommitted"
+
+
+def test_no_batch_of_sparks_own_connector_waits_for_a_fetch_of_the_one_before() -> None:
+    assert options_of(Connector("kafka", "b:1"))[WAIT] == "5"
+    assert options_of(Connector("kafka", "b:1", {WAIT: "100"}))[WAIT] == "100"
+    assert options_of(Connector("kafka", "b:1"), options={WAIT: "100"})[WAIT] == "100"
+    assert WAIT not in options_of(Connector("kafka", "b:1", realtime=True))
+    assert WAIT not in options_of(Connector("ottla", "b:1"))
 
 
 def test_progress_is_shown_as_a_group_by_our_connector_only() -> None:
