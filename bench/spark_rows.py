@@ -46,7 +46,7 @@ class Scale:
     seconds: float
 
 
-FULL = Scale(small=4_000_000, large=1_000_000, rounds=3, seconds=20)
+FULL = Scale(small=4_000_000, large=1_000_000, rounds=3, seconds=10)
 QUICK = Scale(small=200_000, large=50_000, rounds=1, seconds=4)
 
 
@@ -106,12 +106,7 @@ def _measure_mode(console: Console, mode: str, scale: Scale, *, only: str, save:
 def _numbers(mode: str, scale: Scale) -> list[str]:
     if mode == ROWS_MODE:
         return [str(scale.small), str(scale.large), str(scale.rounds)]
-    return [str(_seconds(mode, scale))]
-
-
-def _seconds(mode: str, scale: Scale) -> float:
-    """Answers within milliseconds need not be looked at for as long."""
-    return scale.seconds / 2 if mode == REAL_TIME_MODE else scale.seconds
+    return [str(scale.seconds)]
 
 
 def _peer(broker: str) -> Peer:
@@ -191,7 +186,7 @@ def _explained(mode: str, scale: Scale) -> list[str]:
         ]
     rates = RATES if mode == LATENCY_MODE else (LIVE_RATE,)
     pace = (
-        f"- {' and '.join(map(str, rates))} events a second for {_seconds(mode, scale):g} s, after as long to warm "
+        f"- {' and '.join(map(str, rates))} events a second for {scale.seconds:g} s, after as long to warm "
         f"up; medians of {TURNS - 1} turns after one that does not count"
     )
     if mode == LATENCY_MODE:
