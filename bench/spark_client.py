@@ -9,8 +9,8 @@ topics; the first run of each case and connector warms up and does not count. SM
 100 B and 1 KB. Latency is from handing an event to a producer until a consumer of the sink's topic has it.
 
 Events are sent at several rates: where batches take about as long as events are apart, a little more or less of one
-decides whether events queue up. Spark's own connector is measured twice. Its batches
-wait for a fetch that the one before has left behind, until the next event comes; the second time its fetches are short.
+decides whether events queue up. Spark's own connector is measured twice, because its batches wait for a fetch that the
+one before has left behind, until the next event comes: the second time its fetches are short.
 """
 
 from __future__ import annotations
