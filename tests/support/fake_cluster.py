@@ -132,6 +132,11 @@ class FakeCluster:
                 return
             offset = self._last(*holding[0]) + 1
 
+    def fetch(
+        self, tp: TopicPartition, offset: int, *, max_bytes: int, max_wait_ms: int, committed: bool
+    ) -> Fetched:
+        return next(self.stream(tp, offset, offset + 1, committed=committed))[1]
+
     @staticmethod
     def _last(base: int, data: bytes) -> int:
         return base + int.from_bytes(data[23:27], "big")

@@ -65,6 +65,14 @@ def read_range(options: SourceOptions, schema: StructType, wanted: OffsetRange) 
     return RangeReader(cluster_for(options.settings), options, maker, wanted).batches()
 
 
+def read_at_once(
+    options: SourceOptions, schema: StructType, wanted: OffsetRange, bytes_max: int
+) -> list[pa.RecordBatch] | None:
+    """The same if one answer of about so many bytes has all of it, else None; called on the driver's side."""
+    maker = BatchMaker(options, schema, wanted.partition)
+    return RangeReader(cluster_for(options.settings), options, maker, wanted).at_once(bytes_max)
+
+
 class RangeReader:
     """Reads one range once."""
 
@@ -103,6 +111,17 @@ class RangeReader:
                 return
             else:
                 self._wait(self._options.settings.retry_backoff_ms / 1000)
+
+    def at_once(self, bytes_max: int) -> list[pa.RecordBatch] | None:
+        """All of the range if one answer has it, and is not much larger than that; else None."""
+        committed = self._options.settings.read_committed
+        fetched = self._cluster.fetch(
+            self._partition, self._next, max_bytes=bytes_max, max_wait_ms=0, committed=committed
+        )
+        if len(fetched.data) > bytes_max:
+            return None
+        found = list(self._decode(fetched))
+        return found if self._next >= self._end else None
 
     def _deadline(self) -> float:
         return self._clock.monotonic() + self._options.poll_timeout_ms / 1000

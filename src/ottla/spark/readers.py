@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
@@ -16,11 +17,13 @@ from ottla.base.errors import LocalError
 from ottla.base.ids import TopicPartition
 from ottla.client.raw import ClientSettings, cluster_for
 from ottla.client.raw.errors import ClientError
+from ottla.spark.arrow import arrow_schema
+from ottla.spark.handover import Handover, HandsOver, is_fit
 from ottla.spark.offsets import OffsetJson, Offsets, from_json, to_json
 from ottla.spark.options import check_order
 from ottla.spark.plan import OffsetRange, split_ranges
 from ottla.spark.positions import Positions
-from ottla.spark.reader import read_range
+from ottla.spark.reader import read_at_once, read_range
 from ottla.spark.streaming import StreamProgress
 
 if TYPE_CHECKING:
@@ -43,6 +46,8 @@ _NO_LIMIT = (1 << 63) - 1
 _COMMIT_MS_MAX: Final = 5_000
 _COMMIT_REST_S: Final = 60.0
 """Of a group's progress: how long one attempt may take, and how long none is made after one that failed."""
+_DRIVERS_OWN: Final = frozenset({"_made", "_handover", "_handed"})
+"""What a reader keeps on the driver's side, and does not take along."""
 _log = structlog.get_logger()
 
 
@@ -105,11 +110,23 @@ class _StreamReading(_RangeReading):
         return self._made
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_made"}
+        return {name: value for name, value in self.__dict__.items() if name not in _DRIVERS_OWN}
 
 
-class OttlaStreamReader(_StreamReading, DataSourceStreamReader, SupportsTriggerAvailableNow):
+class OttlaStreamReader(_StreamReading, HandsOver, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """A stream in pyspark 4.2 and newer."""
+
+    def partitions(self, start: OffsetJson, end: OffsetJson) -> Sequence[InputPartition]:
+        ranges = self._progress().ranges(from_json(start), from_json(end))
+        self._handed = self._handover.take(ranges)
+        return [RangePartition(part) for part in ranges]
+
+    @cached_property
+    def _handover(self) -> Handover:
+        return Handover(
+            partial(read_at_once, self._options, self._schema),
+            fits=is_fit(self._schema, arrow_schema(self._schema)),
+        )
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Never ReadAllAvailable: that is how Trigger.Once is told from other triggers."""

@@ -144,3 +144,28 @@ def test_silence_ends_with_an_error(cluster: FakeCluster) -> None:
     log.batches.clear()
     with pytest.raises(LocalError, match="pollTimeoutMs"):
         read(cluster, 20, 31)
+
+
+def test_one_answer_may_have_a_whole_range(cluster: FakeCluster) -> None:
+    assert reader(cluster, 2, 9).at_once(10_000) == [list(range(2, 9))]
+    assert reader(cluster, 10, 20).at_once(10_000) == [list(range(10, 20))]
+
+
+def test_a_range_of_several_answers_is_not_had_at_once(cluster: FakeCluster) -> None:
+    assert reader(cluster, 5, 15).at_once(10_000) is None
+
+
+def test_an_answer_that_is_too_large_is_not_taken(cluster: FakeCluster) -> None:
+    size = len(cluster.logs[A0].batches[0])
+    assert reader(cluster, 0, 10).at_once(size) == [list(range(10))]
+    assert reader(cluster, 0, 10).at_once(size - 1) is None
+
+
+def test_an_answer_without_a_batch_is_not_a_range(cluster: FakeCluster) -> None:
+    cluster.empty_answers = 1
+    assert reader(cluster, 0, 10).at_once(10_000) is None
+
+
+def test_a_range_without_records_is_had_at_once(cluster: FakeCluster) -> None:
+    cluster.logs[A0].compact(20)
+    assert reader(cluster, 20, 30).at_once(10_000) == []
