@@ -49,6 +49,7 @@ GROUPS = {
 }
 """Nobody waits for members that are not coming; a dead one is missed after 6 s."""
 KAFKA_FLUSH_POLICY = {"log.flush.interval.messages": "9223372036854775807"}
+EVERY_MESSAGE_FLUSHED = {"log.flush.interval.messages": "1"}
 
 
 def free_port() -> int:
