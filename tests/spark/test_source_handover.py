@@ -130,11 +130,14 @@ def test_several_partitions_are_read_by_several_tasks(
     assert sorted(row.value for row in seen.rows) == [b"0", b"1"]
 
 
+@pytest.mark.parametrize("codec", ["none", "zstd"])
 def test_a_record_that_is_too_large_is_read_by_a_task(
-    stream: Any, send: Any, new_topic: Any, run: Any, watch: Any
+    stream: Any, broker: Any, new_topic: Any, run: Any, watch: Any, codec: str
 ) -> None:
     topic = new_topic()
-    send(topic, [{"value": b"x" * 500_000}])
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "compression.type": codec})
+    producer.produce(topic, b"x" * 500_000)
+    assert not producer.flush(PATIENCE_S)
     seen = watch(topic)
     run(stream(subscribe=topic, startingOffsets="earliest"), seen)
     assert seen.was_handed == [False]

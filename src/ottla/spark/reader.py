@@ -68,9 +68,13 @@ def read_range(options: SourceOptions, schema: StructType, wanted: OffsetRange) 
 def read_at_once(
     options: SourceOptions, schema: StructType, wanted: OffsetRange, bytes_max: int
 ) -> list[pa.RecordBatch] | None:
-    """The same if one answer of about so many bytes has all of it, else None; called on the driver's side."""
+    """The same if one answer has all of it, and neither that nor what is in it is larger; else None.
+
+    Called on the driver's side.
+    """
     maker = BatchMaker(options, schema, wanted.partition)
-    return RangeReader(cluster_for(options.settings), options, maker, wanted).at_once(bytes_max)
+    found = RangeReader(cluster_for(options.settings), options, maker, wanted).at_once(bytes_max)
+    return found if found is not None and sum(batch.nbytes for batch in found) <= bytes_max else None
 
 
 class RangeReader:
@@ -113,7 +117,7 @@ class RangeReader:
                 self._wait(self._options.settings.retry_backoff_ms / 1000)
 
     def at_once(self, bytes_max: int) -> list[pa.RecordBatch] | None:
-        """All of the range if one answer has it, and is not much larger than that; else None."""
+        """All of the range if one answer of so many bytes has it; else None."""
         committed = self._options.settings.read_committed
         fetched = self._cluster.fetch(
             self._partition, self._next, max_bytes=bytes_max, max_wait_ms=0, committed=committed
