@@ -33,7 +33,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench.spark_jars import connector_jars
 from ottla.pipelines.connectors import SHORT_FETCHES
-from ottla.pipelines.session import LOCAL, TUNED
+from ottla.pipelines.session import LOCAL, TUNED, leave_checksums_out
 
 OURS, STOCK = "ottla", "kafka"
 ONCE, EAGER = "ottla, exactly once", "kafka, short fetches"
@@ -63,6 +63,7 @@ def session(slots: int) -> Iterator[Any]:
     builder = builder.config("spark.driver.extraJavaOptions", "-XX:+UseParallelGC")
     spark = builder.config("spark.sql.warehouse.dir", tempfile.mkdtemp(prefix="bench-spark-")).getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
+    leave_checksums_out(spark)
     try:
         yield spark
     finally:

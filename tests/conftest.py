@@ -39,6 +39,7 @@ ALWAYS = (
     "tests/spark/test_sink_",
     "tests/spark/test_docs_snippets",
     "tests/spark/test_pipelines_rules",
+    "tests/spark/test_pipelines_state",
     "tests/fault/test_spark_sink",
     "tests/mission/test_data_pipeline",
     "tests/integration/test_demo",

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 STOPPED_WAIT_S: Final = 20.0
+_FILES: Final = "spark.hadoop.fs.file.impl"
 _JAVA_GONE: Final = "JAVA_GATEWAY_EXITED"
 _PYSPARKS_LOGGERS: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 _REASON_BYTES_MAX: Final = 10_000
@@ -72,8 +73,6 @@ LOCAL: Final = {
     "spark.driver.memory": "1g",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.catalogImplementation": "in-memory",
-    # Hadoop starts the program chmod for every file it makes, twice with a file of checksums beside it.
-    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
 }
 """More for a master inside this process: the machine is ours alone and small."""
 CLUSTER: Final = {"spark.sql.shuffle.partitions": "8"}
@@ -155,6 +154,8 @@ def start(settings: SessionSettings, stop: threading.Event | None = None) -> Spa
         try:
             spark = SparkSession(launch.result(stop))
             register(spark)  # Spark would look for it, once, and not wait long
+            if settings.local and _FILES not in conf:
+                leave_checksums_out(spark)
         except BaseException as error:
             words = ""
             if isinstance(error, Exception) and not isinstance(error, Stopped):
@@ -167,6 +168,16 @@ def start(settings: SessionSettings, stop: threading.Event | None = None) -> Spa
                 raise
             raise LocalError(words) from error
         return spark
+
+
+def leave_checksums_out(spark: SparkSession) -> None:
+    """No `.crc` beside each file on the local disk: Hadoop starts the program chmod for every file it makes.
+
+    `RawLocalFileSystem` would do that by a setting alone, but RocksDB's snapshots of a query's state fail with it.
+    """
+    context = spark.sparkContext
+    files = context._jvm.org.apache.hadoop.fs.FileSystem  # type: ignore[union-attr]
+    files.getLocal(context._jsc.hadoopConfiguration()).setWriteChecksum(False)
 
 
 def _send_to(log: Path) -> None:

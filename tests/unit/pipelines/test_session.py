@@ -45,9 +45,12 @@ def test_a_cluster_is_not_tied_to_this_machine() -> None:
     assert local["spark.driver.bindAddress"] == "127.0.0.1"
     assert "spark.driver.bindAddress" not in cluster
     assert "spark.sql.warehouse.dir" not in cluster
-    assert local["spark.hadoop.fs.file.impl"].endswith("RawLocalFileSystem")
-    assert "spark.hadoop.fs.file.impl" not in cluster
     assert cluster["spark.master"] == "spark://host:7077"
+
+
+def test_files_are_those_that_snapshots_of_the_state_can_be_made_of() -> None:
+    for master in ("local[2]", "spark://host:7077"):
+        assert "spark.hadoop.fs.file.impl" not in spark_conf(SessionSettings("p", STATE, master), "")
 
 
 def test_state_is_kept_in_rocksdb_with_a_changelog() -> None:
