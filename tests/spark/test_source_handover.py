@@ -30,7 +30,8 @@ class Seen:
         self.was_handed: list[bool] = []
 
     def __call__(self, frame: Any, _: int) -> None:
-        self.rows += frame.collect()
+        rows = frame.collect()
+        self.rows += rows
         self._empty_topic()
         try:
             again = frame.collect()
@@ -38,7 +39,7 @@ class Seen:
             assert "failOnDataLoss" in str(error)  # noqa: PT017 - both ways are right, for different batches
             self.was_handed.append(False)
         else:
-            assert again == self.rows[-len(again) :]
+            assert again == rows
             self.was_handed.append(True)
 
     def _empty_topic(self) -> None:

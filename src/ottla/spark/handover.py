@@ -27,9 +27,9 @@ try:
 except ImportError:  # a version of Spark that has it elsewhere, or not at all
     SimpleReader = None  # type: ignore[assignment,misc]
 
-OFFSETS_MAX: Final = 64
-BYTES_MAX: Final = 64 << 10
-"""Of what is handed over: the JVM takes it row by row, which for more is slower than a task's own reading."""
+OFFSETS_MAX: Final = 500
+BYTES_MAX: Final = 256 << 10
+"""Of what is handed over: the JVM takes it row by row, which from some thousands on is slower than a task's reading."""
 REST: Final = 16
 """So many batches are not tried after one that was too large: the next ones will be too."""
 
@@ -41,7 +41,7 @@ def is_fit(schema: StructType, arrow: pa.Schema) -> bool:
     """Whether Spark, which compares, takes Arrow's schema for its own: it knows no collations."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    return from_arrow_schema(arrow, prefer_timestamp_ntz=True) == schema
+    return SimpleReader is not None and from_arrow_schema(arrow, prefer_timestamp_ntz=True) == schema
 
 
 class Handover:
