@@ -24,9 +24,9 @@ from ottla.records.batch import CorruptBatch, crc_ok, read_header
 from ottla.records.builder import NewRecord, build_batch
 from ottla.records.control import EndTxnMarker, build_end_txn_batch
 from ottla.records.validation import ValidBatch
-from ottla.storage import log_files
-from ottla.storage.log import Log
-from ottla.storage.log_config import LogConfig
+from ottla.storage.log import log_files
+from ottla.storage.log.log import Log
+from ottla.storage.log.log_config import LogConfig
 from ottla.storage.log_dirs import LogDirs
 from ottla.testing.disk import SimDisk, Survival
 

@@ -72,7 +72,7 @@ class Checker:
 
 @pytest.mark.slow
 def test_every_prefix_recovers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ottla.storage.log.REREAD_BYTES_MAX", 400)
+    monkeypatch.setattr("ottla.storage.log.log.REREAD_BYTES_MAX", 400)
     run = CrashRun(SEED, CHANGES)
     checker = Checker(run)
     disk = SimDisk(Random(SEED))

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from ottla.storage.recovery import LastKnown
+from ottla.storage.recovery.recovery import LastKnown
 from ottla.testing.disk import SimDisk, Survival
 from tests.support.cleaning import CleanedLog
 

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from ottla.records.batch import BatchHeader
 from ottla.records.compression import Codec
-from ottla.storage.cleaner import CleanerConfig
+from ottla.storage.cleaning.cleaner import CleanerConfig
 from ottla.testing.disk import SimDisk
 from tests.support.cleaning import CleanedLog, Stored
 

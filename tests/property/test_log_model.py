@@ -13,9 +13,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.rng import Random
 from ottla.records.batch import iter_batches
-from ottla.storage.log import Log
-from ottla.storage.log_config import LogConfig
-from ottla.storage.recovery import LastKnown
+from ottla.storage.log.log import Log
+from ottla.storage.log.log_config import LogConfig
+from ottla.storage.recovery.recovery import LastKnown
 from ottla.testing.disk import SimDisk, Survival
 from tests.support.logs import NOW_MS, batch, open_at
 

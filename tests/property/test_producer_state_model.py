@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.storage.producer_snapshot import decode, encode
-from ottla.storage.producer_state import Duplicate, ProducerState
+from ottla.storage.producers.producer_snapshot import decode, encode
+from ottla.storage.producers.producer_state import Duplicate, ProducerState
 
 NEVER_MS = 2**60
 WRAP = 2**31

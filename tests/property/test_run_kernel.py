@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.broker import run_reference
-from ottla.broker.produce_lane import shape_of
+from ottla.broker.produce import run_reference
+from ottla.broker.produce.run_produce import shape_of
 from ottla.records.builder import NewRecord, build_batch
 from ottla.records.compression import Codec
 from ottla.wire.frames import request_frame
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.wire.produce import SingleResponse
 
-kernel = pytest.importorskip("ottla.broker._run", reason="the kernel is not compiled")
+kernel = pytest.importorskip("ottla.broker.produce._run", reason="the kernel is not compiled")
 
 NOW = 1_760_000_000_000
 VERSIONS = st.sampled_from([3, 7, 9, 11, 12])

@@ -14,11 +14,11 @@ from ottla.records.builder import NewRecord, build_batch
 from ottla.records.compression import Codec
 from ottla.records.control import EndTxnMarker, build_end_txn_batch
 from ottla.records.record import iter_records, record_timestamp
-from ottla.storage.batch_scan import walk
-from ottla.storage.cleaner import Cleaner, CleanerConfig
-from ottla.storage.log import Log
-from ottla.storage.log_config import LogConfig
-from ottla.storage.recovery import LastKnown, open_log
+from ottla.storage.cleaning.cleaner import Cleaner, CleanerConfig
+from ottla.storage.log.log import Log
+from ottla.storage.log.log_config import LogConfig
+from ottla.storage.recovery.batch_scan import walk
+from ottla.storage.recovery.recovery import LastKnown, open_log
 from ottla.testing.executor import InlineExecutor
 
 TOPIC_ID = Uuid(int=5)

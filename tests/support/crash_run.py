@@ -18,11 +18,11 @@ from ottla.records.batch import BatchHeader
 from ottla.records.control import ControlType, control_type
 from ottla.records.record import iter_records
 from ottla.records.validation import ValidBatch
-from ottla.storage import log_files
-from ottla.storage.log import Log
-from ottla.storage.log_config import LogConfig
+from ottla.storage.log import log_files
+from ottla.storage.log.log import Log
+from ottla.storage.log.log_config import LogConfig
+from ottla.storage.log.segment import Segment
 from ottla.storage.log_dirs import LogDirs
-from ottla.storage.segment import Segment
 from ottla.testing.disk import SimDisk
 from tests.support.logs import NOW_MS, batch, marker
 

@@ -11,7 +11,7 @@ from ottla.base.ids import TopicPartition
 from ottla.client.raw import Fetched, OffsetOutOfRange, PartitionInfo, TopicInfo, UnknownTopic
 from ottla.records.batch import read_header
 from ottla.records.builder import NewRecord, build_batch
-from ottla.storage.cleaner_filter import empty_batch
+from ottla.storage.cleaning.cleaner_filter import empty_batch
 
 
 class FakeClock:

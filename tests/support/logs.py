@@ -9,10 +9,10 @@ from ottla.records.batch import BatchHeader, TimestampType, read_header
 from ottla.records.builder import NewRecord, build_batch
 from ottla.records.control import EndTxnMarker, build_end_txn_batch
 from ottla.records.validation import ValidBatch
-from ottla.storage.appended import Appended
-from ottla.storage.log import Log
-from ottla.storage.log_config import LogConfig
-from ottla.storage.recovery import LastKnown, open_log
+from ottla.storage.log.appended import Appended
+from ottla.storage.log.log import Log
+from ottla.storage.log.log_config import LogConfig
+from ottla.storage.recovery.recovery import LastKnown, open_log
 
 PARTITION = TopicPartition("topic", 0)
 TOPIC_ID = Uuid(int=77)

@@ -11,9 +11,9 @@ from ottla.quorum.formatting import format_quorum
 from ottla.quorum.metadata_log import StorageMetadataLog
 from ottla.quorum.quorum import Appended, ListenerAddress
 from ottla.quorum.single import LocalVoter, SingleQuorum
-from ottla.storage.log import Log
-from ottla.storage.log_config import LogConfig
-from ottla.storage.recovery import LastKnown, open_log
+from ottla.storage.log.log import Log
+from ottla.storage.log.log_config import LogConfig
+from ottla.storage.recovery.recovery import LastKnown, open_log
 from ottla.testing.executor import InlineExecutor
 
 PARTITION = TopicPartition("__cluster_metadata", 0)

@@ -7,7 +7,7 @@ from typing import Any
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
-from ottla.broker.verification import Verifier
+from ottla.broker.coordination.verification import Verifier
 from ottla.config.broker import BrokerConfig
 from ottla.config.dynamic import DynamicConfig
 from ottla.coordinator.runtime.codec import RecordTable
@@ -21,7 +21,7 @@ from ottla.coordinator.txn.machine import TxnMachine
 from ottla.coordinator.txn.settings import TxnSettings
 from ottla.coordinator.txn.transaction import Producer
 from ottla.metadata.image import MetadataImage, PartitionImage, TopicImage, TopicsImage
-from ottla.storage.producer_state import Verification
+from ottla.storage.producers.producer_state import Verification
 from tests.support.coordination import FakeClock
 from tests.support.leaders import Leaders
 from tests.support.shards import FakeScheduler, MemoryLog

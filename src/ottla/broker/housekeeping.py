@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from ottla.base.clock import Clock
     from ottla.config.dynamic import DynamicConfig
-    from ottla.storage.committer import Committer
+    from ottla.storage.commit.committer import Committer
     from ottla.storage.log_dirs import LogDirs
 
 _REMOVAL_MS: Final = 1000

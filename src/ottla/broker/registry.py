@@ -18,8 +18,8 @@ from ottla.base.errors import invariant
 from ottla.wire.apis import ApiKey
 
 if TYPE_CHECKING:
-    from ottla.broker.connection import Connection
-    from ottla.broker.listeners import Listener
+    from ottla.broker.net.connection import Connection
+    from ottla.broker.net.listeners import Listener
     from ottla.broker.services import Broker
     from ottla.config.broker import BrokerConfig
 

@@ -16,7 +16,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any, cast
 
 from ottla.base.errors import InvariantViolation, RemoteProtocolError
-from ottla.broker.outbox import Answer
+from ottla.broker.net.outbox import Answer
 from ottla.broker.registry import ROUTES, Call, RawHandler, Route
 from ottla.coordinator.runtime.promise import Promise
 from ottla.wire import codec
@@ -26,7 +26,7 @@ from ottla.wire.produce import skip_tags
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
-    from ottla.broker.connection import Connection
+    from ottla.broker.net.connection import Connection
     from ottla.broker.services import Broker
 
 _HEADER = Struct(">hhih")

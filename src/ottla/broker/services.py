@@ -10,13 +10,13 @@ if TYPE_CHECKING:
     from ottla.base.executor import Executor
     from ottla.base.files import Disk
     from ottla.base.rng import Random
-    from ottla.broker.coordinators import GroupCoordinator, TxnCoordinator
-    from ottla.broker.fetch_sessions import FetchSessions
-    from ottla.broker.marker_sender import LocalMarkers
-    from ottla.broker.producer_ids import ProducerIds
+    from ottla.broker.coordination.coordinators import GroupCoordinator, TxnCoordinator
+    from ottla.broker.coordination.marker_sender import LocalMarkers
+    from ottla.broker.coordination.producer_ids import ProducerIds
+    from ottla.broker.coordination.verification import Verifier
+    from ottla.broker.fetch.sessions import FetchSessions
+    from ottla.broker.net.read_buffers import ReadBuffers
     from ottla.broker.purgatory import Purgatory
-    from ottla.broker.read_buffers import ReadBuffers
-    from ottla.broker.verification import Verifier
     from ottla.config.broker import BrokerConfig
     from ottla.config.dynamic import DynamicConfig
     from ottla.controller.driver import ControllerDriver

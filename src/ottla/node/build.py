@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING, Any, Final
 from ottla.base.errors import InvariantViolation, LocalError, StorageFault
 from ottla.base.ids import TopicPartition, uuid_text
 from ottla.base.rng import random_uuid
-from ottla.broker.coordinators import Coordinators
-from ottla.broker.edge import Edge
-from ottla.broker.fetch_sessions import FetchSessions
+from ottla.broker.coordination.coordinators import Coordinators
+from ottla.broker.coordination.producer_ids import ProducerIds
+from ottla.broker.fetch.sessions import FetchSessions
 from ottla.broker.handlers import load_all
 from ottla.broker.housekeeping import Housekeeping
-from ottla.broker.limits import Limits
-from ottla.broker.listeners import Listener
-from ottla.broker.producer_ids import ProducerIds
+from ottla.broker.net.edge import Edge
+from ottla.broker.net.limits import Limits
+from ottla.broker.net.listeners import Listener
+from ottla.broker.net.read_buffers import ReadBuffers
+from ottla.broker.net.server import Server
 from ottla.broker.purgatory import Purgatory
-from ottla.broker.read_buffers import ReadBuffers
 from ottla.broker.router import Router
-from ottla.broker.server import Server
 from ottla.broker.services import Broker
 from ottla.config.dynamic import DynamicConfig
 from ottla.controller.brokers import NodeRegistration
@@ -37,9 +37,9 @@ from ottla.node.machine import Machine, this_machine
 from ottla.node.metadata import MetadataNode, has_metadata, open_metadata
 from ottla.quorum.quorum import ListenerAddress
 from ottla.replication.replicas import Replicas
-from ottla.storage.cleaner import Cleaner, CleanerConfig
-from ottla.storage.committer import Committer
-from ottla.storage.log_config import LogConfig
+from ottla.storage.cleaning.cleaner import Cleaner, CleanerConfig
+from ottla.storage.commit.committer import Committer
+from ottla.storage.log.log_config import LogConfig
 from ottla.storage.log_dir import LogDir
 from ottla.storage.log_dirs import LogDirs
 

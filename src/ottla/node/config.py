@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from ottla.base.errors import LocalError
 from ottla.base.ids import parse_uuid
-from ottla.broker.listeners import Listener
+from ottla.broker.net.listeners import Listener
 from ottla.config import BROKER_KEYS, BrokerConfig, ConfigRefused, Status, parse
 from ottla.config.resolve import listener_setting
 from ottla.config.static_rules import check_static

@@ -12,7 +12,7 @@ import re
 
 from msgspec import Struct
 
-from ottla.broker.listeners import Listener
+from ottla.broker.net.listeners import Listener
 from ottla.config import BrokerConfig, ConfigRefused
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")

@@ -16,8 +16,8 @@ from ottla.base.executor import Executor, ThreadExecutor
 from ottla.base.files import Disk, OsDisk
 from ottla.base.rng import Random, system_random
 from ottla.base.writer import Writer, make_writer
-from ottla.broker.listeners import Listener
-from ottla.broker.server import listening_socket
+from ottla.broker.net.listeners import Listener
+from ottla.broker.net.server import listening_socket
 
 _DISK_THREADS: Final = 4
 

@@ -25,7 +25,7 @@ from ottla.node.config import NodeConfig, load  # noqa: E402
 from ottla.records import kernel  # noqa: E402
 
 if TYPE_CHECKING:
-    from ottla.broker.listeners import Listener
+    from ottla.broker.net.listeners import Listener
 
 
 # Objects made before the youngest generation is looked through; Python's own default is 700.

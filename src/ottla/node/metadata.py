@@ -31,9 +31,9 @@ from ottla.quorum.metadata_log import StorageMetadataLog
 from ottla.quorum.quorum import ListenerAddress
 from ottla.quorum.single import LocalVoter, SingleQuorum
 from ottla.storage.checkpoints import PARTITION_METADATA_FILE, write_topic_id
-from ottla.storage.log import Log
-from ottla.storage.log_config import LogConfig
-from ottla.storage.recovery import LastKnown, open_log
+from ottla.storage.log.log import Log
+from ottla.storage.log.log_config import LogConfig
+from ottla.storage.recovery.recovery import LastKnown, open_log
 
 METADATA_PARTITION = TopicPartition(METADATA_TOPIC, 0)
 

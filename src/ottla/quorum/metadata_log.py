@@ -14,7 +14,7 @@ from ottla.base.clock import Clock
 from ottla.base.errors import invariant
 from ottla.base.executor import Executor
 from ottla.records.batch import BatchHeader
-from ottla.storage.log import Log
+from ottla.storage.log.log import Log
 
 Done = Callable[[BaseException | None], None]
 

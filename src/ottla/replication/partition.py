@@ -25,17 +25,17 @@ from ottla.metadata.image import PartitionImage
 from ottla.records.batch import TIMESTAMP_MAX, BatchHeader, TimestampType, read_header
 from ottla.records.control import EndTxnMarker, build_end_txn_batch
 from ottla.records.validation import BatchRules, ValidBatch, validate
-from ottla.storage.appended import Appended
-from ottla.storage.log import Log
-from ottla.storage.log_config import LogConfig
-from ottla.storage.log_reader import FoundRecord
-from ottla.storage.log_slice import LogSlice
-from ottla.storage.producer_state import Verification
-from ottla.storage.staged_run import StagedRun
+from ottla.storage.log.appended import Appended
+from ottla.storage.log.log import Log
+from ottla.storage.log.log_config import LogConfig
+from ottla.storage.log.log_reader import FoundRecord
+from ottla.storage.log.log_slice import LogSlice
+from ottla.storage.log.staged_run import StagedRun
+from ottla.storage.producers.producer_state import Verification
 
 ACKS_ALL: Final = -1
 RunRoom = tuple[int, int, int, int, int, int, int, int, int, bool]
-"""See `broker.run_reference.Room`."""
+"""See `broker.produce.run_reference.Room`."""
 NO_EPOCH: Final = -1
 EPOCH_PER_TRANSACTION_SINCE: Final = 12
 """The first Produce version whose clients raise their epoch with every transaction (KIP-890) ..."""

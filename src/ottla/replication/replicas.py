@@ -18,8 +18,8 @@ from ottla.base.ids import ZERO_UUID, TopicPartition, Uuid
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import RESERVED_DIRECTORIES, MetadataImage, PartitionImage, ResourceType, TopicImage
 from ottla.replication.partition import Partition
-from ottla.storage.log import Log
-from ottla.storage.log_config import LogConfig
+from ottla.storage.log.log import Log
+from ottla.storage.log.log_config import LogConfig
 
 
 class LogHome(Protocol):

@@ -20,7 +20,6 @@ import structlog
 from ottla.base.errors import LocalError, StorageFault
 from ottla.base.files import Disk, Lock
 from ottla.base.ids import ZERO_UUID, TopicPartition, Uuid
-from ottla.storage import log_files
 from ottla.storage.checkpoints import (
     CLEAN_SHUTDOWN_FILE,
     HIGH_WATERMARK_FILE,
@@ -38,8 +37,9 @@ from ottla.storage.checkpoints import (
     write_meta_properties,
     write_offsets,
 )
-from ottla.storage.log import Log
-from ottla.storage.recovery import LastKnown
+from ottla.storage.log import log_files
+from ottla.storage.log.log import Log
+from ottla.storage.recovery.recovery import LastKnown
 
 _LOCK_FILE = ".lock"
 _logger = structlog.get_logger(__name__)

@@ -28,12 +28,12 @@ from ottla.base.errors import ApiError, ErrorCode, LocalError, StorageFault
 from ottla.base.files import Disk
 from ottla.base.ids import METADATA_TOPIC, ZERO_UUID, TopicPartition, Uuid
 from ottla.base.rng import Random, random_uuid
-from ottla.storage import log_files
 from ottla.storage.checkpoints import PARTITION_METADATA_FILE, topic_id_content
-from ottla.storage.log import Log
-from ottla.storage.log_config import LogConfig
+from ottla.storage.log import log_files
+from ottla.storage.log.log import Log
+from ottla.storage.log.log_config import LogConfig
 from ottla.storage.log_dir import LogDir
-from ottla.storage.recovery import PRODUCER_EXPIRATION_MS, LastKnown, open_log
+from ottla.storage.recovery.recovery import PRODUCER_EXPIRATION_MS, LastKnown, open_log
 
 _logger = structlog.get_logger(__name__)
 _PARTITIONS_REMOVED_MAX: Final = 10
@@ -41,7 +41,7 @@ _PARTITIONS_REMOVED_MAX: Final = 10
 
 
 class LogWatcher(Protocol):
-    """Somebody who remembers something about logs (`storage.cleaner`)."""
+    """Somebody who remembers something about logs (`storage.cleaning.cleaner`)."""
 
     def truncated(self, log: Log, offset: int) -> None:
         """The log is being cut at `offset`."""

@@ -10,9 +10,9 @@ from ottla.base.files import OsDisk
 from ottla.base.ids import METADATA_TOPIC_ID
 from ottla.quorum.metadata_log import StorageMetadataLog
 from ottla.records.builder import NewRecord, build_batch
-from ottla.storage.log import Log
-from ottla.storage.log_config import LogConfig
-from ottla.storage.recovery import LastKnown, open_log
+from ottla.storage.log.log import Log
+from ottla.storage.log.log_config import LogConfig
+from ottla.storage.recovery.recovery import LastKnown, open_log
 from ottla.testing.executor import InlineExecutor
 from tests.support.quorum import CONFIG, PARTITION, FixedClock
 

@@ -14,11 +14,11 @@ from ottla.metadata.image import PartitionImage
 from ottla.records.builder import NewRecord, build_batch
 from ottla.records.control import EndTxnMarker
 from ottla.replication.partition import Partition
-from ottla.storage.committer import Committer
-from ottla.storage.log import Log
-from ottla.storage.log_config import LogConfig
-from ottla.storage.producer_state import Verification
-from ottla.storage.recovery import LastKnown, open_log
+from ottla.storage.commit.committer import Committer
+from ottla.storage.log.log import Log
+from ottla.storage.log.log_config import LogConfig
+from ottla.storage.producers.producer_state import Verification
+from ottla.storage.recovery.recovery import LastKnown, open_log
 from ottla.testing.disk import SimDisk
 from ottla.testing.executor import InlineExecutor
 

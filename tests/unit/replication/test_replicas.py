@@ -13,8 +13,8 @@ from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import EMPTY_IMAGE, MetadataImage, ResourceType
 from ottla.metadata.records import ConfigRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
 from ottla.replication.replicas import Replicas
-from ottla.storage.log import Log
-from ottla.storage.log_config import LogConfig
+from ottla.storage.log.log import Log
+from ottla.storage.log.log_config import LogConfig
 from ottla.storage.log_dirs import LogDirs
 from ottla.testing.disk import SimDisk
 

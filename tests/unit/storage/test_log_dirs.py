@@ -7,8 +7,8 @@ import pytest
 from ottla.base.errors import ApiError, ErrorCode, LocalError, StorageFault
 from ottla.base.ids import TopicPartition, Uuid
 from ottla.base.rng import Random
-from ottla.storage.log import Log
-from ottla.storage.log_config import LogConfig
+from ottla.storage.log.log import Log
+from ottla.storage.log.log_config import LogConfig
 from ottla.storage.log_dir import LogDir
 from ottla.storage.log_dirs import LogDirs
 from ottla.testing.disk import SimDisk, Survival

@@ -9,7 +9,7 @@ synced by the committer in a group, committed when the high watermark passes it,
 - A duplicate of an idempotent producer is answered with its original offset.
 - Of a partition named twice the last entry counts.
 - Internal topics are for the broker itself (17). Null records are refused (87; Kafka never answers).
-- Batches of transactions take a way of their own (`broker.transactional_produce`): their coordinator is asked.
+- Batches of transactions take a way of their own (`broker.produce.transactional_produce`): their coordinator is asked.
 - From version 10 on errors about leadership name the leader and where it listens (KIP-951).
 """
 
@@ -20,9 +20,9 @@ from math import inf
 from typing import Final
 
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.broker.delayed_produce import ManyProduce, SingleProduce
-from ottla.broker.limits import LARGE_FRAME_BYTES
-from ottla.broker.produce_entries import (
+from ottla.broker.net.limits import LARGE_FRAME_BYTES
+from ottla.broker.produce.delayed_produce import ManyProduce, SingleProduce
+from ottla.broker.produce.entries import (
     VALID_ACKS,
     Results,
     encode,
@@ -32,9 +32,9 @@ from ottla.broker.produce_entries import (
     records_of,
     refused,
 )
-from ottla.broker.produce_lane import ProduceLane, shape_of
+from ottla.broker.produce.run_produce import ProduceLane, shape_of
+from ottla.broker.produce.transactional_produce import produce_transactional
 from ottla.broker.registry import Call, handles_frames
-from ottla.broker.transactional_produce import produce_transactional
 from ottla.replication.partition import Partition
 from ottla.wire.apis import ApiKey
 from ottla.wire.produce import (

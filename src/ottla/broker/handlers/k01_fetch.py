@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from ottla.base.errors import ErrorCode
-from ottla.broker.fetching import Fetch
+from ottla.broker.fetch.fetch_request import Fetch
 from ottla.broker.registry import Call, handles_frames
 from ottla.wire.apis import ApiKey
 from ottla.wire.fetch import FIRST_TOPIC_IDS, FetchRequest, PartitionData, encode_response, parse_request

@@ -16,7 +16,7 @@ from typing import Final
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.broker.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
-from ottla.broker.internal_topics import creation
+from ottla.broker.coordination.internal_topics import creation
 from ottla.broker.registry import Call, handles
 from ottla.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from ottla.metadata.topic_names import INTERNAL_TOPICS, check_topic_name

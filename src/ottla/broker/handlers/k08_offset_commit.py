@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from ottla.base.errors import ErrorCode
-from ottla.broker.group_requests import TopicAnswers, answering, code_of
+from ottla.broker.coordination.group_requests import TopicAnswers, answering, code_of
 from ottla.broker.registry import Call, handles
 from ottla.coordinator.runtime.promise import Promise
 from ottla.metadata.image import MetadataImage, TopicImage

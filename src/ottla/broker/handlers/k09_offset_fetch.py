@@ -11,7 +11,7 @@ import asyncio
 from typing import Final
 
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.broker.group_requests import code_of
+from ottla.broker.coordination.group_requests import code_of
 from ottla.broker.registry import Call, handles
 from ottla.metadata.image import MetadataImage
 from ottla.wire.apis import ApiKey

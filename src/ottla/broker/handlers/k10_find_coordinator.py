@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.broker.coordinators import Coordinator as Responsible
-from ottla.broker.internal_topics import creation
+from ottla.broker.coordination.coordinators import Coordinator as Responsible
+from ottla.broker.coordination.internal_topics import creation
 from ottla.broker.registry import Call, handles
 from ottla.metadata.image import NO_LEADER
 from ottla.wire.apis import ApiKey

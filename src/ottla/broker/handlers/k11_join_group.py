@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ottla.base.errors import ApiError
-from ottla.broker.group_requests import client_of, code_of
+from ottla.broker.coordination.group_requests import client_of, code_of
 from ottla.broker.registry import Call, handles
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse

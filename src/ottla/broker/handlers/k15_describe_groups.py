@@ -10,7 +10,7 @@ from typing import Final
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.authorized_operations import GROUP_OPERATIONS
-from ottla.broker.group_requests import code_of
+from ottla.broker.coordination.group_requests import code_of
 from ottla.broker.registry import Call, handles
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.describe_groups import (

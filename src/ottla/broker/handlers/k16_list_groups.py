@@ -6,7 +6,7 @@ Version 4 can ask for certain states, version 5 for certain kinds of groups. Nam
 from __future__ import annotations
 
 from ottla.base.errors import ApiError
-from ottla.broker.group_requests import code_of
+from ottla.broker.coordination.group_requests import code_of
 from ottla.broker.registry import Call, handles
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse

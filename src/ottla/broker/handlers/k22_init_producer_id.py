@@ -13,8 +13,8 @@ from __future__ import annotations
 from typing import Final
 
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.broker.coordination.txn_requests import ask_with_id, take_id, told
 from ottla.broker.registry import Call, handles
-from ottla.broker.txn_requests import ask_with_id, take_id, told
 from ottla.coordinator.txn.answers import Initialised
 from ottla.coordinator.txn.initialising import Start
 from ottla.coordinator.txn.transaction import NO_EPOCH, NO_PRODUCER, NO_PRODUCER_ID, Producer

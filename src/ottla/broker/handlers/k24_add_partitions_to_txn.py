@@ -12,8 +12,8 @@ from typing import Final
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition
+from ottla.broker.coordination.txn_requests import told
 from ottla.broker.registry import Call, handles
-from ottla.broker.txn_requests import told
 from ottla.coordinator.txn.transaction import EPOCH_PER_TRANSACTION, Producer, by_topic
 from ottla.metadata.topic_names import INTERNAL_TOPICS
 from ottla.wire.apis import ApiKey

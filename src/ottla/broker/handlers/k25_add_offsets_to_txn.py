@@ -9,8 +9,8 @@ from typing import Final
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition
+from ottla.broker.coordination.txn_requests import told
 from ottla.broker.registry import Call, handles
-from ottla.broker.txn_requests import told
 from ottla.coordinator.txn.transaction import Producer
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse

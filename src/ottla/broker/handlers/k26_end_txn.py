@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.broker.coordination.txn_requests import ask_with_id, told
 from ottla.broker.registry import Call, handles
-from ottla.broker.txn_requests import ask_with_id, told
 from ottla.coordinator.txn.answers import Ended
 from ottla.coordinator.txn.transaction import EPOCH_PER_TRANSACTION, Producer
 from ottla.wire.apis import ApiKey

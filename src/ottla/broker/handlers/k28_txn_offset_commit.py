@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.broker.group_requests import TopicAnswers, by_name, code_of
+from ottla.broker.coordination.group_requests import TopicAnswers, by_name, code_of
 from ottla.broker.registry import Call, handles
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.txn_offset_commit import (

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 
 from ottla.base.errors import ApiError
-from ottla.broker.group_requests import code_of
+from ottla.broker.coordination.group_requests import code_of
 from ottla.broker.registry import Call, handles
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.delete_groups import (

@@ -6,7 +6,7 @@ A group that nobody is in may lose any; one with members only those of topics th
 from __future__ import annotations
 
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.broker.group_requests import TopicAnswers, by_name, code_of
+from ottla.broker.coordination.group_requests import TopicAnswers, by_name, code_of
 from ottla.broker.registry import Call, handles
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.offset_delete import (

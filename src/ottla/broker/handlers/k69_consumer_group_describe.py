@@ -6,7 +6,7 @@ import asyncio
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.authorized_operations import GROUP_OPERATIONS
-from ottla.broker.group_requests import code_of, serves_consumer_groups
+from ottla.broker.coordination.group_requests import code_of, serves_consumer_groups
 from ottla.broker.registry import Call, handles
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.consumer_group_describe import (

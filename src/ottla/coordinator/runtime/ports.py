@@ -1,6 +1,6 @@
 """What a runtime needs from outside: a log to append to and read, and somebody who calls back.
 
-Both have two implementations: the broker's (`broker.coordinator_log`, over replicas and an event loop) and a
+Both have two implementations: the broker's (`coordination.coordinator_log`, over replicas and an event loop) and a
 simulation's. Neither may call back from within the call that asked for it.
 """
 

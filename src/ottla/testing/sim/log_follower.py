@@ -21,7 +21,7 @@ from ottla.records.batch import BatchHeader
 from ottla.records.control import read_end_txn
 from ottla.records.record import Record, iter_records
 from ottla.replication.partition import Partition
-from ottla.storage.log import Log
+from ottla.storage.log.log import Log
 from ottla.testing.sim.kernel import Kernel
 
 

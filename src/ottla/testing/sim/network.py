@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from ottla.base.rng import Random
-from ottla.broker.listeners import Listener
+from ottla.broker.net.listeners import Listener
 from ottla.testing.sim.kernel import US_PER_MS, Kernel
 from ottla.testing.sim.loop import SimLoop
 
@@ -63,7 +63,7 @@ class Socket:
         self._closed = False
         self._in_flight = 0
 
-    # What `broker.connection` and `broker.outbox` use
+    # What `broker.net.connection` and `broker.net.outbox` use
 
     def recv_into(self, buffer: memoryview) -> int:
         if self._reset or self._closed:

@@ -1,0 +1,87 @@
+"""The runtime's view of this broker: an internal topic's partitions as its log, the event loop as its scheduler.
+
+What a coordinator appends goes the way of every batch (staged, written in a group, committed at the high
+watermark) but is not judged like a client's: control batches and batches without sequence numbers may pass.
+
+Concurrency: the event loop only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from ottla.base.clock import Clock
+from ottla.base.errors import ErrorCode
+from ottla.coordinator.runtime.ports import Batches
+from ottla.replication.partition import ACKS_ALL, Partition
+from ottla.replication.replicas import Replicas
+from ottla.storage.producers.producer_state import Verification
+
+
+class LoopScheduler:
+    """`coordinator.runtime.ports.Scheduler` over an event loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock) -> None:
+        self._loop = loop
+        self._clock = clock
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        self._loop.call_soon(callback)
+
+    def call_at(self, due_ms: int, callback: Callable[[], None]) -> None:
+        self._loop.call_later(max(0.0, due_ms / 1000 - self._clock.monotonic()), callback)
+
+
+class CoordinatorLog:
+    """`coordinator.runtime.ports.ShardLog` over the replicas of one topic."""
+
+    def __init__(self, topic: str, replicas: Replicas, scheduler: LoopScheduler) -> None:
+        self._topic = topic
+        self._replicas = replicas
+        self._scheduler = scheduler
+
+    def append(
+        self,
+        partition: int,
+        batch: memoryview,
+        now_ms: int,
+        guard: object | None = None,
+        *,
+        transaction_version: int = 0,
+    ) -> int:
+        proof = guard if isinstance(guard, Verification) else None
+        appended = self._led(partition).append_own(
+            batch, now_ms, guard=proof, transaction_version=transaction_version
+        )
+        return appended.last_offset + 1
+
+    def end_offset(self, partition: int) -> int:
+        return self._led(partition).log.log_end_offset
+
+    def committed_offset(self, partition: int) -> int:
+        return self._led(partition).high_watermark
+
+    def when_committed(self, partition: int, end_offset: int, told: Callable[[ErrorCode], None]) -> None:
+        if not self._led(partition).wait_append(end_offset, ACKS_ALL, _Told(told)):
+            self._scheduler.call_soon(lambda: told(ErrorCode.NONE))
+
+    def batches(self, partition: int) -> Batches:
+        return self._led(partition).batches()
+
+    def batch_bytes_max(self, partition: int) -> int:
+        return self._led(partition).log.config.max_message_bytes
+
+    def _led(self, partition: int) -> Partition:
+        found = self._replicas.get(self._topic, partition)
+        found.check_leader()
+        return found
+
+
+class _Told:
+    """An `AppendWaiter` that passes the word on."""
+
+    __slots__ = ("append_done",)
+
+    def __init__(self, told: Callable[[ErrorCode], None]) -> None:
+        self.append_done = told

@@ -1,0 +1,253 @@
+"""The coordinators of this broker, as handlers see them.
+
+`Coordinator` finds the partition that is responsible for a group or a transactional id, asks its shard and turns
+the promise into something to await. `Coordinators` holds both kinds and follows the metadata: a shard is loaded
+when this broker leads its partition, and unloaded when it does not.
+
+An id belongs to the partition that Kafka's hash of it names, so the number of partitions must never change. As
+long as the topic does not exist nobody coordinates (NOT_COORDINATOR); asking for a coordinator makes it
+(`handlers.k10_find_coordinator`).
+
+Loading starts when the event loop is free, a bit at a time: a start does not wait for it. Concurrency: the event
+loop only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Final, Generic, TypeVar
+
+from ottla.base.clock import Clock
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.base.ids import TopicPartition
+from ottla.base.rng import Random
+from ottla.broker.coordination.coordinator_log import CoordinatorLog, LoopScheduler
+from ottla.broker.coordination.marker_sender import LocalMarkers
+from ottla.broker.coordination.verification import Verifier
+from ottla.config.dynamic import DynamicConfig
+from ottla.coordinator.group import records as group_records
+from ottla.coordinator.group.machine import GroupMachine
+from ottla.coordinator.group.settings import GroupSettings
+from ottla.coordinator.runtime.codec import RecordTable
+from ottla.coordinator.runtime.decision import Decision
+from ottla.coordinator.runtime.machine import StateMachine
+from ottla.coordinator.runtime.promise import Promise
+from ottla.coordinator.runtime.runtime import Runtime
+from ottla.coordinator.runtime.timers import Timers
+from ottla.coordinator.txn import records as txn_records
+from ottla.coordinator.txn.machine import TxnMachine
+from ottla.coordinator.txn.settings import TxnSettings
+from ottla.coordinator.txn.transaction import Producer
+from ottla.metadata.delta import MetadataDelta
+from ottla.metadata.image import MetadataImage
+from ottla.metadata.topic_names import GROUP_TOPIC, TRANSACTION_TOPIC
+from ottla.records.batch import NO_SEQUENCE
+from ottla.replication.replicas import Replicas
+
+M = TypeVar("M", bound=StateMachine)
+R = TypeVar("R")
+
+_INT_MIN: Final = -(1 << 31)
+_OFFSETS_KNOW_ABORTABLE: Final = 4
+_OFFSETS_ADD_THEMSELVES: Final = 5
+
+
+def java_hash(text: str) -> int:
+    """Java's hash of a string: over its UTF-16 code units, as a 32-bit integer with a sign."""
+    units = text.encode("utf-16-be", "surrogatepass")
+    value = 0
+    for at in range(0, len(units), 2):
+        value = (31 * value + (units[at] << 8 | units[at + 1])) & 0xFFFF_FFFF
+    return value - (1 << 32) if value & 0x8000_0000 else value
+
+
+@lru_cache(16_384)
+def partition_of(key: str, count: int) -> int:
+    """The partition of an internal topic that is responsible for a group or transactional id."""
+    value = java_hash(key)
+    return 0 if value == _INT_MIN else abs(value) % count
+
+
+async def answered(promise: Promise[R]) -> R:
+    """Wait for a promise; raises what it failed with."""
+    if promise.done:
+        return promise.result()
+    settled = asyncio.get_running_loop().create_future()
+    promise.when_done(lambda value, error: None if settled.done() else settled.set_result(None))
+    await settled
+    return promise.result()
+
+
+class Coordinator(Generic[M]):
+    """One kind of coordinator on this broker."""
+
+    def __init__(self, runtime: Runtime[M], node_id: int, partitions_default: int) -> None:
+        self.topic = runtime.topic
+        self.runtime = runtime
+        self._node_id = node_id
+        self._partitions_default = partitions_default
+
+    def partition_for(self, key: str) -> int:
+        """Where the group or transactional id belongs."""
+        topic = self.runtime.image.topics.by_name.get(self.topic)
+        return partition_of(key, self._partitions_default if topic is None else len(topic.partitions))
+
+    def promised(self, key: str, operation: Callable[[M], Decision[R]]) -> Promise[R]:
+        """Let the responsible machine decide, for those who do not await; fails with ApiError."""
+        return self.runtime.write(self.partition_for(key), operation)
+
+    async def write(self, key: str, operation: Callable[[M], Decision[R]]) -> R:
+        """Let the responsible machine decide; raises ApiError."""
+        return await answered(self.promised(key, operation))
+
+    async def read(self, key: str, operation: Callable[[M], R]) -> R:
+        """Ask the responsible machine; raises ApiError."""
+        return await answered(self.runtime.read(self.partition_for(key), operation))
+
+    async def read_all(self, operation: Callable[[M], R]) -> list[R]:
+        """Ask every machine of this broker; raises ApiError if one of them is loading."""
+        found = []
+        for promise in self.runtime.read_all(operation):
+            try:
+                found.append(await answered(promise))
+            except ApiError as error:
+                if error.code is not ErrorCode.NOT_COORDINATOR:
+                    raise
+        return found
+
+    # Following the metadata
+
+    def load(self, image: MetadataImage) -> None:
+        """Take over a whole image, at the start."""
+        self.runtime.image = image
+        topic = image.topics.by_name.get(self.topic)
+        if topic is not None:
+            self._lead({index: (each.leader, each.leader_epoch) for index, each in topic.partitions.items()})
+
+    def changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        gone = delta.base.topics.by_name.get(self.topic)
+        if gone is not None and gone.topic_id in delta.deleted_topic_ids:
+            for index in gone.partitions:
+                self.runtime.resign(index)
+        self.runtime.metadata_changed(delta, image)
+        topic = image.topics.by_name.get(self.topic)
+        if topic is not None and topic.topic_id in delta.changed_topics:
+            partitions = [
+                (index, topic.partitions[index]) for index in delta.changed_partitions(topic.topic_id)
+            ]
+            self._lead({index: (each.leader, each.leader_epoch) for index, each in sorted(partitions)})
+
+    def _lead(self, leaders: dict[int, tuple[int, int]]) -> None:
+        for index, (leader, leader_epoch) in leaders.items():
+            if leader == self._node_id:
+                self.runtime.elect(index, leader_epoch)
+            else:
+                self.runtime.resign(index)
+
+
+class GroupCoordinator(Coordinator[GroupMachine]):
+    """Groups and their offsets."""
+
+    verifier: Verifier
+
+    async def write_transactional(
+        self,
+        group_id: str,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        operation: Callable[[GroupMachine], Decision[R]],
+        *,
+        api_version: int,
+    ) -> R:
+        """Let the machine decide about offsets in a transaction, if that includes the group; raises ApiError."""
+        index = self.partition_for(group_id)
+        guard = await answered(
+            self.verifier.ask(
+                transactional_id,
+                Producer(producer_id, producer_epoch),
+                TopicPartition(self.topic, index),
+                NO_SEQUENCE,
+                add=api_version >= _OFFSETS_ADD_THEMSELVES,
+                abortable=api_version >= _OFFSETS_KNOW_ABORTABLE,
+            )
+        )
+        return await answered(
+            self.runtime.write_transactional(index, producer_id, producer_epoch, operation, guard)
+        )
+
+
+class TxnCoordinator(Coordinator[TxnMachine]):
+    """Transactions."""
+
+
+class Coordinators:
+    """Groups and transactions of one broker, and what transactions need of its partitions."""
+
+    def __init__(
+        self,
+        node_id: int,
+        replicas: Replicas,
+        settings: DynamicConfig,
+        *,
+        clock: Clock,
+        rng: Random,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self._loop = loop
+        self._clock = clock
+        self._replicas = replicas
+        self._scheduler = LoopScheduler(loop, clock)
+        group_settings, txn_settings = GroupSettings(settings), TxnSettings(settings)
+        groups: Runtime[GroupMachine] = self._runtime(
+            GROUP_TOPIC,
+            RecordTable(vars(group_records).values()),
+            lambda _, timers: GroupMachine(group_settings, timers, clock, rng),
+        )
+        self.markers = LocalMarkers(replicas, groups, clock)
+        transactions: Runtime[TxnMachine] = self._runtime(
+            TRANSACTION_TOPIC,
+            RecordTable(vars(txn_records).values()),
+            lambda index, timers: TxnMachine(
+                txn_settings, timers, clock, self.markers, lambda: transactions.leader_epoch(index)
+            ),
+        )
+        self.groups = GroupCoordinator(groups, node_id, settings.int("offsets.topic.num.partitions"))
+        self.transactions = TxnCoordinator(
+            transactions, node_id, settings.int("transaction.state.log.num.partitions")
+        )
+        self.verifier = Verifier(
+            transactions, self.transactions.partition_for, replicas, settings, clock, self._scheduler
+        )
+        self.groups.verifier = self.verifier
+
+    def _runtime(self, topic: str, table: RecordTable, make: Callable[[int, Timers], M]) -> Runtime[M]:
+        return Runtime(
+            topic,
+            log=CoordinatorLog(topic, self._replicas, self._scheduler),
+            make=make,
+            table=table,
+            clock=self._clock,
+            scheduler=self._scheduler,
+            report=self._report,
+        )
+
+    def _report(self, error: BaseException) -> None:
+        self._loop.call_exception_handler({"message": "a coordinator failed", "exception": error})
+
+    def load(self, image: MetadataImage) -> None:
+        """Begin to lead what the image says, at the start."""
+        for each in (self.groups, self.transactions):
+            each.load(image)
+
+    def changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """The metadata moved on, and the replicas with it."""
+        for each in (self.groups, self.transactions):
+            each.changed(delta, image)
+
+    def close(self) -> None:
+        """Answer everybody who waits; nothing is coordinated here from now on."""
+        for each in (self.transactions, self.groups):
+            each.runtime.close()

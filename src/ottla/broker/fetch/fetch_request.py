@@ -1,0 +1,332 @@
+"""One fetch request: read what is there, wait for more if it is too little, send it from file to socket.
+
+The read itself is two steps. Planning finds for each partition where its bytes lie and how many there are;
+it is repeated when a waiting fetch may have enough. Loading brings the planned bytes into one buffer: at once if
+the page cache has them, else in a worker thread, so that a cold read never holds up other clients.
+
+A fetch waits until `min_bytes` are there, a partition it reads fails or diverges, `max_wait_ms` is over, or
+its connection is gone. Partitions that cannot be served at all (unknown, not led here) do not end the wait, but
+with no other partition there is nothing to wait for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from typing import TYPE_CHECKING
+
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.base.files import OsFile
+from ottla.broker import leader_hints
+from ottla.broker.fetch.sessions import FetchContext
+from ottla.broker.net.file_region import SENDFILE_BYTES_MIN, FileRegion, cached
+from ottla.broker.net.outbox import Answer
+from ottla.replication.partition import NO_EPOCH
+from ottla.wire.fetch import (
+    FIRST_TOPIC_IDS,
+    FetchPartition,
+    FetchRequest,
+    PartitionData,
+    TopicData,
+    encode_response,
+)
+from ottla.wire.produce import NodeEndpoint
+
+if TYPE_CHECKING:
+    from ottla.base.files import File
+    from ottla.broker.registry import Call
+    from ottla.replication.partition import Partition, Read
+
+_READ_COMMITTED = 1
+_FIRST_LEADER_HINTS = 16
+_CONSUMER = -1
+
+
+class _Planned:
+    """One partition of the answer and where its bytes come from."""
+
+    __slots__ = ("data", "file", "key", "log_dir", "position", "size", "view")
+
+    def __init__(self, key: bytes, data: PartitionData) -> None:
+        self.key = key
+        self.data = data
+        self.file: File | None = None
+        self.log_dir = ""
+        self.position = 0
+        self.size = 0
+        self.view = memoryview(b"")
+
+
+class Fetch:
+    """The life of one fetch request."""
+
+    def __init__(self, call: Call, request: FetchRequest, context: FetchContext, bytes_max: int) -> None:
+        self._call = call
+        self._request = request
+        self._context = context
+        self._bytes_max = min(request.max_bytes, bytes_max)
+        self._by_id = call.api_version >= FIRST_TOPIC_IDS
+        self._committed = request.isolation_level == _READ_COMMITTED
+        self._answer = Answer()
+        self._timer: asyncio.TimerHandle | None = None
+        self._watched: dict[Partition, FetchPartition] = {}
+        self._available: dict[Partition, int] = {}
+        self._checking = False
+        self._plan: list[_Planned] = []
+        self._plan_bytes = 0
+        self._must_answer = False
+        self._buffer: bytearray | None = None
+
+    def start(self) -> None:
+        """Answer now or wait; either way the answer gets its place."""
+        call, request = self._call, self._request
+        call.connection.expect(self._answer, exclusive=True)
+        self._make_plan()
+        wait_ms = request.max_wait_ms
+        if wait_ms <= 0 or self._must_answer or not self._watched or self._plan_bytes >= request.min_bytes:
+            self._load()
+            return
+        for partition in self._watched:
+            partition.read_waiters[self] = None
+        self._timer = call.broker.purgatory.timer(wait_ms / 1000, self._expire)
+        call.connection.on_close = self._stop_waiting
+        call.connection.on_drain = self._expire
+
+    # Planning
+
+    def _make_plan(self) -> None:
+        """Find the bytes of every partition, in order, within the limits."""
+        left = min(self._bytes_max, self._call.connection.record_room())
+        min_one = left != 0 or self._bytes_max == 0
+        plan: list[_Planned] = []
+        nameless: list[_Planned] = []
+        refused: list[_Planned] = []
+        self._plan_bytes = 0
+        self._must_answer = False
+        self._watched.clear()
+        for key, wanted in self._context.wanted:
+            try:
+                partition = self._find(key, wanted.partition)
+            except ApiError as error:
+                data = PartitionData(wanted.partition, error.code)
+                if error.code == ErrorCode.INCONSISTENT_TOPIC_ID:
+                    self._must_answer = True
+                    plan.append(_Planned(key, data))
+                else:
+                    data.aborted = ()
+                    unknown_id = error.code == ErrorCode.UNKNOWN_TOPIC_ID
+                    (nameless if unknown_id else refused).append(_Planned(key, data))
+                continue
+            planned = self._read(key, partition, wanted, min(wanted.max_bytes, left), min_one)
+            self._watched[partition] = wanted
+            self._available[partition] = planned.size
+            plan.append(planned)
+            if planned.size:
+                min_one = False
+                self._plan_bytes += planned.size
+            left = max(0, left - planned.size)
+        self._plan = plan + nameless + refused
+
+    def _find(self, key: bytes, index: int) -> Partition:
+        replicas, session = self._call.broker.replicas, self._context.session
+        try:
+            partition = replicas.lookup(key, index, by_id=self._by_id)
+        except ApiError as error:
+            if error.code != ErrorCode.UNKNOWN_TOPIC_ID or session is None or key not in session.names:
+                raise
+            # The topic was there when the session was made. Is there another one of its name?
+            replicas.get(session.names[key], index)
+            raise ApiError(ErrorCode.INCONSISTENT_TOPIC_ID) from error
+        if self._by_id and session is not None and key not in session.names:
+            session.names[key] = partition.topic
+        return partition
+
+    def _read(
+        self, key: bytes, partition: Partition, wanted: FetchPartition, max_bytes: int, min_one: bool
+    ) -> _Planned:
+        try:
+            partition.check_leader(max(NO_EPOCH, wanted.current_leader_epoch))
+            if self._request.replica_id > _CONSUMER:
+                # Nobody else holds a replica of anything here.
+                raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            read = partition.read(
+                wanted.fetch_offset,
+                max(0, max_bytes),
+                committed=self._committed,
+                last_fetched_epoch=wanted.last_fetched_epoch,
+                min_one=min_one,
+            )
+            if max_bytes < 0 and wanted.fetch_offset < read.upto and read.diverging is None:
+                raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
+            return self._planned(key, partition, wanted, read)
+        except ApiError as error:
+            self._must_answer = True
+            return _Planned(key, PartitionData(wanted.partition, error.code))
+
+    def _planned(self, key: bytes, partition: Partition, wanted: FetchPartition, read: Read) -> _Planned:
+        data = PartitionData(
+            wanted.partition, 0, read.high_watermark, read.last_stable_offset, read.log_start_offset
+        )
+        planned = _Planned(key, data)
+        if read.diverging is not None:
+            data.diverging = read.diverging
+            self._must_answer = True
+        if self._committed:
+            data.aborted = ()
+        found = read.slice
+        if found is not None and found.size:
+            planned.file, planned.position, planned.size = found.file, found.position, found.size
+            planned.log_dir = partition.log.log_dir
+            if self._committed:
+                data.aborted = partition.aborted_transactions(wanted.fetch_offset, read.upto)
+        return planned
+
+    # Waiting
+
+    def partition_moved(self, partition: Partition) -> None:
+        self._available.pop(partition, None)
+        if not self._checking:
+            self._checking = True
+            self._call.broker.purgatory.soon(self._check)
+
+    def _check(self) -> None:
+        """Some partitions have moved since: see whether there is enough now."""
+        self._checking = False
+        if self._timer is None:
+            return
+        for partition, wanted in self._watched.items():
+            if partition in self._available:
+                continue
+            planned = self._read(b"", partition, wanted, wanted.max_bytes, True)
+            self._available[partition] = planned.size
+        if self._must_answer or sum(self._available.values()) >= self._request.min_bytes:
+            self._expire()
+
+    def _expire(self) -> None:
+        """Answer with what there is."""
+        self._stop_waiting()
+        self._make_plan()
+        self._load()
+
+    def _stop_waiting(self) -> None:
+        self._call.connection.on_close = self._call.connection.on_drain = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for partition in self._watched:
+            partition.read_waiters.pop(self, None)
+
+    # Loading and answering
+
+    def _load(self) -> None:
+        """Find the planned bytes in the page cache or read them into one buffer, then answer."""
+        if not self._plan_bytes:
+            self._respond()
+            return
+        loaded = [planned for planned in self._plan if planned.size and not self._pass_through(planned)]
+        if not loaded:
+            self._respond()
+            return
+        buffer = self._buffer = self._call.broker.read_buffers.take(sum(planned.size for planned in loaded))
+        self._call.connection.hold(len(buffer))
+        view = memoryview(buffer)
+        cold: list[_Planned] = []
+        position = 0
+        for planned in loaded:
+            planned.view = view[position : position + planned.size]
+            position += planned.size
+            planned.data.records = planned.view
+            if not self._load_warm(planned):
+                cold.append(planned)
+        if cold:
+            self._load_cold(cold)
+        else:
+            self._respond()
+
+    @staticmethod
+    def _pass_through(planned: _Planned) -> bool:
+        """Let the kernel take the bytes from its cache to the socket, if they are many and there."""
+        file, position, size = planned.file, planned.position, planned.size
+        if size < SENDFILE_BYTES_MIN or not isinstance(file, OsFile):
+            return False
+        try:
+            if not cached(file, position, size):
+                return False
+            planned.data.records = FileRegion(file, position, size)
+        except OSError:
+            return False
+        return True
+
+    def _load_warm(self, planned: _Planned) -> bool:
+        """True if all bytes came from memory."""
+        try:
+            got = planned.file.pread_into(planned.view, planned.position, wait=False)  # type: ignore[union-attr]
+        except OSError as error:
+            self._failed(planned, error)
+            return True
+        return got == planned.size
+
+    def _load_cold(self, cold: list[_Planned]) -> None:
+        failures: list[tuple[_Planned, OSError]] = []
+
+        def work() -> None:
+            for planned in cold:
+                try:
+                    got = planned.file.pread_into(planned.view, planned.position)  # type: ignore[union-attr]
+                    if got != planned.size:
+                        failures.append((planned, OSError(errno.EIO, "a segment has lost its end")))
+                except OSError as error:
+                    failures.append((planned, error))
+
+        def done(error: BaseException | None) -> None:
+            for planned, failure in failures:
+                self._failed(planned, failure)
+            if error is not None:
+                self._call.connection.close()
+                self._release()
+                raise error
+            self._respond()
+
+        self._call.broker.executor.submit(work, done)
+
+    def _failed(self, planned: _Planned, error: OSError) -> None:
+        planned.data = PartitionData(planned.data.index, ErrorCode.KAFKA_STORAGE_ERROR)
+        self._call.broker.storage_failed(planned.log_dir, error)
+
+    def _respond(self) -> None:
+        call = self._call
+        answers = [(planned.key, planned.data) for planned in self._plan]
+        topics: list[tuple[bytes, list[PartitionData]]] = []
+        for key, data in self._context.select(answers):
+            if not topics or topics[-1][0] != key:
+                topics.append((key, []))
+            topics[-1][1].append(data)
+        session_id = self._context.session_id
+        endpoints = self._hints(topics) if call.api_version >= _FIRST_LEADER_HINTS else ()
+        made: list[TopicData] = list(topics)
+        buffers = encode_response(
+            call.api_version, call.correlation_id, ErrorCode.NONE, session_id, made, endpoints
+        )
+        if self._buffer is not None:
+            # Not before: until here a worker may be filling the buffer, even after its connection has closed.
+            self._answer.when_sent = self._release
+        call.connection.finish(self._answer, buffers)
+
+    def _release(self) -> None:
+        """Nothing of the buffer is needed any more."""
+        buffer, self._buffer = self._buffer, None
+        if buffer is not None:
+            self._call.connection.hold(-len(buffer))
+            self._call.broker.read_buffers.give(buffer)
+
+    def _hints(self, topics: list[tuple[bytes, list[PartitionData]]]) -> list[NodeEndpoint]:
+        image, leaders = self._call.broker.image, set[int]()
+        for key, partitions in topics:
+            for data in partitions:
+                if data.error_code in leader_hints.HINTED:
+                    data.current_leader = leader_hints.current_leader(
+                        image, key, data.index, by_id=self._by_id
+                    )
+                    if data.current_leader is not None:
+                        leaders.add(data.current_leader[0])
+        return leader_hints.endpoints(image, leaders, self._call.listener.name) if leaders else []

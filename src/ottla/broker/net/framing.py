@@ -1,0 +1,151 @@
+"""Bytes into frames, without a socket: where the next bytes go, and which frame is complete.
+
+A frame is a big-endian int32 size and that many bytes. Small frames are received into a buffer shared by all
+connections of the loop, so a frame handed out by `peek` is valid only until the current callback returns;
+`park` saves what is left before the buffer serves another connection. A frame above `LARGE_FRAME_BYTES` is
+received into memory of its own, which grows with the bytes that arrive (at most fourfold, or to the size of
+a frame this connection has completed before) and is never reused: its batches may be kept without a copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from struct import Struct
+
+from ottla.base.errors import RemoteProtocolError
+from ottla.broker.net.limits import LARGE_FRAME_BYTES
+
+_SIZE = Struct(">i")
+_GROWTH = 4
+_LARGE_BYTES_MIN = 4096
+_NOTHING = memoryview(b"")
+
+
+class FrameReader:
+    """The receiving half of one connection. `held` bytes are reported to `hold` as they are set aside."""
+
+    __slots__ = (
+        "_end",
+        "_hold",
+        "_large",
+        "_large_filled",
+        "_large_seen",
+        "_large_size",
+        "_position",
+        "_view",
+        "frame_bytes_max",
+        "held",
+    )
+
+    def __init__(self, frame_bytes_max: int, hold: Callable[[int], None]) -> None:
+        self.frame_bytes_max = frame_bytes_max
+        self.held = 0
+        self._hold = hold
+        self._view = _NOTHING
+        self._position = 0
+        self._end = 0
+        self._large: memoryview | None = None
+        self._large_size = 0
+        self._large_filled = 0
+        self._large_seen = 0
+
+    @property
+    def in_large_frame(self) -> bool:
+        return self._large is not None
+
+    @property
+    def in_frame(self) -> bool:
+        """True if a frame has begun and is not complete."""
+        return self._large is not None or self._position < self._end
+
+    def target(self, shared: memoryview) -> memoryview:
+        """Where to receive next; report with `received` how many bytes came."""
+        if self._large is not None:
+            if self._large_filled == len(self._large):
+                self._grow(self._large_filled * _GROWTH)
+            return self._large[self._large_filled :]
+        kept = self._end - self._position
+        if kept:
+            shared[:kept] = self._view[self._position : self._end]
+        self._view, self._position, self._end = shared, 0, kept
+        return shared[kept:]
+
+    def received(self, count: int) -> None:
+        if self._large is not None:
+            self._large_filled += count
+        else:
+            self._end += count
+
+    def peek(self) -> memoryview | None:
+        """The next complete frame without its size; it stays the next one until `drop`."""
+        if self._large is not None:
+            return self._large if self._large_filled == self._large_size else None
+        position = self._position
+        if self._end - position < 4:
+            return None
+        (size,) = _SIZE.unpack_from(self._view, position)
+        position += 4
+        if size > LARGE_FRAME_BYTES:
+            return self._begin_large(size, position)
+        if size < 0:
+            raise RemoteProtocolError(f"frame of {size} bytes")
+        if position + size > self._end:
+            return None
+        return self._view[position : position + size]
+
+    def drop(self, frame: memoryview) -> None:
+        """The frame last returned by `peek` is taken."""
+        if self._large is not None:
+            self._large = None
+            self._large_seen = max(self._large_seen, self._large_size)
+            self._release()
+        else:
+            self._position += 4 + len(frame)
+
+    def received_frames(self) -> tuple[memoryview, int, int]:
+        """Where small frames lie that have been received: memory, start, end. Valid as long as a frame of `peek`."""
+        return self._view, self._position, self._end
+
+    def advance(self, position: int) -> None:
+        """Everything before `position` of `received_frames` is taken."""
+        self._position = position
+
+    def park(self) -> None:
+        """Move what is left out of the shared buffer."""
+        left = bytes(self._view[self._position : self._end])
+        self._view, self._position, self._end = memoryview(left), 0, len(left)
+        if self._large is None and len(left) != self.held:
+            self._hold(len(left) - self.held)
+            self.held = len(left)
+
+    def close(self) -> None:
+        self._view, self._large = _NOTHING, None
+        self._position = self._end = 0
+        self._release()
+
+    def _begin_large(self, size: int, start: int) -> memoryview | None:
+        if size > self.frame_bytes_max:
+            raise RemoteProtocolError(f"frame of {size} bytes, at most {self.frame_bytes_max} are allowed")
+        taken = min(size, self._end - start)
+        self._large_size = size
+        self._large_filled = 0
+        self._large = _NOTHING
+        self._grow(max(_GROWTH * taken, self._large_seen, _LARGE_BYTES_MIN))
+        self._large[:taken] = self._view[start : start + taken]
+        self._large_filled = taken
+        self._position = start + taken
+        return self._large if taken == size else None
+
+    def _grow(self, capacity: int) -> None:
+        old = self._large
+        grown = memoryview(bytearray(min(self._large_size, capacity)))
+        if old:
+            grown[: self._large_filled] = old[: self._large_filled]
+        self._large = grown
+        self._hold(len(grown) - self.held)
+        self.held = len(grown)
+
+    def _release(self) -> None:
+        if self.held:
+            self._hold(-self.held)
+            self.held = 0

@@ -1,0 +1,146 @@
+"""The short way for a producer that sends like requests to one partition, one after another.
+
+A connection remembers the shape of its last ordinary produce request (`run_reference` says what that is). While
+requests of the same shape follow, all that have arrived are taken together: scanned, stamped and copied in one
+call, appended as one run, answered as one. What does not fit is left for the ordinary way
+(`handlers.k00_produce`), which alone refuses and explains.
+
+Concurrency: the event loop only, as everything of a connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from ottla.base import native
+from ottla.base.errors import ErrorCode
+from ottla.broker.net.outbox import Answer
+from ottla.broker.produce import run_reference
+from ottla.storage.log.staged_run import StagedRun
+from ottla.wire.produce import FIRST_FLEXIBLE, PartitionResult, SingleResponse, encode_response, write_uvarint
+
+if TYPE_CHECKING:
+    from ottla.broker.net.connection import Connection
+    from ottla.broker.net.framing import FrameReader
+    from ottla.broker.registry import Call
+    from ottla.replication.partition import Partition
+
+scan_run: Callable[..., run_reference.Scanned | None] = run_reference.scan_run
+if native.WANTED:
+    with suppress(ImportError):
+        from ottla.broker.produce._run import scan_run
+
+
+class ProduceLane:
+    """What one connection remembers; `take` is its use."""
+
+    __slots__ = (
+        "_acks",
+        "_broker",
+        "_flexible",
+        "_key",
+        "_log_start",
+        "_offset_at",
+        "_partition",
+        "_response",
+        "_shape",
+        "_template",
+        "_timeout_s",
+        "_version",
+    )
+
+    def __init__(
+        self, call: Call, shape: bytes, key: bytes, partition: Partition, acks: int, timeout_ms: int
+    ) -> None:
+        self._broker = call.broker
+        self._version = call.api_version
+        self._flexible = call.api_version >= FIRST_FLEXIBLE
+        self._shape = shape
+        self._key = key
+        self._partition = partition
+        self._acks = acks
+        self._timeout_s = timeout_ms / 1000
+        self._response = SingleResponse(call.api_version, key)
+        self._log_start = -1
+        self._template = b""
+        self._offset_at = self._response.base_offset_at
+
+    def take(self, connection: Connection, reader: FrameReader) -> bool:
+        """Take the run at the head of what was received; False if there is none."""
+        broker, partition = self._broker, self._partition
+        room = partition.run_room(self._acks, broker.clock.now_ms())
+        if room is None:
+            return False
+        if self._log_start != partition.log.log_start_offset:
+            self._log_start = partition.log.log_start_offset
+            self._template = self._response.encode(0, partition.index, 0, -1, self._log_start)
+        view, position, end = reader.received_frames()
+        found = scan_run(
+            view, position, end, self._shape, self._flexible, self._template, self._offset_at, room
+        )
+        if found is None:
+            return False
+        reader.advance(found[0])
+        partition.append_run(StagedRun._make(found[2:8]))
+        purgatory = broker.purgatory
+        waiting = RunProduce(connection, self, found[8], len(found[2]), purgatory.now() + self._timeout_s)
+        connection.expect(waiting, exclusive=False)
+        purgatory.add(waiting)
+        if not partition.wait_append(found[3], self._acks, waiting):
+            waiting.append_done(ErrorCode.NONE)
+        return True
+
+    def done(self, request: RunProduce) -> None:
+        self._broker.purgatory.remove(request)
+
+    def refuse(self, answers: bytearray, error: ErrorCode) -> bytes:
+        """The answers to all requests of a run that failed; the good answers tell their correlation ids."""
+        result = [(self._key, [PartitionResult(self._partition.index, error)])]
+        ids = range(4, len(answers), len(self._template))
+        return b"".join(
+            encode_response(self._version, int.from_bytes(answers[at : at + 4], "big", signed=True), result)
+            for at in ids
+        )
+
+
+class RunProduce(Answer):
+    """A run on its way to being acknowledged."""
+
+    __slots__ = ("_answers", "_connection", "_lane", "deadline")
+
+    def __init__(
+        self, connection: Connection, lane: ProduceLane, answers: bytearray, weight: int, deadline: float
+    ) -> None:
+        super().__init__(weight)
+        self.deadline = deadline
+        self._connection = connection
+        self._lane = lane
+        self._answers = answers
+
+    def append_done(self, error: ErrorCode) -> None:
+        if self.buffers is None:
+            self._lane.done(self)
+            self._finish(error)
+
+    def expire(self) -> None:
+        if self.buffers is None:
+            self._finish(ErrorCode.REQUEST_TIMED_OUT)
+
+    def _finish(self, error: ErrorCode) -> None:
+        answers = self._lane.refuse(self._answers, error) if error else memoryview(self._answers)
+        self._connection.finish(self, (answers,))
+        self.buffers = (answers,)
+
+
+def shape_of(frame: memoryview, records: memoryview, version: int) -> bytes | None:
+    """The shape of a produce frame with one batch; None if it has tagged fields behind the batch."""
+    size = len(records)
+    if version >= FIRST_FLEXIBLE:
+        if any(frame[-3:]):
+            return None
+        end = len(frame) - 3 - size - len(write_uvarint(size + 1))
+    else:
+        end = len(frame) - size - 4
+    return bytes(frame[:4]) + bytes(frame[8:end])

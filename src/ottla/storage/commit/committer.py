@@ -1,0 +1,124 @@
+"""Group commit: everything appended to a log while one write is on its way goes out with the next.
+
+`schedule` after an append. At the end of the loop's turn (`defer`) each scheduled log hands over what it has
+staged as one job; a job that is a single write goes to the writer, any other runs in the executor. When it is
+done the log takes note, `on_progress` tells whoever waits for its written offset, and if more was staged
+meanwhile the next job starts at once. So there is at most one job per log in flight and the cost of a sync is
+shared by all appends that waited for it.
+
+Sealed segments that no job had to sync, and logs whose `flush.ms` has passed, are synced by flush jobs beside
+that.
+
+Failure: the log goes offline and `on_fault` gets the `StorageFault`; its directory follows. Nothing is
+retried.
+
+Concurrency: the event loop only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from ottla.base.clock import Clock
+from ottla.base.errors import StorageFault
+from ottla.base.executor import Executor
+from ottla.base.writer import ExecutorWriter, Writer
+from ottla.storage.commit.write_job import FlushJob, WriteJob
+from ottla.storage.log.log import Log
+
+
+class Committer:
+    def __init__(
+        self,
+        executor: Executor,
+        clock: Clock,
+        *,
+        defer: Callable[[Callable[[], None]], object],
+        on_progress: Callable[[Log], None],
+        on_fault: Callable[[StorageFault], None],
+        writer: Writer | None = None,
+    ) -> None:
+        self._executor = executor
+        self._writer = writer or ExecutorWriter(executor)
+        self._clock = clock
+        self._defer = defer
+        self._on_progress = on_progress
+        self._on_fault = on_fault
+        self._scheduled: dict[int, Log] = {}
+        self._jobs = 0
+        self._when_idle: list[Callable[[], None]] = []
+
+    @property
+    def idle(self) -> bool:
+        return self._jobs == 0 and not self._scheduled
+
+    def schedule(self, log: Log) -> None:
+        """Something was appended to `log`."""
+        if not self._scheduled:
+            self._defer(self._start_scheduled)
+        self._scheduled[id(log)] = log
+
+    def flush(self, log: Log, *, sealed_only: bool = False) -> None:
+        """Sync what is written, unless that is under way."""
+        job = log.take_flush(sealed_only=sealed_only)
+        if job is not None:
+            self._jobs += 1
+            self._executor.submit(job.run, partial(self._flushed, log, job))
+
+    def when_idle(self, callback: Callable[[], None]) -> None:
+        """Call back once nothing is scheduled or in flight."""
+        self._when_idle.append(callback)
+        self._tell_idle()
+
+    def _start_scheduled(self) -> None:
+        scheduled, self._scheduled = self._scheduled, {}
+        for log in scheduled.values():
+            self._start(log)
+        self._tell_idle()
+
+    def _start(self, log: Log) -> None:
+        job = log.take_staged()
+        if job is not None:
+            self._jobs += 1
+            done = partial(self._written, log, job)
+            step = job.only_step
+            if step is None:
+                self._executor.submit(job.run, done)
+            else:
+                self._writer.write(step.file, step.buffers, step.position, job.sync, done)
+
+    def _written(self, log: Log, job: WriteJob, failure: BaseException | None) -> None:
+        self._jobs -= 1
+        if self._survived(log, failure):
+            log.written(job, self._clock.now_ms())
+            if not log.closed:
+                self._start(log)
+                if not job.sync:
+                    self.flush(log, sealed_only=True)
+                self._on_progress(log)
+        self._tell_idle()
+
+    def _flushed(self, log: Log, job: FlushJob, failure: BaseException | None) -> None:
+        self._jobs -= 1
+        if self._survived(log, failure):
+            log.flushed(job, self._clock.now_ms())
+            if not log.closed:
+                # A segment may have been filled meanwhile, and nothing be written for long.
+                self.flush(log, sealed_only=True)
+        self._tell_idle()
+
+    def _survived(self, log: Log, failure: BaseException | None) -> bool:
+        """Whether the log goes on. One that is being deleted may have lost its directory under the job."""
+        if failure is None or log.closed:
+            return True
+        log.fail()
+        fault = failure if isinstance(failure, StorageFault) else StorageFault(log.log_dir, failure)
+        self._on_fault(fault)
+        return False
+
+    def _tell_idle(self) -> None:
+        if self.idle and self._when_idle:
+            callbacks, self._when_idle = self._when_idle, []
+            for callback in callbacks:
+                callback()

@@ -1,0 +1,128 @@
+"""What a log has staged, written and synced: the bookkeeping of group commit.
+
+`stage` says where the next bytes go; `take_staged` makes them a job; `written` and `flushed` take note of its
+success. One write job and one flush job may be outstanding; what is staged meanwhile waits for the next.
+
+Invariant: flushed_offset <= written_offset <= the log end offset.
+Concurrency: the log's task only; the jobs it hands out run elsewhere.
+"""
+
+from __future__ import annotations
+
+from ottla.base.errors import violated
+from ottla.storage.commit.write_job import FlushJob, LogPlace, SegmentWrite, WriteJob
+from ottla.storage.log.segment import Segment
+
+
+class WriteQueue:
+    __slots__ = (
+        "_flush_job",
+        "_fresh",
+        "_place",
+        "_staged",
+        "_unsynced",
+        "_write_job",
+        "flushed_offset",
+        "last_flush_ms",
+        "written_offset",
+    )
+
+    def __init__(self, place: LogPlace, end_offset: int, *, fresh: bool) -> None:
+        self._place = place
+        self._fresh = fresh
+        self.written_offset = end_offset
+        self.flushed_offset = end_offset
+        self.last_flush_ms = 0
+        self._staged: list[SegmentWrite] = []
+        self._write_job: WriteJob | None = None
+        self._flush_job: FlushJob | None = None
+        self._unsynced: dict[int, Segment] = {}  # segments with written but unsynced bytes, in log order
+
+    @property
+    def job_outstanding(self) -> bool:
+        return self._write_job is not None or self._flush_job is not None
+
+    def stage(self, segment: Segment, position: int) -> SegmentWrite:
+        """Where the bytes of a batch at `position` of `segment` are to be added."""
+        staged = self._staged
+        if staged and staged[-1].segment is segment:
+            return staged[-1]
+        write = SegmentWrite(segment, position)
+        staged.append(write)
+        return write
+
+    def take_staged(self, end_offset: int, flush_messages: int) -> WriteJob | None:
+        """All that is staged as one job; it syncs if `flush_messages` records would stay unflushed."""
+        if not self._staged or self._write_job is not None:
+            return None
+        due = end_offset - self.flushed_offset >= flush_messages
+        job = WriteJob(
+            self._place,
+            self._staged,
+            end_offset=end_offset,
+            unsynced=list(self._unsynced.values()) if due else None,
+            fresh=self._fresh,
+        )
+        self._staged = []
+        self._write_job = job
+        return job
+
+    def written(self, job: WriteJob, now_ms: int) -> None:
+        if job is not self._write_job:
+            violated(f"{self._place.directory}: a write job that is not outstanding was reported")
+        self._write_job = None
+        for step in job.steps:
+            segment = step.segment
+            segment.written_size = max(segment.written_size, step.end)
+            if job.sync:
+                self._unsynced.pop(segment.base_offset, None)
+                segment.name_durable = True
+            else:
+                self._unsynced[segment.base_offset] = segment
+        self.written_offset = job.end_offset
+        if job.sync:
+            self._fresh = False
+            self.flushed_offset = job.end_offset
+            self.last_flush_ms = now_ms
+
+    def take_flush(self, sealed_before: int | None = None) -> FlushJob | None:
+        """A job that syncs what is written but not flushed.
+
+        With `sealed_before` only segments based below it.
+        """
+        if self._flush_job is not None:
+            return None
+        end_offset = self.written_offset
+        segments = list(self._unsynced.values())
+        if sealed_before is not None:
+            end_offset = min(end_offset, sealed_before)
+            segments = [segment for segment in segments if segment.base_offset < sealed_before]
+        if not segments:
+            return None
+        self._flush_job = FlushJob(self._place, segments, end_offset=end_offset, fresh=self._fresh)
+        return self._flush_job
+
+    def flushed(self, job: FlushJob, now_ms: int) -> None:
+        if job is not self._flush_job:
+            violated(f"{self._place.directory}: a flush job that is not outstanding was reported")
+        self._flush_job = None
+        for (segment, _), size in zip(job.segments, job.sizes, strict=True):
+            segment.name_durable = True
+            if segment.written_size == size:
+                self._unsynced.pop(segment.base_offset, None)
+        self._fresh = False
+        self.flushed_offset = max(self.flushed_offset, job.end_offset)
+        self.last_flush_ms = now_ms
+
+    def sync_place(self) -> None:
+        """Make all names durable, even if nothing was ever written."""
+        self._place.sync_new()
+        self._fresh = False
+
+    def drop(self, segment: Segment) -> None:
+        """A segment leaves the log; nothing of it needs to reach the disk any more."""
+        self._unsynced.pop(segment.base_offset, None)
+
+    def truncated(self, end_offset: int) -> None:
+        self.written_offset = end_offset
+        self.flushed_offset = min(self.flushed_offset, end_offset)

@@ -1,0 +1,134 @@
+"""Finding things in a log: batches by offset, records by timestamp.
+
+Only bytes that are written are looked at. A search by offset costs one lookup in memory and one small read; a
+search by timestamp may unpack a batch, since only its records know their times.
+
+Concurrency: the log's task only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from ottla.records.batch import BatchHeader, TimestampType, read_header
+from ottla.records.record import iter_records
+from ottla.storage.log.log_slice import LogSlice
+from ottla.storage.log.segment import Segment
+from ottla.storage.log.segments import Segments
+from ottla.storage.recovery.batch_scan import BatchPlace, walk
+
+
+class FoundRecord(msgspec.Struct, frozen=True):
+    """A record found by its timestamp."""
+
+    offset: int
+    timestamp: int
+    leader_epoch: int
+
+
+class LogReader:
+    def __init__(self, segments: Segments) -> None:
+        self._segments = segments
+        self._known_end: tuple[int, Segment | None, int] = (-1, None, 0)
+
+    def forget(self) -> None:
+        """The log was cut: positions found earlier do not hold any more."""
+        self._known_end = (-1, None, 0)
+
+    def read(
+        self, offset: int, max_bytes: int, *, limit: int, written_offset: int, min_one: bool
+    ) -> LogSlice:
+        """Batches of one segment from the one that holds `offset` on, below `limit`, which is at most what is
+        written.
+
+        With `min_one` the first batch is whole whatever its size; without, the slice is empty if it is too
+        long.
+        """
+        segments = self._segments
+        for slot in range(segments.slot_of(offset), len(segments)):
+            segment = segments[slot]
+            if segment.base_offset >= limit:
+                break
+            end = self._end_position(slot, limit, written_offset)
+            place = segment.find(offset, end)
+            if place is not None:
+                size = min(end - place.position, max_bytes)
+                if size < place.size:
+                    size = place.size if min_one else 0
+                return LogSlice(segment.file, place.position, size, place.base_offset)
+        # Nothing there, or everything from `offset` to the limit was compacted away.
+        active = segments.active
+        return LogSlice(active.file, active.written_size, 0, offset)
+
+    def _end_position(self, slot: int, limit: int, written_offset: int) -> int:
+        """Where in a segment the batches below `limit` end."""
+        segment = self._segments[slot]
+        bases = self._segments.bases
+        if limit >= written_offset or (slot + 1 < len(bases) and bases[slot + 1] <= limit):
+            return segment.written_size
+        known_limit, known_segment, position = self._known_end
+        if known_limit == limit and known_segment is segment:
+            return position
+        place = segment.find(limit, segment.written_size)
+        position = segment.written_size if place is None else place.position
+        self._known_end = (limit, segment, position)
+        return position
+
+    def first_at_or_after(self, timestamp: int, log_start_offset: int) -> FoundRecord | None:
+        """The first record whose timestamp is at or after the given one."""
+        for segment in self._segments:
+            if segment.largest_timestamp >= timestamp:
+                return _search(segment, timestamp, log_start_offset)
+        return None
+
+    def latest(self) -> FoundRecord | None:
+        """The first of the records that have the greatest timestamp; None in an empty log."""
+        newest = max(self._segments, key=lambda segment: segment.max_timestamp)
+        # Records without a time have the "greatest" one if nothing else is there.
+        timeless = newest.max_timestamp < 0
+        offset = newest.base_offset if timeless else newest.max_timestamp_offset
+        place = newest.find(offset, newest.written_size)
+        if place is None:
+            # The record is staged but not written yet: look among those that are.
+            written = list(walk(newest.file, 0, newest.written_size))
+            if not written:
+                return None
+            position, header = max(written, key=lambda found: found[1].max_timestamp)
+            place = BatchPlace(
+                position, header.size_in_bytes, header.base_offset, header.last_offset, header.max_timestamp
+            )
+        return _first_in_batch(newest, place, place.max_timestamp, 0)
+
+
+def _search(segment: Segment, timestamp: int, from_offset: int) -> FoundRecord | None:
+    place = segment.find_timestamp(timestamp, from_offset)
+    while place is not None:
+        found = _first_in_batch(segment, place, timestamp, from_offset)
+        if found is not None:
+            return found
+        # The batch says it holds such a record, but that one lies before the log start.
+        place = segment.find_timestamp(timestamp, place.last_offset + 1)
+    return None
+
+
+def _first_in_batch(
+    segment: Segment, place: BatchPlace, timestamp: int, from_offset: int
+) -> FoundRecord | None:
+    """The first record in a batch at or after both a timestamp and an offset."""
+    batch = segment.file.pread(place.size, place.position)
+    header = read_header(batch)
+    for offset, time in _times(batch, header):
+        if time >= timestamp and offset >= from_offset:
+            return FoundRecord(offset, time, header.partition_leader_epoch)
+    return None
+
+
+def _times(batch: bytes, header: BatchHeader) -> Iterator[tuple[int, int]]:
+    if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
+        for offset in range(header.base_offset, header.last_offset + 1):
+            yield offset, header.max_timestamp
+        return
+    for record in iter_records(batch, header):
+        yield header.base_offset + record.offset_delta, header.base_timestamp + record.timestamp_delta

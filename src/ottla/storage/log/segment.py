@@ -1,0 +1,466 @@
+"""One segment of a log: a file of record batches, its indexes, and what must be known about both.
+
+Layout of the log file: record batches, nothing between or around them. Names are in `log_files`, index
+layouts in `offset_index`, `time_index` and `txn_index`.
+
+Two sizes: `size` counts every batch appended, `written_size` those that are in the file. Between the two lie
+bytes still staged in memory or on their way through a worker; readers are kept below `written_size`.
+
+A segment is active (the last one, appended to) or sealed (never changed again, except that compaction
+replaces it). The log file is opened when first needed, the indexes are read when first needed, so that a
+broker with many old segments starts fast and holds few descriptors.
+
+Concurrency: the log's task only. A worker is given the open file, never the segment.
+Crash policy: the log file is the truth; an index that is missing or contradicts itself is rebuilt from it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ottla.base.files import Disk, File
+from ottla.records.batch import NO_TIMESTAMP
+from ottla.storage.index.offset_index import OffsetIndex
+from ottla.storage.index.sparse_index import INT32_MAX, CorruptIndex
+from ottla.storage.index.time_index import TimeIndex
+from ottla.storage.index.txn_index import TxnIndex
+from ottla.storage.log import log_files
+from ottla.storage.log.log_config import LogConfig
+from ottla.storage.log.staged_run import StagedRun
+from ottla.storage.recovery.batch_scan import BatchPlace, find_offset, find_timestamp, walk
+
+_LOOK_AHEAD: Final = 4096
+# A run is received in one piece of memory; it cannot make more index entries than that.
+_RUN_ENTRIES_MAX: Final = 1024
+_UNKNOWN: Final = -2  # a timestamp that has not been read from the disk yet
+
+
+class Segment:
+    __slots__ = (
+        "_bytes_since_entry",
+        "_directory",
+        "_disk",
+        "_file",
+        "_first_timestamp",
+        "_index_interval",
+        "_indexes_checked",
+        "_max_timestamp",
+        "_max_timestamp_offset",
+        "base_offset",
+        "created_ms",
+        "index_full",
+        "jitter_ms",
+        "name_durable",
+        "offset_index",
+        "size",
+        "suffix",
+        "time_index",
+        "txn_index",
+        "written_size",
+    )
+
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        base_offset: int,
+        config: LogConfig,
+        *,
+        created_ms: int,
+        jitter_ms: int = 0,
+        suffix: str = "",
+    ) -> None:
+        """Use `create` or `load`; this only names things."""
+        self._disk = disk
+        self._directory = directory
+        self.base_offset = base_offset
+        self.suffix = suffix
+        self.size = 0
+        self.written_size = 0
+        self.created_ms = created_ms
+        self.jitter_ms = jitter_ms
+        self.name_durable = True
+        self.index_full = False
+        self._index_interval = config.index_interval_bytes
+        self._indexes_checked = False
+        self._bytes_since_entry = 0
+        self._first_timestamp = _UNKNOWN
+        self._max_timestamp = _UNKNOWN
+        self._max_timestamp_offset = base_offset
+        self._file: File | None = None
+        index_bytes = config.segment_index_bytes
+        self.offset_index = OffsetIndex(disk, self.path_of(log_files.OFFSET_INDEX), base_offset, index_bytes)
+        self.time_index = TimeIndex(disk, self.path_of(log_files.TIME_INDEX), base_offset, index_bytes)
+        self.txn_index = TxnIndex(disk, self.path_of(log_files.TXN_INDEX), base_offset)
+
+    @classmethod
+    def create(
+        cls,
+        disk: Disk,
+        directory: str,
+        base_offset: int,
+        config: LogConfig,
+        *,
+        now_ms: int,
+        jitter_ms: int,
+        suffix: str = "",
+    ) -> Segment:
+        """A new, empty segment with its files. Their names are durable once the directory is synced."""
+        made = cls(
+            disk, directory, base_offset, config, created_ms=now_ms, jitter_ms=jitter_ms, suffix=suffix
+        )
+        made._max_timestamp = NO_TIMESTAMP
+        made._indexes_checked = True
+        made.name_durable = False
+        made._file = disk.open(made.path, create=True)
+        if made._file.size():
+            made._file.truncate(0)
+        for index in (made.offset_index, made.time_index, made.txn_index):
+            index.reset()
+            index.flush()
+        return made
+
+    @classmethod
+    def load(
+        cls,
+        disk: Disk,
+        directory: str,
+        base_offset: int,
+        config: LogConfig,
+        *,
+        jitter_ms: int = 0,
+        suffix: str = "",
+    ) -> Segment:
+        """A segment that exists. Nothing is read but the size."""
+        made = cls(disk, directory, base_offset, config, created_ms=0, jitter_ms=jitter_ms, suffix=suffix)
+        made.created_ms = disk.modified_ms(made.path)
+        made.size = made.written_size = disk.file_size(made.path)
+        return made
+
+    @property
+    def path(self) -> str:
+        return self.path_of(log_files.LOG)
+
+    def path_of(self, kind: str) -> str:
+        return log_files.segment_file(self._directory, self.base_offset, kind) + self.suffix
+
+    @property
+    def file(self) -> File:
+        if self._file is None:
+            self._file = self._disk.open(self.path)
+        return self._file
+
+    # --- appending ---
+
+    def note_batch(self, last_offset: int, max_timestamp: int, size: int) -> int:
+        """Account for a batch appended at the end.
+
+        Returns its position. The bytes are the caller's to write.
+        """
+        position = self.size
+        if position == 0:
+            self._first_timestamp = max_timestamp
+        if self._max_timestamp == _UNKNOWN:
+            self._load_max_timestamp()
+        if max_timestamp > self._max_timestamp:
+            self._max_timestamp = max_timestamp
+            self._max_timestamp_offset = last_offset
+        if self._bytes_since_entry > self._index_interval and not self.index_full:
+            self.offset_index.append(last_offset, position)
+            self.time_index.maybe_append(self._max_timestamp, self._max_timestamp_offset)
+            self._bytes_since_entry = 0
+            self.index_full = self.offset_index.is_full or self.time_index.is_full
+        self._bytes_since_entry += size
+        self.size = position + size
+        return position
+
+    def note_run(self, size: int, run: StagedRun) -> int:
+        """Account for a run of batches as `note_batch` would for each; returns where the run starts."""
+        position = self.size
+        for last_offset, at, max_timestamp, max_timestamp_offset in run.entries:
+            self._note_timestamp(max_timestamp, max_timestamp_offset)
+            self.offset_index.append(last_offset, position + at)
+            self.time_index.maybe_append(self.max_timestamp, self._max_timestamp_offset)
+        if run.entries:
+            self.index_full = self.offset_index.is_full or self.time_index.is_full
+        self._note_timestamp(run.max_timestamp, run.max_timestamp_offset)
+        self._bytes_since_entry = run.bytes_since_entry
+        self.size = position + size
+        return position
+
+    def _note_timestamp(self, max_timestamp: int, last_offset: int) -> None:
+        if max_timestamp > self.max_timestamp:
+            self._max_timestamp = max_timestamp
+            self._max_timestamp_offset = last_offset
+
+    def run_room(self, config: LogConfig) -> tuple[int, int, int, int, int] | None:
+        """What a run may use of this segment; None if its next batch must be looked at on its own.
+
+        Last offset, bytes, latest timestamp; then the bytes since the last index entry and the interval.
+        """
+        bytes_left = config.segment_bytes - self.size
+        if self.size == 0 or self.index_full or self.offset_index.entries_left <= _RUN_ENTRIES_MAX:
+            return None
+        first = self.first_timestamp
+        if first < 0 or bytes_left <= 0:
+            return None
+        return (
+            self.base_offset + INT32_MAX,
+            bytes_left,
+            first + config.roll_ms - self.jitter_ms,
+            self._bytes_since_entry,
+            self._index_interval,
+        )
+
+    def must_roll(
+        self, batch_size: int, last_offset: int, max_timestamp: int, config: LogConfig, now_ms: int
+    ) -> bool:
+        """Whether a batch has to go into a new segment.
+
+        Size, record time, full index, or offset out of reach.
+        """
+        if self.size == 0:
+            return last_offset - self.base_offset > INT32_MAX
+        return (
+            self.size + batch_size > config.segment_bytes
+            or self.index_full
+            or last_offset - self.base_offset > INT32_MAX
+            or self._waited_ms(max_timestamp, now_ms) > config.roll_ms - self.jitter_ms
+        )
+
+    def _waited_ms(self, max_timestamp: int, now_ms: int) -> int:
+        first = self.first_timestamp
+        if first >= 0:
+            return max_timestamp - first
+        return now_ms - self.created_ms
+
+    def seal(self) -> None:
+        """The segment gets no more batches; its indexes are complete in memory, and on the disk after
+        `sync_indexes`.
+        """
+        self.time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset, at_roll=True)
+
+    def sync_indexes(self) -> None:
+        """Write the indexes, durably.
+
+        The offset index comes last: after a crash, an entry of it that is on the disk vouches for the others.
+        """
+        self.time_index.flush(sync=True)
+        self.sync_txn_index()
+        self.offset_index.flush(sync=True)
+
+    def sync_txn_index(self) -> None:
+        """Write the index of aborted transactions, durably; its file is made when it is first needed."""
+        if self.txn_index.has_unwritten_entries or self.txn_index.has_stale_entries:
+            new = not self._disk.exists(self.txn_index.path)
+            self.txn_index.flush(sync=True)
+            if new:
+                self._disk.sync_dir(self._directory)
+
+    @property
+    def has_stale_entries(self) -> bool:
+        """Whether the index files hold what was cut in memory."""
+        return any(index.has_stale_entries for index in (self.offset_index, self.time_index, self.txn_index))
+
+    # --- what is in it ---
+
+    @property
+    def first_timestamp(self) -> int:
+        """The max timestamp of the first batch, by which `segment.ms` is measured; -1 while there is none."""
+        if self._first_timestamp == _UNKNOWN:
+            if self.written_size == 0:
+                return NO_TIMESTAMP
+            first = next(walk(self.file, 0, self.written_size), None)
+            self._first_timestamp = first[1].max_timestamp if first else NO_TIMESTAMP
+        return self._first_timestamp
+
+    @property
+    def max_timestamp(self) -> int:
+        """The greatest timestamp; -1 if no batch has one."""
+        if self._max_timestamp == _UNKNOWN:
+            self._load_max_timestamp()
+        return self._max_timestamp
+
+    @property
+    def max_timestamp_offset(self) -> int:
+        """The last offset of the first batch with the greatest timestamp."""
+        if self._max_timestamp == _UNKNOWN:
+            self._load_max_timestamp()
+        return self._max_timestamp_offset
+
+    def _load_max_timestamp(self) -> None:
+        self._check_indexes()
+        self._max_timestamp, self._max_timestamp_offset = self.time_index.last_entry
+
+    @property
+    def largest_timestamp(self) -> int:
+        """What retention by time looks at.
+
+        The greatest timestamp, or when the file was written if none has one.
+        """
+        found = self.max_timestamp
+        return found if found >= 0 else self._disk.modified_ms(self.path)
+
+    def find(self, offset: int, end: int) -> BatchPlace | None:
+        """The first batch below `end` that holds `offset` or a later one."""
+        if not self._indexes_checked:
+            self._check_indexes()
+        _, position = self.offset_index.lookup(offset)
+        return find_offset(self.file, position, end, offset, self._index_interval + _LOOK_AHEAD)
+
+    def find_timestamp(self, timestamp: int, from_offset: int) -> BatchPlace | None:
+        """The first batch with a record at or after `timestamp`, looking from `from_offset` on."""
+        self._check_indexes()
+        _, indexed_offset = self.time_index.lookup(timestamp)
+        place = self.find(max(indexed_offset, from_offset), self.written_size)
+        if place is None:
+            return None
+        return find_timestamp(self.file, place.position, self.written_size, timestamp)
+
+    def next_offset(self) -> int:
+        """The offset after the last whole batch in the file."""
+        return self.end()[0]
+
+    def end(self) -> tuple[int, int]:
+        """The offset and the position after the last whole batch, read from the last index entry on."""
+        self._check_indexes()
+        offset = self.base_offset
+        _, position = self.offset_index.lookup(self.base_offset + INT32_MAX)
+        for at, header in walk(self.file, position, self.written_size):
+            offset = header.last_offset + 1
+            position = at + header.size_in_bytes
+        return offset, position
+
+    # --- changing what is there ---
+
+    def rebuild_indexes(self) -> None:
+        """Make offset and time index anew from the headers of the log file.
+
+        The txn index needs producer state.
+        """
+        self._note_from(self.restart_indexes(self.base_offset))
+
+    def _note_from(self, position: int) -> None:
+        """Note the batches in the file from `position` on, which `restart_indexes` returned."""
+        size = self.size
+        for at, header in walk(self.file, position, self.written_size):
+            if header.base_offset < self.base_offset or header.last_offset - self.base_offset > INT32_MAX:
+                break
+            self.size = at
+            self.note_batch(header.last_offset, header.max_timestamp, header.size_in_bytes)
+        self.size = size
+
+    def restart_indexes(self, offset: int) -> int:
+        """Keep what the indexes know below `offset`; returns the position from which batches must be noted
+        again.
+
+        That is where the last entry that stays points to; noting its batch again adds no second entry.
+        """
+        self._indexes_checked = True
+        self._bytes_since_entry = 0
+        self._first_timestamp = _UNKNOWN
+        self.index_full = False
+        position = 0
+        if offset > self.base_offset:
+            try:
+                for index in (self.offset_index, self.time_index):
+                    index.check()
+                    index.truncate_to(offset)
+                _, position = self.offset_index.lookup(offset - 1)
+            except CorruptIndex:
+                position = 0
+        if position == 0:
+            self._drop_entries()
+        self._max_timestamp, self._max_timestamp_offset = self.time_index.last_entry
+        return position
+
+    def _drop_entries(self) -> None:
+        for index in (self.offset_index, self.time_index):
+            try:
+                index.truncate_to(self.base_offset)
+            except CorruptIndex:
+                index.reset()
+
+    def truncate_to(self, offset: int) -> int:
+        """Cut all batches that hold `offset` or later ones, durably; returns how many bytes went."""
+        place = self.find(offset, self.written_size)
+        if place is None:
+            return 0
+        cut = self.written_size - place.position
+        self.file.truncate(place.position)
+        self.file.datasync()
+        self.written_size = self.size = place.position
+        self._note_from(self.restart_indexes(offset))
+        self.txn_index.truncate_to(offset)
+        self.sync_indexes()
+        return cut
+
+    def rename(self, suffix: str) -> None:
+        """Change the suffix of all its files; durable for the log file, and for the rest once the directory is
+        synced.
+
+        The log file goes first, for good: without it the others mean nothing, but it needs its index of aborted
+        transactions beside it.
+        """
+        first, *others = [
+            kind for kind in log_files.SEGMENT_SUFFIXES if self._disk.exists(self.path_of(kind))
+        ]
+        old = {kind: self.path_of(kind) for kind in (first, *others)}
+        self.suffix = suffix
+        self._disk.rename(old[first], self.path_of(first))
+        self._disk.sync_dir(self._directory)
+        for kind in others:
+            self._disk.rename(old[kind], self.path_of(kind))
+        self._name_indexes()
+
+    def remove(self) -> None:
+        """Close and delete its files; durable once the directory is synced."""
+        self.close()
+        for kind in log_files.SEGMENT_SUFFIXES:
+            path = self.path_of(kind)
+            if self._disk.exists(path):
+                self._disk.remove(path)
+
+    def move(self, directory: str) -> None:
+        """Follow the partition's directory to its new name."""
+        self._directory = directory
+        self._name_indexes()
+
+    def _name_indexes(self) -> None:
+        self.offset_index.path = self.path_of(log_files.OFFSET_INDEX)
+        self.time_index.path = self.path_of(log_files.TIME_INDEX)
+        self.txn_index.path = self.path_of(log_files.TXN_INDEX)
+
+    def close(self) -> None:
+        """Give the descriptor back; the segment can be used again."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _check_indexes(self) -> None:
+        """Read offset and time index, once; rebuild them if they contradict themselves or the log."""
+        if self._indexes_checked:
+            return
+        self._indexes_checked = True
+        try:
+            self.offset_index.check()
+            self.time_index.check()
+            sound = self._last_entries_fit()
+        except CorruptIndex:
+            sound = False
+        if not sound:
+            self.rebuild_indexes()
+        self.index_full = self.offset_index.is_full or self.time_index.is_full
+
+    def _last_entries_fit(self) -> bool:
+        """Whether the last entries name batches that are there: older ones lie before them."""
+        if self.offset_index.entry_count:
+            offset, position = self.offset_index.lookup(self.offset_index.last_offset)
+            _, header = next(walk(self.file, position, self.written_size), (0, None))
+            if header is None or header.last_offset != offset:
+                return False
+        if self.time_index.entry_count:
+            timestamp, offset = self.time_index.last_entry
+            place = self.find(offset, self.written_size)
+            return place is not None and place.base_offset <= offset and place.max_timestamp == timestamp
+        return True

@@ -1,0 +1,120 @@
+"""The runtime over a real log: what is appended comes back, committed, after a restart of the coordinator."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import cast
+
+import pytest
+
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.broker.coordination.coordinator_log import CoordinatorLog, LoopScheduler
+from ottla.coordinator.runtime.runtime import Runtime
+from tests.support.coordination import FakeClock
+from tests.support.leaders import Leaders
+from tests.support.shards import TABLE, FakeScheduler, Words, say
+
+
+class Serving:
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.scheduler = FakeScheduler(self.clock)
+        self.leaders = Leaders(self.clock, "__words")
+        self.log = CoordinatorLog("__words", self.leaders.replicas, cast(LoopScheduler, self.scheduler))
+        self.machines: list[Words] = []
+        self.reported: list[BaseException] = []
+        self.runtime: Runtime[Words] = Runtime(
+            "__words",
+            log=self.log,
+            make=self._make,
+            table=TABLE,
+            clock=self.clock,
+            scheduler=self.scheduler,
+            report=self.reported.append,
+        )
+
+    def _make(self, partition: int, timers: object) -> Words:
+        self.machines.append(Words(partition, timers))  # type: ignore[arg-type]
+        return self.machines[-1]
+
+    def run(self) -> None:
+        while self.scheduler.turn():
+            self.leaders.settle()
+
+
+def test_writes_markers_and_transactions_come_back() -> None:
+    serving = Serving()
+    serving.runtime.elect(0, 0)
+    serving.run()
+    plain = serving.runtime.write(0, say("a", 3))
+    guard = serving.leaders.get("__words", 0).verify(9, 0, -1, 0)
+    pending = serving.runtime.write_transactional(0, 9, 0, say("b"), guard)
+    ended = serving.runtime.complete_transaction(0, 9, 0, 0, committed=True)
+    assert not plain.done
+    serving.run()
+    serving.leaders.settle()
+    assert (plain.result(), pending.result(), ended.result()) == ("a", "b", None)
+    serving.runtime.elect(0, 1)
+    serving.run()
+    first, again = serving.machines
+    assert again.counts == first.counts == {"a": 3, "b": 1}
+    assert again.stamps == first.stamps
+
+
+def test_a_transaction_that_was_not_asked_about_is_refused() -> None:
+    serving = Serving()
+    serving.runtime.elect(0, 0)
+    serving.run()
+    refused = serving.runtime.write_transactional(0, 9, 0, say("b"))
+    with pytest.raises(ApiError, match="INVALID_TXN_STATE"):
+        refused.result()
+    assert serving.machines[0].pending == {}
+
+
+def test_what_is_committed_already_is_told_later_not_at_once() -> None:
+    serving = Serving()
+    told: list[ErrorCode] = []
+    serving.log.when_committed(0, 0, told.append)
+    assert told == []
+    serving.scheduler.run()
+    assert told == [ErrorCode.NONE]
+
+
+def test_a_partition_that_is_not_here_is_refused() -> None:
+    serving = Serving()
+    for ask in (serving.log.end_offset, serving.log.committed_offset, serving.log.batch_bytes_max):
+        with pytest.raises(ApiError, match="UNKNOWN_TOPIC_OR_PARTITION"):
+            ask(5)
+
+
+def test_a_log_that_went_offline_costs_the_coordinator() -> None:
+    serving = Serving()
+    serving.runtime.elect(0, 0)
+    serving.run()
+    partition = serving.leaders.get("__words", 0)
+    waiting = serving.runtime.write(0, say("a"))
+    serving.scheduler.turn()
+    partition.log.fail()
+    partition.failed()
+    with pytest.raises(ApiError, match="NOT_COORDINATOR"):
+        waiting.result()
+    serving.run()
+    with pytest.raises(ApiError, match="NOT_COORDINATOR"):
+        serving.runtime.write(0, say("b")).result()
+    assert serving.reported == []
+
+
+def test_the_loop_calls_back_at_the_time_of_the_clock() -> None:
+    async def scene() -> list[str]:
+        loop = asyncio.get_running_loop()
+        clock = FakeClock()
+        scheduler = LoopScheduler(loop, clock)
+        called: list[str] = []
+        done = asyncio.Event()
+        scheduler.call_at(clock.now + 1, lambda: (called.append("later"), done.set())[0])
+        scheduler.call_at(clock.now - 50, lambda: called.append("overdue"))
+        scheduler.call_soon(lambda: called.append("soon"))
+        await done.wait()
+        return called
+
+    assert asyncio.run(scene()) == ["soon", "overdue", "later"]

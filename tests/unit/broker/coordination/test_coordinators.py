@@ -1,0 +1,163 @@
+"""Which partition is responsible, and what a coordinator does with promises and with the metadata."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Mapping
+
+import pytest
+
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.broker.coordination.coordinators import Coordinator, answered, java_hash, partition_of
+from ottla.coordinator.runtime.decision import Decision
+from ottla.coordinator.runtime.promise import Promise
+from ottla.metadata.delta import MetadataDelta
+from ottla.metadata.image import EMPTY_IMAGE, MetadataImage
+from ottla.metadata.records import PartitionChangeRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
+from tests.support.shards import Bench, Words, word
+
+TOPIC_ID = uuid.UUID(int=5)
+NODE = 1
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("", 0),
+        ("a", 97),
+        ("group", 98629247),
+        ("polygenelubricants", -(1 << 31)),
+        ("🦆", 31 * 0xD83E + 0xDD86),
+        ("ünï", (0xFC * 31 + 0x6E) * 31 + 0xEF),
+    ],
+)
+def test_the_hash_is_javas(text: str, value: int) -> None:
+    assert java_hash(text) == value
+
+
+def test_partitions_are_kafkas() -> None:
+    assert partition_of("polygenelubricants", 50) == 0
+    assert partition_of("group", 50) == 98629247 % 50
+    negative = next(text for text in map(str, range(10**9, 2 * 10**9)) if java_hash(text) < 0)
+    assert partition_of(negative, 50) == -java_hash(negative) % 50
+
+
+def test_a_promise_is_awaited() -> None:
+    async def scene() -> tuple[int, ErrorCode]:
+        late: Promise[int] = Promise()
+        waiting = asyncio.ensure_future(answered(late))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        late.keep(await answered(Promise.kept(4)) + 1)
+        failing: Promise[int] = Promise()
+        refused = asyncio.ensure_future(answered(failing))
+        await asyncio.sleep(0)
+        failing.fail(ApiError(ErrorCode.NOT_COORDINATOR))
+        with pytest.raises(ApiError) as caught:
+            await refused
+        return await waiting, caught.value.code
+
+    assert asyncio.run(scene()) == (5, ErrorCode.NOT_COORDINATOR)
+
+
+def test_who_gave_up_waiting_is_not_told() -> None:
+    async def scene() -> None:
+        late: Promise[int] = Promise()
+        waiting = asyncio.ensure_future(answered(late))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.sleep(0)
+        late.keep(1)
+
+    asyncio.run(scene())
+
+
+class Following:
+    """A coordinator that is told of changes to its topic."""
+
+    def __init__(self) -> None:
+        self.bench = Bench()
+        self.coordinator: Coordinator[Words] = Coordinator(self.bench.runtime, NODE, 7)
+        self.image: MetadataImage = EMPTY_IMAGE
+
+    def replay(self, *records: object) -> None:
+        delta = MetadataDelta(self.image)
+        for record in records:
+            delta.replay(record)  # type: ignore[arg-type]
+        self.image = delta.apply(self.image.offset + 1, 0)
+        self.coordinator.changed(delta, self.image)
+        self.bench.scheduler.run()
+
+    def create(self, leaders: Mapping[int, int]) -> None:
+        self.replay(
+            TopicRecord(name="__words", topic_id=TOPIC_ID),
+            *(
+                PartitionRecord(
+                    partition_id=index,
+                    topic_id=TOPIC_ID,
+                    replicas=[1, 2],
+                    isr=[1, 2],
+                    leader=leader,
+                    leader_epoch=0,
+                )
+                for index, leader in leaders.items()
+            ),
+        )
+
+    @property
+    def led(self) -> list[int]:
+        return [index for index in range(10) if self.bench.runtime.is_active(index)]
+
+
+def test_shards_follow_leadership() -> None:
+    following = Following()
+    following.create({0: NODE, 1: 2, 2: NODE})
+    assert following.led == [0, 2]
+    following.replay(PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, leader=2))
+    following.replay(PartitionChangeRecord(partition_id=1, topic_id=TOPIC_ID, leader=NODE))
+    assert following.led == [1, 2]
+    assert following.bench.runtime.leader_epoch(1) == 1
+    following.replay(RemoveTopicRecord(topic_id=TOPIC_ID))
+    assert following.led == []
+
+
+def test_a_start_takes_over_what_the_image_says() -> None:
+    following = Following()
+    following.create({0: NODE, 1: 2})
+    fresh = Bench()
+    coordinator: Coordinator[Words] = Coordinator(fresh.runtime, NODE, 7)
+    coordinator.load(following.image)
+    fresh.scheduler.run()
+    assert fresh.runtime.is_active(0)
+    assert not fresh.runtime.is_active(1)
+    assert fresh.machine.images == [following.image]
+
+
+def test_the_number_of_partitions_is_the_topics() -> None:
+    following = Following()
+    assert following.coordinator.partition_for("group") == 98629247 % 7
+    following.create(dict.fromkeys(range(3), NODE))
+    assert following.coordinator.partition_for("group") == 98629247 % 3
+
+
+def test_all_shards_are_asked_and_those_that_went_are_left_out() -> None:
+    following = Following()
+    following.create({0: NODE, 1: NODE})
+
+    async def numbers() -> list[int]:
+        return await following.coordinator.read_all(lambda machine: machine.partition)
+
+    assert asyncio.run(numbers()) == [0, 1]
+
+    async def while_one_goes() -> list[int]:
+        following.bench.runtime.write(1, lambda _: Decision(None, [word("x")]))
+        asked = asyncio.ensure_future(numbers())
+        await asyncio.sleep(0)
+        following.bench.runtime.resign(1)
+        return await asked
+
+    assert asyncio.run(while_one_goes()) == [0]
+    following.bench.runtime.elect(5, 0)
+    with pytest.raises(ApiError, match="COORDINATOR_LOAD_IN_PROGRESS"):
+        asyncio.run(numbers())

@@ -1,0 +1,111 @@
+"""Bytes into frames, however they are cut."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla.base.errors import RemoteProtocolError
+from ottla.broker.net.framing import FrameReader
+from ottla.broker.net.limits import LARGE_FRAME_BYTES
+
+FRAME_MAX = 1 << 20
+
+
+def framed(payload: bytes) -> bytes:
+    return struct.pack(">i", len(payload)) + payload
+
+
+class Feed:
+    """Plays the socket: fills what `target` offers, takes every complete frame, parks the rest."""
+
+    def __init__(self) -> None:
+        self.held = 0
+        self.most_held = 0
+        self.shared = memoryview(bytearray(2 * LARGE_FRAME_BYTES))
+        self.reader = FrameReader(FRAME_MAX, self.hold)
+        self.frames: list[bytes] = []
+
+    def hold(self, count: int) -> None:
+        self.held += count
+        self.most_held = max(self.most_held, self.held)
+
+    def __call__(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            target = self.reader.target(self.shared)
+            count = min(len(target), len(view))
+            target[:count] = view[:count]
+            view = view[count:]
+            self.reader.received(count)
+            while (frame := self.reader.peek()) is not None:
+                self.reader.drop(frame)
+                self.frames.append(bytes(frame))
+            self.reader.park()
+            self.shared[:] = b"\xee" * len(self.shared)  # another connection uses it now
+
+
+@given(st.lists(st.binary(max_size=300), max_size=8), st.lists(st.integers(1, 50), min_size=1, max_size=60))
+def test_frames_come_out_as_they_went_in_however_the_stream_is_cut(
+    payloads: list[bytes], cuts: list[int]
+) -> None:
+    stream = b"".join(map(framed, payloads))
+    feed = Feed()
+    position = 0
+    for cut in cuts:
+        feed(stream[position : position + cut])
+        position += cut
+    feed(stream[position:])
+    assert feed.frames == payloads
+    assert not feed.reader.in_frame
+
+
+@pytest.mark.parametrize("size", [LARGE_FRAME_BYTES, LARGE_FRAME_BYTES + 1, 3 * LARGE_FRAME_BYTES, FRAME_MAX])
+def test_large_frames_between_small_ones(size: int) -> None:
+    payloads = [b"small", bytes(range(256)) * (size // 256) + b"x" * (size % 256), b"", b"after"]
+    feed = Feed()
+    feed(b"".join(map(framed, payloads)))
+    assert feed.frames == payloads
+    assert feed.held == 0
+
+
+def test_a_large_frame_is_kept_in_memory_of_its_own() -> None:
+    payload = b"y" * (LARGE_FRAME_BYTES + 10)
+    feed = Feed()
+    data = memoryview(framed(payload))
+    while (frame := feed.reader.peek()) is None:
+        target = feed.reader.target(feed.shared)
+        count = min(len(target), len(data))
+        target[:count] = data[:count]
+        feed.reader.received(count)
+        data = data[count:]
+    feed.reader.drop(frame)
+    feed.shared[:] = b"\0" * len(feed.shared)
+    assert bytes(frame) == payload
+
+
+def test_announcing_a_large_frame_takes_no_more_than_four_times_what_was_sent() -> None:
+    feed = Feed()
+    sent = 2000
+    feed(struct.pack(">i", FRAME_MAX) + b"z" * sent)
+    assert feed.most_held <= 4 * max(sent, 1024)
+    assert feed.reader.in_large_frame
+    feed.reader.close()
+    assert feed.held == 0
+
+
+def test_a_connection_that_has_sent_large_frames_gets_their_size_at_once() -> None:
+    feed = Feed()
+    feed(framed(b"a" * 500_000))
+    feed(struct.pack(">i", 500_000) + b"b")
+    assert feed.held == 500_000
+
+
+@pytest.mark.parametrize("size", [-1, -(2**31), FRAME_MAX + 1, 2**31 - 1, 0x47455420])
+def test_impossible_sizes_are_refused(size: int) -> None:
+    feed = Feed()
+    with pytest.raises(RemoteProtocolError, match="frame of"):
+        feed(struct.pack(">i", size))

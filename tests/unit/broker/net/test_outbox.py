@@ -1,0 +1,69 @@
+"""Answers leave in the order of their requests, whatever order they are finished in."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from ottla.broker.net.outbox import Answer, Outbox
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    theirs.settimeout(5)
+    yield ours, theirs
+    ours.close()
+    theirs.close()
+
+
+def test_an_answer_waits_for_those_before_it(pair: tuple[socket.socket, socket.socket]) -> None:
+    ours, theirs = pair
+    outbox = Outbox(ours)
+    first, second = Answer(), Answer()
+    outbox.add(first)
+    outbox.add(second)
+    second.buffers = (b"second",)
+    outbox.send()
+    first.buffers = (b"fi", memoryview(b"rst "))
+    outbox.send()
+    assert theirs.recv(100) == b"first second"
+    assert outbox.empty
+
+
+def test_what_the_kernel_does_not_take_is_sent_later_and_nothing_is_lost(
+    pair: tuple[socket.socket, socket.socket],
+) -> None:
+    ours, theirs = pair
+    outbox = Outbox(ours)
+    parts = [bytes([number % 256]) * 9_973 for number in range(2_000)]
+    sent: list[str] = []
+    for number, part in enumerate(parts):
+        answer = Answer()
+        answer.buffers = (part, b"|")
+        answer.when_sent = lambda number=number: sent.append(f"{number}")  # type: ignore[misc]
+        outbox.add(answer)
+    outbox.send()
+    assert outbox.blocked
+    assert sent == []
+    expected = b"".join(part + b"|" for part in parts)
+    received = bytearray()
+    while len(received) < len(expected):
+        received += theirs.recv(1 << 20)
+        outbox.send()
+    assert received == expected
+    assert not outbox.blocked
+    assert len(sent) == len(parts)
+
+
+def test_closing_gives_back_what_was_never_sent(pair: tuple[socket.socket, socket.socket]) -> None:
+    outbox = Outbox(pair[0])
+    given_back = []
+    answer = Answer()
+    answer.when_sent = lambda: given_back.append("buffer")
+    outbox.add(answer)
+    outbox.close()
+    assert given_back == ["buffer"]
