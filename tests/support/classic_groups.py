@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.base.promise import Promise
 from ottla.base.rng import Random
 from ottla.config.broker import BrokerConfig
 from ottla.coordinator.group.classic.group import ClassicGroup
@@ -17,7 +18,6 @@ from ottla.coordinator.group.records import GroupMetadataKey, GroupMetadataValue
 from ottla.coordinator.group.settings import GroupSettings
 from ottla.coordinator.runtime.decision import LogRecord
 from ottla.coordinator.runtime.machine import Stamp
-from ottla.coordinator.runtime.promise import Promise
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage
 from ottla.wire import codec

@@ -10,9 +10,9 @@ from collections.abc import Callable, Hashable
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from ottla.base.errors import ErrorCode
+from ottla.base.promise import Promise
 from ottla.coordinator.runtime.decision import Decision, LogRecord
 from ottla.coordinator.runtime.machine import NO_PRODUCER, Stamp, StateMachine
-from ottla.coordinator.runtime.promise import Promise
 from ottla.coordinator.runtime.timers import TimerOperation
 from ottla.metadata.image import EMPTY_IMAGE, MetadataImage
 from ottla.wire import codec

@@ -10,10 +10,10 @@ import msgspec
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
+from ottla.base.promise import Promise
 from ottla.config.broker import BrokerConfig
 from ottla.coordinator.runtime.decision import Decision
 from ottla.coordinator.runtime.machine import NO_PRODUCER
-from ottla.coordinator.runtime.promise import Promise
 from ottla.coordinator.txn.answers import Ended, Initialised
 from ottla.coordinator.txn.completion import Marker, Results
 from ottla.coordinator.txn.initialising import Start

@@ -7,11 +7,11 @@ from typing import Any
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
+from ottla.base.promise import Promise
 from ottla.broker.coordination.verification import Verifier
 from ottla.config.broker import BrokerConfig
 from ottla.config.dynamic import DynamicConfig
 from ottla.coordinator.runtime.codec import RecordTable
-from ottla.coordinator.runtime.promise import Promise
 from ottla.coordinator.runtime.runtime import Runtime
 from ottla.coordinator.txn import records as txn_records
 from ottla.coordinator.txn.answers import Initialised

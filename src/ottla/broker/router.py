@@ -16,9 +16,9 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any, cast
 
 from ottla.base.errors import InvariantViolation, RemoteProtocolError
+from ottla.base.promise import Promise
 from ottla.broker.net.outbox import Answer
 from ottla.broker.registry import ROUTES, Call, RawHandler, Route
-from ottla.coordinator.runtime.promise import Promise
 from ottla.wire import codec
 from ottla.wire.apis import ApiKey, request_header_version, response_header_version
 from ottla.wire.produce import skip_tags

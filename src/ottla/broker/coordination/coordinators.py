@@ -22,6 +22,7 @@ from typing import Final, Generic, TypeVar
 from ottla.base.clock import Clock
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition
+from ottla.base.promise import Promise
 from ottla.base.rng import Random
 from ottla.broker.coordination.coordinator_log import CoordinatorLog, LoopScheduler
 from ottla.broker.coordination.marker_sender import LocalMarkers
@@ -33,7 +34,6 @@ from ottla.coordinator.group.settings import GroupSettings
 from ottla.coordinator.runtime.codec import RecordTable
 from ottla.coordinator.runtime.decision import Decision
 from ottla.coordinator.runtime.machine import StateMachine
-from ottla.coordinator.runtime.promise import Promise
 from ottla.coordinator.runtime.runtime import Runtime
 from ottla.coordinator.runtime.timers import Timers
 from ottla.coordinator.txn import records as txn_records

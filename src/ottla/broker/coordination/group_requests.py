@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import Any, Final, Generic, Protocol, TypeVar, cast
 
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.base.promise import Promise
 from ottla.broker.registry import Call
 from ottla.coordinator.group.client import ClientInfo
-from ottla.coordinator.runtime.promise import Promise
 from ottla.metadata.image import MetadataImage, TopicImage
 
 # What a client of a group cannot act upon is told as a failure of the server.

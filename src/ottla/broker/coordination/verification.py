@@ -24,10 +24,10 @@ from typing import Final
 from ottla.base.clock import Clock
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition
+from ottla.base.promise import Promise
 from ottla.config.dynamic import DynamicConfig
 from ottla.coordinator.runtime.decision import Decision
 from ottla.coordinator.runtime.ports import Scheduler
-from ottla.coordinator.runtime.promise import Promise
 from ottla.coordinator.runtime.runtime import Runtime
 from ottla.coordinator.txn.machine import TxnMachine
 from ottla.coordinator.txn.transaction import Producer

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Final
 
 from ottla.base.errors import ErrorCode
+from ottla.base.promise import Promise
 from ottla.broker.coordination.group_requests import TopicAnswers, answering, code_of
 from ottla.broker.registry import Call, handles
-from ottla.coordinator.runtime.promise import Promise
 from ottla.metadata.image import MetadataImage, TopicImage
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.offset_commit import (

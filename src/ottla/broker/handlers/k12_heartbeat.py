@@ -6,9 +6,9 @@ While its group is being loaded nobody knows the member, and its session cannot 
 from __future__ import annotations
 
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.base.promise import Promise
 from ottla.broker.coordination.group_requests import answering, code_of
 from ottla.broker.registry import Call, handles
-from ottla.coordinator.runtime.promise import Promise
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 

@@ -5,9 +5,9 @@ learn their assignment, and leave (KIP-848). Version 1 can subscribe by a regula
 from __future__ import annotations
 
 from ottla.base.errors import ErrorCode
+from ottla.base.promise import Promise
 from ottla.broker.coordination.group_requests import answering, client_of, code_of, serves_consumer_groups
 from ottla.broker.registry import Call, handles
-from ottla.coordinator.runtime.promise import Promise
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,

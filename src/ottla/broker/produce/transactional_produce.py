@@ -21,6 +21,7 @@ from typing import Final
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition
+from ottla.base.promise import Promise
 from ottla.broker.produce.delayed_produce import ManyProduce
 from ottla.broker.produce.entries import (
     VALID_ACKS,
@@ -33,7 +34,6 @@ from ottla.broker.produce.entries import (
     refused,
 )
 from ottla.broker.registry import Call
-from ottla.coordinator.runtime.promise import Promise
 from ottla.coordinator.txn.transaction import Producer
 from ottla.records.batch import BatchHeader, read_header
 from ottla.replication.partition import EPOCH_PER_TRANSACTION_SINCE, Partition

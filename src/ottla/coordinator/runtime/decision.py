@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Generic, NamedTuple, TypeVar
 
 from ottla.base.errors import ErrorCode
-from ottla.coordinator.runtime.promise import Promise
+from ottla.base.promise import Promise
 from ottla.wire.schema import Message
 
 R = TypeVar("R")

@@ -20,12 +20,12 @@ import structlog
 
 from ottla.base.clock import Clock
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.base.promise import Promise
 from ottla.coordinator.runtime.codec import RecordTable
 from ottla.coordinator.runtime.decision import Decision
 from ottla.coordinator.runtime.loading import Loader
 from ottla.coordinator.runtime.machine import StateMachine
 from ottla.coordinator.runtime.ports import Scheduler, ShardLog
-from ottla.coordinator.runtime.promise import Promise
 from ottla.coordinator.runtime.shard import Shard, ShardState
 from ottla.coordinator.runtime.timer_queue import TimerQueue
 from ottla.coordinator.runtime.timers import Timers

@@ -27,10 +27,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.base.promise import Promise
 from ottla.coordinator.runtime.decision import Decision
 from ottla.coordinator.runtime.machine import Stamp, StateMachine
 from ottla.coordinator.runtime.open_batch import OpenBatch
-from ottla.coordinator.runtime.promise import Promise
 from ottla.coordinator.runtime.timer_queue import ShardTimers
 from ottla.records.control import EndTxnMarker, build_end_txn_batch
 

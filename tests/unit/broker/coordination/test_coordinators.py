@@ -9,9 +9,9 @@ from collections.abc import Mapping
 import pytest
 
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.base.promise import Promise
 from ottla.broker.coordination.coordinators import Coordinator, answered, java_hash, partition_of
 from ottla.coordinator.runtime.decision import Decision
-from ottla.coordinator.runtime.promise import Promise
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import EMPTY_IMAGE, MetadataImage
 from ottla.metadata.records import PartitionChangeRecord, PartitionRecord, RemoveTopicRecord, TopicRecord

@@ -8,11 +8,11 @@ from typing import Any, cast
 import pytest
 
 from ottla.base.errors import ApiError, ErrorCode, InvariantViolation
+from ottla.base.promise import Promise
 from ottla.broker.coordination.group_requests import TopicAnswers, answering, by_name, client_of, code_of
 from ottla.broker.handlers.k12_heartbeat import heartbeat
 from ottla.broker.handlers.k28_txn_offset_commit import txn_offset_commit
 from ottla.broker.registry import Call
-from ottla.coordinator.runtime.promise import Promise
 from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.wire.messages.offset_delete import (
     OffsetDeleteRequestPartition,

@@ -8,9 +8,9 @@ import pytest
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition
+from ottla.base.promise import Promise
 from ottla.broker.coordination.marker_sender import LocalMarkers, Results
 from ottla.coordinator.group.machine import GroupMachine
-from ottla.coordinator.runtime.promise import Promise
 from ottla.coordinator.runtime.runtime import Runtime
 from ottla.coordinator.txn.completion import Marker
 from tests.support.coordination import FakeClock

@@ -6,7 +6,7 @@ import pytest
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition
-from ottla.coordinator.runtime.promise import Promise
+from ottla.base.promise import Promise
 from ottla.coordinator.txn.transaction import Producer
 from ottla.storage.producers.producer_state import NOT_ASKED, Verification
 from tests.support.txn_stage import ID, WHERE, Stage

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.base.promise import Promise
 from ottla.coordinator.runtime.decision import Decision
-from ottla.coordinator.runtime.promise import Promise
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import EMPTY_IMAGE, MetadataImage
 from tests.support.shards import Bench, say, word

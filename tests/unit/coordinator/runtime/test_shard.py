@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.base.promise import Promise
 from ottla.coordinator.runtime.decision import Decision
-from ottla.coordinator.runtime.promise import Promise
 from ottla.records.batch import read_header
 from ottla.records.control import read_end_txn
 from ottla.records.record import iter_records

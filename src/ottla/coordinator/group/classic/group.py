@@ -21,13 +21,13 @@ from typing import ClassVar
 
 from ottla.base.clock import Clock
 from ottla.base.errors import ApiError, ErrorCode, invariant
+from ottla.base.promise import Promise
 from ottla.coordinator.group.classic.member import ClassicMember, Protocols
 from ottla.coordinator.group.classic.subscription import CONSUMER_PROTOCOL_TYPE, topics_of_all
 from ottla.coordinator.group.classic.transitions import TRANSITIONS, ClassicState
 from ottla.coordinator.group.group import Group, GroupKind
 from ottla.coordinator.group.records import GroupMetadataKey
 from ottla.coordinator.runtime.decision import LogRecord
-from ottla.coordinator.runtime.promise import Promise
 from ottla.wire.messages.join_group import JoinGroupResponse
 
 

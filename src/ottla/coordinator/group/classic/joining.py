@@ -11,6 +11,7 @@ assignment under its new id, without a rebalance; this is written, so that the n
 from __future__ import annotations
 
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.base.promise import Promise
 from ottla.base.rng import random_uuid
 from ottla.coordinator.group.classic.group import ClassicGroup
 from ottla.coordinator.group.classic.member import ClassicMember, Protocols
@@ -20,7 +21,6 @@ from ottla.coordinator.group.classic.transitions import ClassicState
 from ottla.coordinator.group.client import ClientInfo
 from ottla.coordinator.group.context import GroupContext
 from ottla.coordinator.runtime.decision import Decision, LogRecord
-from ottla.coordinator.runtime.promise import Promise
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 KNOWN_MEMBER_ID_VERSION = 4

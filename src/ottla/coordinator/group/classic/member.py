@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Container
 
 from ottla.base.errors import ErrorCode, violated
-from ottla.coordinator.runtime.promise import Promise
+from ottla.base.promise import Promise
 from ottla.wire.messages.join_group import JoinGroupResponse
 from ottla.wire.messages.sync_group import SyncGroupResponse
 

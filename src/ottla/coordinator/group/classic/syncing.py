@@ -8,12 +8,12 @@ told why and join again.
 from __future__ import annotations
 
 from ottla.base.errors import ApiError, ErrorCode, invariant
+from ottla.base.promise import Promise
 from ottla.coordinator.group.classic.group import ClassicGroup
 from ottla.coordinator.group.classic.rebalance import Rebalances
 from ottla.coordinator.group.classic.records import group_record, write_error
 from ottla.coordinator.group.classic.transitions import ClassicState
 from ottla.coordinator.runtime.decision import Decision
-from ottla.coordinator.runtime.promise import Promise
 from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.coordinator.runtime.promise import Promise
+from ottla.base.promise import Promise
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from tests.support.classic_groups import (
     CLIENT,

@@ -1,8 +1,8 @@
 import pytest
 
 from ottla.base.errors import ErrorCode, InvariantViolation
+from ottla.base.promise import Promise
 from ottla.coordinator.group.classic.member import ClassicMember
-from ottla.coordinator.runtime.promise import Promise
 from ottla.wire.messages.join_group import JoinGroupResponse
 from ottla.wire.messages.sync_group import SyncGroupResponse
 
