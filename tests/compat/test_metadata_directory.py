@@ -17,7 +17,7 @@ from bench.peers import KafkaPeer
 from ottla.base.clock import SystemClock
 from ottla.base.files import OsDisk
 from ottla.config.broker import BrokerConfig
-from ottla.controller.brokers import NodeRegistration
+from ottla.controller.port import NodeRegistration
 from ottla.metadata.image import Endpoint, MetadataImage
 from ottla.node.metadata import open_metadata
 from ottla.quorum.quorum import ListenerAddress

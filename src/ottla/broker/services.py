@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ottla.broker.purgatory import Purgatory
     from ottla.config.broker import BrokerConfig
     from ottla.config.dynamic import DynamicConfig
-    from ottla.controller.driver import ControllerDriver
+    from ottla.controller.port import ControllerPort
     from ottla.metadata.image import MetadataImage
     from ottla.replication.replicas import Replicas
     from ottla.storage.log_dirs import LogDirs
@@ -39,7 +39,9 @@ class Broker:
     disk: Disk
     executor: Executor
     image: MetadataImage
-    controller: ControllerDriver
+    controller: ControllerPort
+    finalized_features: Callable[[], Mapping[str, int]]
+    """Finalized feature levels, kraft.version included; their epoch is `image.offset`."""
     replicas: Replicas
     log_dirs: LogDirs
     purgatory: Purgatory

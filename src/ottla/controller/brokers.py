@@ -7,14 +7,11 @@ registration always means a new leader epoch: whoever still holds an answer of t
 
 from __future__ import annotations
 
-import uuid
-
-import msgspec
-
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.controller.decision import Decision
 from ottla.controller.features import SUPPORTED_FEATURES
-from ottla.controller.outcome import Outcome
-from ottla.metadata.image import NO_LEADER, BrokerImage, Endpoint, MetadataImage, PartitionImage
+from ottla.controller.port import NodeRegistration
+from ottla.metadata.image import NO_LEADER, BrokerImage, MetadataImage, PartitionImage
 from ottla.metadata.records import (
     BrokerEndpoint,
     BrokerFeature,
@@ -30,22 +27,11 @@ from ottla.wire.schema import Message
 _NOW_UNFENCED = -1
 
 
-class NodeRegistration(msgspec.Struct, frozen=True):
-    """What a node says about itself at its start."""
-
-    node_id: int
-    incarnation_id: uuid.UUID
-    endpoints: tuple[Endpoint, ...]
-    log_dirs: tuple[uuid.UUID, ...]
-    rack: str | None = None
-    controller_endpoints: tuple[Endpoint, ...] = ()
-
-
-def decide_register(image: MetadataImage, node: NodeRegistration, next_offset: int) -> Outcome[int]:
+def decide_register(image: MetadataImage, node: NodeRegistration, next_offset: int) -> Decision[int]:
     """Register the node as controller and as fenced broker; the answer is its broker epoch."""
     broker = image.brokers.get(node.node_id)
     if broker is not None and broker.incarnation_id == node.incarnation_id:
-        return Outcome([], broker.epoch)
+        return Decision([], broker.epoch)
     controller = RegisterControllerRecord(
         controller_id=node.node_id,
         incarnation_id=node.incarnation_id,
@@ -79,10 +65,10 @@ def decide_register(image: MetadataImage, node: NodeRegistration, next_offset: i
         fenced=True,
         log_dirs=list(node.log_dirs),
     )
-    return Outcome([controller, registered], epoch)
+    return Decision([controller, registered], epoch)
 
 
-def decide_unfence(image: MetadataImage, broker_id: int, broker_epoch: int) -> Outcome[None]:
+def decide_unfence(image: MetadataImage, broker_id: int, broker_epoch: int) -> Decision[None]:
     """Let a broker serve, and lead again every partition that it led or that has no leader."""
     broker = image.brokers.get(broker_id)
     if broker is None:
@@ -90,7 +76,7 @@ def decide_unfence(image: MetadataImage, broker_id: int, broker_epoch: int) -> O
     if broker.epoch != broker_epoch:
         raise ApiError(ErrorCode.STALE_BROKER_EPOCH, f"broker {broker_id} is at epoch {broker.epoch}")
     if not broker.fenced:
-        return Outcome([], None)
+        return Decision([], None)
     records: list[Message] = [
         BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=broker_epoch, fenced=_NOW_UNFENCED)
     ]
@@ -100,7 +86,7 @@ def decide_unfence(image: MetadataImage, broker_id: int, broker_epoch: int) -> O
             if change is not None:
                 change.topic_id, change.partition_id = topic.topic_id, index
                 records.append(change)
-    return Outcome(records, None)
+    return Decision(records, None)
 
 
 def _lead(partition: PartitionImage, broker: BrokerImage) -> PartitionChangeRecord | None:

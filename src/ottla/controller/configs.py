@@ -18,7 +18,7 @@ from typing import Final
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.controller.config_rules import ConfigRules, split_list
-from ottla.controller.outcome import Outcome, check_record_count
+from ottla.controller.decision import Decision, check_record_count
 from ottla.metadata.image import MetadataImage, ResourceType
 from ottla.metadata.records import ConfigRecord
 from ottla.metadata.topic_names import check_topic_name
@@ -63,7 +63,7 @@ class ConfigManager:
 
     def decide_incremental_alter(
         self, image: MetadataImage, request: IncrementalAlterConfigsRequest
-    ) -> Outcome[IncrementalAlterConfigsResponse]:
+    ) -> Decision[IncrementalAlterConfigsResponse]:
         """Apply single operations to what is stored."""
         times = Counter((r.resource_type, r.resource_name) for r in request.resources)
         records: list[Message] = []
@@ -78,11 +78,11 @@ class ConfigManager:
                 responses.append(_incremental_response(resource, ErrorCode.NONE, None))
         check_record_count(len(records))
         response = IncrementalAlterConfigsResponse(responses=responses)
-        return Outcome([] if request.validate_only else records, response)
+        return Decision([] if request.validate_only else records, response)
 
     def decide_alter(
         self, image: MetadataImage, request: AlterConfigsRequest
-    ) -> Outcome[AlterConfigsResponse]:
+    ) -> Decision[AlterConfigsResponse]:
         """Replace what is stored."""
         times = Counter((r.resource_type, r.resource_name) for r in request.resources)
         records: list[Message] = []
@@ -96,7 +96,7 @@ class ConfigManager:
             else:
                 responses.append(_response(resource, ErrorCode.NONE, None))
         check_record_count(len(records))
-        return Outcome([] if request.validate_only else records, AlterConfigsResponse(responses=responses))
+        return Decision([] if request.validate_only else records, AlterConfigsResponse(responses=responses))
 
     def _alter_incrementally(self, image: MetadataImage, resource: IncrementalResource) -> list[Message]:
         kind, name = resource.resource_type, resource.resource_name

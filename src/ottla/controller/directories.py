@@ -9,21 +9,19 @@ that fails lose their leadership (`decide_failed`).
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from ottla.controller.outcome import Outcome
+from ottla.controller.decision import Decision
+from ottla.controller.port import DirectoryAssignments
 from ottla.metadata.image import NO_LEADER, MetadataImage
 from ottla.metadata.records import BrokerRegistrationChangeRecord, PartitionChangeRecord
 from ottla.wire.schema import Message
 
-Places = Mapping[tuple[uuid.UUID, int], uuid.UUID]
-"""The directory of each partition (topic id, index) that a broker reports."""
 
-
-def decide_assign(image: MetadataImage, broker_id: int, places: Places) -> Outcome[None]:
+def decide_assign(image: MetadataImage, broker_id: int, assignments: DirectoryAssignments) -> Decision[None]:
     """Note where the replicas of a broker lie. What is gone or known already is left out."""
     records: list[Message] = []
-    for (topic_id, index), directory_id in places.items():
+    for (topic_id, index), directory_id in assignments.items():
         topic = image.topics.by_id.get(topic_id)
         partition = None if topic is None else topic.partitions.get(index)
         if partition is None or broker_id not in partition.replicas:
@@ -36,12 +34,12 @@ def decide_assign(image: MetadataImage, broker_id: int, places: Places) -> Outco
             records.append(
                 PartitionChangeRecord(topic_id=topic_id, partition_id=index, directories=directories)
             )
-    return Outcome(records, None)
+    return Decision(records, None)
 
 
 def decide_failed(
     image: MetadataImage, broker_id: int, broker_epoch: int, online: Sequence[uuid.UUID]
-) -> Outcome[None]:
+) -> Decision[None]:
     """Only `online` directories of a broker are left: it leads nothing that lies in another."""
     records: list[Message] = [
         BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=broker_epoch, log_dirs=list(online))
@@ -52,4 +50,4 @@ def decide_failed(
                 records.append(
                     PartitionChangeRecord(topic_id=topic.topic_id, partition_id=index, leader=NO_LEADER)
                 )
-    return Outcome(records, None)
+    return Decision(records, None)

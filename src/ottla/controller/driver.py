@@ -28,10 +28,9 @@ import structlog
 from ottla.base.clock import Clock
 from ottla.base.errors import ApiError, ErrorCode, LocalError
 from ottla.controller import brokers, configs, directories, features, producer_ids, topics
-from ottla.controller.brokers import NodeRegistration
 from ottla.controller.controller import Controller
-from ottla.controller.outcome import Outcome
-from ottla.controller.producer_ids import ProducerIdBlock
+from ottla.controller.decision import Decision
+from ottla.controller.port import DirectoryAssignments, NodeRegistration, ProducerIdBlock
 from ottla.controller.quorum_status import describe_quorum
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage
@@ -54,7 +53,7 @@ from ottla.wire.schema import Message
 R = TypeVar("R")
 
 Listener = Callable[[MetadataDelta, MetadataImage], None]
-Decide = Callable[[MetadataImage], Outcome[R]]
+Decide = Callable[[MetadataImage], Decision[R]]
 Refuse = Callable[[ErrorCode, str | None], R]
 
 _log = structlog.get_logger(__name__)
@@ -137,7 +136,7 @@ class ControllerDriver:
 
         self._controller.load(list(stored()), offset, epoch)
         levels = features.initial_records() if initial_levels is None else initial_levels
-        await self._decided(lambda _: Outcome(self._controller.decide_start(levels), None))
+        await self._decided(lambda _: Decision(self._controller.decide_start(levels), None))
 
     async def _lead(self) -> None:
         led: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -161,9 +160,9 @@ class ControllerDriver:
         """Let a registered broker serve and lead."""
         await self._decided(lambda image: brokers.decide_unfence(image, broker_id, broker_epoch))
 
-    async def assign_directories(self, broker_id: int, places: directories.Places) -> None:
+    async def assign_directories(self, broker_id: int, assignments: DirectoryAssignments) -> None:
         """Note in which of its directories a broker keeps its replicas."""
-        await self._decided(lambda image: directories.decide_assign(image, broker_id, places))
+        await self._decided(lambda image: directories.decide_assign(image, broker_id, assignments))
 
     async def directories_failed(
         self, broker_id: int, broker_epoch: int, online: Sequence[uuid.UUID]
@@ -221,7 +220,7 @@ class ControllerDriver:
         """A block of ids for one broker; raises ApiError if it cannot be had."""
         return await self._decided(lambda image: producer_ids.decide_allocate(image, broker_id, broker_epoch))
 
-    def describe_quorum(self, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
+    async def describe_quorum(self, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
         return describe_quorum(request, self._quorum.describe())
 
     # The one queue

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from ottla.base.errors import ErrorCode
-from ottla.controller.outcome import Outcome
+from ottla.controller.decision import Decision
 from ottla.metadata.image import METADATA_VERSION, FeatureRange, MetadataImage
 from ottla.metadata.records import FeatureLevelRecord
 from ottla.wire.messages.update_features import (
@@ -64,7 +64,7 @@ def unsupported(image: MetadataImage) -> list[str]:
 
 def decide_update(
     image: MetadataImage, request: UpdateFeaturesRequest, api_version: int, kraft_version: int
-) -> Outcome[UpdateFeaturesResponse]:
+) -> Decision[UpdateFeaturesResponse]:
     """Change levels, all of the request or none."""
     levels = {**image.features, KRAFT_VERSION: kraft_version}
     updates = {update.feature: update for update in request.feature_updates}
@@ -74,7 +74,7 @@ def decide_update(
         complaint = _complaint(update, current, api_version)
         if complaint is not None:
             text = f"nothing is changed: {update.feature} {update.max_version_level}: {complaint}"
-            return Outcome([], refuse_update(ErrorCode.INVALID_UPDATE_VERSION, text))
+            return Decision([], refuse_update(ErrorCode.INVALID_UPDATE_VERSION, text))
         if update.max_version_level != current:
             records.append(FeatureLevelRecord(name=update.feature, feature_level=update.max_version_level))
     # Only versions 0 and 1 carry results, and say success with this word.
@@ -83,7 +83,7 @@ def decide_update(
         for update in request.feature_updates
     ]
     response = UpdateFeaturesResponse(error_message=None, results=results)
-    return Outcome([] if request.validate_only else records, response)
+    return Decision([] if request.validate_only else records, response)
 
 
 def _complaint(update: FeatureUpdateKey, current: int, api_version: int) -> str | None:

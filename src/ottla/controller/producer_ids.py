@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.controller.outcome import Outcome
+from ottla.controller.decision import Decision
+from ottla.controller.port import ProducerIdBlock
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.records import ProducerIdsRecord
 
@@ -13,14 +14,7 @@ BLOCK_SIZE: Final = 1000
 _ID_MAX: Final = 2**63 - 1
 
 
-class ProducerIdBlock(NamedTuple):
-    """`size` ids from `first` on, for one broker alone."""
-
-    first: int
-    size: int
-
-
-def decide_allocate(image: MetadataImage, broker_id: int, broker_epoch: int) -> Outcome[ProducerIdBlock]:
+def decide_allocate(image: MetadataImage, broker_id: int, broker_epoch: int) -> Decision[ProducerIdBlock]:
     """The next block; it is the broker's once the record is committed, even if the answer gets lost."""
     broker = image.brokers.get(broker_id)
     if broker is None:
@@ -33,4 +27,4 @@ def decide_allocate(image: MetadataImage, broker_id: int, broker_epoch: int) -> 
     record = ProducerIdsRecord(
         broker_id=broker_id, broker_epoch=broker_epoch, next_producer_id=first + BLOCK_SIZE
     )
-    return Outcome([record], ProducerIdBlock(first, BLOCK_SIZE))
+    return Decision([record], ProducerIdBlock(first, BLOCK_SIZE))

@@ -17,7 +17,7 @@ from ottla.base.ids import METADATA_TOPIC, ZERO_UUID, Uuid
 from ottla.base.rng import Random, random_uuid
 from ottla.config.broker import BrokerConfig
 from ottla.controller.config_rules import ConfigRules
-from ottla.controller.outcome import RECORDS_PER_REQUEST_MAX, Outcome, check_record_count
+from ottla.controller.decision import RECORDS_PER_REQUEST_MAX, Decision, check_record_count
 from ottla.metadata import placement
 from ottla.metadata.image import MetadataImage, ResourceType
 from ottla.metadata.records import ConfigRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
@@ -51,7 +51,7 @@ class TopicManager:
 
     def decide_create(
         self, image: MetadataImage, request: CreateTopicsRequest
-    ) -> Outcome[CreateTopicsResponse]:
+    ) -> Decision[CreateTopicsResponse]:
         """Create each topic that can be created; the others are answered with what is wrong with them."""
         times = Counter(topic.name for topic in request.topics)
         wanted = [t for t in request.topics if times[t.name] == 1 and t.name != METADATA_TOPIC]
@@ -76,7 +76,7 @@ class TopicManager:
             elif name == METADATA_TOPIC:
                 text = "the cluster's own log is not a topic to create"
                 results.append(_create_refused(name, ErrorCode.INVALID_REQUEST, text))
-        return Outcome([] if request.validate_only else records, CreateTopicsResponse(topics=results))
+        return Decision([] if request.validate_only else records, CreateTopicsResponse(topics=results))
 
     def _create(
         self, image: MetadataImage, topic: CreatableTopic, taken: dict[str, str], after: int | None
@@ -152,11 +152,11 @@ class TopicManager:
 
     def decide_delete(
         self, image: MetadataImage, request: DeleteTopicsRequest, api_version: int
-    ) -> Outcome[DeleteTopicsResponse]:
+    ) -> Decision[DeleteTopicsResponse]:
         """Delete each topic that is named once, by name or by id."""
         if not self._config.bool("delete.topic.enable"):
             code = ErrorCode.INVALID_REQUEST if api_version < 3 else ErrorCode.TOPIC_DELETION_DISABLED
-            return Outcome([], refuse_delete(request, code, "delete.topic.enable is false"))
+            return Decision([], refuse_delete(request, code, "delete.topic.enable is false"))
         results: list[DeletableTopicResult] = []
         names, ids = _deletion_targets(request, results)
         found: dict[Uuid, str] = {}
@@ -182,13 +182,13 @@ class TopicManager:
         check_record_count(len(found))
         results += [DeletableTopicResult(name=name, topic_id=topic_id) for topic_id, name in found.items()]
         records: list[Message] = [RemoveTopicRecord(topic_id=topic_id) for topic_id in found]
-        return Outcome(records, DeleteTopicsResponse(responses=results))
+        return Decision(records, DeleteTopicsResponse(responses=results))
 
     # CreatePartitions
 
     def decide_create_partitions(
         self, image: MetadataImage, request: CreatePartitionsRequest
-    ) -> Outcome[CreatePartitionsResponse]:
+    ) -> Decision[CreatePartitionsResponse]:
         """Add partitions to each topic that is named once."""
         times = Counter(topic.name for topic in request.topics)
         results = [
@@ -208,7 +208,7 @@ class TopicManager:
                 results.append(_extend_refused(topic.name, error.code, error.message))
             else:
                 results.append(CreatePartitionsTopicResult(name=topic.name, error_message=None))
-        return Outcome([] if request.validate_only else records, CreatePartitionsResponse(results=results))
+        return Decision([] if request.validate_only else records, CreatePartitionsResponse(results=results))
 
     def _extend(self, image: MetadataImage, asked: CreatePartitionsTopic, room: int) -> list[Message]:
         topic = image.topics.by_name.get(asked.name)

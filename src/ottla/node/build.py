@@ -30,7 +30,7 @@ from ottla.broker.purgatory import Purgatory
 from ottla.broker.router import Router
 from ottla.broker.services import Broker
 from ottla.config.dynamic import DynamicConfig
-from ottla.controller.brokers import NodeRegistration
+from ottla.controller.port import NodeRegistration
 from ottla.metadata.image import Endpoint, MetadataImage, ResourceType
 from ottla.node.directories import DirectoryReports
 from ottla.node.machine import Machine, this_machine
@@ -241,6 +241,7 @@ class Node:
         broker.executor = self._executor
         broker.image = image
         broker.controller = metadata.driver
+        broker.finalized_features = metadata.driver.finalized_features
         broker.replicas = self._replicas
         broker.log_dirs = self._log_dirs
         broker.purgatory = Purgatory(self._loop)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from structlog.typing import FilteringBoundLogger
 
-    from ottla.controller.driver import ControllerDriver
+    from ottla.controller.port import ControllerPort
     from ottla.metadata.image import MetadataImage
     from ottla.replication.replicas import Replicas
     from ottla.storage.log_dirs import LogDirs
@@ -31,7 +31,7 @@ class DirectoryReports:
         broker_epoch: int,
         log_dirs: LogDirs,
         replicas: Replicas,
-        controller: ControllerDriver,
+        controller: ControllerPort,
         log: FilteringBoundLogger,
     ) -> None:
         self._node_id = node_id

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.controller.brokers import NodeRegistration, decide_register, decide_unfence
+from ottla.controller.brokers import decide_register, decide_unfence
+from ottla.controller.port import NodeRegistration
 from ottla.metadata.image import Endpoint, MetadataImage
 from ottla.metadata.records import BrokerRegistrationChangeRecord, PartitionChangeRecord
 from tests.support.metadata import broker_record, features, one_node, replayed, topic_id_of, topic_records

@@ -61,11 +61,11 @@ def replacing(*resources: tuple[int, str, list[Any]], **more: Any) -> old.AlterC
 
 
 def altered(*resources: Any, image: MetadataImage = IMAGE) -> tuple[list[tuple[str, str | None]], list[int]]:
-    outcome = manager().decide_incremental_alter(image, incremental(*resources))
-    codes = [response.error_code for response in outcome.response.responses]
-    for response in outcome.response.responses:
+    decision = manager().decide_incremental_alter(image, incremental(*resources))
+    codes = [response.error_code for response in decision.response.responses]
+    for response in decision.response.responses:
         assert (response.error_message is None) == (response.error_code == 0)
-    return [(r.name, r.value) for r in outcome.records if isinstance(r, ConfigRecord)], codes
+    return [(r.name, r.value) for r in decision.records if isinstance(r, ConfigRecord)], codes
 
 
 TOPICS: list[tuple[str, str, list[Any], int, list[Any]]] = [
@@ -205,9 +205,9 @@ def test_validate_only_records_nothing() -> None:
         (TOPIC, "nope", [("retention.ms", SET, "5")]),
         validate_only=True,
     )
-    outcome = manager().decide_incremental_alter(IMAGE, request)
-    assert [r.error_code for r in outcome.response.responses] == [0, 3]
-    assert outcome.records == []
+    decision = manager().decide_incremental_alter(IMAGE, request)
+    assert [r.error_code for r in decision.response.responses] == [0, 3]
+    assert decision.records == []
 
 
 def test_what_an_older_release_stored_does_not_stand_in_the_way() -> None:
@@ -241,15 +241,15 @@ REPLACED: list[tuple[str, int, str, list[Any], int, list[Any]]] = [
     ids=[row[0] for row in REPLACED],
 )
 def test_alter_configs(kind: int, name: str, entries: list[Any], code: int, records: list[Any]) -> None:
-    outcome = manager().decide_alter(IMAGE, replacing((kind, name, entries)))
-    assert [response.error_code for response in outcome.response.responses] == [code]
-    assert [(r.name, r.value) for r in outcome.records if isinstance(r, ConfigRecord)] == records
+    decision = manager().decide_alter(IMAGE, replacing((kind, name, entries)))
+    assert [response.error_code for response in decision.response.responses] == [code]
+    assert [(r.name, r.value) for r in decision.records if isinstance(r, ConfigRecord)] == records
 
 
 def test_alter_configs_of_a_resource_twice() -> None:
     request = replacing((TOPIC, "c1", [("segment.ms", "1")]), (TOPIC, "c1", [("segment.ms", "2")]))
-    outcome = manager().decide_alter(IMAGE, request)
-    assert [response.error_code for response in outcome.response.responses] == [42, 42]
+    decision = manager().decide_alter(IMAGE, request)
+    assert [response.error_code for response in decision.response.responses] == [42, 42]
 
 
 def test_refusals_of_a_whole_request_answer_every_resource() -> None:

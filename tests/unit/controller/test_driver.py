@@ -10,9 +10,9 @@ import pytest
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.config.broker import BrokerConfig
-from ottla.controller.brokers import NodeRegistration
 from ottla.controller.controller import Controller
 from ottla.controller.driver import ControllerDriver
+from ottla.controller.port import NodeRegistration
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import Endpoint, MetadataImage
 from ottla.metadata.record_codec import decode_record

@@ -54,15 +54,15 @@ def topic(name: str = "new", partitions: int = 1, factor: int = 1, **more: Any) 
 
 
 def created(image: MetadataImage, *topics: CreatableTopic, **more: Any) -> tuple[list[Any], dict[str, int]]:
-    outcome = manager().decide_create(image, CreateTopicsRequest(topics=list(topics), **more))
-    return outcome.records, {result.name: result.error_code for result in outcome.response.topics}
+    decision = manager().decide_create(image, CreateTopicsRequest(topics=list(topics), **more))
+    return decision.records, {result.name: result.error_code for result in decision.response.topics}
 
 
 def test_records_of_a_new_topic() -> None:
     image = one_node()
     asked = topic("new", 2, 1, configs=[("retention.ms", "5")])
-    outcome = manager().decide_create(image, CreateTopicsRequest(topics=[asked]))
-    made, config, first, second = outcome.records
+    decision = manager().decide_create(image, CreateTopicsRequest(topics=[asked]))
+    made, config, first, second = decision.records
     assert isinstance(made, TopicRecord)
     assert made.name == "new"
     assert config == ConfigRecord(resource_type=2, resource_name="new", name="retention.ms", value="5")
@@ -79,7 +79,7 @@ def test_records_of_a_new_topic() -> None:
         directories=[image.brokers[1].log_dirs[0]],
     )
     assert second.partition_id == 1
-    result = outcome.response.topics[0]
+    result = decision.response.topics[0]
     assert (result.error_code, result.error_message, result.num_partitions, result.replication_factor) == (
         0,
         None,
@@ -95,8 +95,8 @@ def test_records_of_a_new_topic() -> None:
 
 def test_min_insync_replicas_of_the_cluster_shows_its_source() -> None:
     record = ConfigRecord(resource_type=4, resource_name="", name="min.insync.replicas", value="1")
-    outcome = manager().decide_create(replayed([record], one_node()), CreateTopicsRequest(topics=[topic()]))
-    entries = outcome.response.topics[0].configs or []
+    decision = manager().decide_create(replayed([record], one_node()), CreateTopicsRequest(topics=[topic()]))
+    entries = decision.response.topics[0].configs or []
     assert [(e.value, e.config_source) for e in entries if e.name == "min.insync.replicas"] == [("1", 3)]
 
 
@@ -158,9 +158,9 @@ REFUSED: list[tuple[str, CreatableTopic, ErrorCode]] = [
 
 @pytest.mark.parametrize(("asked", "code"), [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED])
 def test_refused_topic(asked: CreatableTopic, code: ErrorCode) -> None:
-    outcome = manager().decide_create(one_node("t1", "x.y"), CreateTopicsRequest(topics=[asked]))
-    (result,) = outcome.response.topics
-    assert (result.error_code, outcome.records) == (code, [])
+    decision = manager().decide_create(one_node("t1", "x.y"), CreateTopicsRequest(topics=[asked]))
+    (result,) = decision.response.topics
+    assert (result.error_code, decision.records) == (code, [])
     assert result.error_message
     assert (result.num_partitions, result.replication_factor, result.topic_id) == (-1, -1, ZERO_UUID)
 
@@ -267,22 +267,22 @@ def test_delete_topics(
     request = DeleteTopicsRequest(
         topics=[DeleteTopicState(name=name, topic_id=topic_id or ZERO_UUID) for name, topic_id in states]
     )
-    outcome = manager().decide_delete(one_node("t1"), request, 6)
-    assert {(r.name, r.topic_id, r.error_code) for r in outcome.response.responses} == expected
-    assert outcome.records == [RemoveTopicRecord(topic_id=T1)] * deleted
+    decision = manager().decide_delete(one_node("t1"), request, 6)
+    assert {(r.name, r.topic_id, r.error_code) for r in decision.response.responses} == expected
+    assert decision.records == [RemoveTopicRecord(topic_id=T1)] * deleted
 
 
 def test_old_versions_name_topics_in_a_list() -> None:
-    outcome = manager().decide_delete(one_node("t1"), DeleteTopicsRequest(topic_names=["t1", "x", "x"]), 5)
-    assert [(r.name, r.error_code) for r in outcome.response.responses] == [("x", 42), ("t1", 0)]
+    decision = manager().decide_delete(one_node("t1"), DeleteTopicsRequest(topic_names=["t1", "x", "x"]), 5)
+    assert [(r.name, r.error_code) for r in decision.response.responses] == [("x", 42), ("t1", 0)]
 
 
 @pytest.mark.parametrize(("version", "code"), [(1, 42), (2, 42), (3, 73), (6, 73)])
 def test_deletion_can_be_switched_off(version: int, code: int) -> None:
     request = DeleteTopicsRequest(topic_names=["t1"])
-    outcome = manager(delete_topic_enable="false").decide_delete(one_node("t1"), request, version)
-    assert [r.error_code for r in outcome.response.responses] == [code]
-    assert outcome.records == []
+    decision = manager(delete_topic_enable="false").decide_delete(one_node("t1"), request, version)
+    assert [r.error_code for r in decision.response.responses] == [code]
+    assert decision.records == []
 
 
 # CreatePartitions
@@ -303,8 +303,8 @@ def extended(*topics: tuple[str, int, Any], validate_only: bool = False) -> tupl
         validate_only=validate_only,
     )
     image = replayed(topic_records("t1", [[1]] * 3), one_node())
-    outcome = manager().decide_create_partitions(image, request)
-    return outcome.records, {result.name: result.error_code for result in outcome.response.results}
+    decision = manager().decide_create_partitions(image, request)
+    return decision.records, {result.name: result.error_code for result in decision.response.results}
 
 
 @pytest.mark.parametrize(

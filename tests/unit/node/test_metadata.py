@@ -10,7 +10,7 @@ import pytest
 from ottla.base.errors import LocalError
 from ottla.base.files import OsDisk
 from ottla.config.broker import BrokerConfig
-from ottla.controller.brokers import NodeRegistration
+from ottla.controller.port import NodeRegistration
 from ottla.metadata.image import Endpoint
 from ottla.metadata.record_codec import encode_record
 from ottla.metadata.records import FeatureLevelRecord

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from ottla.controller.producer_ids import ProducerIdBlock
+from ottla.controller.port import ProducerIdBlock
 
 
 class ProducerIds:

@@ -51,6 +51,6 @@ def api_versions(request: ApiVersionsRequest | None, call: Call) -> ApiVersionsR
         finalized_features_epoch=call.broker.image.offset,
         finalized_features=[
             FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
-            for name, level in call.broker.controller.finalized_features().items()
+            for name, level in call.broker.finalized_features().items()
         ],
     )

@@ -16,8 +16,8 @@ _FIRST_NODES: Final = 2
 
 
 @handles(ApiKey.DESCRIBE_QUORUM, DescribeQuorumRequest, versions=(0, 2))
-def describe_quorum(request: DescribeQuorumRequest, call: Call) -> DescribeQuorumResponse:
-    response = call.broker.controller.describe_quorum(request)
+async def describe_quorum(request: DescribeQuorumRequest, call: Call) -> DescribeQuorumResponse:
+    response = await call.broker.controller.describe_quorum(request)
     if call.api_version < _FIRST_NODES:
         response.nodes = []
         for topic in response.topics:

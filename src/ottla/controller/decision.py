@@ -13,7 +13,7 @@ R = TypeVar("R")
 RECORDS_PER_REQUEST_MAX: Final = 10_000
 
 
-class Outcome(NamedTuple, Generic[R]):
+class Decision(NamedTuple, Generic[R]):
     """Records are committed all together or not at all; without records the answer needs no commit."""
 
     records: list[Message]

@@ -1,0 +1,101 @@
+"""The controller as the rest of a node uses it: the port `ControllerPort` and its plain data types.
+
+Request handlers, registration, unfencing, producer id allocation and directory reports use this interface and
+nothing else of the controller. In-process it is `ControllerDriver`; on a node that is not the active
+controller an implementation forwards each call over the network. Therefore arguments and results are wire
+messages or plain data, and every method is asynchronous.
+
+A method returns after the records of its decision are committed and after this node has applied them, so a
+client that reads the response can use what it created. Methods that take a request message return errors
+inside the response; the other methods raise `ApiError`.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from ottla.metadata.image import Endpoint
+from ottla.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from ottla.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
+from ottla.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from ottla.wire.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
+from ottla.wire.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from ottla.wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
+
+
+class NodeRegistration(msgspec.Struct, frozen=True):
+    """The description of itself that a node registers when it starts."""
+
+    node_id: int
+    incarnation_id: uuid.UUID
+    endpoints: tuple[Endpoint, ...]
+    log_dirs: tuple[uuid.UUID, ...]
+    rack: str | None = None
+    controller_endpoints: tuple[Endpoint, ...] = ()
+
+
+class ProducerIdBlock(NamedTuple):
+    """`size` producer ids from `first` on, allocated to one broker."""
+
+    first: int
+    size: int
+
+
+DirectoryAssignments = Mapping[tuple[uuid.UUID, int], uuid.UUID]
+"""The log directory id of each partition (topic id, index) that a broker reports."""
+
+
+class ControllerPort(Protocol):
+    """Asynchronous requests to the active controller of the cluster."""
+
+    # Requests of clients
+
+    async def create_topics(self, request: CreateTopicsRequest) -> CreateTopicsResponse: ...
+
+    async def delete_topics(self, request: DeleteTopicsRequest, api_version: int) -> DeleteTopicsResponse: ...
+
+    async def create_partitions(self, request: CreatePartitionsRequest) -> CreatePartitionsResponse: ...
+
+    async def alter_configs(self, request: AlterConfigsRequest) -> AlterConfigsResponse: ...
+
+    async def incremental_alter_configs(
+        self, request: IncrementalAlterConfigsRequest
+    ) -> IncrementalAlterConfigsResponse: ...
+
+    async def update_features(
+        self, request: UpdateFeaturesRequest, api_version: int
+    ) -> UpdateFeaturesResponse: ...
+
+    async def describe_quorum(self, request: DescribeQuorumRequest) -> DescribeQuorumResponse: ...
+
+    # Requests of brokers
+
+    async def register_broker(self, node: NodeRegistration) -> int:
+        """Register a node as a fenced broker and return its broker epoch."""
+        ...
+
+    async def unfence_broker(self, broker_id: int, broker_epoch: int) -> None:
+        """Unfence a registered broker, so that it serves clients and leads partitions."""
+        ...
+
+    async def allocate_producer_ids(self, broker_id: int, broker_epoch: int) -> ProducerIdBlock:
+        """Allocate a block of producer ids to a broker."""
+        ...
+
+    async def assign_directories(self, broker_id: int, assignments: DirectoryAssignments) -> None:
+        """Record the log directories in which a broker stores its replicas."""
+        ...
+
+    async def directories_failed(
+        self, broker_id: int, broker_epoch: int, online: Sequence[uuid.UUID]
+    ) -> None:
+        """Record that only the directories `online` of a broker still work."""
+        ...
