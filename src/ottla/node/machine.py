@@ -18,6 +18,8 @@ from ottla.base.rng import Random, system_random
 from ottla.base.writer import Writer, make_writer
 from ottla.broker.net.listeners import Listener
 from ottla.broker.net.server import listening_socket
+from ottla.peer.connect import Connect
+from ottla.peer.sockets import SocketConnector
 
 _DISK_THREADS: Final = 4
 
@@ -40,6 +42,8 @@ class Machine(NamedTuple):
     writer: ClosingWriter
     listen: Callable[[Listener], socket.socket]
     """A bound, listening socket for that address; LocalError if it cannot be had."""
+    connect: Connect
+    """Open a connection to another node, without blocking; `ottla.peer.connect` describes the contract."""
 
 
 def this_machine(loop: asyncio.AbstractEventLoop) -> Machine:
@@ -47,4 +51,6 @@ def this_machine(loop: asyncio.AbstractEventLoop) -> Machine:
     clock = SystemClock()
     executor = ThreadExecutor(loop.call_soon_threadsafe, _DISK_THREADS)
     writer = make_writer(loop.add_reader, clock, executor, _DISK_THREADS)
-    return Machine(clock, system_random(), OsDisk(), executor, writer, listening_socket)
+    return Machine(
+        clock, system_random(), OsDisk(), executor, writer, listening_socket, SocketConnector(loop)
+    )

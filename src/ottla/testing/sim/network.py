@@ -12,11 +12,12 @@ import errno
 import zlib
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Any, Final, cast
 
 from ottla.base.rng import Random
 from ottla.broker.net.listeners import Listener
-from ottla.testing.sim.kernel import US_PER_MS, Kernel
+from ottla.peer.connect import Cancel, Connect, OnConnect
+from ottla.testing.sim.kernel import US_PER_MS, US_PER_SECOND, Kernel
 from ottla.testing.sim.loop import SimLoop
 
 _BUFFER_BYTES: Final = 1 << 20
@@ -221,6 +222,23 @@ class Network:
             self.kernel.now_us + self.weather.delay_us(), self, lambda: listening.connected(theirs)
         )
         return ours
+
+    def connector(self, host: str, loop: SimLoop) -> Connect:
+        """The `ottla.peer.connect` port of a process on `host`."""
+
+        def connect(_: str, port: int, on_done: OnConnect) -> Cancel:
+            def open_connection() -> None:
+                try:
+                    made = self.connect(host, port)
+                except ConnectionRefusedError as error:
+                    on_done(None, error)
+                else:
+                    on_done(cast(Any, made), None)
+
+            delay_us = self.weather.delay_us()
+            return loop.call_later(delay_us / US_PER_SECOND, open_connection).cancel
+
+        return connect
 
     def node_died(self) -> None:
         """Nobody listens any more; every connection is reset after a moment."""

@@ -114,7 +114,13 @@ class SimNode:
         workers = self.workers = SimWorkers(loop, rng)
         workers.slow_chance, workers.slow_ms_max = self.slow_chance, self.slow_ms_max
         machine = Machine(
-            self.clock, rng, self.disk, workers, ExecutorWriter(workers), cast(Any, self._network.listen)
+            self.clock,
+            rng,
+            self.disk,
+            workers,
+            ExecutorWriter(workers),
+            cast(Any, self._network.listen),
+            self._network.connector("node", loop),
         )
         self.node = Node(self._config, cast(Any, Diary(self.kernel)), machine)
         task = loop.create_task(self.node.start())
