@@ -146,7 +146,7 @@ class LogMachine(RuleBasedStateMachine):
             return
         log = self.log
         assert log.log_start_offset <= log.high_watermark <= log.log_end_offset
-        assert log.flushed_offset <= log.written_offset <= log.log_end_offset
+        assert log.flushed_offset <= log.committable_offset <= log.readable_offset <= log.log_end_offset
         assert log.log_end_offset == (self.model[-1][1] + 1 if self.model else log.log_start_offset)
 
     @invariant()
@@ -154,7 +154,7 @@ class LogMachine(RuleBasedStateMachine):
         if not hasattr(self, "model"):
             return
         first = self.log.log_start_offset
-        expected = [each for each in self.model if first <= each[0] and each[1] < self.log.written_offset]
+        expected = [each for each in self.model if first <= each[0] and each[1] < self.log.readable_offset]
         found = [
             (header.base_offset, header.last_offset, header.crc)
             for header, _ in self.log.batches(first, upto=self.log.log_end_offset)
@@ -174,7 +174,7 @@ class LogMachine(RuleBasedStateMachine):
         found = self.log.read(offset, size, upto=upto)
         batches = [header for _, header in iter_batches(found.read())]
         readable = [
-            each for each in self.model if each[1] >= offset and each[1] < min(upto, self.log.written_offset)
+            each for each in self.model if each[1] >= offset and each[1] < min(upto, self.log.readable_offset)
         ]
         if not readable or offset >= upto:
             assert found.size == 0 or batches[0].base_offset < upto
@@ -185,7 +185,7 @@ class LogMachine(RuleBasedStateMachine):
     # --- the model ---
 
     def _settle(self) -> None:
-        self.log.high_watermark = self.log.written_offset
+        self.log.high_watermark = self.log.committable_offset
         self.flushed = sum(1 for _, last, _ in self.model if last < self.log.flushed_offset)
 
     def _next_sequence(self) -> int:

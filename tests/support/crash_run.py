@@ -152,7 +152,7 @@ class LogRun:
             job.run()
             self.log.written(job, NOW_MS)
         self.durable = len(self.batches)
-        self.log.high_watermark = self.log.written_offset
+        self.log.high_watermark = self.log.committable_offset
         self.note()
 
     def truncate(self, keep: int) -> None:

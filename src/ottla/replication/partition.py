@@ -1,16 +1,19 @@
-"""One partition on this broker: its log, its leadership, its high watermark, and who waits for them.
+"""One replica of a partition: its log, its role, its high watermark, and the requests that wait for them.
 
-The leader appends to its log and lets the high watermark move to what every member of the ISR holds. A
-replica holds a record when its log's `written_offset` has passed it: written, and synced if the topic's
-`flush.messages` asks for it. With the ISR being this broker alone, that is the local log's word.
+`become` assigns the role that the metadata log gives to this broker: leader or follower, in a leader epoch. The
+leader appends, and advances the high watermark to the offset that every in-sync replica has. A replica has a record
+when its log's `committable_offset` has passed it: written, and synced if the topic's `flush.messages` requires
+it. While the ISR contains this broker alone, the local log decides. A follower never advances the high watermark
+by itself and refuses appends.
 
-Waiters are told when an offset is held (acks=1), or committed (acks=all), or when there is something new to
-read, or when leadership ends. A waiter list is in the order of the log, so only its head is ever looked at.
+Waiters are notified when an offset is committable (acks=1), when it is committed (acks=all), when more can be
+read, and when the leadership ends. A waiter queue is in log order, so only its head is examined.
 
 Invariants: log_start_offset <= high_watermark <= log_end_offset; the high watermark never moves back while
-this broker leads; nothing is acknowledged with acks=all before the high watermark covers it.
+this broker leads; no acks=all request succeeds before the high watermark covers its records.
 
-Concurrency: the event loop only. Failure: a broken log answers KAFKA_STORAGE_ERROR; waiters learn it at once.
+Concurrency: the event loop only. Failure: a log in an offline directory raises KAFKA_STORAGE_ERROR; its waiters
+are notified at once.
 """
 
 from __future__ import annotations
@@ -51,13 +54,13 @@ class AppendWaiter(Protocol):
 
 
 class ReadWaiter(Protocol):
-    """Waits for something to read; told each time there may be, until it is forgotten."""
+    """Waits for records to read; notified each time there may be more, until it is removed."""
 
     def partition_moved(self, partition: Partition) -> None: ...
 
 
 class Read:
-    """What a consumer gets of a partition: where the bytes are, and how far the log goes."""
+    """The result of one read: the location of the bytes, and the offsets of the log at that moment."""
 
     __slots__ = ("diverging", "high_watermark", "last_stable_offset", "log_start_offset", "slice", "upto")
 
@@ -76,11 +79,11 @@ class Read:
 
 
 class Partition:
-    """A partition of which this broker holds a replica."""
+    """A partition of which this broker has a replica."""
 
     __slots__ = (
         "_all_waiters",
-        "_held_waiters",
+        "_local_waiters",
         "_min_insync_replicas",
         "_on_fault",
         "_rules",
@@ -116,26 +119,31 @@ class Partition:
         self.read_waiters: dict[ReadWaiter, None] = {}
         self._schedule = schedule
         self._on_fault = on_fault
-        self._held_waiters: deque[tuple[int, AppendWaiter]] = deque()
+        self._local_waiters: deque[tuple[int, AppendWaiter]] = deque()
         self._all_waiters: deque[tuple[int, AppendWaiter]] = deque()
         self.reconfigure(log.config)
 
     # Leadership and settings
 
     def become(self, image: PartitionImage) -> None:
-        """Take over what the metadata log says about this partition."""
-        was_leader = self.leader == self.node_id and self.leader_epoch == image.leader_epoch
+        """Apply the partition's state in the metadata log: role, leader epoch, replicas and ISR."""
+        same_term = self.leader == image.leader and self.leader_epoch == image.leader_epoch
         self.leader = image.leader
         self.leader_epoch = image.leader_epoch
         self.replicas = image.replicas
         self.isr = image.isr
-        if not was_leader:
+        if not same_term:
             self._fail_waiters(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        if self.leader == self.node_id:
-            if not was_leader:
-                # Even an empty log knows in which epoch it is led.
+        if self.leads:
+            if not same_term:
+                # Record the leader epoch even if the log is empty.
                 self.log.epochs.assign(self.leader_epoch, self.log.log_end_offset)
             self.progressed()
+
+    @property
+    def leads(self) -> bool:
+        """Whether this broker is the leader."""
+        return self.leader == self.node_id
 
     def reconfigure(self, config: LogConfig) -> None:
         if self.log.config is not config:
@@ -159,7 +167,7 @@ class Partition:
         return self.log.high_watermark
 
     def check_leader(self, claimed_epoch: int = NO_EPOCH) -> None:
-        """Raise unless this broker leads, in the epoch the client believes in (if it says)."""
+        """Raise ApiError unless this broker leads, in the epoch that the client claims if it claims one."""
         if self.log.offline:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
         if claimed_epoch not in (NO_EPOCH, self.leader_epoch):
@@ -179,7 +187,7 @@ class Partition:
         api_version: int,
         guard: Verification | None = None,
     ) -> Appended:
-        """Check and stage one produced batch; it is committed when the high watermark has passed it.
+        """Validate and stage one produced batch; it is committed when the high watermark has passed it.
 
         A transaction begins here only with its `guard` (`verify`).
         """
@@ -211,9 +219,9 @@ class Partition:
         guard: Verification | None = None,
         transaction_version: int = 0,
     ) -> Appended:
-        """Stage a batch that a coordinator made, be it of records or a marker; raises ApiError.
+        """Stage a batch that a coordinator built, of records or a marker; raises ApiError.
 
-        `transaction_version` says by which rules the epochs of a marker's producer rise.
+        `transaction_version` selects the rules for the epochs of a marker's producer.
         """
         self.check_leader()
         if len(self.isr) < self._min_insync_replicas and self._under_min_isr():
@@ -240,7 +248,7 @@ class Partition:
         *,
         transaction_version: int = 0,
     ) -> Appended:
-        """End a producer's transaction here; raises ApiError if producer or coordinator are fenced."""
+        """End a producer's transaction in this partition; raises ApiError if a fencing rule applies."""
         batch = build_end_txn_batch(
             marker, timestamp=now_ms, producer_id=producer_id, producer_epoch=producer_epoch
         )
@@ -285,32 +293,32 @@ class Partition:
         return len(self.isr) < min(self._min_insync_replicas, len(self.replicas))
 
     def wait_append(self, end_offset: int, acks: int, waiter: AppendWaiter) -> bool:
-        """Tell `waiter` when everything below `end_offset` is acknowledged; False if it is already."""
+        """Notify `waiter` when all records below `end_offset` are acknowledged; False if they are already."""
         if acks == ACKS_ALL:
             if end_offset <= self.log.high_watermark:
                 return False
             self._all_waiters.append((end_offset, waiter))
         else:
-            if end_offset <= self.log.written_offset:
+            if end_offset <= self.log.committable_offset:
                 return False
-            self._held_waiters.append((end_offset, waiter))
+            self._local_waiters.append((end_offset, waiter))
         return True
 
     def progressed(self) -> None:
-        """The local log holds more than before: move the high watermark, tell who waited for it."""
+        """The local log has more committable records: advance the high watermark and notify the waiters."""
         if self.leader != self.node_id:
             return
-        held = self.log.written_offset
-        self._wake(self._held_waiters, held)
-        # Followers will count here; while the ISR is this broker alone, what it holds is committed.
-        if held <= self.log.high_watermark:
+        committable = self.log.committable_offset
+        self._wake(self._local_waiters, committable)
+        # While the ISR contains this broker alone, its committable records are committed.
+        if committable <= self.log.high_watermark:
             return
-        self.log.high_watermark = held
-        self._wake(self._all_waiters, held)
+        self.log.high_watermark = committable
+        self._wake(self._all_waiters, committable)
         self._notify_readers()
 
     def delete_records(self, offset: int) -> int:
-        """Give up the records below `offset`; the new start of the log."""
+        """Delete the records below `offset`; returns the new log start offset."""
         if not self.log.config.deleted:
             raise ApiError(ErrorCode.POLICY_VIOLATION, "the topic's cleanup.policy does not delete")
         if offset < 0:
@@ -319,7 +327,7 @@ class Partition:
         return self.log.log_start_offset
 
     def _storage_error(self, fault: StorageFault) -> ApiError:
-        """Take the directory offline; the answer for whoever found out."""
+        """Take the directory offline; returns the error for the request that failed."""
         self._on_fault(fault)
         return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(fault))
 
@@ -328,12 +336,12 @@ class Partition:
         self._fail_waiters(ErrorCode.KAFKA_STORAGE_ERROR)
 
     def stop(self) -> None:
-        """The partition is no longer here."""
+        """This broker no longer has a replica of the partition."""
         self.leader = -1
         self._fail_waiters(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     def _fail_waiters(self, error: ErrorCode) -> None:
-        for waiters in (self._held_waiters, self._all_waiters):
+        for waiters in (self._local_waiters, self._all_waiters):
             while waiters:
                 waiters.popleft()[1].append_done(error)
         self._notify_readers()
@@ -358,7 +366,7 @@ class Partition:
         last_fetched_epoch: int = NO_EPOCH,
         min_one: bool = True,
     ) -> Read:
-        """Where a consumer's next bytes are; raises ApiError if the offset is out of range."""
+        """Find the bytes that a consumer reads next; raises ApiError if the offset is out of range."""
         log = self.log
         upto = log.last_stable_offset if committed else log.high_watermark
         if last_fetched_epoch > NO_EPOCH:
@@ -373,7 +381,7 @@ class Partition:
             raise self._storage_error(fault) from fault
 
     def batches(self) -> Iterator[tuple[BatchHeader, memoryview]]:
-        """Everything that is committed, bit by bit; not for the fetch path."""
+        """All committed batches, read in chunks; not for the fetch path."""
         log = self.log
         try:
             yield from log.batches(
@@ -383,14 +391,14 @@ class Partition:
             raise self._storage_error(fault) from fault
 
     def offset_for_timestamp(self, timestamp: int) -> FoundRecord | None:
-        """The first record at or after a time, be it readable or not."""
+        """The first record with this timestamp or a later one, committed or not."""
         try:
             return self.log.offset_for_timestamp(timestamp)
         except StorageFault as fault:
             raise self._storage_error(fault) from fault
 
     def max_timestamp(self) -> FoundRecord | None:
-        """The first of the records with the greatest timestamp."""
+        """The first record that has the greatest timestamp."""
         try:
             return self.log.max_timestamp()
         except StorageFault as fault:
@@ -405,7 +413,7 @@ class Partition:
         return [(one.producer_id, one.first_offset) for one in aborted]
 
     def _divergence(self, offset: int, last_fetched_epoch: int) -> tuple[int, int] | None:
-        """Where the reader's history leaves ours, if it does."""
+        """(epoch, end offset) at which the reader's log diverges from this one; None if it does not."""
         epoch, end_offset = self.log.end_offset_for_epoch(last_fetched_epoch)
         if end_offset < 0 or offset < self.log.log_start_offset:
             raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)

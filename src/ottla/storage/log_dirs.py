@@ -294,7 +294,7 @@ class LogDirs:
         return [
             log
             for log in self.logs()
-            if log.flushed_offset < log.written_offset
+            if log.flushed_offset < log.readable_offset
             and not log.offline
             and now_ms - log.last_flush_ms >= log.config.flush_ms
         ]

@@ -2,7 +2,7 @@
 
 `schedule` after an append. At the end of the loop's turn (`defer`) each scheduled log hands over what it has
 staged as one job; a job that is a single write goes to the writer, any other runs in the executor. When it is
-done the log takes note, `on_progress` tells whoever waits for its written offset, and if more was staged
+done the log takes note, `on_progress` notifies those that wait for its committable offset, and if more was staged
 meanwhile the next job starts at once. So there is at most one job per log in flight and the cost of a sync is
 shared by all appends that waited for it.
 

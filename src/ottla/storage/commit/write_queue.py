@@ -3,7 +3,11 @@
 `stage` says where the next bytes go; `take_staged` makes them a job; `written` and `flushed` take note of its
 success. One write job and one flush job may be outstanding; what is staged meanwhile waits for the next.
 
-Invariant: flushed_offset <= written_offset <= the log end offset.
+Two offsets move when a job succeeds. Readers and followers may copy records below `readable_offset`: their bytes
+are in the file. This replica counts records below `committable_offset` toward the high watermark: they are
+written, and synced if `flush.messages` requires it. `flushed_offset` is the end of what is synced in any case.
+
+Invariant: flushed_offset <= committable_offset <= readable_offset <= the log end offset.
 Concurrency: the log's task only; the jobs it hands out run elsewhere.
 """
 
@@ -22,15 +26,17 @@ class WriteQueue:
         "_staged",
         "_unsynced",
         "_write_job",
+        "committable_offset",
         "flushed_offset",
         "last_flush_ms",
-        "written_offset",
+        "readable_offset",
     )
 
     def __init__(self, place: LogPlace, end_offset: int, *, fresh: bool) -> None:
         self._place = place
         self._fresh = fresh
-        self.written_offset = end_offset
+        self.readable_offset = end_offset
+        self.committable_offset = end_offset
         self.flushed_offset = end_offset
         self.last_flush_ms = 0
         self._staged: list[SegmentWrite] = []
@@ -79,7 +85,8 @@ class WriteQueue:
                 segment.name_durable = True
             else:
                 self._unsynced[segment.base_offset] = segment
-        self.written_offset = job.end_offset
+        self.readable_offset = job.end_offset
+        self.committable_offset = job.end_offset
         if job.sync:
             self._fresh = False
             self.flushed_offset = job.end_offset
@@ -92,7 +99,7 @@ class WriteQueue:
         """
         if self._flush_job is not None:
             return None
-        end_offset = self.written_offset
+        end_offset = self.readable_offset
         segments = list(self._unsynced.values())
         if sealed_before is not None:
             end_offset = min(end_offset, sealed_before)
@@ -124,5 +131,6 @@ class WriteQueue:
         self._unsynced.pop(segment.base_offset, None)
 
     def truncated(self, end_offset: int) -> None:
-        self.written_offset = end_offset
+        self.readable_offset = end_offset
+        self.committable_offset = end_offset
         self.flushed_offset = min(self.flushed_offset, end_offset)

@@ -3,15 +3,15 @@
 Offsets, in the order that always holds:
 
     log_start_offset <= high_watermark <= log_end_offset
-    flushed_offset <= written_offset <= log_end_offset
+    flushed_offset <= committable_offset <= readable_offset <= log_end_offset
 
 `append` decides the offset, checks the producer, rolls to a new segment when one is due, and *stages* the
 bytes: the log end offset moves at once, the disk is not touched. `take_staged` hands the staged bytes over as
-a `WriteJob` that may run in a worker thread; when it is done, `written` moves the written offset and, if the
-job synced, the flushed offset. One write job is outstanding at a time, so that everything appended meanwhile
-gathers into the next: group commit. A sync is due when `flush.messages` or more records are not flushed; the
-job that makes it due does it, so a record counts (for the high watermark) when the written offset has passed
-it.
+a `WriteJob` that may run in a worker thread; when it is done, `written` moves the readable and the committable
+offset and, if the job synced, the flushed offset. One write job is outstanding at a time, so that everything
+appended meanwhile is collected for the next: group commit. A sync is due when `flush.messages` or more records
+are not flushed; the job that makes it due performs it. This replica counts a record toward the high watermark
+when the committable offset has passed it; followers may copy records below the readable offset.
 
 Readers get a place in a file, never staged bytes. A read never crosses a segment.
 
@@ -127,9 +127,14 @@ class Log:
         return end if unstable is None else min(max(unstable, self.log_start_offset), end)
 
     @property
-    def written_offset(self) -> int:
-        """Records below it are in the file, and durable if a sync was due; readers see no further."""
-        return self._writes.written_offset
+    def readable_offset(self) -> int:
+        """Records below it are in the file: readers and followers may copy them."""
+        return self._writes.readable_offset
+
+    @property
+    def committable_offset(self) -> int:
+        """This replica counts records below it toward the high watermark: written, and synced if a sync is due."""
+        return self._writes.committable_offset
 
     @property
     def flushed_offset(self) -> int:
@@ -168,7 +173,7 @@ class Log:
         """Stage one validated batch at the end of the log.
 
         A batch longer than `write_job.COPY_BYTES_MAX` is kept by reference: its buffer must not change until
-        the written offset has passed it. Raises ApiError if the producer's epoch or sequence does not fit.
+        the readable offset has passed it. Raises ApiError if the producer's epoch or sequence does not fit.
         """
         header = batch.header
         data = batch.data
@@ -370,11 +375,11 @@ class Log:
                 ErrorCode.OFFSET_OUT_OF_RANGE,
                 f"{self}: offset {offset} is outside of {self.log_start_offset} to {self.log_end_offset}",
             )
-        written_offset = self._writes.written_offset
-        limit = min(upto, written_offset)
+        readable_offset = self._writes.readable_offset
+        limit = min(upto, readable_offset)
         try:
             return self._reader.read(
-                offset, max_bytes, limit=limit, written_offset=written_offset, min_one=min_one
+                offset, max_bytes, limit=limit, readable_offset=readable_offset, min_one=min_one
             )
         except OSError as error:
             raise self._fault(error) from error

@@ -38,7 +38,7 @@ class LogReader:
         self._known_end = (-1, None, 0)
 
     def read(
-        self, offset: int, max_bytes: int, *, limit: int, written_offset: int, min_one: bool
+        self, offset: int, max_bytes: int, *, limit: int, readable_offset: int, min_one: bool
     ) -> LogSlice:
         """Batches of one segment from the one that holds `offset` on, below `limit`, which is at most what is
         written.
@@ -51,7 +51,7 @@ class LogReader:
             segment = segments[slot]
             if segment.base_offset >= limit:
                 break
-            end = self._end_position(slot, limit, written_offset)
+            end = self._end_position(slot, limit, readable_offset)
             place = segment.find(offset, end)
             if place is not None:
                 size = min(end - place.position, max_bytes)
@@ -62,11 +62,11 @@ class LogReader:
         active = segments.active
         return LogSlice(active.file, active.written_size, 0, offset)
 
-    def _end_position(self, slot: int, limit: int, written_offset: int) -> int:
+    def _end_position(self, slot: int, limit: int, readable_offset: int) -> int:
         """Where in a segment the batches below `limit` end."""
         segment = self._segments[slot]
         bases = self._segments.bases
-        if limit >= written_offset or (slot + 1 < len(bases) and bases[slot + 1] <= limit):
+        if limit >= readable_offset or (slot + 1 < len(bases) and bases[slot + 1] <= limit):
             return segment.written_size
         known_limit, known_segment, position = self._known_end
         if known_limit == limit and known_segment is segment:

@@ -39,7 +39,7 @@ class Bench:
             self.executor,
             StillClock(),
             defer=self.turn.append,
-            on_progress=lambda log: self.progress.append(log.written_offset),
+            on_progress=lambda log: self.progress.append(log.committable_offset),
             on_fault=self.faults.append,
         )
 

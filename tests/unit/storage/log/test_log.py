@@ -190,7 +190,7 @@ def test_an_offset_out_of_reach_is_rolled() -> None:
 def test_staged_bytes_are_not_read() -> None:
     _, log = sim_log()
     append(log, batch(2), batch(2), flush=False)
-    assert (log.log_end_offset, log.written_offset, log.flushed_offset) == (4, 0, 0)
+    assert (log.log_end_offset, log.readable_offset, log.flushed_offset) == (4, 0, 0)
     assert log.read(0, 1000, upto=4).size == 0
     job = log.take_staged()
     assert job is not None
@@ -199,11 +199,11 @@ def test_staged_bytes_are_not_read() -> None:
     job.run()
     assert log.read(0, 1000, upto=6).size == 0
     log.written(job, NOW_MS)
-    assert (log.written_offset, log.flushed_offset) == (4, 4)
+    assert (log.readable_offset, log.flushed_offset) == (4, 4)
     data = log.read(0, 1000, upto=6).read()
     assert [header.last_offset for _, header in iter_batches(data)] == [1, 3]
     log.flush(NOW_MS)
-    assert log.written_offset == 6
+    assert log.readable_offset == 6
 
 
 def test_everything_appended_meanwhile_is_one_write() -> None:
@@ -224,7 +224,7 @@ def test_a_sync_is_due_after_flush_messages() -> None:
         assert job is not None
         job.run()
         log.written(job, NOW_MS)
-        sizes.append((log.written_offset, log.flushed_offset))
+        sizes.append((log.readable_offset, log.flushed_offset))
     assert sizes == [(2, 0), (4, 0), (6, 6)]
     crashed = open_at(disk.crash(Survival.NONE), DIRECTORY)
     assert crashed.log_end_offset == 6
@@ -435,7 +435,7 @@ def test_truncation_forgets_records_epochs_and_sequences() -> None:
     log.high_watermark = 20
     assert not log.truncate_to(20, NOW_MS)
     assert log.truncate_to(7, NOW_MS)
-    assert (log.log_end_offset, log.written_offset, log.flushed_offset, log.high_watermark) == (7, 7, 7, 7)
+    assert (log.log_end_offset, log.readable_offset, log.flushed_offset, log.high_watermark) == (7, 7, 7, 7)
     assert [tuple(entry) for entry in log.epochs.entries()] == [(0, 0), (1, 5)]
     assert offsets(open_at(disk.crash(Survival.NONE), DIRECTORY)) == [(n, n) for n in range(7)]
     with pytest.raises(ApiError):

@@ -51,7 +51,7 @@ def test_a_crash_loses_nothing_synced() -> None:
     entry = again.producers.get(1)
     assert entry is not None
     assert (entry.last_sequence, entry.last_offset) == (9, 9)
-    assert again.written_offset == again.flushed_offset == 10
+    assert again.readable_offset == again.flushed_offset == 10
 
 
 def test_the_window_of_a_producer_is_known_again() -> None:
