@@ -251,10 +251,7 @@ class Log:
     def _place(
         self, header: BatchHeader, size: int, base_offset: int, leader_epoch: int, now_ms: int
     ) -> SegmentWrite:
-        """Make room for a batch at the end and account for it.
-
-        The caller adds the bytes to what is returned.
-        """
+        """Make room for a batch at the end; the caller adds the bytes to the returned write."""
         active = self._active
         last_offset = base_offset + header.last_offset_delta
         if active.must_roll(size, last_offset, header.max_timestamp, self.config, now_ms):
@@ -303,10 +300,7 @@ class Log:
     # --- writing ---
 
     def take_staged(self) -> WriteJob | None:
-        """What has been appended since the last call, as a job to run.
-
-        None if there is nothing, or one is running.
-        """
+        """A job that writes what was appended since the last call; None if nothing was, or one is running."""
         if self.offline:
             return None
         return self._writes.take_staged(self.log_end_offset, self.config.flush_messages)
@@ -423,10 +417,7 @@ class Log:
             return self.segments.aborted_transactions(start_offset, end_offset)
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
-        """(epoch, end offset) of the greatest leader epoch at or below the one asked for.
-
-        (-1, -1) if unknown.
-        """
+        """(epoch, end offset) of the greatest leader epoch at or below `epoch`; (-1, -1) if unknown."""
         return self.epochs.end_offset_for(epoch, self.log_end_offset)
 
     # --- cutting ---
