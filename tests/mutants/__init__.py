@@ -1,1 +1,1 @@
-"""Small patches that each break one rule of the coordinators, and who finds out. `python -m tests.mutants`."""
+"""Small changes that each break one rule of the code, and the tests that must fail. `python -m tests.mutants`."""

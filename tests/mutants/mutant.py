@@ -1,54 +1,94 @@
-"""A mutant: a patch with a head that names the rule it breaks and the judges that must notice.
+"""A mutant: a change of a few lines that breaks one rule of the code, and the tests that must fail.
 
-    rule: a commit of an old generation is refused
-    judge: tests/unit/coordinator/group         tests, by path
-    judge: sim                                  the simulation
+The mutants of an area are the tables of one TOML file:
 
-    --- a/src/...                               a unified diff with little context
+    [stale_generation_commits]
+    rule = "a commit of an old generation is refused"
+    file = "src/ottla/coordinator/group/classic/group.py"
+    inside = "validate_commit"
+    old = "if generation_or_epoch != self.generation:"
+    new = "if generation_or_epoch > self.generation:"
+    tests = ["tests/unit/coordinator/group", "sim"]
 
-Judges are asked in their order until one objects.
+`old` is one or more whole lines, `new` what replaces them; indentation at the left edge is ignored, so are line
+numbers and everything around the lines. `old` must occur once in the file, or once in the function `inside`.
+`tests` are paths, or `sim` for the simulation; they run in their order until one fails.
 """
 
 from __future__ import annotations
 
-import subprocess
+import re
+import textwrap
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).resolve().parent
 
 
+class DoesNotApply(Exception):
+    """The lines that a mutant replaces do not occur exactly once."""
+
+
 @dataclass(frozen=True)
 class Mutant:
-    path: Path
+    name: str
     rule: str
-    judges: tuple[str, ...]
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+    inside: str | None = None
 
     @property
-    def name(self) -> str:
-        return self.path.stem
+    def needs_build(self) -> bool:
+        return self.file.endswith(".pyx")
 
-    def apply(self, tree: Path, *, check: bool = False, reverse: bool = False) -> None:
-        """Change a tree; CalledProcessError if the patch does not fit any more. `check` only asks."""
-        options = ["--check"] * check + ["--reverse"] * reverse
-        subprocess.run(
-            ["git", "apply", "-C1", *options, str(self.path)],
-            cwd=tree,
-            check=True,
-            capture_output=True,
-            text=True,
+    def mutate(self, source: str) -> str:
+        """The text of the file with this mutant in it; DoesNotApply if the lines are not found once."""
+        lines = source.splitlines()
+        wanted = [line.strip() for line in self.old.strip().splitlines()]
+        first, last = self._scope(lines)
+        found = [
+            at
+            for at in range(first, last - len(wanted) + 1)
+            if [line.strip() for line in lines[at : at + len(wanted)]] == wanted
+        ]
+        if len(found) != 1:
+            where = f"{self.file}::{self.inside}" if self.inside else self.file
+            raise DoesNotApply(f"{self.name}: {len(found)} occurrences in {where} of:\n{self.old}")
+        at = found[0]
+        indent = lines[at][: len(lines[at]) - len(lines[at].lstrip())]
+        replacement = textwrap.indent(textwrap.dedent(self.new).strip("\n"), indent).splitlines()
+        return "\n".join([*lines[:at], *replacement, *lines[at + len(wanted) :], ""])
+
+    def _scope(self, lines: list[str]) -> tuple[int, int]:
+        """The range of lines in which `old` is looked for."""
+        if self.inside is None:
+            return 0, len(lines)
+        begins = re.compile(
+            rf"(\s*)(?:async def|def|class|cdef|cpdef)\s(?:.*\s)?\*?{re.escape(self.inside)}\b"
         )
+        heads = [(at, match) for at, line in enumerate(lines) if (match := begins.match(line))]
+        if len(heads) != 1:
+            raise DoesNotApply(f"{self.name}: {self.file} has {len(heads)} functions {self.inside}")
+        first, match = heads[0]
+        indent = len(match.group(1))
+        for at in range(first + 1, len(lines)):
+            line = lines[at]
+            if line.strip() and len(line) - len(line.lstrip()) <= indent and line.strip()[0] not in ")]}":
+                return first, at
+        return first, len(lines)
 
 
-def load(path: Path) -> Mutant:
-    fields: dict[str, list[str]] = {}
-    for line in path.read_text().splitlines():
-        if not line:
-            break
-        name, _, value = line.partition(": ")
-        fields.setdefault(name, []).append(value)
-    return Mutant(path, fields["rule"][0], tuple(fields["judge"]))
+def load(path: Path) -> list[Mutant]:
+    tables: dict[str, dict[str, Any]] = tomllib.loads(path.read_text())
+    return [
+        Mutant(name=f"{path.stem}.{name}", **{**table, "tests": tuple(table["tests"])})
+        for name, table in tables.items()
+    ]
 
 
 def load_all() -> list[Mutant]:
-    return [load(path) for path in sorted(HERE.glob("*.patch"))]
+    return [mutant for path in sorted(HERE.glob("*.toml")) for mutant in load(path)]
