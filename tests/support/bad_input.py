@@ -48,6 +48,7 @@ from tests.support.raw import CLOSED, Closed, RawClient
 
 NOW = 1_760_000_000_000
 PLAIN, COMPACTED, SMALL = "bad-input-plain", "bad-input-compacted", "bad-input-small"
+COLLIDING = "bad_input"
 Outcome = object
 Play = Callable[[RawClient], Outcome]
 
@@ -81,6 +82,7 @@ def prepare(client: RawClient) -> None:
             configs=[CreatableTopicConfig(name="max.message.bytes", value="200")],
         ),
     ]
+    topics.append(CreatableTopic(name=COLLIDING, num_partitions=1, replication_factor=1))
     answer = client.ask(CreateTopicsRequest(topics=topics, timeout_ms=10_000), 7, CreateTopicsResponse)
     assert not isinstance(answer, Closed)
     assert {topic.error_code for topic in answer.topics} <= {0, 36}
@@ -134,6 +136,17 @@ def _metadata_of(name: bytes) -> Play:
     return play
 
 
+def _metadata_of_new(name: str) -> Play:
+    """The error code of a topic that may be created."""
+
+    def play(client: RawClient) -> Outcome:
+        request = MetadataRequest(topics=[MetadataRequestTopic(name=name)])
+        answer = client.ask(request, 9, MetadataResponse)
+        return CLOSED if isinstance(answer, Closed) else answer.topics[0].error_code
+
+    return play
+
+
 FRAMES = [
     Row("frame size negative", bytes_then_read(struct.pack(">i", -1)), CLOSED),
     Row("frame size above socket.request.max.bytes", bytes_then_read(struct.pack(">i", 104_857_601)), CLOSED),
@@ -169,6 +182,8 @@ FRAMES = [
     Row("topic name empty", _metadata_of(b""), 17),
     Row("topic name of two dots", _metadata_of(b".."), 17),
     Row("topic name of 250 characters", _metadata_of(b"a" * 250), 17),
+    Row("topic name of the metadata log", _metadata_of_new("__cluster_metadata"), 3),
+    Row("topic name that collides with another", _metadata_of_new(COLLIDING.replace("_", ".")), 3),
 ]  # fmt: skip
 
 
@@ -205,8 +220,8 @@ def patched(data: bytes, position: int, replacement: bytes, *, crc: bool = True)
 
 
 def produce(data: bytes | None, *, topic: str = PLAIN, version: int = 9, acks: int = -1, partition: int = 0,
-            transactional_id: str | None = None) -> Play:  # fmt: skip
-    """The error code of one partition's answer."""
+            transactional_id: str | None = None, text: bool = False) -> Play:  # fmt: skip
+    """The error code of one partition's response, and whether there is a text if that was asked for."""
 
     def play(client: RawClient) -> Outcome:
         request = ProduceRequest(
@@ -222,7 +237,10 @@ def produce(data: bytes | None, *, topic: str = PLAIN, version: int = 9, acks: i
         answer = client.ask(request, version, ProduceResponse)
         if isinstance(answer, Closed):
             return CLOSED
-        return answer.responses[0].partition_responses[0].error_code
+        partition_response = answer.responses[0].partition_responses[0]
+        if text:
+            return partition_response.error_code, bool(partition_response.error_message)
+        return partition_response.error_code
 
     return play
 
@@ -265,6 +283,15 @@ PRODUCE = [
     Row("magic 1", produce(patched(batch(), 16, b"\1")), 87),
     Row("magic 3", produce(patched(batch(), 16, b"\3")), 2),
     Row("length below a header", produce(patched(batch(), 8, struct.pack(">i", 10), crc=False)), 2),
+    Row("magic 3 has a text", produce(patched(batch(), 16, b"\3"), text=True), (2, True)),
+    Row("magic 3, looks transactional", produce(patched(patched(batch(), 22, b"\x10"), 16, b"\3")), 2),
+    Row("magic 3, unknown topic", produce(patched(batch(), 16, b"\3"), topic="bad-input-nowhere"), 2),
+    Row("magic 3, acks 2", produce(patched(batch(), 16, b"\3"), acks=2), 2),
+    Row("magic 3, acks 0", produce(patched(batch(), 16, b"\3"), acks=0), CLOSED),
+    Row("magic 1, looks transactional", produce(patched(patched(batch(), 22, b"\x10"), 16, b"\1")), 87),
+    Row("magic 1 has no text", produce(patched(batch(), 16, b"\1"), text=True), (87, False)),
+    Row("length below a header has a text",
+        produce(patched(batch(), 8, struct.pack(">i", 10), crc=False), text=True), (2, True)),
     Row("count too high", produce(odd_batch(records_count=2, last_offset_delta=1)), 87),
     Row("count too low", produce(odd_batch(bytes(_TWO))), 87),
     Row("count zero", produce(odd_batch(b"", records_count=0, last_offset_delta=-1)), 87),

@@ -137,7 +137,7 @@ def wrap_long(value: int) -> int:
 
 def check_batch(buf: Buffer, max_message_bytes: int, zstd_allowed: bool) -> Check:
     """Everything about the structure of a partition's produce data, in Kafka's order of checks."""
-    verdict, size = _frame(buf, 0)
+    verdict, size = frame(buf, 0)
     if verdict == Verdict.OK:
         verdict = _check_request(buf, size, zstd_allowed)
     if verdict != Verdict.OK:
@@ -158,7 +158,7 @@ def check_batch(buf: Buffer, max_message_bytes: int, zstd_allowed: bool) -> Chec
     return verdict, header, *walked[1:]
 
 
-def _frame(buf: Buffer, position: int) -> tuple[Verdict, int]:
+def frame(buf: Buffer, position: int) -> tuple[Verdict, int]:
     """The size of the batch at `position`; NO_BATCH if it is not all there."""
     remaining = len(buf) - position
     if remaining < LOG_OVERHEAD:
@@ -182,7 +182,7 @@ def _check_request(buf: Buffer, size: int, zstd_allowed: bool) -> Verdict:
         codec = buf[ATTRIBUTES_OFFSET + 1] & CODEC_MASK
         if codec >= _CODEC_ZSTD:
             return Verdict.ZSTD_TOO_EARLY if codec == _CODEC_ZSTD else Verdict.CODEC_UNKNOWN
-    following, _ = _frame(buf, size)
+    following, _ = frame(buf, size)
     if following == Verdict.NO_BATCH:
         return Verdict.OK
     return Verdict.SECOND_BATCH if following == Verdict.OK else following

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.records._reference import scan, wrap_long
+from ottla.records._reference import frame, scan, wrap_long
 from ottla.records.batch import (
     CODEC_MASK,
     LOG_OVERHEAD,
@@ -153,6 +153,13 @@ class _Walked(NamedTuple):
     min_timestamp: int
     keyless: int
     sequential: bool
+
+
+def check_format(records: memoryview) -> None:
+    """Raise BatchRefused if the data begin with a length or a magic that no batch has."""
+    verdict, _ = frame(records, 0)
+    if verdict in (Verdict.LENGTH_TOO_SMALL, Verdict.MAGIC_UNKNOWN):
+        raise BatchRefused(*_REFUSALS[verdict])
 
 
 def validate(records: memoryview, rules: BatchRules, now_ms: int, *, api_version: int) -> ValidBatch:

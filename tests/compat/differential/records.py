@@ -19,6 +19,7 @@ from ottla.wire.messages.delete_records import (
 from ottla.wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest
+from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.compat.differential.catalog import scenario
 from tests.compat.differential.player import Player, now_ms
@@ -162,6 +163,43 @@ def produce_recompressed(player: Player) -> None:
             f"offsets in {wanted}", produce(player, (topic, 0, odd_batch(attributes=1, section=b"junk")))
         )
         player.ask(f"stored in {wanted}", stored(player, topic), 11)
+
+
+def _junk(magic: int, *, length: int = 80, flags: int = 0x10, size: int = 92) -> bytes:
+    """Bytes with a batch's length, magic and attributes where a batch has them."""
+    data = bytearray(size)
+    data[8:12] = length.to_bytes(4, "big", signed=True)
+    data[16] = magic & 0xFF
+    data[22] = flags
+    return bytes(data)
+
+
+@scenario(ProduceRequest)
+def produce_junk(player: Player) -> None:
+    """Bytes that are no batch of a known format: checked before topics, acks and transactions."""
+    topic = player.create("junk", 3)
+    nowhere = player.topic("nowhere")
+    for flags in (0, 0x10):
+        for magic in (0, 1, 2, 3, 127, -1):
+            data = _junk(magic, flags=flags)
+            player.ask(f"magic {magic}, flags {flags:#x}", produce(player, (topic, 0, data)))
+        for length in (-1, 0, 13, 14, 80, 81):
+            data = _junk(2, length=length, flags=flags)
+            player.ask(f"length {length}, flags {flags:#x}", produce(player, (topic, 0, data)))
+    for size in (0, 11, 12, 16, 17, 22, 23, 60):
+        player.ask(f"{size} bytes, magic 3", produce(player, (topic, 0, _junk(3)[:size])))
+        player.ask(f"{size} bytes, magic 2", produce(player, (topic, 0, _junk(2)[:size])))
+    good, junk, transactional = batch(), _junk(3), _junk(2)
+    player.ask("with a good one", produce(player, (topic, 0, good), (topic, 1, junk)))
+    player.ask("before a good one", produce(player, (topic, 0, junk), (topic, 1, good)))
+    player.ask("acks 3", produce(player, (topic, 0, junk), acks=3))
+    player.ask("acks 1", produce(player, (topic, 0, junk), acks=1))
+    player.ask("unknown topic", produce(player, (nowhere, 0, junk)))
+    player.ask("unknown topic, length 1", produce(player, (nowhere, 0, _junk(2, length=1))))
+    player.ask("before a transactional one", produce(player, (topic, 0, junk), (topic, 1, transactional)))
+    player.ask("after a transactional one", produce(player, (topic, 0, transactional), (topic, 1, junk)))
+    player.ask("behind a good batch", produce(player, (topic, 0, good + junk)))
+    player.ask("stored", stored(player, topic), 11)
 
 
 def _section(*deltas: int) -> bytes:
@@ -317,6 +355,10 @@ def delete_records(player: Player) -> None:
     delete("compacted", (compacted, 0, 2))
     delete("compacted and deleted", (both, 0, 2))
     delete("the cluster's own", ("__cluster_metadata", 0, 0))
+    for name in ("__consumer_offsets", "__transaction_state", "__share_group_state"):
+        player.quietly(MetadataRequest(topics=[MetadataRequestTopic(name=name)]), 9)
+        player.wait_for(name, 50)
+        delete(f"{name}", (name, 0, 0), (name, 49, -1), (name, 50, 0), (name, -1, 0))
     delete("no time", (both, 0, 3), timeout_ms=0)
     for offset in (0, 3, 11, 12, 13):
         player.ask(f"fetch at {offset}", stored(player, topic, offset), 11)

@@ -69,6 +69,18 @@ def metadata_creates(player: Player) -> None:
     player.ask("a good and a bad name", _metadata(player, name, "b/d"))
 
 
+@scenario(MetadataRequest)
+def metadata_cannot_create(player: Player) -> None:
+    """A topic that the controller refuses to create is reported as unknown."""
+    player.create("a_b")
+    for name in (player.topic("a.b"), "__cluster_metadata"):
+        creating = MetadataRequest(topics=[MetadataRequestTopic(name=name)])
+        player.ask(f"creating {name}", creating)
+        player.ask(f"again {name}", creating)
+        if player.version >= 4:
+            player.ask(f"asking for {name}", _metadata(player, name))
+
+
 @scenario(MetadataRequest, newest_only=True)
 def internal_topics(player: Player) -> None:
     for name in ("__consumer_offsets", "__share_group_state"):

@@ -8,6 +8,7 @@ synced by the committer in a group, committed when the high watermark passes it,
 - acks 1: answered when this broker holds the batch; acks -1: when it is committed. Alone, that is the same.
 - A duplicate of an idempotent producer is answered with its original offset.
 - Of a partition named twice the last entry counts.
+- Data that begin with an unknown magic or an impossible length refuse the whole request, with a text (2).
 - Internal topics are for the broker itself (17). Null records are refused (87; Kafka never answers).
 - Batches of transactions take a way of their own (`broker.produce.transactional_produce`): their coordinator is asked.
 - From version 10 on errors about leadership name the leader and where it listens (KIP-951).
@@ -27,7 +28,7 @@ from ottla.broker.produce.entries import (
     Results,
     encode,
     find,
-    is_transactional,
+    has_transactional,
     last_entries,
     records_of,
     refused,
@@ -35,6 +36,7 @@ from ottla.broker.produce.entries import (
 from ottla.broker.produce.run_produce import ProduceLane, shape_of
 from ottla.broker.produce.transactional_produce import produce_transactional
 from ottla.broker.registry import Call, handles_frames
+from ottla.records.validation import BatchRefused
 from ottla.replication.partition import Partition
 from ottla.wire.apis import ApiKey
 from ottla.wire.produce import (
@@ -42,7 +44,6 @@ from ottla.wire.produce import (
     PartitionResult,
     ProduceRequest,
     SingleResponse,
-    TopicRecords,
     parse_request,
 )
 
@@ -54,23 +55,20 @@ _responses: dict[tuple[int, bytes], SingleResponse] = {}
 def produce(frame: memoryview, body: int, call: Call) -> None:
     request = parse_request(frame, body, call.api_version)
     topics = request.topics
-    if _has_transactional(topics):
+    try:
+        transactional = has_transactional(topics)
+    except BatchRefused as error:
+        _produce_many(request, error, call, len(frame))
+        return
+    if transactional:
         produce_transactional(request, call, len(frame))
     elif request.acks not in VALID_ACKS:
-        _produce_many(request, ErrorCode.INVALID_REQUIRED_ACKS, call, len(frame))
+        _produce_many(request, ApiError(ErrorCode.INVALID_REQUIRED_ACKS), call, len(frame))
     elif request.acks and len(topics) == 1 and len(topics[0][1]) == 1:
         key, (entry,) = topics[0]
         _produce_one(key, entry, request, call, frame)
     else:
         _produce_many(request, None, call, len(frame))
-
-
-def _has_transactional(topics: list[TopicRecords]) -> bool:
-    for _, entries in topics:
-        for _, records in entries:
-            if records is not None and is_transactional(records):
-                return True
-    return False
 
 
 def _produce_one(
@@ -124,7 +122,7 @@ def _open_lane(
         call.connection.lane = ProduceLane(call, shape, key, partition, request.acks, request.timeout_ms)
 
 
-def _produce_many(request: ProduceRequest, refusal: ErrorCode | None, call: Call, weight: int) -> None:
+def _produce_many(request: ProduceRequest, refusal: ApiError | None, call: Call, weight: int) -> None:
     broker, connection = call.broker, call.connection
     if request.acks == 0:
         waiting = ManyProduce(connection, broker.purgatory, weight, inf, None)
@@ -137,7 +135,7 @@ def _produce_many(request: ProduceRequest, refusal: ErrorCode | None, call: Call
         made: list[PartitionResult] = []
         for index, records in entries.items():
             if refusal is not None:
-                made.append(PartitionResult(index, refusal))
+                made.append(PartitionResult(index, refusal.code, error_message=refusal.message))
             else:
                 made.append(
                     _append(key, (index, records), request.acks, call, waiting, (len(results), len(made)))

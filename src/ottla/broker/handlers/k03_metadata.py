@@ -2,8 +2,9 @@
 
 - Topics: null is all (in version 0 an empty list), names, or from version 12 on ids. An id below version 12 makes
   the whole request invalid; where ids and names are mixed, names are left out, as in Kafka.
-- A missing topic is created if the client and `auto.create.topics.enable` allow it. Kafka answers "unknown" first
-  and lets the client ask again; here the answer waits for the topic, which any client is content with.
+- A missing topic is created if the client and `auto.create.topics.enable` allow it. Kafka first responds with
+  UNKNOWN_TOPIC_OR_PARTITION and the client retries; here the response waits until the topic exists. A topic that
+  the controller refuses to create (its name collides with another's, it is the metadata log) stays unknown (3).
 - Partitions are sorted by their index: clients map keys to partitions by position.
 - Answers without errors are kept encoded until the metadata changes.
 """
@@ -129,41 +130,34 @@ async def _some(
         return [_by_id(topic_id, request, call) for topic_id in ids]
     names = list(dict.fromkeys(topic.name for topic in wanted if topic.name is not None))
     by_name = call.broker.image.topics.by_name
-    errors = await _create_missing([name for name in names if name not in by_name], request, call)
+    missing = [name for name in names if name not in by_name]
+    if missing and (request.allow_auto_topic_creation or call.api_version < 4):
+        await _create([name for name in missing if _name_error(name) is None], call)
     by_name = call.broker.image.topics.by_name
     found = [_topic(by_name[name], request, call) for name in names if name in by_name]
-    missing = [_missing(name, errors, request) for name in names if name not in by_name]
-    return found + missing
+    return found + [_missing(name, request) for name in names if name not in by_name]
 
 
-async def _create_missing(names: list[str], request: MetadataRequest, call: Call) -> dict[str, int]:
-    """Create what may be created; what went wrong, by name."""
-    errors: dict[str, int] = {}
-    sound = []
-    for name in names:
-        try:
-            check_topic_name(name)
-            sound.append(name)
-        except ApiError as error:
-            errors[name] = error.code
-    allowed = request.allow_auto_topic_creation or call.api_version < 4
-    if not sound or not allowed or not call.broker.settings.bool("auto.create.topics.enable"):
-        return errors
-    wanted = CreateTopicsRequest(
-        topics=[creation(name, call.broker.config) for name in sound],
-        timeout_ms=_CREATION_TIMEOUT_MS,
-    )
-    response = await call.broker.controller.create_topics(wanted)
-    for topic in response.topics:
-        if topic.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-            errors[topic.name] = topic.error_code
-    return errors
+async def _create(names: list[str], call: Call) -> None:
+    """Create the topics if that is enabled. As in Kafka, a topic that cannot be created stays unknown."""
+    if names and call.broker.settings.bool("auto.create.topics.enable"):
+        topics = [creation(name, call.broker.config) for name in names]
+        request = CreateTopicsRequest(topics=topics, timeout_ms=_CREATION_TIMEOUT_MS)
+        await call.broker.controller.create_topics(request)
 
 
-def _missing(name: str, errors: dict[str, int], request: MetadataRequest) -> MetadataResponseTopic:
+def _name_error(name: str) -> ErrorCode | None:
+    try:
+        check_topic_name(name)
+    except ApiError as error:
+        return error.code
+    return None
+
+
+def _missing(name: str, request: MetadataRequest) -> MetadataResponseTopic:
     asked = request.include_topic_authorized_operations
     return MetadataResponseTopic(
-        error_code=errors.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        error_code=_name_error(name) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         name=name,
         is_internal=name in INTERNAL_TOPICS,
         topic_authorized_operations=TOPIC_OPERATIONS if asked else NOT_ASKED,

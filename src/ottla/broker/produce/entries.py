@@ -5,6 +5,7 @@ Concurrency: the event loop only.
 
 from __future__ import annotations
 
+from struct import Struct
 from typing import Final
 
 from ottla.base.errors import ApiError, ErrorCode
@@ -12,7 +13,6 @@ from ottla.broker import leader_hints
 from ottla.broker.registry import Call
 from ottla.metadata.topic_names import INTERNAL_TOPICS
 from ottla.records.batch import (
-    ATTRIBUTES_OFFSET,
     HEADER_SIZE,
     LENGTH_OFFSET,
     LOG_OVERHEAD,
@@ -20,20 +20,23 @@ from ottla.records.batch import (
     MAGIC_OFFSET,
     TRANSACTIONAL_MASK,
 )
-from ottla.records.validation import BatchRefused
+from ottla.records.validation import BatchRefused, check_format
 from ottla.replication.partition import Partition
 from ottla.wire.produce import (
     FIRST_TOPIC_IDS,
     PartitionRecords,
     PartitionResult,
     ProduceRequest,
+    TopicRecords,
     encode_response,
 )
 
 VALID_ACKS: Final = (-1, 0, 1)
 _INTERNAL: Final = frozenset(name.encode() for name in INTERNAL_TOPICS)
 _ADMIN_CLIENT: Final = "__admin_client"
-_FLAGS: Final = ATTRIBUTES_OFFSET + 1
+# Batch length, magic and attributes of a batch header.
+_HEAD: Final = Struct(">8xi4xb4xh")
+_LENGTH_PLAUSIBLE: Final = HEADER_SIZE - LOG_OVERHEAD
 # Errors that Kafka answers without looking at the log.
 _WITHOUT_LOG_START: Final = frozenset(
     {
@@ -52,8 +55,32 @@ Results = list[tuple[bytes, list[PartitionResult]]]
 
 
 def is_transactional(records: memoryview) -> bool:
-    """Whether the data begin with a batch of a transaction."""
-    return len(records) >= HEADER_SIZE and bool(records[_FLAGS] & TRANSACTIONAL_MASK)
+    """Return whether the data begin with a complete batch of a transaction."""
+    if len(records) < HEADER_SIZE:
+        return False
+    length, magic, attributes = _HEAD.unpack_from(records)
+    complete = magic == MAGIC and length <= len(records) - LOG_OVERHEAD
+    return bool(complete and attributes & TRANSACTIONAL_MASK)
+
+
+def has_transactional(topics: list[TopicRecords]) -> bool:
+    """Return whether a batch of the request belongs to a transaction.
+
+    Raise BatchRefused for data that begin with an unknown format. Kafka checks this before topics, acks and the
+    transactional id, entry by entry up to the first transactional batch, and refuses the whole request.
+    """
+    for _, entries in topics:
+        for _, records in entries:
+            if records is None:
+                continue
+            if len(records) >= HEADER_SIZE:
+                length, magic, attributes = _HEAD.unpack_from(records)
+                if magic == MAGIC and length >= _LENGTH_PLAUSIBLE and not attributes & TRANSACTIONAL_MASK:
+                    continue
+            check_format(records)
+            if is_transactional(records):
+                return True
+    return False
 
 
 def last_entries(request: ProduceRequest) -> list[tuple[bytes, dict[int, memoryview | None]]]:
