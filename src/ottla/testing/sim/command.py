@@ -125,7 +125,7 @@ def _show_failure(console: Console, result: Result) -> None:
         return
     _show_lines(console, result)
     console.print(f"[bold red]seed {result.seed} violates:[/] {violation.rule}", highlight=False)
-    console.print(violation.story, markup=False, highlight=False)
+    console.print(violation.detail, markup=False, highlight=False)
     console.print(f"again: [bold]{_SHOWN_AS.format(result.seed)}[/]")
 
 

@@ -18,10 +18,10 @@ from ottla.node.config import assemble
 from ottla.node.machine import Machine
 from ottla.replication.partition import Partition
 from ottla.testing.disk import Survival
-from ottla.testing.sim.disk import MortalDisk, SimWorkers
-from ottla.testing.sim.kernel import START_MS, Kernel
-from ottla.testing.sim.loop import SimLoop
-from ottla.testing.sim.network import Network
+from ottla.testing.sim.kernel.disk import PowerLossDisk, SimExecutor
+from ottla.testing.sim.kernel.events import START_MS, Kernel
+from ottla.testing.sim.kernel.loop import SimLoop
+from ottla.testing.sim.kernel.network import Network
 
 PORT: Final = 9092
 _PROPERTIES: Final = {
@@ -49,7 +49,7 @@ class WallClock:
         return self._kernel.now_us / 1_000_000
 
 
-class Diary:
+class TraceLogger:
     """The log of a node, written into the diary. A traceback in it is a bug that somebody swallowed."""
 
     def __init__(self, kernel: Kernel) -> None:
@@ -77,19 +77,19 @@ class SimNode:
     def __init__(self, kernel: Kernel, network: Network, settings: Mapping[str, str]) -> None:
         self.kernel = kernel
         self.clock = WallClock(kernel)
-        self.life = 0
+        self.incarnation = 0
         self.ready = False
         self._stopping = False
         self.on_ready: Callable[[], None] = lambda: None
         self._network = network
         self._config = assemble({**_PROPERTIES, **settings}, {})
-        self.disk = MortalDisk(kernel.stream("disk"))
+        self.disk = PowerLossDisk(kernel.stream("disk"))
         self.node: Node | None = None
         self.loop: SimLoop | None = None
-        self.workers: SimWorkers | None = None
+        self.workers: SimExecutor | None = None
         self.slow_chance = 0.0
         self.slow_ms_max = 0.0
-        self._graves: list[tuple[SimLoop, Node | None]] = []
+        self._dead: list[tuple[SimLoop, Node | None]] = []
 
     @property
     def running(self) -> bool:
@@ -103,15 +103,15 @@ class SimNode:
     # Life and death
 
     def start(self) -> None:
-        self.life += 1
+        self.incarnation += 1
         self.kernel.count("broker starts")
-        loop = self.loop = SimLoop(self.kernel, f"node{self.life}")
+        loop = self.loop = SimLoop(self.kernel, f"node{self.incarnation}")
         loop.on_error = self._unexpected
         loop.call_soon(self._boot, loop)
 
     def _boot(self, loop: SimLoop) -> None:
-        rng = self.kernel.stream(f"node{self.life}")
-        workers = self.workers = SimWorkers(loop, rng)
+        rng = self.kernel.stream(f"node{self.incarnation}")
+        workers = self.workers = SimExecutor(loop, rng)
         workers.slow_chance, workers.slow_ms_max = self.slow_chance, self.slow_ms_max
         machine = Machine(
             self.clock,
@@ -122,7 +122,7 @@ class SimNode:
             cast(Any, self._network.listen),
             self._network.connector("node", loop),
         )
-        self.node = Node(self._config, cast(Any, Diary(self.kernel)), machine)
+        self.node = Node(self._config, cast(Any, TraceLogger(self.kernel)), machine)
         task = loop.create_task(self.node.start())
         task.add_done_callback(lambda done: self._booted(loop, done))
 
@@ -130,7 +130,7 @@ class SimNode:
         error = task.exception()
         if error is None:
             self.ready = True
-            self.kernel.note("node", f"life {self.life} serves")
+            self.kernel.note("node", f"life {self.incarnation} serves")
             self.on_ready()
         elif self.disk.failures:
             self.kernel.note("node", f"cannot start on a broken disk: {error!r}")
@@ -141,20 +141,20 @@ class SimNode:
         """The process is gone; with ALL nothing written is lost, as when only the process died."""
         if self.loop is None:
             return
-        self.kernel.note("node", f"life {self.life} ends, of unsynced writes survive {survival.value}")
+        self.kernel.note("node", f"life {self.incarnation} ends, of unsynced writes survive {survival.value}")
         self.kernel.count("broker crashes")
         self.loop.kill()
-        self._graves.append((self.loop, self.node))  # its tasks must not be collected while others run
+        self._dead.append((self.loop, self.node))  # its tasks must not be collected while others run
         self.loop, self.node, self.ready, self._stopping = None, None, False, False
         self._network.node_died()
-        left, self.disk = self.disk, cast(MortalDisk, self.disk.crash(survival))
-        left.bury()
+        left, self.disk = self.disk, cast(PowerLossDisk, self.disk.crash(survival))
+        left.discard()
 
-    def strike(self) -> None:
+    def shut_down(self) -> None:
         """The run is over: nothing of any life has an effect any more."""
         if self.loop is not None:
             self.loop.kill()
-        self.disk.bury()
+        self.disk.discard()
 
     def stop(self, stopped: Callable[[], None]) -> None:
         """A clean stop, told when it is done."""
@@ -162,7 +162,7 @@ class SimNode:
         if loop is None or node is None or not self.ready or self._stopping:
             return
         self._stopping = True
-        self.kernel.note("node", f"life {self.life} is stopped")
+        self.kernel.note("node", f"life {self.incarnation} is stopped")
         self.kernel.count("broker stops")
         task = loop.create_task(node.stop())
 

@@ -13,27 +13,27 @@ from typing import Final, NamedTuple
 import structlog
 
 from ottla.base.ids import TopicPartition
-from ottla.testing.sim.actors.actor import Actor
-from ottla.testing.sim.actors.admin import Admin
-from ottla.testing.sim.actors.classic import ClassicMember
-from ottla.testing.sim.actors.committer import Committer
-from ottla.testing.sim.actors.consumer import ConsumerMember
-from ottla.testing.sim.actors.copier import OUT_TOPIC, ClassicCopier, ConsumerCopier
-from ottla.testing.sim.actors.producers import Source, TxnProducer
-from ottla.testing.sim.actors.readers import Reader
-from ottla.testing.sim.actors.two_phase import Preparer
-from ottla.testing.sim.cast import Cast
+from ottla.testing.sim.checkers.offsets import Slot
+from ottla.testing.sim.checkers.replay import compare
+from ottla.testing.sim.checkers.transaction_states import COMPLETE_ABORT, COMPLETE_COMMIT, EMPTY
+from ottla.testing.sim.clients.admin import Admin
+from ottla.testing.sim.clients.classic_member import ClassicMember
+from ottla.testing.sim.clients.client import Client
+from ottla.testing.sim.clients.client_set import ClientSet
+from ottla.testing.sim.clients.consumer_member import ConsumerMember
+from ottla.testing.sim.clients.copier import OUT_TOPIC, ClassicCopier, ConsumerCopier
+from ottla.testing.sim.clients.offset_client import OffsetClient
+from ottla.testing.sim.clients.producers import Source, TxnProducer
+from ottla.testing.sim.clients.readers import Reader
+from ottla.testing.sim.clients.two_phase import Preparer
+from ottla.testing.sim.cluster import Cluster
 from ottla.testing.sim.faults import Faults
-from ottla.testing.sim.kernel import Violation
-from ottla.testing.sim.offsets_ledger import Slot
-from ottla.testing.sim.replay_check import compare
-from ottla.testing.sim.txn_states import COMPLETE_ABORT, COMPLETE_COMMIT, EMPTY
-from ottla.testing.sim.world import World
+from ottla.testing.sim.kernel.events import Violation
 
 CHAOS_MS: Final = 25_000
-CALM_MS_MAX: Final = 120_000
-_TENDING_MS: Final = 100
-_COMPARING_MS: Final = 1700
+CONVERGENCE_MS_MAX: Final = 120_000
+_RESTART_INTERVAL_MS: Final = 100
+_COMPARE_INTERVAL_MS: Final = 1700
 SETTINGS: Final = {
     "offsets.topic.num.partitions": "2",
     "transaction.state.log.num.partitions": "2",
@@ -73,32 +73,32 @@ class Run:
     def __init__(
         self, seed: int, settings: Mapping[str, str] | None = None, chaos_ms: int = CHAOS_MS
     ) -> None:
-        self.world = World(seed, {**SETTINGS, **(settings or {})})
-        self.kernel = self.world.kernel
-        self.cast = Cast(self.world)
+        self.cluster = Cluster(seed, {**SETTINGS, **(settings or {})})
+        self.kernel = self.cluster.kernel
+        self.clients = ClientSet(self.cluster)
         self._rng = self.kernel.stream("scenario")
-        self.faults = Faults(self.world, self.cast)
+        self.faults = Faults(self.cluster, self.clients)
         self._chaos_ms = chaos_ms
-        self._calm_until_ms = 0
+        self._converge_until_ms = 0
         self._done = False
-        self._lost: list[Actor] = []
+        self._lost: list[Client] = []
 
     def finish(self) -> Result:
         """Run to the end."""
         before = structlog.get_config()
         structlog.configure(processors=[self._log], cache_logger_on_first_use=False)
         try:
-            self.world.node.start()
-            self._set_stage()
+            self.cluster.node.start()
+            self._create_topics()
             while not self._done and self.kernel.violation is None and self.kernel.step():
-                if self.kernel.actor is self.world.node.loop:
-                    self.world.look()
-                if self.world.node.disk.dead:
+                if self.kernel.client is self.cluster.node.loop:
+                    self.cluster.check()
+                if self.cluster.node.disk.dead:
                     self.faults.broker_lost_power()
         finally:
             structlog.configure(**before)
-            self.world.node.strike()
-            self.cast.strike()
+            self.cluster.node.shut_down()
+            self.clients.shut_down()
         kernel = self.kernel
         return Result(
             kernel.seed,
@@ -118,171 +118,173 @@ class Run:
 
     # The stage
 
-    def _set_stage(self) -> None:
-        world, rng = self.world, self._rng
-        world.topics = {"in": rng.randrange(1, 5), "txn": rng.randrange(2, 4)}
-        world.topics[OUT_TOPIC] = world.topics["in"]
-        self.kernel.note("run", f"topics {world.topics}, faults {self.faults.chosen}")
+    def _create_topics(self) -> None:
+        cluster, rng = self.cluster, self._rng
+        cluster.topics = {"in": rng.randrange(1, 5), "txn": rng.randrange(2, 4)}
+        cluster.topics[OUT_TOPIC] = cluster.topics["in"]
+        self.kernel.note("run", f"topics {cluster.topics}, faults {self.faults.chosen}")
         if rng.random() < 0.3:
-            world.transaction_version = rng.choice((0, 1))
-        admin = Admin(world, "admin")
-        admin.when_ready = self._curtain
+            cluster.transaction_version = rng.choice((0, 1))
+        admin = Admin(cluster, "admin")
+        admin.when_ready = self._start_clients
         admin.start()
 
-    def _curtain(self) -> None:
+    def _start_clients(self) -> None:
         """Topics are there: everybody enters."""
-        world, rng = self.world, self._rng
-        world.groups.topic_names = {topic_id: name for name, topic_id in world.topic_ids.items()}
-        everybody: list[Actor] = [Source(world, "source")]
-        everybody += [TxnProducer(world, f"txn-{n}") for n in range(rng.randrange(1, 4))]
-        everybody += [
-            ClassicMember(world, f"old-{n}", group="classic", topics=("in", "txn"))
+        cluster, rng = self.cluster, self._rng
+        cluster.groups.topic_names = {topic_id: name for name, topic_id in cluster.topic_ids.items()}
+        clients: list[Client] = [Source(cluster, "source")]
+        clients += [TxnProducer(cluster, f"txn-{n}") for n in range(rng.randrange(1, 4))]
+        clients += [
+            ClassicMember(cluster, f"old-{n}", group="classic", topics=("in", "txn"))
             for n in range(rng.randrange(0, 4))
         ]
-        everybody += [
-            ConsumerMember(world, f"new-{n}", group="consumer", topics=("in", "txn"))
+        clients += [
+            ConsumerMember(cluster, f"new-{n}", group="consumer", topics=("in", "txn"))
             for n in range(rng.randrange(0, 4))
         ]
         if rng.random() < 0.4:
             # A group on its way from one protocol to the other, and back as members come and go.
             kinds = (ClassicMember, ConsumerMember)
-            everybody += [
-                rng.choice(kinds)(world, f"mix-{n}", group="mixed", topics=("in",))
+            clients += [
+                rng.choice(kinds)(cluster, f"mix-{n}", group="mixed", topics=("in",))
                 for n in range(rng.randrange(2, 4))
             ]
         if rng.random() < 0.5:
-            everybody.append(Committer(world, "simple"))
+            clients.append(OffsetClient(cluster, "simple"))
         copier = rng.choice((ClassicCopier, ConsumerCopier))
-        everybody += [
-            copier(world, f"copy-{n}", group="copiers", topics=("in",)) for n in range(rng.randrange(0, 3))
+        clients += [
+            copier(cluster, f"copy-{n}", group="copiers", topics=("in",)) for n in range(rng.randrange(0, 3))
         ]
         if rng.random() < 0.5:
-            everybody.append(Preparer(world, "two-phase"))
-        everybody.append(Reader(world, "committed", committed=True))
-        everybody.append(Reader(world, "uncommitted", committed=False))
-        for actor in everybody:
-            self.cast.enter(actor)
+            clients.append(Preparer(cluster, "two-phase"))
+        clients.append(Reader(cluster, "committed", committed=True))
+        clients.append(Reader(cluster, "uncommitted", committed=False))
+        for client in clients:
+            self.clients.start(client)
         self.faults.start()
-        self.kernel.after_ms(_TENDING_MS, self, self._tend)
-        self.kernel.after_ms(_COMPARING_MS, self, self._compare)
-        self.kernel.after_ms(self._chaos_ms, self, self._calm)
+        self.kernel.after_ms(_RESTART_INTERVAL_MS, self, self._restart_finished)
+        self.kernel.after_ms(_COMPARE_INTERVAL_MS, self, self._compare)
+        self.kernel.after_ms(self._chaos_ms, self, self._end_faults)
 
-    def _tend(self) -> None:
-        self.cast.tend()
-        if not self._calm_until_ms:
-            self.kernel.after_ms(_TENDING_MS, self, self._tend)
+    def _restart_finished(self) -> None:
+        self.clients.restart_finished()
+        if not self._converge_until_ms:
+            self.kernel.after_ms(_RESTART_INTERVAL_MS, self, self._restart_finished)
 
     def _compare(self) -> None:
-        node = self.world.node
+        node = self.cluster.node
         if node.node is not None and node.ready:
             compare(self.kernel, node.node)
-        self.kernel.after_ms(_COMPARING_MS, self, self._compare)
+        self.kernel.after_ms(_COMPARE_INTERVAL_MS, self, self._compare)
 
     # The end
 
-    def _calm(self) -> None:
+    def _end_faults(self) -> None:
         self.kernel.note("run", "the faults are over")
         self.faults.stop()
-        self.world.closing = True
+        self.cluster.ending = True
         self._lose_producers()
-        self.cast.everybody_lives()
-        self._calm_until_ms = self.kernel.now_ms + CALM_MS_MAX
-        self._await_rest()
+        self.clients.end_faults()
+        self._converge_until_ms = self.kernel.now_ms + CONVERGENCE_MS_MAX
+        self._await_convergence()
 
     def _lose_producers(self) -> None:
         """Some never come back: only time can end what they have open (if the clock that tells it is right)."""
         if "clock jump" in self.faults.chosen:
             return
-        for actor in self.cast.actors.values():
-            if isinstance(actor, TxnProducer) and not actor.process.done and self._rng.random() < 0.5:
+        for client in self.clients.clients.values():
+            if isinstance(client, TxnProducer) and not client.process.done and self._rng.random() < 0.5:
                 self.kernel.count("producers lost")
-                actor.kill()
-                self._lost.append(actor)
+                client.kill()
+                self._lost.append(client)
 
-    def _await_rest(self) -> None:
-        self.cast.everybody_lives()
-        restless = self._restless()
-        if restless is None:
-            self._judge()
+    def _await_convergence(self) -> None:
+        self.clients.end_faults()
+        reason = self._not_converged()
+        if reason is None:
+            self._raise_for()
             self._done = True
-        elif self.kernel.now_ms > self._calm_until_ms:
-            self.kernel.violated("G5 T5 after the faults everything comes to rest", restless)
+        elif self.kernel.now_ms > self._converge_until_ms:
+            self.kernel.violated("G5 T5 after the faults everything comes to rest", reason)
         else:
-            self.kernel.after_ms(500, self, self._await_rest)
+            self.kernel.after_ms(500, self, self._await_convergence)
 
-    def _restless(self) -> str | None:
+    def _not_converged(self) -> str | None:
         """What has not come to rest yet."""
-        world = self.world
-        for actor in self.cast.actors.values():
-            writes = isinstance(actor, Source | TxnProducer | Committer) and actor not in self._lost
-            if writes and not actor.process.done:
-                return f"{actor.name} still writes"
-        undecided = world.follower.undecided()
-        undecided = {place: who for place, who in undecided.items() if not self._prepared(place, who)}
+        cluster = self.cluster
+        for client in self.clients.clients.values():
+            writes = isinstance(client, Source | TxnProducer | OffsetClient) and client not in self._lost
+            if writes and not client.process.done:
+                return f"{client.name} still writes"
+        undecided = cluster.logs.undecided()
+        undecided = {
+            tp: client_id for tp, client_id in undecided.items() if not self._prepared(tp, client_id)
+        }
         if undecided:
             return f"open transactions: {undecided}"
-        for transactional_id, state in world.txn_states.last.items():
+        for transactional_id, state in cluster.txn_states.last.items():
             open_states = state.transaction_status not in (EMPTY, COMPLETE_COMMIT, COMPLETE_ABORT)
             if open_states and transactional_id != "two-phase":
                 return f"{transactional_id} is in state {state.transaction_status}"
         return self._unread() or self._unowned()
 
-    def _prepared(self, place: TopicPartition, producers: list[int]) -> bool:
+    def _prepared(self, tp: TopicPartition, producers: list[int]) -> bool:
         """Whether only the prepared transaction is open, which nobody may end but who asks for it."""
-        state = self.world.txn_states.last.get("two-phase")
+        state = self.cluster.txn_states.last.get("two-phase")
         return state is not None and producers == [state.producer_id]
 
     def _unread(self) -> str | None:
         """A group or reader that has not got to the end yet."""
-        world = self.world
+        cluster = self.cluster
         ends = {
             partition.log.topic_partition: partition.log.last_stable_offset
-            for partition in world.node.partitions
-            if partition.topic in world.topics
+            for partition in cluster.node.partitions
+            if partition.topic in cluster.topics
         }
         if not ends:
             return "the broker is not up"
         for group, topics in self._groups().items():
-            for place, end in ends.items():
-                if place.topic in topics and world.offsets.committed(Slot(group, place)) < end and end:
-                    return f"{group} has committed {world.offsets.committed(Slot(group, place))} of {end} in {place}"
-        for actor in self.cast.actors.values():
-            if isinstance(actor, Reader):
-                behind = {place: end for place, end in ends.items() if actor.positions.get(place, 0) < end}
-                if behind and actor.committed:
-                    return f"{actor.name} has not read {behind}"
+            for tp, end in ends.items():
+                if tp.topic in topics and cluster.offsets.committed(Slot(group, tp)) < end and end:
+                    return (
+                        f"{group} has committed {cluster.offsets.committed(Slot(group, tp))} of {end} in {tp}"
+                    )
+        for client in self.clients.clients.values():
+            if isinstance(client, Reader):
+                behind = {tp: end for tp, end in ends.items() if client.positions.get(tp, 0) < end}
+                if behind and client.committed:
+                    return f"{client.name} has not read {behind}"
         return None
 
     def _groups(self) -> dict[str, tuple[str, ...]]:
-        members = [a for a in self.cast.actors.values() if isinstance(a, ClassicMember | ConsumerMember)]
+        members = [a for a in self.clients.clients.values() if isinstance(a, ClassicMember | ConsumerMember)]
         return {member.group: member.topics for member in members}
 
     def _unowned(self) -> str | None:
         for group, topics in self._groups().items():
             for topic in topics:
-                for place in self.world.places(topic):
-                    owners = self.world.claims.owners(group, place)
+                for tp in self.cluster.partitions(topic):
+                    owners = self.cluster.ownership.owners(group, tp)
                     if len(owners) != 1:
-                        return f"{place} is owned by {owners} in {group}"
+                        return f"{tp} is owned by {owners} in {group}"
         return None
 
-    def _judge(self) -> None:
+    def _raise_for(self) -> None:
         """Everything is at rest: is everything where it belongs?"""
-        world, check = self.world, self.kernel.check
-        lost = world.txns.lost()
+        cluster, check = self.cluster, self.kernel.check
+        lost = cluster.txns.lost()
         check(not lost, "T4 what was committed can be read", f"{lost[:5]}")
         if "copiers" not in self._groups():
             return
-        for place in world.places("in"):
-            came = [value for _, value in world.txns.visible(place, 0, 2**62, committed=True)]
-            target = TopicPartition(OUT_TOPIC, place.partition)
+        for tp in cluster.partitions("in"):
+            came = [value for _, value in cluster.txns.visible(tp, 0, 2**62, committed=True)]
+            target = TopicPartition(OUT_TOPIC, tp.partition)
             went = [
                 value.partition("=")[2].replace(":", "/")
-                for _, value in world.txns.visible(target, 0, 2**62, committed=True)
+                for _, value in cluster.txns.visible(target, 0, 2**62, committed=True)
             ]
-            check(
-                came == went, "exactly once: the copy is the original", f"{place}: {_difference(came, went)}"
-            )
+            check(came == went, "exactly once: the copy is the original", f"{tp}: {_difference(came, went)}")
 
 
 def run_seed(seed: int, chaos_ms: int = CHAOS_MS) -> Result:

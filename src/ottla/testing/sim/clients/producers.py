@@ -2,61 +2,63 @@
 
 from __future__ import annotations
 
-from ottla.testing.sim.actors.actor import Actor
-from ottla.testing.sim.actors.producing import MustAbort, Session, TxnSession
-from ottla.testing.sim.world import World
+from ottla.testing.sim.clients.client import Client
+from ottla.testing.sim.clients.producer_session import MustAbort, ProducerSession, TransactionalSession
+from ottla.testing.sim.cluster import Cluster
 
 
-class Source(Actor):
+class Source(Client):
     """Writes to one topic, outside of transactions, until the run closes."""
 
     topic = "in"
 
-    async def live(self) -> None:
-        session = Session(self)
+    async def run(self) -> None:
+        session = ProducerSession(self)
         await session.init()
         number = 0
-        while not self.world.closing:
-            place = self.rng.choice(self.world.places(self.topic))
+        while not self.cluster.ending:
+            tp = self.rng.choice(self.cluster.partitions(self.topic))
             count = self.rng.randrange(1, 6)
-            values = [f"{self.who}/{self.life}/0/{number + each}" for each in range(count)]
+            values = [f"{self.client_id}/{self.incarnation}/0/{number + each}" for each in range(count)]
             number += count
-            await session.produce(place, values)
+            await session.produce(tp, values)
             await self.process.sleep(self.rng.uniform(50, 600))
 
 
-class TxnProducer(Actor):
+class TxnProducer(Client):
     """Writes transactions over several partitions; some it aborts, some it leaves open for too long."""
 
     topic = "txn"
 
-    def __init__(self, world: World, who: str, life: int = 0) -> None:
-        super().__init__(world, who, life)
-        traits = world.kernel.stream(f"traits of {who}")
+    def __init__(self, cluster: Cluster, client_id: str, incarnation: int = 0) -> None:
+        super().__init__(cluster, client_id, incarnation)
+        traits = cluster.kernel.stream(f"traits of {client_id}")
         generation = traits.choice((1, 2))
-        self.session = TxnSession(self, generation=generation, timeout_ms=traits.choice((2000, 4000, 8000)))
+        self.session = TransactionalSession(
+            self, generation=generation, timeout_ms=traits.choice((2000, 4000, 8000))
+        )
 
-    async def live(self) -> None:
+    async def run(self) -> None:
         await self.session.init()
-        while not self.world.closing:
+        while not self.cluster.ending:
             await self._transaction()
             await self.process.sleep(self.rng.uniform(20, 800))
 
     async def _transaction(self) -> None:
         session, rng = self.session, self.rng
         txn = session.begin()
-        places = rng.sample(
-            self.world.places(self.topic), rng.randrange(1, self.world.topics[self.topic] + 1)
+        partitions = rng.sample(
+            self.cluster.partitions(self.topic), rng.randrange(1, self.cluster.topics[self.topic] + 1)
         )
         number = 0
         try:
-            for place in places:
-                await session.add([place])
+            for tp in partitions:
+                await session.add([tp])
                 for _ in range(rng.randrange(1, 3)):
                     count = rng.randrange(1, 4)
                     values = [f"{txn.name}/{number + each}" for each in range(count)]
                     number += count
-                    await session.produce(place, values, txn)
+                    await session.produce(tp, values, txn)
                     if rng.random() < 0.2:
                         await self.process.sleep(rng.uniform(0, 500))
             if rng.random() < 0.05:
@@ -64,4 +66,4 @@ class TxnProducer(Actor):
                 await self.process.sleep(12_000)
             await session.end(txn, committed=rng.random() < 0.7)
         except MustAbort:
-            await session.give_up(txn)
+            await session.abandon(txn)

@@ -5,60 +5,60 @@ The preparer's transaction has no timeout. Who ends it may come after any number
 
 from __future__ import annotations
 
-from ottla.testing.sim.actors.actor import TXN, Actor
-from ottla.testing.sim.actors.producing import MustAbort, TxnSession
-from ottla.testing.sim.txn_ledger import Txn
-from ottla.testing.sim.world import World
+from ottla.testing.sim.checkers.transactions import Txn
+from ottla.testing.sim.clients.client import TXN, Client
+from ottla.testing.sim.clients.producer_session import MustAbort, TransactionalSession
+from ottla.testing.sim.cluster import Cluster
 
 
-class Preparer(Actor):
+class Preparer(Client):
     """Writes one transaction and leaves it prepared. `prepared` is set when it has told so."""
 
     topic = "txn"
 
-    def __init__(self, world: World, who: str, life: int = 0) -> None:
-        super().__init__(world, who, life)
-        self.session = TxnSession(self, generation=2, timeout_ms=2000, two_phase=True)
+    def __init__(self, cluster: Cluster, client_id: str, incarnation: int = 0) -> None:
+        super().__init__(cluster, client_id, incarnation)
+        self.session = TransactionalSession(self, generation=2, timeout_ms=2000, two_phase=True)
         self.prepared: Txn | None = None
 
-    async def live(self) -> None:
+    async def run(self) -> None:
         session = self.session
         await session.init()
         txn = session.begin()
-        txn.never_alone = True
+        txn.prepared = True
         number = 0
-        for place in self.rng.sample(self.world.places(self.topic), self.rng.randrange(1, 3)):
+        for tp in self.rng.sample(self.cluster.partitions(self.topic), self.rng.randrange(1, 3)):
             values = [f"{txn.name}/{number + each}" for each in range(2)]
             number += 2
             try:
-                await session.add([place])
-                await session.produce(place, values, txn)
+                await session.add([tp])
+                await session.produce(tp, values, txn)
             except MustAbort:
-                await session.give_up(txn)
+                await session.abandon(txn)
                 return
         self.kernel.count("transactions prepared")
         self.prepared = txn
 
 
-class Finisher(Actor):
+class Finisher(Client):
     """Ends a prepared transaction that another process left behind."""
 
-    def __init__(self, world: World, who: str, life: int = 0, *, left: Preparer) -> None:
-        super().__init__(world, who, life)
+    def __init__(self, cluster: Cluster, client_id: str, incarnation: int = 0, *, left: Preparer) -> None:
+        super().__init__(cluster, client_id, incarnation)
         self._left = left
 
-    def again(self) -> Actor:
-        return type(self)(self.world, self.who, self.life + 1, left=self._left)
+    def next_incarnation(self) -> Client:
+        return type(self)(self.cluster, self.client_id, self.incarnation + 1, left=self._left)
 
-    async def live(self) -> None:
+    async def run(self) -> None:
         left = self._left
         await self.process.sleep(self.rng.uniform(100, 15_000))
         if left.prepared is None:
             return
-        await self.find_coordinator(TXN, left.who)
+        await self.find_coordinator(TXN, left.client_id)
         # The same numbers, another process: only the wire is this one's.
         session = left.session
-        session.actor, session.wire = self, self.wire
+        session.client, session.connection = self, self.connection
         # Whoever comes after one that died knows its decision.
         committed = self.kernel.stream(f"end of {left.name}").random() < 0.6
         await session.end(left.prepared, committed=committed)

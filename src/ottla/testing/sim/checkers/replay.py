@@ -21,7 +21,7 @@ from ottla.coordinator.runtime.shard import Shard, ShardState
 from ottla.coordinator.runtime.timers import TimerOperation
 from ottla.coordinator.txn.machine import TxnMachine
 from ottla.node.build import Node
-from ottla.testing.sim.kernel import Kernel
+from ottla.testing.sim.kernel.events import Kernel
 
 
 class NoTimers:
@@ -42,12 +42,12 @@ def compare(kernel: Kernel, node: Node) -> None:
     coordinators = node._coordinators
     for runtime in (coordinators.groups.runtime, coordinators.transactions.runtime):
         for partition, shard in runtime._shards.items():
-            if _is_at_rest(shard, runtime, partition):
+            if _is_idle(shard, runtime, partition):
                 kernel.count("replays compared")
                 _compare(kernel, runtime, shard, partition)
 
 
-def _is_at_rest(shard: Shard[Any], runtime: Runtime[Any], partition: int) -> bool:
+def _is_idle(shard: Shard[Any], runtime: Runtime[Any], partition: int) -> bool:
     if shard.state is not ShardState.ACTIVE or shard._batch is not None:
         return False
     try:
@@ -57,10 +57,10 @@ def _is_at_rest(shard: Shard[Any], runtime: Runtime[Any], partition: int) -> boo
 
 
 def _compare(kernel: Kernel, runtime: Runtime[Any], shard: Shard[Any], partition: int) -> None:
-    again = runtime.make(partition, NoTimers())
-    for _ in replay_batches(again, runtime.log.batches(partition), runtime.table):
+    next_incarnation = runtime.make(partition, NoTimers())
+    for _ in replay_batches(next_incarnation, runtime.log.batches(partition), runtime.table):
         pass
-    served, stored = _kept(shard.machine), _kept(again)
+    served, stored = _durable_state(shard.machine), _durable_state(next_incarnation)
     for name in sorted(served.keys() | stored.keys()):
         between = name in served and served[name] is None
         kernel.check(
@@ -70,7 +70,7 @@ def _compare(kernel: Kernel, runtime: Runtime[Any], shard: Shard[Any], partition
         )
 
 
-def _kept(machine: Any) -> dict[str, Any]:
+def _durable_state(machine: Any) -> dict[str, Any]:
     """What the log keeps of a machine, by name."""
     if isinstance(machine, TxnMachine):
         return {f"transaction {name}": each for name, each in machine.table.items()}

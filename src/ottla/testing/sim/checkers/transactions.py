@@ -21,16 +21,16 @@ from typing import NamedTuple
 from ottla.base.ids import TopicPartition
 from ottla.records.batch import BatchHeader
 from ottla.records.record import Record
-from ottla.testing.sim.kernel import Kernel
+from ottla.testing.sim.kernel.events import Kernel
 
 
 class TxnName(NamedTuple):
     producer: str
-    life: int
+    incarnation: int
     number: int
 
     def __str__(self) -> str:
-        return f"{self.producer}/{self.life}/{self.number}"
+        return f"{self.producer}/{self.incarnation}/{self.number}"
 
 
 class Epoch(NamedTuple):
@@ -43,15 +43,15 @@ class Epoch(NamedTuple):
 class Txn:
     """A transaction as its producer and the logs tell it."""
 
-    __slots__ = ("acknowledged", "asked", "ends", "name", "never_alone", "told")
+    __slots__ = ("acknowledged", "ends", "name", "prepared", "reported", "requested")
 
     def __init__(self, name: TxnName) -> None:
         self.name = name
-        self.asked: set[bool] = set()  # which ends its producer has asked for: commit, abort
-        self.told: bool | None = None  # the end its producer was told
+        self.requested: set[bool] = set()  # which ends its producer has requested for: commit, abort
+        self.reported: bool | None = None  # the end its producer was reported
         self.ends: dict[TopicPartition, bool] = {}  # the markers
-        self.acknowledged: dict[str, TopicPartition] = {}  # records its producer was told to be written
-        self.never_alone = False  # prepared: only somebody who asks may end it
+        self.acknowledged: dict[str, TopicPartition] = {}  # records its producer was reported to be written
+        self.prepared = False  # prepared: only somebody client_id asks may end it
 
 
 class Entry:
@@ -66,7 +66,7 @@ class Entry:
         self.committed: bool | None = None if txn else True
 
 
-class TxnLedger:
+class TransactionChecker:
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
         self.txns: dict[TxnName, Txn] = {}
@@ -82,11 +82,11 @@ class TxnLedger:
         txn = self.txns[name] = Txn(name)
         return txn
 
-    def initialising(self, producer: str) -> None:
+    def init_requested(self, producer: str) -> None:
         """A producer asks for an epoch, and thereby that whatever it has open is aborted."""
         for txn in self.txns.values():
-            if txn.name.producer == producer and txn.told is None:
-                txn.asked.add(False)
+            if txn.name.producer == producer and txn.reported is None:
+                txn.requested.add(False)
 
     def initialised(self, producer: str, epoch: Epoch, log_ends: dict[TopicPartition, int]) -> None:
         """A producer was told its epoch: nothing of older ones is written beyond where the logs end now."""
@@ -94,100 +94,102 @@ class TxnLedger:
         if newest is None or newest[0] < epoch:
             self._fences[producer] = (epoch, log_ends)
 
-    def acknowledged(
-        self, txn: Txn | None, place: TopicPartition, base_offset: int, values: list[str]
-    ) -> None:
+    def acknowledged(self, txn: Txn | None, tp: TopicPartition, base_offset: int, values: list[str]) -> None:
         """A producer was told that its records stand at these offsets."""
-        found = [value for _, value in self.visible(place, base_offset, base_offset + len(values))]
+        found = [value for _, value in self.visible(tp, base_offset, base_offset + len(values))]
         self._kernel.check(
             found == values,
             "R1 T1 acknowledged records are in the log, where the producer was told",
-            f"{place} at {base_offset}: {found}, not {values}",
+            f"{tp} at {base_offset}: {found}, not {values}",
         )
         if txn is not None:
-            txn.acknowledged.update(dict.fromkeys(values, place))
+            txn.acknowledged.update(dict.fromkeys(values, tp))
 
     def ended(self, txn: Txn, *, committed: bool) -> None:
         """A producer was told how its transaction ended."""
-        if txn.told not in (None, committed):
+        if txn.reported not in (None, committed):
             self._kernel.violated(
-                "T4 a transaction ends once", f"{txn.name} told {txn.told}, then {committed}"
+                "T4 a transaction ends once", f"{txn.name} told {txn.reported}, then {committed}"
             )
-        txn.told = committed
+        txn.reported = committed
         self._check_ends(txn)
 
     # What logs hold
 
-    def data(self, place: TopicPartition, header: BatchHeader, records: list[Record]) -> None:
+    def data(self, tp: TopicPartition, header: BatchHeader, records: list[Record]) -> None:
         for record in records:
             value = (record.value or b"").decode()
             txn = self._txn_of(value) if header.is_transactional else None
             entry = Entry(header.base_offset + record.offset_delta, value, txn)
-            where = f"{place} at {entry.offset}"
+            where = f"{tp} at {entry.offset}"
             first = self._seen.setdefault(value, where)
             self._kernel.check(first is where, "T1 a record is written once", f"{value}: {first}, {where}")
-            self.entries.setdefault(place, []).append(entry)
+            self.entries.setdefault(tp, []).append(entry)
             if txn is not None:
-                self._opened(place, header, entry, txn)
+                self._opened(tp, header, entry, txn)
 
-    def _opened(self, place: TopicPartition, header: BatchHeader, entry: Entry, txn: Txn) -> None:
-        open_entries = self._open.setdefault((place, header.producer_id), [])
+    def _opened(self, tp: TopicPartition, header: BatchHeader, entry: Entry, txn: Txn) -> None:
+        open_entries = self._open.setdefault((tp, header.producer_id), [])
         if open_entries and open_entries[0].txn is not txn:
             before = open_entries[0].txn
             self._kernel.violated(
                 "T6 nothing of one transaction lands in another",
-                f"{place}: {entry.value} while {before.name if before else None} is open",
+                f"{tp}: {entry.value} while {before.name if before else None} is open",
             )
         open_entries.append(entry)
         fence = self._fences.get(txn.name.producer)
         epoch = Epoch(header.producer_id, header.producer_epoch)
-        if fence is not None and epoch < fence[0] and entry.offset >= fence[1].get(place, 0):
+        if fence is not None and epoch < fence[0] and entry.offset >= fence[1].get(tp, 0):
             self._kernel.violated(
                 "T3 a fenced producer writes nothing",
-                f"{place} at {entry.offset}: {entry.value} under {epoch}, {fence[0]} was told at {fence[1]}",
+                f"{tp} at {entry.offset}: {entry.value} under {epoch}, {fence[0]} was told at {fence[1]}",
             )
 
-    def marker(self, place: TopicPartition, header: BatchHeader, *, committed: bool) -> None:
-        entries = self._open.pop((place, header.producer_id), [])
+    def marker(self, tp: TopicPartition, header: BatchHeader, *, committed: bool) -> None:
+        entries = self._open.pop((tp, header.producer_id), [])
         for entry in entries:
             entry.committed = committed
         if entries and entries[0].txn is not None:
-            self.marked(entries[0].txn, place, committed=committed)
+            self.marked(entries[0].txn, tp, committed=committed)
 
-    def marked(self, txn: Txn, place: TopicPartition, *, committed: bool) -> None:
+    def marked(self, txn: Txn, tp: TopicPartition, *, committed: bool) -> None:
         """A marker ended a transaction in one partition."""
         self._kernel.count("markers")
-        before = txn.ends.setdefault(place, committed)
+        before = txn.ends.setdefault(tp, committed)
         self._kernel.check(
-            before == committed, "T4 a transaction ends once", f"{txn.name} in {place}: {before}, {committed}"
+            before == committed, "T4 a transaction ends once", f"{txn.name} in {tp}: {before}, {committed}"
         )
         self._check_ends(txn)
 
     def _check_ends(self, txn: Txn) -> None:
         ends = set(txn.ends.values())
-        story = f"{txn.name}: markers {_told(txn)}, asked for {txn.asked}, told {txn.told}"
+        detail = f"{txn.name}: markers {_markers(txn)}, asked for {txn.requested}, told {txn.reported}"
         check = self._kernel.check
-        check(len(ends) <= 1, "T4 a transaction ends alike in all partitions", story)
-        check(txn.told is None or not ends or ends == {txn.told}, "T4 a transaction ends as was told", story)
-        check(True not in ends or True in txn.asked, "T4 only who asks for it is committed", story)
+        check(len(ends) <= 1, "T4 a transaction ends alike in all partitions", detail)
         check(
-            not txn.never_alone or False not in ends or False in txn.asked,
+            txn.reported is None or not ends or ends == {txn.reported},
+            "T4 a transaction ends as was told",
+            detail,
+        )
+        check(True not in ends or True in txn.requested, "T4 only who asks for it is committed", detail)
+        check(
+            not txn.prepared or False not in ends or False in txn.requested,
             "T5 a prepared transaction is not ended by the clock",
-            story,
+            detail,
         )
 
     def _txn_of(self, value: str) -> Txn:
-        producer, life, number, _ = value.split("/")
-        name = TxnName(producer, int(life), int(number))
+        producer, incarnation, number, _ = value.split("/")
+        name = TxnName(producer, int(incarnation), int(number))
         return self.txns.get(name) or self.begin(name)
 
     # What readers see
 
     def visible(
-        self, place: TopicPartition, start: int, end: int, *, committed: bool = False
+        self, tp: TopicPartition, start: int, end: int, *, committed: bool = False
     ) -> list[tuple[int, str]]:
         """What a reader must see of the offsets from `start` to before `end`."""
-        entries = self.entries.get(place, [])
+        entries = self.entries.get(tp, [])
         first = bisect_left(entries, start, key=_offset)
         return [
             (entry.offset, entry.value)
@@ -201,7 +203,7 @@ class TxnLedger:
         return [
             value
             for txn in self.txns.values()
-            if txn.told
+            if txn.reported
             for value in txn.acknowledged
             if there.get(value) is not True
         ]
@@ -211,5 +213,5 @@ def _offset(entry: Entry) -> int:
     return entry.offset
 
 
-def _told(txn: Txn) -> dict[str, str]:
-    return {str(place): "commit" if end else "abort" for place, end in txn.ends.items()}
+def _markers(txn: Txn) -> dict[str, str]:
+    return {str(tp): "commit" if end else "abort" for tp, end in txn.ends.items()}

@@ -16,7 +16,7 @@ from contextvars import Context
 from math import ceil
 from typing import Any, Protocol, cast
 
-from ottla.testing.sim.kernel import US_PER_SECOND, Kernel
+from ottla.testing.sim.kernel.events import US_PER_SECOND, Kernel
 
 
 class Watched(Protocol):
@@ -44,7 +44,7 @@ class SimLoop:
         self._handler: Callable[[asyncio.AbstractEventLoop, dict[str, Any]], object] | None = None
         self._readers: dict[Watched, asyncio.Handle] = {}
         self._writers: dict[Watched, asyncio.Handle] = {}
-        self._poked: set[Watched] = set()
+        self._notified: set[Watched] = set()
 
     # Life
 
@@ -143,7 +143,7 @@ class SimLoop:
     def add_reader(self, fd: Any, callback: Callable[..., object], *args: Any) -> None:
         self._readers[fd] = asyncio.Handle(callback, args, self.asyncio)
         fd.watch(self)
-        self.poke(fd)
+        self.notify(fd)
 
     def remove_reader(self, fd: Any) -> bool:
         return self._readers.pop(fd, None) is not None
@@ -151,19 +151,19 @@ class SimLoop:
     def add_writer(self, fd: Any, callback: Callable[..., object], *args: Any) -> None:
         self._writers[fd] = asyncio.Handle(callback, args, self.asyncio)
         fd.watch(self)
-        self.poke(fd)
+        self.notify(fd)
 
     def remove_writer(self, fd: Any) -> bool:
         return self._writers.pop(fd, None) is not None
 
-    def poke(self, fd: Watched) -> None:
+    def notify(self, fd: Watched) -> None:
         """Something about a socket changed: look at it in the next turn."""
-        if fd not in self._poked and self.alive:
-            self._poked.add(fd)
+        if fd not in self._notified and self.alive:
+            self._notified.add(fd)
             self.kernel.schedule(self.kernel.now_us, self, lambda: self._serve(fd))
 
     def _serve(self, fd: Watched) -> None:
-        self._poked.discard(fd)
+        self._notified.discard(fd)
         busy = False
         for table, ready in ((self._readers, fd.readable), (self._writers, fd.writable)):
             handle = table.get(fd)
@@ -171,4 +171,4 @@ class SimLoop:
                 busy = True
                 self._run(handle)
         if busy and ((fd in self._readers and fd.readable()) or (fd in self._writers and fd.writable())):
-            self.poke(fd)
+            self.notify(fd)

@@ -1,8 +1,8 @@
-"""Producing as a client does: sequence numbers per partition, the same batch again until there is an answer.
+"""Producers as clients implement them: sequence numbers per partition, and retries of the same batch.
 
-`Session` is an idempotent producer; `TxnSession` adds transactions, in either generation of the protocol: the first
-(partitions are added by the client, the epoch stays) and the second (partitions are added by the broker, every
-transaction has an epoch of its own).
+`ProducerSession` is an idempotent producer. `TransactionalSession` adds transactions, in either version of the
+protocol: in the first the client adds partitions and the epoch stays; in the second the broker adds partitions and
+every transaction has its own epoch.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Final
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.records.builder import NewRecord, build_batch
-from ottla.testing.sim.actors.actor import RETRIABLE, TXN, Actor, Fenced, by_topic
-from ottla.testing.sim.client import Wire
-from ottla.testing.sim.kernel import START_MS
+from ottla.testing.sim.checkers.transactions import Epoch, Txn, TxnName
+from ottla.testing.sim.clients.client import RETRIABLE, TXN, Client, Fenced, by_topic
+from ottla.testing.sim.clients.process import Connection
+from ottla.testing.sim.kernel.events import START_MS
 from ottla.testing.sim.node import PORT
-from ottla.testing.sim.txn_ledger import Epoch, Txn, TxnName
 from ottla.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from ottla.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -51,15 +51,15 @@ class MustAbort(Exception):
     """This transaction cannot be committed any more."""
 
 
-class Session:
+class ProducerSession:
     """An idempotent producer."""
 
     produce_version = 11
     transactional_id: str | None = None
 
-    def __init__(self, actor: Actor) -> None:
-        self.actor = actor
-        self.wire: Wire = actor.process.wire(PORT)
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self.connection: Connection = client.process.connection(PORT)
         self.producer_id = -1
         self.epoch = -1
         self._sequences: dict[TopicPartition, int] = {}
@@ -67,21 +67,21 @@ class Session:
     async def init(self) -> None:
         while True:
             request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
-            answer = await self.actor.retried(self.wire, request, 4, InitProducerIdResponse)
-            if self.actor.expect(answer.error_code, E.NONE, RETRIABLE, doing="InitProducerId") is E.NONE:
-                self._begin_epoch(answer.producer_id, answer.producer_epoch)
+            response = await self.client.retried(self.connection, request, 4, InitProducerIdResponse)
+            if self.client.expect(response.error_code, E.NONE, RETRIABLE, doing="InitProducerId") is E.NONE:
+                self._begin_epoch(response.producer_id, response.producer_epoch)
                 return
-            await self.actor.process.backoff()
+            await self.client.process.backoff()
 
     def _begin_epoch(self, producer_id: int, epoch: int) -> None:
         if (producer_id, epoch) != (self.producer_id, self.epoch):
             self.producer_id, self.epoch = producer_id, epoch
             self._sequences.clear()
 
-    async def produce(self, place: TopicPartition, values: list[str], txn: Txn | None = None) -> None:
+    async def produce(self, tp: TopicPartition, values: list[str], txn: Txn | None = None) -> None:
         """Write records, with acks=all, until told that they are there."""
-        actor, sequence = self.actor, self._sequences.get(place, 0)
-        timestamp = START_MS + actor.kernel.now_ms
+        client, sequence = self.client, self._sequences.get(tp, 0)
+        timestamp = START_MS + client.kernel.now_ms
         records = [NewRecord(None, value.encode(), timestamp=timestamp) for value in values]
         batch = build_batch(
             records,
@@ -96,37 +96,37 @@ class Session:
             timeout_ms=3000,
             topic_data=[
                 TopicProduceData(
-                    name=place.topic,
-                    partition_data=[PartitionProduceData(index=place.partition, records=batch)],
+                    name=tp.topic,
+                    partition_data=[PartitionProduceData(index=tp.partition, records=batch)],
                 )
             ],
         )
         while True:
-            answer = await actor.retried(self.wire, request, self.produce_version, ProduceResponse)
-            result = answer.responses[0].partition_responses[0]
-            error = actor.expect(result.error_code, E.NONE, RETRIABLE, *self._refusals(), doing="Produce")
+            response = await client.retried(self.connection, request, self.produce_version, ProduceResponse)
+            result = response.responses[0].partition_responses[0]
+            error = client.expect(result.error_code, E.NONE, RETRIABLE, *self._refusals(), doing="Produce")
             if error is E.NONE:
-                actor.world.txns.acknowledged(txn, place, result.base_offset, values)
-                self._sequences[place] = sequence + len(values)
-                actor.kernel.count("records acknowledged", len(values))
+                client.cluster.txns.acknowledged(txn, tp, result.base_offset, values)
+                self._sequences[tp] = sequence + len(values)
+                client.kernel.count("records acknowledged", len(values))
                 return
-            self._judge(error)
-            await actor.process.backoff()
+            self._raise_for(error)
+            await client.process.backoff()
 
     def _refusals(self) -> tuple[frozenset[ErrorCode], ...]:
         return ()
 
-    def _judge(self, error: ErrorCode) -> None:
+    def _raise_for(self, error: ErrorCode) -> None:
         """Raise if there is no use in trying again."""
 
 
-class TxnSession(Session):
+class TransactionalSession(ProducerSession):
     """A transactional producer; `generation` is that of the protocol."""
 
-    def __init__(self, actor: Actor, *, generation: int, timeout_ms: int, two_phase: bool = False) -> None:
-        super().__init__(actor)
-        self.generation = min(generation, 2 if actor.world.transaction_version >= 2 else 1)
-        self.id = self.transactional_id = actor.who
+    def __init__(self, client: Client, *, generation: int, timeout_ms: int, two_phase: bool = False) -> None:
+        super().__init__(client)
+        self.generation = min(generation, 2 if client.cluster.transaction_version >= 2 else 1)
+        self.id = self.transactional_id = client.client_id
         self.produce_version = 12 if self.generation == 2 else 11
         self._timeout_ms = timeout_ms
         self._two_phase = two_phase
@@ -135,20 +135,20 @@ class TxnSession(Session):
 
     async def init(self) -> None:
         """Get an epoch; whatever this id had open is aborted, and whoever used it before is fenced."""
-        actor = self.actor
-        await actor.find_coordinator(TXN, actor.who)
+        client = self.client
+        await client.find_coordinator(TXN, client.client_id)
         request = InitProducerIdRequest(
             transactional_id=self.id,
             transaction_timeout_ms=self._timeout_ms,
             enable2_pc=self._two_phase,
         )
-        actor.world.txns.initialising(actor.who)
+        client.cluster.txns.init_requested(client.client_id)
         while True:
-            answer = await actor.retried(
-                self.wire, request, 6 if self._two_phase else 4, InitProducerIdResponse
+            response = await client.retried(
+                self.connection, request, 6 if self._two_phase else 4, InitProducerIdResponse
             )
-            error = actor.expect(
-                answer.error_code,
+            error = client.expect(
+                response.error_code,
                 E.NONE,
                 RETRIABLE,
                 E.CONCURRENT_TRANSACTIONS,
@@ -156,20 +156,22 @@ class TxnSession(Session):
                 doing="InitProducerId",
             )
             if error is E.NONE:
-                self._begin_epoch(answer.producer_id, answer.producer_epoch)
-                epoch = Epoch(answer.producer_id, answer.producer_epoch)
-                actor.world.txns.initialised(actor.who, epoch, actor.world.log_ends())
+                self._begin_epoch(response.producer_id, response.producer_epoch)
+                epoch = Epoch(response.producer_id, response.producer_epoch)
+                client.cluster.txns.initialised(client.client_id, epoch, client.cluster.log_ends())
                 return
             if error in FENCED:
                 raise Fenced
-            await actor.process.backoff()
+            await client.process.backoff()
 
     def begin(self) -> Txn:
         self._number += 1
         self._added.clear()
-        return self.actor.world.txns.begin(TxnName(self.actor.who, self.actor.life, self._number))
+        return self.client.cluster.txns.begin(
+            TxnName(self.client.client_id, self.client.incarnation, self._number)
+        )
 
-    async def add(self, places: list[TopicPartition]) -> None:
+    async def add(self, partitions: list[TopicPartition]) -> None:
         """Name partitions before writing to them; in the second generation the broker does it."""
         if self.generation == 2:
             return
@@ -179,14 +181,14 @@ class TxnSession(Session):
             v3_and_below_producer_epoch=self.epoch,
             v3_and_below_topics=[
                 AddPartitionsToTxnTopic(name=topic, partitions=indexes)
-                for topic, indexes in by_topic(places).items()
+                for topic, indexes in by_topic(partitions).items()
             ],
         )
         while True:
-            answer = await self.actor.retried(self.wire, request, 3, AddPartitionsToTxnResponse)
+            response = await self.client.retried(self.connection, request, 3, AddPartitionsToTxnResponse)
             errors = [
                 result.partition_error_code
-                for topic in answer.results_by_topic_v3_and_below
+                for topic in response.results_by_topic_v3_and_below
                 for result in topic.results_by_partition
             ]
             worst = E.NONE
@@ -194,14 +196,14 @@ class TxnSession(Session):
                 worst = self._expected(code, "AddPartitionsToTxn") or worst
             if worst is E.NONE:
                 return
-            self._judge(worst)
-            await self.actor.process.backoff()
+            self._raise_for(worst)
+            await self.client.process.backoff()
 
     async def send_offsets(
         self, group: str, member_id: str, member_epoch: int, offsets: dict[TopicPartition, tuple[int, str]]
     ) -> None:
         """Commit offsets as part of the transaction; raises MustAbort if the group says no."""
-        actor = self.actor
+        client = self.client
         if self.generation == 1:
             adding = AddOffsetsToTxnRequest(
                 transactional_id=self.id,
@@ -210,12 +212,12 @@ class TxnSession(Session):
                 group_id=group,
             )
             while True:
-                added = await actor.retried(self.wire, adding, 3, AddOffsetsToTxnResponse)
+                added = await client.retried(self.connection, adding, 3, AddOffsetsToTxnResponse)
                 error = self._expected(added.error_code, "AddOffsetsToTxn")
                 if error is E.NONE:
                     break
-                self._judge(error)
-                await actor.process.backoff()
+                self._raise_for(error)
+                await client.process.backoff()
         request = TxnOffsetCommitRequest(
             transactional_id=self.id,
             group_id=group,
@@ -240,22 +242,22 @@ class TxnSession(Session):
         )
         version = 5 if self.generation == 2 else 3
         while True:
-            answer = await actor.retried(self.wire, request, version, TxnOffsetCommitResponse)
+            response = await client.retried(self.connection, request, version, TxnOffsetCommitResponse)
             worst = E.NONE
-            for topic in answer.topics:
+            for topic in response.topics:
                 for result in topic.partitions:
                     worst = self._expected(result.error_code, "TxnOffsetCommit", NOT_A_MEMBER) or worst
             if worst is E.NONE:
                 return
             if worst in NOT_A_MEMBER:
                 raise MustAbort
-            self._judge(worst)
-            await actor.process.backoff()
+            self._raise_for(worst)
+            await client.process.backoff()
 
     async def end(self, txn: Txn, *, committed: bool) -> None:
         """Commit or abort, until told that it is so."""
-        actor = self.actor
-        txn.asked.add(committed)
+        client = self.client
+        txn.requested.add(committed)
         request = EndTxnRequest(
             transactional_id=self.id,
             producer_id=self.producer_id,
@@ -264,32 +266,32 @@ class TxnSession(Session):
         )
         version = 5 if self.generation == 2 else 3
         while True:
-            answer = await actor.retried(self.wire, request, version, EndTxnResponse)
-            error = self._expected(answer.error_code, "EndTxn")
+            response = await client.retried(self.connection, request, version, EndTxnResponse)
+            error = self._expected(response.error_code, "EndTxn")
             if error is E.NONE:
-                actor.world.txns.ended(txn, committed=committed)
+                client.cluster.txns.ended(txn, committed=committed)
                 if version == 5:
-                    self._begin_epoch(answer.producer_id, answer.producer_epoch)
+                    self._begin_epoch(response.producer_id, response.producer_epoch)
                 return
-            self._judge(error)
-            await actor.process.backoff()
+            self._raise_for(error)
+            await client.process.backoff()
 
-    async def give_up(self, txn: Txn) -> None:
+    async def abandon(self, txn: Txn) -> None:
         """Abort what cannot be committed, and get a new epoch: nobody knows what is still on its way."""
-        self.actor.kernel.count("transactions given up")
+        self.client.kernel.count("transactions given up")
         with contextlib.suppress(MustAbort):
             await self.end(txn, committed=False)
         await self.init()
 
     def _expected(self, code: int, doing: str, *more: frozenset[ErrorCode]) -> ErrorCode:
-        return self.actor.expect(
+        return self.client.expect(
             code, E.NONE, RETRIABLE, E.CONCURRENT_TRANSACTIONS, FENCED, ABORTABLE, *more, doing=doing
         )
 
     def _refusals(self) -> tuple[frozenset[ErrorCode], ...]:
         return FENCED, ABORTABLE, frozenset({E.CONCURRENT_TRANSACTIONS})
 
-    def _judge(self, error: ErrorCode) -> None:
+    def _raise_for(self, error: ErrorCode) -> None:
         if error in FENCED:
             raise Fenced
         if error in ABORTABLE:

@@ -10,54 +10,54 @@ Rule G1: two claims to one partition never hold at the same time, nor in the sam
 from __future__ import annotations
 
 from ottla.base.ids import TopicPartition
-from ottla.testing.sim.kernel import US_PER_MS, Kernel
+from ottla.testing.sim.kernel.events import US_PER_MS, Kernel
 
 
-class Claims:
+class OwnershipChecker:
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
-        self._held: dict[tuple[str, TopicPartition], dict[str, int]] = {}  # -> member -> until when
+        self._owned: dict[tuple[str, TopicPartition], dict[str, int]] = {}  # -> member -> until when
         self._by_generation: dict[tuple[str, int, TopicPartition], str] = {}
 
     def claim(
         self,
         group: str,
         member: str,
-        places: list[TopicPartition],
+        partitions: list[TopicPartition],
         until_us: int,
         generation: tuple[int, str] | None,
     ) -> None:
         """A member takes partitions; `generation` and who it is there, if the group has such."""
-        for place in places:
+        for tp in partitions:
             if generation is not None:
                 number, identity = generation
-                other = self._by_generation.setdefault((group, number, place), identity)
+                other = self._by_generation.setdefault((group, number, tp), identity)
                 self._kernel.check(
                     other == identity,
                     "G1 a partition has one owner in a generation",
-                    f"{group} {place} in generation {number}: {other} and {identity}",
+                    f"{group} {tp} in generation {number}: {other} and {identity}",
                 )
-            claims = self._held.setdefault((group, place), {})
-            for other, other_until_us in claims.items():
+            ownership = self._owned.setdefault((group, tp), {})
+            for other, other_until_us in ownership.items():
                 if other != member and other_until_us > self._kernel.now_us:
                     self._kernel.violated(
                         "G1 a partition has one owner at a time",
-                        f"{group} {place}: {member} takes it, {other} has it until "
+                        f"{group} {tp}: {member} takes it, {other} has it until "
                         f"{other_until_us / US_PER_MS:.3f}",
                     )
-            claims[member] = until_us
+            ownership[member] = until_us
 
-    def extend(self, group: str, member: str, places: list[TopicPartition], until_us: int) -> None:
+    def extend(self, group: str, member: str, partitions: list[TopicPartition], until_us: int) -> None:
         """A heartbeat went well."""
-        for place in places:
-            claims = self._held.get((group, place), {})
-            if member in claims:
-                claims[member] = max(claims[member], until_us)
+        for tp in partitions:
+            ownership = self._owned.get((group, tp), {})
+            if member in ownership:
+                ownership[member] = max(ownership[member], until_us)
 
-    def drop(self, group: str, member: str, places: list[TopicPartition]) -> None:
-        for place in places:
-            self._held.get((group, place), {}).pop(member, None)
+    def drop(self, group: str, member: str, partitions: list[TopicPartition]) -> None:
+        for tp in partitions:
+            self._owned.get((group, tp), {}).pop(member, None)
 
-    def owners(self, group: str, place: TopicPartition) -> list[str]:
-        claims = self._held.get((group, place), {})
-        return [member for member, until_us in claims.items() if until_us > self._kernel.now_us]
+    def owners(self, group: str, tp: TopicPartition) -> list[str]:
+        ownership = self._owned.get((group, tp), {})
+        return [member for member, until_us in ownership.items() if until_us > self._kernel.now_us]

@@ -9,7 +9,7 @@ from ottla.coordinator.runtime.codec import RecordTable
 from ottla.coordinator.txn import records as keys
 from ottla.records.batch import BatchHeader
 from ottla.records.record import Record
-from ottla.testing.sim.kernel import Kernel
+from ottla.testing.sim.kernel.events import Kernel
 
 EMPTY, ONGOING, PREPARE_COMMIT, PREPARE_ABORT, COMPLETE_COMMIT, COMPLETE_ABORT = range(6)
 _NAMES: Final = ("empty", "ongoing", "prepare commit", "prepare abort", "complete commit", "complete abort")
@@ -25,12 +25,12 @@ _NEXT: Final = {
 }
 
 
-class TxnStates:
+class TransactionStateChecker:
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
         self.last: dict[str, keys.TransactionLogValue] = {}
 
-    def data(self, place: TopicPartition, header: BatchHeader, records: list[Record]) -> None:
+    def data(self, tp: TopicPartition, header: BatchHeader, records: list[Record]) -> None:
         for record in records:
             found = _TABLE.decode(record.key, record.value)
             if found is None or not isinstance(found.key, keys.TransactionLogKey):
@@ -40,8 +40,8 @@ class TxnStates:
             else:
                 self.last.pop(found.key.transactional_id, None)
 
-    def marker(self, place: TopicPartition, header: BatchHeader, *, committed: bool) -> None:
-        self._kernel.violated("nobody writes in transactions to __transaction_state", str(place))
+    def marker(self, tp: TopicPartition, header: BatchHeader, *, committed: bool) -> None:
+        self._kernel.violated("nobody writes in transactions to __transaction_state", str(tp))
 
     def _moved(self, transactional_id: str, value: keys.TransactionLogValue) -> None:
         before = self.last.get(transactional_id)
@@ -54,10 +54,10 @@ class TxnStates:
         if before is None:
             return
         old = before.transaction_status
-        story = f"{transactional_id}: {_NAMES[old]} ({before.producer_id}, {before.producer_epoch}) to "
-        story += f"{_NAMES[status]} ({value.producer_id}, {value.producer_epoch})"
-        self._kernel.check(status in _NEXT[old], "T4 a transaction walks its states", story)
+        detail = f"{transactional_id}: {_NAMES[old]} ({before.producer_id}, {before.producer_epoch}) to "
+        detail += f"{_NAMES[status]} ({value.producer_id}, {value.producer_epoch})"
+        self._kernel.check(status in _NEXT[old], "T4 a transaction walks its states", detail)
         if before.producer_id == value.producer_id:
             self._kernel.check(
-                value.producer_epoch >= before.producer_epoch, "T3 a producer's epoch never goes back", story
+                value.producer_epoch >= before.producer_epoch, "T3 a producer's epoch never goes back", detail
             )

@@ -23,9 +23,9 @@ from ottla.coordinator.group import records as keys
 from ottla.coordinator.runtime.codec import RecordTable
 from ottla.records.batch import BatchHeader
 from ottla.records.record import Record
-from ottla.testing.sim.group_ledger import GroupLedger
-from ottla.testing.sim.kernel import Kernel
-from ottla.testing.sim.txn_ledger import Txn, TxnLedger
+from ottla.testing.sim.checkers.groups import GroupChecker
+from ottla.testing.sim.checkers.transactions import TransactionChecker, Txn
+from ottla.testing.sim.kernel.events import Kernel
 
 NO_OFFSET = -1
 _TABLE = RecordTable(vars(keys).values())
@@ -35,13 +35,13 @@ class Slot(NamedTuple):
     """What offsets are committed for."""
 
     group: str
-    place: TopicPartition
+    tp: TopicPartition
 
 
 class Commit:
     """One commit as its member asked for it."""
 
-    __slots__ = ("generation", "given_up_us", "member", "offset", "slot", "txn")
+    __slots__ = ("abandoned_us", "generation", "member", "offset", "slot", "txn")
 
     def __init__(self, slot: Slot, offset: int, member: str, generation: int, txn: Txn | None = None) -> None:
         self.slot = slot
@@ -49,7 +49,7 @@ class Commit:
         self.member = member
         self.generation = generation
         self.txn = txn
-        self.given_up_us: int | None = None
+        self.abandoned_us: int | None = None
 
 
 class _History:
@@ -69,8 +69,8 @@ class _History:
         return set(self.offsets[first:last])
 
 
-class OffsetsLedger:
-    def __init__(self, kernel: Kernel, txns: TxnLedger, groups: GroupLedger) -> None:
+class OffsetChecker:
+    def __init__(self, kernel: Kernel, txns: TransactionChecker, groups: GroupChecker) -> None:
         self._kernel = kernel
         self._groups = groups
         self._txns = txns
@@ -83,13 +83,13 @@ class OffsetsLedger:
 
     # What members say
 
-    def asked(self, name: str, commit: Commit) -> None:
+    def requested(self, name: str, commit: Commit) -> None:
         self.commits[name] = commit
 
-    def given_up(self, name: str) -> None:
+    def abandoned(self, name: str) -> None:
         commit = self.commits[name]
-        if commit.given_up_us is None:
-            commit.given_up_us = self._kernel.now_us
+        if commit.abandoned_us is None:
+            commit.abandoned_us = self._kernel.now_us
 
     def acknowledged(self, name: str) -> None:
         self._kernel.count("offset commits")
@@ -122,22 +122,20 @@ class OffsetsLedger:
 
     # What the log holds
 
-    def data(self, place: TopicPartition, header: BatchHeader, records: list[Record]) -> None:
+    def data(self, tp: TopicPartition, header: BatchHeader, records: list[Record]) -> None:
         for record in records:
             found = _TABLE.decode(record.key, record.value)
             if found is None:
                 self._kernel.violated("records of groups are known", f"{record.key!r}")
             elif isinstance(found.key, keys.OffsetCommitKey):
-                self._offset_record(
-                    place, header, found.key, cast(keys.OffsetCommitValue | None, found.value)
-                )
+                self._offset_record(tp, header, found.key, cast(keys.OffsetCommitValue | None, found.value))
             else:
                 self._groups.replay(found.key, found.value)
         self._groups.batch_ended()
 
     def _offset_record(
         self,
-        place: TopicPartition,
+        tp: TopicPartition,
         header: BatchHeader,
         key: keys.OffsetCommitKey,
         value: keys.OffsetCommitValue | None,
@@ -146,7 +144,7 @@ class OffsetsLedger:
         if value is None:
             self._set(slot, NO_OFFSET)
         elif header.is_transactional:
-            pending = self._pending.setdefault((place, header.producer_id), {})
+            pending = self._pending.setdefault((tp, header.producer_id), {})
             pending[slot] = (value.offset, value.metadata)
             self._history(slot).unstable_from_us[header.producer_id] = self._kernel.now_us
             self._check_generation(value.metadata)
@@ -156,19 +154,21 @@ class OffsetsLedger:
 
     def _apply(self, slot: Slot, offset: int, name: str) -> None:
         commit = self.commits.get(name)
-        story = f"{slot}: {offset} by {name!r}"
+        detail = f"{slot}: {offset} by {name!r}"
         if commit is None or (commit.slot, commit.offset) != (slot, offset):
-            self._kernel.violated("G4 what is committed was asked for", story)
+            self._kernel.violated("G4 what is committed was asked for", detail)
             return
         self._applied.add(name)
         before = self.committed(slot)
-        late = commit.given_up_us is not None and commit.given_up_us < self._kernel.now_us
+        late = commit.abandoned_us is not None and commit.abandoned_us < self._kernel.now_us
         self._kernel.check(
-            offset >= before or late, "G4 a committed offset does not go back", f"{story}, was {before}"
+            offset >= before or late, "G4 a committed offset does not go back", f"{detail}, was {before}"
         )
         done = self.processed.get(slot)
         self._kernel.check(
-            done is None or offset <= done, "G6 only what was processed is committed", f"{story}, done {done}"
+            done is None or offset <= done,
+            "G6 only what was processed is committed",
+            f"{detail}, done {done}",
         )
         self._set(slot, offset)
 
@@ -181,21 +181,21 @@ class OffsetsLedger:
         commit = self.commits.get(name)
         if commit is None or commit.generation < 0:
             return
-        reason = self._groups.objection(
-            commit.slot.group, commit.slot.place, commit.member, commit.generation
+        reason = self._groups.reason_against(
+            commit.slot.group, commit.slot.tp, commit.member, commit.generation
         )
         self._kernel.check(
             reason is None, "G3 commits of who no longer owns are refused", f"{name}: {reason}"
         )
 
-    def marker(self, place: TopicPartition, header: BatchHeader, *, committed: bool) -> None:
-        for slot, (offset, name) in self._pending.pop((place, header.producer_id), {}).items():
+    def marker(self, tp: TopicPartition, header: BatchHeader, *, committed: bool) -> None:
+        for slot, (offset, name) in self._pending.pop((tp, header.producer_id), {}).items():
             self._history(slot).unstable_from_us.pop(header.producer_id, None)
             commit = self.commits.get(name)
             if committed:
                 self._apply(slot, offset, name)
             if commit is not None and commit.txn is not None:
-                self._txns.marked(commit.txn, place, committed=committed)
+                self._txns.marked(commit.txn, tp, committed=committed)
 
     def _history(self, slot: Slot) -> _History:
         history = self._histories.get(slot)

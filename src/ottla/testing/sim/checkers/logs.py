@@ -22,18 +22,18 @@ from ottla.records.control import read_end_txn
 from ottla.records.record import Record, iter_records
 from ottla.replication.partition import Partition
 from ottla.storage.log.log import Log
-from ottla.testing.sim.kernel import Kernel
+from ottla.testing.sim.kernel.events import Kernel
 
 
 class Listener(Protocol):
     """Somebody who wants to know what is committed in the partitions of some topics."""
 
-    def data(self, place: TopicPartition, header: BatchHeader, records: list[Record]) -> None: ...
+    def data(self, tp: TopicPartition, header: BatchHeader, records: list[Record]) -> None: ...
 
-    def marker(self, place: TopicPartition, header: BatchHeader, *, committed: bool) -> None: ...
+    def marker(self, tp: TopicPartition, header: BatchHeader, *, committed: bool) -> None: ...
 
 
-class _Story:
+class _PartitionModel:
     """What is known about one partition."""
 
     __slots__ = ("batches", "high_watermark", "last_stable", "next_offset", "open")
@@ -46,90 +46,90 @@ class _Story:
         self.open: dict[int, int] = {}  # producer id -> first offset of its undecided transaction
 
 
-class LogFollower:
+class LogChecker:
     def __init__(self, kernel: Kernel, listener_of: Callable[[str], Listener]) -> None:
         self._kernel = kernel
         self._listener_of = listener_of
-        self._stories: dict[TopicPartition, _Story] = {}
+        self._models: dict[TopicPartition, _PartitionModel] = {}
 
-    def high_watermark(self, place: TopicPartition) -> int:
-        story = self._stories.get(place)
-        return 0 if story is None else story.high_watermark
+    def high_watermark(self, tp: TopicPartition) -> int:
+        detail = self._models.get(tp)
+        return 0 if detail is None else detail.high_watermark
 
     def undecided(self) -> dict[TopicPartition, list[int]]:
         """The producers with an open transaction, by partition."""
-        return {place: sorted(story.open) for place, story in self._stories.items() if story.open}
+        return {tp: sorted(detail.open) for tp, detail in self._models.items() if detail.open}
 
-    def look(self, partition: Partition) -> None:
+    def check(self, partition: Partition) -> None:
         """Something may have happened to a partition."""
         log = partition.log
-        story = self._stories.get(log.topic_partition)
-        if story is None:
-            story = self._stories[log.topic_partition] = _Story()
+        detail = self._models.get(log.topic_partition)
+        if detail is None:
+            detail = self._models[log.topic_partition] = _PartitionModel()
         high_watermark, last_stable = log.high_watermark, log.last_stable_offset
-        if high_watermark == story.high_watermark and last_stable == story.last_stable:
+        if high_watermark == detail.high_watermark and last_stable == detail.last_stable:
             return
         check = self._kernel.check
-        place = str(log.topic_partition)
+        tp = str(log.topic_partition)
         order = (log.log_start_offset, last_stable, high_watermark, log.log_end_offset)
-        check(
-            order == tuple(sorted(order)), "R10 start <= stable <= high watermark <= end", f"{place}: {order}"
-        )
-        if high_watermark < story.high_watermark:
+        check(order == tuple(sorted(order)), "R10 start <= stable <= high watermark <= end", f"{tp}: {order}")
+        if high_watermark < detail.high_watermark:
             self._kernel.violated(
                 "R3 the high watermark never goes back",
-                f"{place}: {story.high_watermark} to {high_watermark}",
+                f"{tp}: {detail.high_watermark} to {high_watermark}",
             )
             return
-        self._follow(log, story)
+        self._follow(log, detail)
         check(
-            last_stable >= story.last_stable,
+            last_stable >= detail.last_stable,
             "T5 the last stable offset never goes back",
-            f"{place}: {story.last_stable} to {last_stable}",
+            f"{tp}: {detail.last_stable} to {last_stable}",
         )
-        expected = min([*story.open.values(), high_watermark])
+        expected = min([*detail.open.values(), high_watermark])
         check(
             last_stable == expected,
             "T5 the last stable offset is the start of the earliest open transaction",
-            f"{place}: {last_stable}, not {expected}; open {story.open}",
+            f"{tp}: {last_stable}, not {expected}; open {detail.open}",
         )
-        story.high_watermark, story.last_stable = high_watermark, last_stable
+        detail.high_watermark, detail.last_stable = high_watermark, last_stable
 
-    def _follow(self, log: Log, story: _Story) -> None:
+    def _follow(self, log: Log, detail: _PartitionModel) -> None:
         # A broker whose disk failed reads nothing any more; what it committed before the checker must see all the same.
         offline, log.offline = log.offline, False
-        for header, data in log.batches(story.next_offset, upto=log.high_watermark):
-            if header.base_offset < story.next_offset:
+        for header, data in log.batches(detail.next_offset, upto=log.high_watermark):
+            if header.base_offset < detail.next_offset:
                 continue
-            self._tell(log.topic_partition, header, data, story)
-            story.batches[header.base_offset] = header.crc
-            story.next_offset = header.last_offset + 1
+            self._apply(log.topic_partition, header, data, detail)
+            detail.batches[header.base_offset] = header.crc
+            detail.next_offset = header.last_offset + 1
         log.offline = offline
 
-    def _tell(self, place: TopicPartition, header: BatchHeader, data: memoryview, story: _Story) -> None:
-        listener = self._listener_of(place.topic)
+    def _apply(
+        self, tp: TopicPartition, header: BatchHeader, data: memoryview, detail: _PartitionModel
+    ) -> None:
+        listener = self._listener_of(tp.topic)
         records = list(iter_records(data, header))
         if not header.is_control:
             if header.is_transactional:
-                story.open.setdefault(header.producer_id, header.base_offset)
-            listener.data(place, header, records)
+                detail.open.setdefault(header.producer_id, header.base_offset)
+            listener.data(tp, header, records)
             return
         marker = read_end_txn(records[0].key, records[0].value)
         if marker is not None:
             # The listener decides which records this marker ends: it must still know them as open.
-            listener.marker(place, header, committed=marker.committed)
-            story.open.pop(header.producer_id, None)
+            listener.marker(tp, header, committed=marker.committed)
+            detail.open.pop(header.producer_id, None)
 
     def verify(self, log: Log) -> None:
         """A broker has started: is everything still there that was committed?"""
-        story = self._stories.get(log.topic_partition)
-        if story is None:
+        detail = self._models.get(log.topic_partition)
+        if detail is None:
             return
-        place = log.topic_partition
+        tp = log.topic_partition
         self._kernel.check(
-            log.log_end_offset >= story.high_watermark,
+            log.log_end_offset >= detail.high_watermark,
             "R1 nothing committed is lost",
-            f"{place} ends at {log.log_end_offset}, {story.high_watermark} was committed",
+            f"{tp} ends at {log.log_end_offset}, {detail.high_watermark} was committed",
         )
         if log.config.compacted:
             return
@@ -137,9 +137,9 @@ class LogFollower:
             header.base_offset: header.crc
             for header, _ in log.batches(log.log_start_offset, upto=log.log_end_offset)
         }
-        for base_offset, crc in story.batches.items():
+        for base_offset, crc in detail.batches.items():
             if found.get(base_offset) != crc:
                 self._kernel.violated(
-                    "R2 what is committed never changes", f"{place}: the batch at {base_offset}"
+                    "R2 what is committed never changes", f"{tp}: the batch at {base_offset}"
                 )
                 return

@@ -11,11 +11,11 @@ import contextlib
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition, uuid_text
 from ottla.base.rng import random_uuid
-from ottla.testing.sim.actors.actor import GROUP, RETRIABLE, Fenced, by_topic
-from ottla.testing.sim.actors.member import Member, Out
-from ottla.testing.sim.client import Unanswered
-from ottla.testing.sim.kernel import US_PER_MS
-from ottla.testing.sim.world import World
+from ottla.testing.sim.clients.client import GROUP, RETRIABLE, Fenced, by_topic
+from ottla.testing.sim.clients.member import Member, MembershipLost
+from ottla.testing.sim.clients.process import NoResponse
+from ottla.testing.sim.cluster import Cluster
+from ottla.testing.sim.kernel.events import US_PER_MS
 from ottla.wire.messages.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatRequest,
@@ -28,11 +28,13 @@ _LEAVE, _LEAVE_FOR_A_WHILE = -1, -2
 
 
 class ConsumerMember(Member):
-    def __init__(self, world: World, who: str, life: int = 0, *, group: str, topics: tuple[str, ...]) -> None:
-        super().__init__(world, who, life, group=group, topics=topics)
-        traits = world.kernel.stream(f"traits of {who}")
+    def __init__(
+        self, cluster: Cluster, client_id: str, incarnation: int = 0, *, group: str, topics: tuple[str, ...]
+    ) -> None:
+        super().__init__(cluster, client_id, incarnation, group=group, topics=topics)
+        traits = cluster.kernel.stream(f"traits of {client_id}")
         if traits.random() < 0.3:
-            self.instance_id = who
+            self.instance_id = client_id
         self.assignor = traits.choice((None, "uniform", "range"))
         self.regex = "|".join(topics) if traits.random() < 0.3 else None
         self.member_id = uuid_text(random_uuid(self.rng))
@@ -40,10 +42,10 @@ class ConsumerMember(Member):
         self.generation = 0
         self._heartbeat_ms = 500
         self._full = True
-        self._undisturbed_us = 0
-        self._heard_us = 0
+        self._no_revocation_us = 0
+        self._heartbeat_us = 0
 
-    async def live(self) -> None:
+    async def run(self) -> None:
         await self.find_coordinator(GROUP, self.group)
         next_heartbeat_ms = 0
         next_commit_ms = self.kernel.now_ms + self.rng.randrange(300, 1500)
@@ -56,25 +58,25 @@ class ConsumerMember(Member):
                     await self.commit()
                     next_commit_ms = self.kernel.now_ms + self.rng.randrange(300, 1500)
                 await self.poll(self.rng.randrange(100, 400))
-            except Out as out:
+            except MembershipLost as out:
                 if out.code not in (E.STALE_MEMBER_EPOCH, E.REBALANCE_IN_PROGRESS):
-                    self._start_anew()
+                    self._rejoin()
                 next_heartbeat_ms = 0
-            except Unanswered:
+            except NoResponse:
                 self._full = True
                 await self.process.backoff()
         await self._leave()
 
-    def _start_anew(self) -> None:
+    def _rejoin(self) -> None:
         self.kernel.count("members fenced")
-        self.give_back(list(self.positions))
+        self.release(list(self.positions))
         self.generation = 0
         self._full = True
 
     def until_us(self, sent_us: int) -> int:
         # What it must give back it may have missed only since the last answer that asked for nothing.
-        session_us = self._heard_us + self.session_ms * US_PER_MS
-        return min(session_us, self._undisturbed_us + self.rebalance_ms * US_PER_MS)
+        session_us = self._heartbeat_us + self.session_ms * US_PER_MS
+        return min(session_us, self._no_revocation_us + self.rebalance_ms * US_PER_MS)
 
     async def _heartbeat(self) -> bool:
         """Tell and be told; False if there is more to tell at once."""
@@ -91,9 +93,9 @@ class ConsumerMember(Member):
             server_assignor=self.assignor if full else None,
             topic_partitions=self._owned(),
         )
-        answer = await self.wire.ask(request, 1, ConsumerGroupHeartbeatResponse)
+        response = await self.connection.request(request, 1, ConsumerGroupHeartbeatResponse)
         error = self.expect(
-            answer.error_code,
+            response.error_code,
             E.NONE,
             RETRIABLE,
             E.UNKNOWN_MEMBER_ID,
@@ -104,58 +106,58 @@ class ConsumerMember(Member):
             doing="ConsumerGroupHeartbeat",
         )
         if error in RETRIABLE or error is E.UNRELEASED_INSTANCE_ID:
-            raise Unanswered(error.name)
+            raise NoResponse(error.name)
         if error is E.FENCED_INSTANCE_ID:
             raise Fenced
         if error:
-            raise Out(error)
+            raise MembershipLost(error)
         self._full = False
-        self._heartbeat_ms = answer.heartbeat_interval_ms or self._heartbeat_ms
+        self._heartbeat_ms = response.heartbeat_interval_ms or self._heartbeat_ms
         self.kernel.check(
-            answer.member_epoch >= self.generation,
+            response.member_epoch >= self.generation,
             "G2 epochs and generations never go back",
-            f"{self.name}: {self.generation} to {answer.member_epoch}",
+            f"{self.name}: {self.generation} to {response.member_epoch}",
         )
-        self.generation = answer.member_epoch
+        self.generation = response.member_epoch
         self.kernel.check(self.generation > 0, "a member that joined has an epoch", self.name)
-        self._heard_us = sent_us
-        return await self._reconcile(answer.assignment, sent_us)
+        self._heartbeat_us = sent_us
+        return await self._reconcile(response.assignment, sent_us)
 
     async def _reconcile(self, assignment: Assignment | None, sent_us: int) -> bool:
         if assignment is None:
-            if self._undisturbed_us:
-                self._undisturbed_us = sent_us
-            self.heard(sent_us)
+            if self._no_revocation_us:
+                self._no_revocation_us = sent_us
+            self.heartbeat_succeeded(sent_us)
             return True
-        wanted = self._places(assignment)
-        gone = [place for place in self.positions if place not in wanted]
-        new = [place for place in wanted if place not in self.positions]
+        wanted = self._partitions(assignment)
+        gone = [tp for tp in self.positions if tp not in wanted]
+        new = [tp for tp in wanted if tp not in self.positions]
         if gone:
             self.kernel.count("partitions revoked", len(gone))
-            self.heard(sent_us)
+            self.heartbeat_succeeded(sent_us)
             try:
                 await self.commit()
-            except Unanswered:
+            except NoResponse:
                 self._full = True
-            self.give_back(gone)
+            self.release(gone)
             return False
-        self._undisturbed_us = sent_us
-        self.heard(sent_us)
+        self._no_revocation_us = sent_us
+        self.heartbeat_succeeded(sent_us)
         if new:
             offsets = await self.committed_offsets(new, 9)
-            self.take(offsets, sent_us, None)
+            self.own(offsets, sent_us, None)
             self.kernel.count("partitions assigned", len(new))
             return False
         return True
 
     def _owned(self) -> list[TopicPartitions]:
         return [
-            TopicPartitions(topic_id=self.world.topic_ids[topic], partitions=indexes)
+            TopicPartitions(topic_id=self.cluster.topic_ids[topic], partitions=indexes)
             for topic, indexes in by_topic(list(self.positions)).items()
         ]
 
-    def _places(self, assignment: Assignment) -> list[TopicPartition]:
-        names = {topic_id: name for name, topic_id in self.world.topic_ids.items()}
+    def _partitions(self, assignment: Assignment) -> list[TopicPartition]:
+        names = {topic_id: name for name, topic_id in self.cluster.topic_ids.items()}
         return [
             TopicPartition(names[topic.topic_id], index)
             for topic in assignment.topic_partitions
@@ -163,9 +165,9 @@ class ConsumerMember(Member):
         ]
 
     async def _leave(self) -> None:
-        with contextlib.suppress(Out, Unanswered):
+        with contextlib.suppress(MembershipLost, NoResponse):
             await self.commit()
-        self.give_back(list(self.positions))
+        self.release(list(self.positions))
         self.kernel.count("members left")
         static = self.instance_id is not None
         request = ConsumerGroupHeartbeatRequest(
@@ -175,6 +177,6 @@ class ConsumerMember(Member):
             instance_id=self.instance_id,
         )
         try:
-            await self.wire.ask(request, 1, ConsumerGroupHeartbeatResponse)
-        except Unanswered:
+            await self.connection.request(request, 1, ConsumerGroupHeartbeatResponse)
+        except NoResponse:
             return

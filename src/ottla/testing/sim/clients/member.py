@@ -9,13 +9,13 @@ from typing import Final
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
-from ottla.testing.sim.actors.actor import RETRIABLE, Actor, by_topic
-from ottla.testing.sim.actors.reading import fetch
-from ottla.testing.sim.client import Unanswered, Wire
-from ottla.testing.sim.kernel import US_PER_MS
+from ottla.testing.sim.checkers.offsets import Commit, Slot
+from ottla.testing.sim.clients.client import RETRIABLE, Client, by_topic
+from ottla.testing.sim.clients.fetch import fetch
+from ottla.testing.sim.clients.process import Connection, NoResponse
+from ottla.testing.sim.cluster import Cluster
+from ottla.testing.sim.kernel.events import US_PER_MS
 from ottla.testing.sim.node import PORT
-from ottla.testing.sim.offsets_ledger import Commit, Slot
-from ottla.testing.sim.world import World
 from ottla.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -31,7 +31,7 @@ from ottla.wire.messages.offset_fetch import (
 )
 
 E = ErrorCode
-OUT: Final = frozenset(
+MEMBERSHIP_ERRORS: Final = frozenset(
     {
         E.UNKNOWN_MEMBER_ID,
         E.ILLEGAL_GENERATION,
@@ -45,7 +45,7 @@ OUT: Final = frozenset(
 """A member that hears one of these must ask anew what it owns."""
 
 
-class Out(Exception):
+class MembershipLost(Exception):
     """The member is no longer what it was in the group."""
 
     def __init__(self, code: ErrorCode) -> None:
@@ -53,14 +53,16 @@ class Out(Exception):
         self.code = code
 
 
-class Member(Actor):
+class Member(Client):
     """A member of `group`, reading `topics`. Subclasses know a protocol."""
 
     session_ms = 4000
     rebalance_ms = 5000
 
-    def __init__(self, world: World, who: str, life: int = 0, *, group: str, topics: tuple[str, ...]) -> None:
-        super().__init__(world, who, life)
+    def __init__(
+        self, cluster: Cluster, client_id: str, incarnation: int = 0, *, group: str, topics: tuple[str, ...]
+    ) -> None:
+        super().__init__(cluster, client_id, incarnation)
         self.group = group
         self.topics = topics
         self.member_id = ""
@@ -68,51 +70,53 @@ class Member(Actor):
         self.instance_id: str | None = None
         self.positions: dict[TopicPartition, int] = {}
         self.uncommitted: dict[TopicPartition, None] = {}
-        self.data: Wire = self.process.wire(PORT)
+        self.data: Connection = self.process.connection(PORT)
         self.commit_version = 8
-        self.lives_until_ms: int | None = None
-        self.claims_nothing = False
+        self.leaves_at_ms: int | None = None
+        self.claims_disabled = False
         self._commits = 0
 
-    def again(self) -> Actor:
-        return type(self)(self.world, self.who, self.life + 1, group=self.group, topics=self.topics)
+    def next_incarnation(self) -> Client:
+        return type(self)(
+            self.cluster, self.client_id, self.incarnation + 1, group=self.group, topics=self.topics
+        )
 
     def kill(self) -> None:
         super().kill()
-        self.world.claims.drop(self.group, self.name, list(self.positions))
+        self.cluster.ownership.drop(self.group, self.name, list(self.positions))
 
-    async def _live(self) -> None:
-        await super()._live()
-        self.give_back(list(self.positions))  # whoever left, or was fenced, owns nothing
+    async def _run(self) -> None:
+        await super()._run()
+        self.release(list(self.positions))  # whoever left, or was fenced, owns nothing
 
     @property
     def leaving(self) -> bool:
-        return self.lives_until_ms is not None and self.kernel.now_ms >= self.lives_until_ms
+        return self.leaves_at_ms is not None and self.kernel.now_ms >= self.leaves_at_ms
 
     # Owning
 
-    def take(
+    def own(
         self, offsets: dict[TopicPartition, int], since_us: int, generation: tuple[int, str] | None
     ) -> None:
         """Own more partitions, beginning at these offsets; the last good heartbeat was sent at `since_us`."""
-        if not self.claims_nothing:
+        if not self.claims_disabled:
             until_us = self.until_us(since_us)
-            self.world.claims.claim(self.group, self.name, list(offsets), until_us, generation)
-        self.positions.update({place: max(offset, 0) for place, offset in offsets.items()})
+            self.cluster.ownership.claim(self.group, self.name, list(offsets), until_us, generation)
+        self.positions.update({tp: max(offset, 0) for tp, offset in offsets.items()})
         self.kernel.note(self.name, f"owns {sorted(map(str, self.positions))} in {self.generation}")
 
-    def heard(self, sent_us: int) -> None:
+    def heartbeat_succeeded(self, sent_us: int) -> None:
         """A heartbeat that was sent then went well."""
-        self.world.claims.extend(self.group, self.name, list(self.positions), self.until_us(sent_us))
+        self.cluster.ownership.extend(self.group, self.name, list(self.positions), self.until_us(sent_us))
 
     def until_us(self, sent_us: int) -> int:
         return sent_us + min(self.session_ms, self.rebalance_ms) * US_PER_MS
 
-    def give_back(self, places: list[TopicPartition]) -> None:
-        self.world.claims.drop(self.group, self.name, places)
-        for place in places:
-            self.positions.pop(place, None)
-            self.uncommitted.pop(place, None)
+    def release(self, partitions: list[TopicPartition]) -> None:
+        self.cluster.ownership.drop(self.group, self.name, partitions)
+        for tp in partitions:
+            self.positions.pop(tp, None)
+            self.uncommitted.pop(tp, None)
 
     # Processing
 
@@ -125,23 +129,23 @@ class Member(Actor):
         after = dict(self.positions)
         try:
             found = await fetch(self, self.data, after, committed=True, wait_ms=wait_ms)
-        except Unanswered:
+        except NoResponse:
             return 0
-        for place in found:
-            if after[place] > before[place]:
-                self.world.consumed(self.group, place, before[place], after[place])
-                self.positions[place] = after[place]
-                self.uncommitted[place] = None
+        for tp in found:
+            if after[tp] > before[tp]:
+                self.cluster.processed_by(self.group, tp, before[tp], after[tp])
+                self.positions[tp] = after[tp]
+                self.uncommitted[tp] = None
         return sum(map(len, found.values()))
 
     # Offsets
 
     async def commit(self) -> None:
-        """Commit what was processed; raises Out, or Unanswered after a few attempts."""
-        places = list(self.uncommitted)
-        if not places:
+        """Commit what was processed; raises Out, or NoResponse after a few attempts."""
+        partitions = list(self.uncommitted)
+        if not partitions:
             return
-        names = self._named(places)
+        names = self._named(partitions)
         request = OffsetCommitRequest(
             group_id=self.group,
             generation_id_or_member_epoch=self.generation,
@@ -159,41 +163,43 @@ class Member(Actor):
                         for index in indexes
                     ],
                 )
-                for topic, indexes in by_topic(places).items()
+                for topic, indexes in by_topic(partitions).items()
             ],
         )
         try:
-            answer = await self.wire.ask(request, self.commit_version, OffsetCommitResponse)
-        except Unanswered:
+            response = await self.connection.request(request, self.commit_version, OffsetCommitResponse)
+        except NoResponse:
             for name in names.values():
-                self.world.offsets.given_up(name)
+                self.cluster.offsets.abandoned(name)
             raise
-        for topic_result in answer.topics:
+        for topic_result in response.topics:
             for result in topic_result.partitions:
-                place = TopicPartition(topic_result.name, result.partition_index)
-                error = self.expect(result.error_code, E.NONE, RETRIABLE, OUT, doing="OffsetCommit")
+                tp = TopicPartition(topic_result.name, result.partition_index)
+                error = self.expect(
+                    result.error_code, E.NONE, RETRIABLE, MEMBERSHIP_ERRORS, doing="OffsetCommit"
+                )
                 if error is E.NONE:
-                    self.world.offsets.acknowledged(names[place])
-                    self.uncommitted.pop(place, None)
+                    self.cluster.offsets.acknowledged(names[tp])
+                    self.uncommitted.pop(tp, None)
                 else:
-                    self.world.offsets.given_up(names[place])
-                    if error in OUT:
-                        raise Out(error)
+                    self.cluster.offsets.abandoned(names[tp])
+                    if error in MEMBERSHIP_ERRORS:
+                        raise MembershipLost(error)
 
-    def _named(self, places: list[TopicPartition]) -> dict[TopicPartition, str]:
+    def _named(self, partitions: list[TopicPartition]) -> dict[TopicPartition, str]:
         """Names for the commits of these partitions, told to the ledger."""
         names = {}
-        for place in places:
+        for tp in partitions:
             self._commits += 1
-            names[place] = f"{self.name}#{self._commits}"
-            commit = Commit(Slot(self.group, place), self.positions[place], self.member_id, self.generation)
-            self.world.offsets.asked(names[place], commit)
+            names[tp] = f"{self.name}#{self._commits}"
+            commit = Commit(Slot(self.group, tp), self.positions[tp], self.member_id, self.generation)
+            self.cluster.offsets.requested(names[tp], commit)
         return names
 
     async def committed_offsets(
-        self, places: list[TopicPartition], version: int
+        self, partitions: list[TopicPartition], version: int
     ) -> dict[TopicPartition, int]:
-        """Where to begin; raises Out, or Unanswered."""
+        """Where to begin; raises Out, or NoResponse."""
         while True:
             request = OffsetFetchRequest(
                 groups=[
@@ -203,18 +209,18 @@ class Member(Actor):
                         member_epoch=self.generation if version >= 9 else -1,
                         topics=[
                             OffsetFetchRequestTopics(name=topic, partition_indexes=indexes)
-                            for topic, indexes in by_topic(places).items()
+                            for topic, indexes in by_topic(partitions).items()
                         ],
                     )
                 ],
                 require_stable=True,
             )
             sent_us = self.kernel.now_us
-            answer = await self.wire.ask(request, version, OffsetFetchResponse)
-            group = answer.groups[0]
-            error = self.expect(group.error_code, E.NONE, RETRIABLE, OUT, doing="OffsetFetch")
-            if error in OUT:
-                raise Out(error)
+            response = await self.connection.request(request, version, OffsetFetchResponse)
+            group = response.groups[0]
+            error = self.expect(group.error_code, E.NONE, RETRIABLE, MEMBERSHIP_ERRORS, doing="OffsetFetch")
+            if error in MEMBERSHIP_ERRORS:
+                raise MembershipLost(error)
             found = {} if error else self._take_offsets(group.topics, sent_us)
             if found is not None and not error:
                 return found
@@ -227,13 +233,13 @@ class Member(Actor):
         found: dict[TopicPartition, int] = {}
         for topic in topics:
             for result in topic.partitions:
-                place = TopicPartition(topic.name, result.partition_index)
+                tp = TopicPartition(topic.name, result.partition_index)
                 error = self.expect(
                     result.error_code, E.NONE, E.UNSTABLE_OFFSET_COMMIT, RETRIABLE, doing="OffsetFetch"
                 )
                 if error:
                     return None
-                slot = Slot(self.group, place)
-                self.world.offsets.fetched(slot, result.committed_offset, sent_us, stable=True)
-                found[place] = result.committed_offset
+                slot = Slot(self.group, tp)
+                self.cluster.offsets.fetched(slot, result.committed_offset, sent_us, stable=True)
+                found[tp] = result.committed_offset
         return found

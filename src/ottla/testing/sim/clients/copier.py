@@ -8,27 +8,27 @@ from __future__ import annotations
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
-from ottla.testing.sim.actors.classic import ClassicMember
-from ottla.testing.sim.actors.consumer import ConsumerMember
-from ottla.testing.sim.actors.member import Member, Out
-from ottla.testing.sim.actors.producing import MustAbort, TxnSession
-from ottla.testing.sim.actors.reading import fetch
-from ottla.testing.sim.client import Unanswered
-from ottla.testing.sim.offsets_ledger import Commit, Slot
-from ottla.testing.sim.world import World
+from ottla.testing.sim.checkers.offsets import Commit, Slot
+from ottla.testing.sim.clients.classic_member import ClassicMember
+from ottla.testing.sim.clients.consumer_member import ConsumerMember
+from ottla.testing.sim.clients.fetch import fetch
+from ottla.testing.sim.clients.member import Member, MembershipLost
+from ottla.testing.sim.clients.process import NoResponse
+from ottla.testing.sim.clients.producer_session import MustAbort, TransactionalSession
+from ottla.testing.sim.cluster import Cluster
 
 OUT_TOPIC = "out"
 
 
-class _Copying(Member):
+class _Copier(Member):
     """What a copier does instead of processing and committing."""
 
-    session: TxnSession
+    session: TransactionalSession
     _initialised = False
 
-    def equip(self) -> None:
-        traits = self.world.kernel.stream(f"session of {self.who}")
-        self.session = TxnSession(self, generation=traits.choice((1, 2)), timeout_ms=4000)
+    def _start_session(self) -> None:
+        traits = self.cluster.kernel.stream(f"session of {self.client_id}")
+        self.session = TransactionalSession(self, generation=traits.choice((1, 2)), timeout_ms=4000)
         self.instance_id = None
         self._copies = 0
 
@@ -43,32 +43,32 @@ class _Copying(Member):
         before, after = dict(self.positions), dict(self.positions)
         try:
             found = await fetch(self, self.data, after, committed=True, wait_ms=wait_ms)
-        except Unanswered:
+        except NoResponse:
             return 0
-        moved = {place: after[place] for place in found if after[place] > before[place]}
+        moved = {tp: after[tp] for tp in found if after[tp] > before[tp]}
         if not moved:
             return 0
         txn = self.session.begin()
         try:
             number = 0
-            for place in sorted(moved):
-                self.world.consumed(self.group, place, before[place], after[place])
-                if found[place]:
-                    target = TopicPartition(OUT_TOPIC, place.partition)
+            for tp in sorted(moved):
+                self.cluster.processed_by(self.group, tp, before[tp], after[tp])
+                if found[tp]:
+                    target = TopicPartition(OUT_TOPIC, tp.partition)
                     values = [
                         f"{txn.name}/{number + each}={value.replace('/', ':')}"
-                        for each, (_, value) in enumerate(found[place])
+                        for each, (_, value) in enumerate(found[tp])
                     ]
                     number += len(values)
                     await self.session.add([target])
                     await self.session.produce(target, values, txn)
             offsets: dict[TopicPartition, tuple[int, str]] = {}
-            for place, offset in moved.items():
+            for tp, offset in moved.items():
                 self._copies += 1
                 name = f"{self.name}#t{self._copies}"
-                commit = Commit(Slot(self.group, place), offset, self.member_id, self.generation, txn)
-                self.world.offsets.asked(name, commit)
-                offsets[place] = (offset, name)
+                commit = Commit(Slot(self.group, tp), offset, self.member_id, self.generation, txn)
+                self.cluster.offsets.requested(name, commit)
+                offsets[tp] = (offset, name)
             await self.session.send_offsets(self.group, self.member_id, self.generation, offsets)
             if self.rng.random() < 0.15:
                 # Meanwhile others may get its partitions, and must wait for what it has open.
@@ -76,12 +76,12 @@ class _Copying(Member):
             committed = self.rng.random() > 0.15
             await self.session.end(txn, committed=committed)
         except MustAbort:
-            await self.session.give_up(txn)
-            raise Out(ErrorCode.REBALANCE_IN_PROGRESS) from None
+            await self.session.abandon(txn)
+            raise MembershipLost(ErrorCode.REBALANCE_IN_PROGRESS) from None
         if not committed:
             # As an application does that changes its mind: back to what is committed.
             offsets_now = await self.committed_offsets(list(moved), 8)
-            self.positions.update({place: max(offset, 0) for place, offset in offsets_now.items()})
+            self.positions.update({tp: max(offset, 0) for tp, offset in offsets_now.items()})
             return 0
         self.positions.update(moved)
         self.kernel.count("transactions of copiers")
@@ -91,13 +91,17 @@ class _Copying(Member):
         """Offsets are committed by transactions only."""
 
 
-class ClassicCopier(_Copying, ClassicMember):
-    def __init__(self, world: World, who: str, life: int = 0, *, group: str, topics: tuple[str, ...]) -> None:
-        super().__init__(world, who, life, group=group, topics=topics)
-        self.equip()
+class ClassicCopier(_Copier, ClassicMember):
+    def __init__(
+        self, cluster: Cluster, client_id: str, incarnation: int = 0, *, group: str, topics: tuple[str, ...]
+    ) -> None:
+        super().__init__(cluster, client_id, incarnation, group=group, topics=topics)
+        self._start_session()
 
 
-class ConsumerCopier(_Copying, ConsumerMember):
-    def __init__(self, world: World, who: str, life: int = 0, *, group: str, topics: tuple[str, ...]) -> None:
-        super().__init__(world, who, life, group=group, topics=topics)
-        self.equip()
+class ConsumerCopier(_Copier, ConsumerMember):
+    def __init__(
+        self, cluster: Cluster, client_id: str, incarnation: int = 0, *, group: str, topics: tuple[str, ...]
+    ) -> None:
+        super().__init__(cluster, client_id, incarnation, group=group, topics=topics)
+        self._start_session()

@@ -12,12 +12,17 @@ from ottla.coordinator.txn import records as txn_keys
 from ottla.records.batch import BatchHeader, read_header
 from ottla.records.builder import NewRecord, build_batch
 from ottla.records.record import Record, iter_records
-from ottla.testing.sim.claims import Claims
-from ottla.testing.sim.group_ledger import GroupLedger
-from ottla.testing.sim.kernel import Kernel
-from ottla.testing.sim.offsets_ledger import Commit, OffsetsLedger, Slot
-from ottla.testing.sim.txn_ledger import Epoch, TxnLedger, TxnName
-from ottla.testing.sim.txn_states import COMPLETE_COMMIT, ONGOING, PREPARE_ABORT, TxnStates
+from ottla.testing.sim.checkers.groups import GroupChecker
+from ottla.testing.sim.checkers.offsets import Commit, OffsetChecker, Slot
+from ottla.testing.sim.checkers.ownership import OwnershipChecker
+from ottla.testing.sim.checkers.transaction_states import (
+    COMPLETE_COMMIT,
+    ONGOING,
+    PREPARE_ABORT,
+    TransactionStateChecker,
+)
+from ottla.testing.sim.checkers.transactions import Epoch, TransactionChecker, TxnName
+from ottla.testing.sim.kernel.events import Kernel
 
 PLACE = TopicPartition("t", 0)
 OTHER = TopicPartition("t", 1)
@@ -30,29 +35,29 @@ class Scene:
 
     def __init__(self) -> None:
         self.kernel = Kernel(0)
-        self.claims = Claims(self.kernel)
-        self.groups = GroupLedger(self.kernel)
-        self.txns = TxnLedger(self.kernel)
-        self.offsets = OffsetsLedger(self.kernel, self.txns, self.groups)
-        self.states = TxnStates(self.kernel)
+        self.ownership = OwnershipChecker(self.kernel)
+        self.groups = GroupChecker(self.kernel)
+        self.txns = TransactionChecker(self.kernel)
+        self.offsets = OffsetChecker(self.kernel, self.txns, self.groups)
+        self.states = TransactionStateChecker(self.kernel)
         self._ends: dict[TopicPartition, int] = {}
 
     def batch(
-        self, place: TopicPartition, records: list[NewRecord], producer: int = -1
+        self, tp: TopicPartition, records: list[NewRecord], producer: int = -1
     ) -> tuple[BatchHeader, list[Record]]:
-        offset = self._ends.get(place, 0)
-        self._ends[place] = offset + len(records)
+        offset = self._ends.get(tp, 0)
+        self._ends[tp] = offset + len(records)
         data = build_batch(records, base_offset=offset, producer_id=producer, transactional=producer >= 0)
         header = read_header(data)
         return header, list(iter_records(data, header))
 
-    def written(self, place: TopicPartition, *values: str, producer: int = 7) -> None:
+    def written(self, tp: TopicPartition, *values: str, producer: int = 7) -> None:
         records = [NewRecord(None, value.encode()) for value in values]
-        self.txns.data(place, *self.batch(place, records, producer))
+        self.txns.data(tp, *self.batch(tp, records, producer))
 
-    def marked(self, place: TopicPartition, *, committed: bool, producer: int = 7) -> None:
-        header, _ = self.batch(place, [NewRecord(b"", b"")], producer)
-        self.txns.marker(place, header, committed=committed)
+    def marked(self, tp: TopicPartition, *, committed: bool, producer: int = 7) -> None:
+        header, _ = self.batch(tp, [NewRecord(b"", b"")], producer)
+        self.txns.marker(tp, header, committed=committed)
 
     def logged(self, *records: LogRecord, producer: int = -1) -> None:
         made = [NewRecord(encode_key(each.key), encode_value(each)) for each in records]
@@ -91,7 +96,7 @@ def test_nothing_is_objected_to_a_transaction_that_went_well(scene: Scene) -> No
     scene.written(PLACE, "p/0/1/0", "p/0/1/1")
     scene.written(OTHER, "p/0/1/2")
     scene.txns.acknowledged(txn, PLACE, 0, ["p/0/1/0", "p/0/1/1"])
-    txn.asked.add(True)
+    txn.requested.add(True)
     scene.marked(PLACE, committed=True)
     scene.txns.ended(txn, committed=True)
     assert scene.txns.lost() == []
@@ -130,7 +135,7 @@ def test_two_transactions_in_one(scene: Scene) -> None:
 
 
 def test_ends_that_differ(scene: Scene) -> None:
-    scene.txns.begin(TxnName("p", 0, 1)).asked.add(True)
+    scene.txns.begin(TxnName("p", 0, 1)).requested.add(True)
     scene.written(PLACE, "p/0/1/0")
     scene.written(OTHER, "p/0/1/1")
     scene.marked(PLACE, committed=True)
@@ -153,7 +158,7 @@ def test_an_end_that_was_told_otherwise(scene: Scene) -> None:
 
 
 def test_a_prepared_transaction_that_ends_by_itself(scene: Scene) -> None:
-    scene.txns.begin(TxnName("p", 0, 1)).never_alone = True
+    scene.txns.begin(TxnName("p", 0, 1)).prepared = True
     scene.written(PLACE, "p/0/1/0")
     scene.marked(PLACE, committed=False)
     assert scene.rule.startswith("T5")
@@ -161,7 +166,7 @@ def test_a_prepared_transaction_that_ends_by_itself(scene: Scene) -> None:
 
 def test_an_acknowledged_record_of_a_committed_transaction_that_is_lost(scene: Scene) -> None:
     txn = scene.txns.begin(TxnName("p", 0, 1))
-    txn.told = True
+    txn.reported = True
     txn.acknowledged["p/0/1/0"] = PLACE
     assert scene.txns.lost() == ["p/0/1/0"]
 
@@ -180,7 +185,7 @@ def test_a_producer_whose_epoch_goes_back(scene: Scene) -> None:
 
 def test_commits_that_went_well(scene: Scene) -> None:
     for number in (1, 2):
-        scene.offsets.asked(f"c{number}", Commit(SLOT, number, "m", 1))
+        scene.offsets.requested(f"c{number}", Commit(SLOT, number, "m", 1))
         scene.committed(f"c{number}", number)
         scene.offsets.acknowledged(f"c{number}")
     scene.offsets.fetched(SLOT, 2, 0, stable=True)
@@ -189,15 +194,15 @@ def test_commits_that_went_well(scene: Scene) -> None:
 
 def test_an_offset_that_goes_back(scene: Scene) -> None:
     for number in (2, 1):
-        scene.offsets.asked(f"c{number}", Commit(SLOT, number, "m", 1))
+        scene.offsets.requested(f"c{number}", Commit(SLOT, number, "m", 1))
         scene.committed(f"c{number}", number)
     assert scene.rule.startswith("G4")
 
 
 def test_a_late_commit_may_bring_an_offset_back(scene: Scene) -> None:
     for number in (2, 1):
-        scene.offsets.asked(f"c{number}", Commit(SLOT, number, "m", 1))
-    scene.offsets.given_up("c1")
+        scene.offsets.requested(f"c{number}", Commit(SLOT, number, "m", 1))
+    scene.offsets.abandoned("c1")
     scene.kernel.now_us += 1
     scene.committed("c2", 2)
     scene.committed("c1", 1)
@@ -205,7 +210,7 @@ def test_a_late_commit_may_bring_an_offset_back(scene: Scene) -> None:
 
 
 def test_an_acknowledged_commit_that_is_not_there(scene: Scene) -> None:
-    scene.offsets.asked("c", Commit(SLOT, 1, "m", 1))
+    scene.offsets.requested("c", Commit(SLOT, 1, "m", 1))
     scene.offsets.acknowledged("c")
     assert scene.rule.startswith("G4")
 
@@ -221,7 +226,7 @@ def test_a_fetched_offset_that_never_was(scene: Scene) -> None:
 
 
 def test_a_commit_of_an_old_generation(scene: Scene) -> None:
-    scene.offsets.asked("c", Commit(SLOT, 1, "m", 1))
+    scene.offsets.requested("c", Commit(SLOT, 1, "m", 1))
     scene.generation(2)
     scene.committed("c", 1)
     assert scene.rule.startswith("G3")
@@ -235,13 +240,13 @@ def test_a_generation_that_goes_back(scene: Scene) -> None:
 
 def test_a_commit_of_what_was_not_processed(scene: Scene) -> None:
     scene.offsets.processed[SLOT] = 3
-    scene.offsets.asked("c", Commit(SLOT, 4, "m", 1))
+    scene.offsets.requested("c", Commit(SLOT, 4, "m", 1))
     scene.committed("c", 4)
     assert scene.rule.startswith("G6")
 
 
 def test_a_stable_offset_in_spite_of_an_open_transaction(scene: Scene) -> None:
-    scene.offsets.asked("c", Commit(SLOT, 1, "m", 1))
+    scene.offsets.requested("c", Commit(SLOT, 1, "m", 1))
     scene.committed("c", 1, producer=7)
     scene.kernel.now_us += 10
     scene.offsets.fetched(SLOT, -1, scene.kernel.now_us, stable=True)
@@ -249,7 +254,7 @@ def test_a_stable_offset_in_spite_of_an_open_transaction(scene: Scene) -> None:
 
 
 def test_offsets_of_an_aborted_transaction_do_not_count(scene: Scene) -> None:
-    scene.offsets.asked("c", Commit(SLOT, 1, "m", 1))
+    scene.offsets.requested("c", Commit(SLOT, 1, "m", 1))
     scene.committed("c", 1, producer=7)
     header, _ = scene.batch(HOME, [NewRecord(b"", b"")], 7)
     scene.offsets.marker(HOME, header, committed=False)
@@ -268,20 +273,20 @@ def test_two_members_that_hold_one_partition(scene: Scene) -> None:
 
 
 def test_two_claims_at_a_time(scene: Scene) -> None:
-    scene.claims.claim("g", "a", [PLACE], 1000, None)
-    scene.claims.claim("g", "b", [PLACE], 1000, None)
+    scene.ownership.claim("g", "a", [PLACE], 1000, None)
+    scene.ownership.claim("g", "b", [PLACE], 1000, None)
     assert scene.rule.startswith("G1")
 
 
 def test_a_claim_that_ran_out_harms_nobody(scene: Scene) -> None:
-    scene.claims.claim("g", "a", [PLACE], 1000, None)
+    scene.ownership.claim("g", "a", [PLACE], 1000, None)
     scene.kernel.now_us = 1001
-    scene.claims.claim("g", "b", [PLACE], 2000, None)
+    scene.ownership.claim("g", "b", [PLACE], 2000, None)
     assert scene.rule == ""
 
 
 def test_two_owners_in_one_generation(scene: Scene) -> None:
-    scene.claims.claim("g", "a", [PLACE], 1, (1, "a"))
+    scene.ownership.claim("g", "a", [PLACE], 1, (1, "a"))
     scene.kernel.now_us = 10
-    scene.claims.claim("g", "b", [PLACE], 20, (1, "b"))
+    scene.ownership.claim("g", "b", [PLACE], 20, (1, "b"))
     assert scene.rule.startswith("G1")

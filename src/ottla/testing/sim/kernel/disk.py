@@ -11,7 +11,7 @@ from typing import Final
 from ottla.base.executor import Done, Work
 from ottla.base.rng import Random
 from ottla.testing.disk import Change, SimDisk
-from ottla.testing.sim.loop import SimLoop
+from ottla.testing.sim.kernel.loop import SimLoop
 
 _TRACE_MAX: Final = 1000
 
@@ -20,20 +20,20 @@ class PowerLost(BaseException):
     """The machine is off; nothing that still runs on it has any effect."""
 
 
-class MortalDisk(SimDisk):
+class PowerLossDisk(SimDisk):
     def __init__(self, rng: Random) -> None:
         super().__init__(rng)
         self.dead = False
         self.failures = 0
-        self._buried = False
-        self._dies_in = -1
+        self._discarded = False
+        self._power_lost_in = -1
 
-    def bury(self) -> None:
+    def discard(self) -> None:
         """Nobody runs on it any more; what the garbage collector still finds to close has no effect."""
-        self._buried = True
+        self._discarded = True
 
-    def die_in(self, changes: int) -> None:
-        self._dies_in = changes
+    def lose_power_in(self, changes: int) -> None:
+        self._power_lost_in = changes
 
     def _maybe_fail(self, change: Change) -> None:
         try:
@@ -43,13 +43,13 @@ class MortalDisk(SimDisk):
             raise
 
     def apply(self, change: Change) -> None:
-        if self._buried:
+        if self._discarded:
             return
         if self.dead:
             raise PowerLost
-        if self._dies_in >= 0:
-            self._dies_in -= 1
-            if self._dies_in < 0:
+        if self._power_lost_in >= 0:
+            self._power_lost_in -= 1
+            if self._power_lost_in < 0:
                 if self._rng.random() < 0.5:
                     super().apply(change._replace(sync=False))
                 self.dead = True
@@ -59,7 +59,7 @@ class MortalDisk(SimDisk):
             self.trace.clear()
 
 
-class SimWorkers:
+class SimExecutor:
     """An executor whose work is done a little later, and reported a little after that."""
 
     def __init__(self, loop: SimLoop, rng: Random) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ottla.base.errors import ErrorCode
-from ottla.testing.sim.actors.actor import GROUP, RETRIABLE, Actor
-from ottla.testing.sim.client import Unanswered
-from ottla.testing.sim.offsets_ledger import Commit, Slot
+from ottla.testing.sim.checkers.offsets import Commit, Slot
+from ottla.testing.sim.clients.client import GROUP, RETRIABLE, Client
+from ottla.testing.sim.clients.process import NoResponse
 from ottla.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -21,50 +21,52 @@ from ottla.wire.messages.offset_fetch import (
 E = ErrorCode
 
 
-class Committer(Actor):
+class OffsetClient(Client):
     """The only one in its group: offsets grow by one with every commit."""
 
     topic = "in"
 
-    async def live(self) -> None:
-        await self.find_coordinator(GROUP, self.who)
+    async def run(self) -> None:
+        await self.find_coordinator(GROUP, self.client_id)
         number = 0
         # A former life may have left commits on their way: a late one must not look like one of this life.
-        slot = Slot(f"{self.who}-{self.life}", self.world.places(self.topic)[0])
-        while not self.world.closing:
+        slot = Slot(f"{self.client_id}-{self.incarnation}", self.cluster.partitions(self.topic)[0])
+        while not self.cluster.ending:
             number += 1
             try:
                 await self._commit(slot, number)
                 await self._fetch(slot)
-            except Unanswered:
+            except NoResponse:
                 await self.process.backoff()
             await self.process.sleep(self.rng.uniform(50, 1000))
 
     async def _commit(self, slot: Slot, offset: int) -> None:
         name = f"{self.name}#{offset}"
-        self.world.offsets.asked(name, Commit(slot, offset, "", -1))
+        self.cluster.offsets.requested(name, Commit(slot, offset, "", -1))
         partition = OffsetCommitRequestPartition(
-            partition_index=slot.place.partition, committed_offset=offset, committed_metadata=name
+            partition_index=slot.tp.partition, committed_offset=offset, committed_metadata=name
         )
-        topic = OffsetCommitRequestTopic(name=slot.place.topic, partitions=[partition])
+        topic = OffsetCommitRequestTopic(name=slot.tp.topic, partitions=[partition])
         request = OffsetCommitRequest(group_id=slot.group, topics=[topic])
         try:
-            answer = await self.wire.ask(request, self.rng.choice((2, 5, 9)), OffsetCommitResponse)
-        except Unanswered:
-            self.world.offsets.given_up(name)
+            response = await self.connection.request(
+                request, self.rng.choice((2, 5, 9)), OffsetCommitResponse
+            )
+        except NoResponse:
+            self.cluster.offsets.abandoned(name)
             raise
-        code = answer.topics[0].partitions[0].error_code
+        code = response.topics[0].partitions[0].error_code
         if self.expect(code, E.NONE, RETRIABLE, doing="OffsetCommit") is E.NONE:
-            self.world.offsets.acknowledged(name)
+            self.cluster.offsets.acknowledged(name)
         else:
-            self.world.offsets.given_up(name)
+            self.cluster.offsets.abandoned(name)
 
     async def _fetch(self, slot: Slot) -> None:
         sent_us = self.kernel.now_us
-        topic = OffsetFetchRequestTopic(name=slot.place.topic, partition_indexes=[slot.place.partition])
+        topic = OffsetFetchRequestTopic(name=slot.tp.topic, partition_indexes=[slot.tp.partition])
         request = OffsetFetchRequest(group_id=slot.group, topics=[topic])
-        answer = await self.wire.ask(request, 5, OffsetFetchResponse)
-        if self.expect(answer.error_code, E.NONE, RETRIABLE, doing="OffsetFetch") is E.NONE:
-            result = answer.topics[0].partitions[0]
+        response = await self.connection.request(request, 5, OffsetFetchResponse)
+        if self.expect(response.error_code, E.NONE, RETRIABLE, doing="OffsetFetch") is E.NONE:
+            result = response.topics[0].partitions[0]
             if self.expect(result.error_code, E.NONE, RETRIABLE, doing="OffsetFetch") is E.NONE:
-                self.world.offsets.fetched(slot, result.committed_offset, sent_us, stable=False)
+                self.cluster.offsets.fetched(slot, result.committed_offset, sent_us, stable=False)

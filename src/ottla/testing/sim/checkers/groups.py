@@ -12,32 +12,32 @@ from collections.abc import Iterable
 
 from ottla.base.ids import TopicPartition, Uuid
 from ottla.coordinator.group import records as keys
-from ottla.testing.sim.kernel import Kernel
+from ottla.testing.sim.kernel.events import Kernel
 from ottla.wire.schema import Message
 
-_LEFT = (-1, -2)  # epochs of static members that are away
+_LEFT_EPOCHS = (-1, -2)  # epochs of static members that are away
 
 
-class GroupLedger:
+class GroupChecker:
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
         self.topic_names: dict[Uuid, str] = {}
         self.generations: dict[str, int] = {}
         self.epochs: dict[str, int] = {}
         self._member_epochs: dict[tuple[str, str], int] = {}
-        self._held: dict[str, dict[str, list[TopicPartition]]] = {}
+        self._owned: dict[str, dict[str, list[TopicPartition]]] = {}
         self._touched: dict[str, None] = {}
 
     def members(self, group: str) -> dict[str, list[TopicPartition]]:
         """What each member of a consumer group holds, partitions to be given back included."""
-        return self._held.get(group, {})
+        return self._owned.get(group, {})
 
-    def objection(self, group: str, place: TopicPartition, member: str, generation: int) -> str | None:
+    def reason_against(self, group: str, tp: TopicPartition, member: str, generation: int) -> str | None:
         """Why a commit must not be in the log at this point, if so."""
-        held = self._held.get(group)
-        if held:
-            mine = held.get(member, [])
-            return None if place in mine else f"{member} holds {mine}, not {place}"
+        owned = self._owned.get(group)
+        if owned:
+            mine = owned.get(member, [])
+            return None if tp in mine else f"{member} holds {mine}, not {tp}"
         newest = self.generations.get(group, -1)
         return None if generation >= newest else f"generation {generation}, the group is at {newest}"
 
@@ -52,27 +52,27 @@ class GroupLedger:
                 self._advance(self.epochs, key.group_id, value.epoch, "the epoch of a group")
         elif isinstance(key, keys.ConsumerGroupCurrentMemberAssignmentKey):
             self._touched[key.group_id] = None
-            held = self._held.setdefault(key.group_id, {})
+            owned = self._owned.setdefault(key.group_id, {})
             if isinstance(value, keys.ConsumerGroupCurrentMemberAssignmentValue):
                 self._member(key.group_id, key.member_id, value)
-                held[key.member_id] = [
-                    *self._places(value.assigned_partitions),
-                    *self._places(value.partitions_pending_revocation),
+                owned[key.member_id] = [
+                    *self._partitions(value.assigned_partitions),
+                    *self._partitions(value.partitions_pending_revocation),
                 ]
             else:
-                held.pop(key.member_id, None)
+                owned.pop(key.member_id, None)
                 self._member_epochs.pop((key.group_id, key.member_id), None)
 
     def batch_ended(self) -> None:
         for group in self._touched:
             owners: dict[TopicPartition, str] = {}
-            for member, places in self._held[group].items():
-                for place in places:
-                    other = owners.setdefault(place, member)
+            for member, partitions in self._owned[group].items():
+                for tp in partitions:
+                    other = owners.setdefault(tp, member)
                     self._kernel.check(
                         other == member,
                         "G1 a partition has one owner",
-                        f"{group}: {place} is held by {other} and {member}",
+                        f"{group}: {tp} is held by {other} and {member}",
                     )
         self._touched.clear()
 
@@ -82,7 +82,7 @@ class GroupLedger:
     def _member(self, group: str, member: str, value: keys.ConsumerGroupCurrentMemberAssignmentValue) -> None:
         before = self._member_epochs.get((group, member))
         epoch = value.member_epoch
-        if before is not None and before not in _LEFT and epoch not in _LEFT:
+        if before is not None and before not in _LEFT_EPOCHS and epoch not in _LEFT_EPOCHS:
             self._kernel.check(
                 epoch >= before,
                 "G2 epochs and generations never go back",
@@ -101,7 +101,7 @@ class GroupLedger:
         )
         table[group] = number
 
-    def _places(self, topics: Iterable[keys.TopicPartitions]) -> list[TopicPartition]:
+    def _partitions(self, topics: Iterable[keys.TopicPartitions]) -> list[TopicPartition]:
         return [
             TopicPartition(self.topic_names.get(topic.topic_id, str(topic.topic_id)), partition)
             for topic in topics

@@ -17,8 +17,8 @@ from typing import Any, Final, cast
 from ottla.base.rng import Random
 from ottla.broker.net.listeners import Listener
 from ottla.peer.connect import Cancel, Connect, OnConnect
-from ottla.testing.sim.kernel import US_PER_MS, US_PER_SECOND, Kernel
-from ottla.testing.sim.loop import SimLoop
+from ottla.testing.sim.kernel.events import US_PER_MS, US_PER_SECOND, Kernel
+from ottla.testing.sim.kernel.loop import SimLoop
 
 _BUFFER_BYTES: Final = 1 << 20
 
@@ -42,7 +42,7 @@ class Weather:
     def cuts(self) -> bool:
         return bool(self.cut_chance) and self.rng.random() < self.cut_chance
 
-    def calm(self) -> None:
+    def end_faults(self) -> None:
         self.late_chance = self.cut_chance = 0.0
 
 
@@ -77,7 +77,7 @@ class Socket:
         buffer[:size] = self._received[:size]
         del self._received[:size]
         if self.peer._loop is not None:
-            self.peer._loop.poke(self.peer)
+            self.peer._loop.notify(self.peer)
         return size
 
     def send(self, data: bytes | memoryview, flags: int = 0) -> int:
@@ -123,12 +123,12 @@ class Socket:
         self._received += data
         self._changed()
 
-    def take(self) -> bytes:
+    def own(self) -> bytes:
         """Everything that has arrived, for an end without a loop's selector."""
         data = bytes(self._received)
         self._received.clear()
         if self.peer._loop is not None:
-            self.peer._loop.poke(self.peer)
+            self.peer._loop.notify(self.peer)
         return data
 
     @property
@@ -147,7 +147,7 @@ class Socket:
 
     def _changed(self) -> None:
         if self._loop is not None:
-            self._loop.poke(self)
+            self._loop.notify(self)
         elif self.on_change is not None:
             self.on_change()
 
@@ -173,7 +173,7 @@ class ListeningSocket:
     def connected(self, end: Socket) -> None:
         self._backlog.append(end)
         if self._loop is not None:
-            self._loop.poke(self)
+            self._loop.notify(self)
 
     def close(self) -> None:
         self._network.unlisten(self._port, self)
@@ -254,9 +254,9 @@ class Network:
                 key = (client, direction)
                 self._stalled_until_us[key] = max(self._stalled_until_us.get(key, 0), until_us)
 
-    def calm(self) -> None:
+    def end_faults(self) -> None:
         """No more faults: what is stalled moves on."""
-        self.weather.calm()
+        self.weather.end_faults()
         self._stalled_until_us.clear()
 
     def cut(self, client: str) -> None:

@@ -13,8 +13,8 @@ from ottla.base.ids import TopicPartition
 from ottla.records.batch import iter_batches
 from ottla.records.control import read_end_txn
 from ottla.records.record import iter_records
-from ottla.testing.sim.actors.actor import BROKER_TROUBLE, Actor, by_topic
-from ottla.testing.sim.client import Wire
+from ottla.testing.sim.clients.client import BROKER_ERRORS, Client, by_topic
+from ottla.testing.sim.clients.process import Connection
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 
 _VERSION: Final = 12  # the last with topic names
@@ -23,9 +23,14 @@ Seen = list[tuple[int, str]]
 
 
 async def fetch(
-    actor: Actor, wire: Wire, positions: dict[TopicPartition, int], *, committed: bool, wait_ms: int
+    client: Client,
+    connection: Connection,
+    positions: dict[TopicPartition, int],
+    *,
+    committed: bool,
+    wait_ms: int,
 ) -> dict[TopicPartition, Seen]:
-    """Records at the positions, which move on; raises Unanswered."""
+    """Records at the positions, which move on; raises NoResponse."""
     topics = [
         FetchTopic(
             topic=topic,
@@ -43,29 +48,29 @@ async def fetch(
     request = FetchRequest(
         max_wait_ms=wait_ms, min_bytes=1, isolation_level=1 if committed else 0, topics=topics
     )
-    answer = await wire.ask(request, _VERSION, FetchResponse, wait_ms + 3000)
-    actor.expect(answer.error_code, ErrorCode.NONE, doing="Fetch")
+    response = await connection.request(request, _VERSION, FetchResponse, wait_ms + 3000)
+    client.expect(response.error_code, ErrorCode.NONE, doing="Fetch")
     found: dict[TopicPartition, Seen] = {}
-    for topic_data in answer.responses:
+    for topic_data in response.responses:
         for data in topic_data.partitions:
-            place = TopicPartition(topic_data.topic, data.partition_index)
-            if actor.expect(data.error_code, ErrorCode.NONE, BROKER_TROUBLE, doing="Fetch"):
+            tp = TopicPartition(topic_data.topic, data.partition_index)
+            if client.expect(data.error_code, ErrorCode.NONE, BROKER_ERRORS, doing="Fetch"):
                 continue
-            if place in positions:
-                found[place] = _take(actor, place, data, positions, committed=committed)
+            if tp in positions:
+                found[tp] = _take(client, tp, data, positions, committed=committed)
     return found
 
 
 def _take(
-    actor: Actor,
-    place: TopicPartition,
+    client: Client,
+    tp: TopicPartition,
     data: PartitionData,
     positions: dict[TopicPartition, int],
     *,
     committed: bool,
 ) -> Seen:
     """The records of one partition, checked against the log; moves its position."""
-    start = end = positions[place]
+    start = end = positions[tp]
     aborted = sorted((one.first_offset, one.producer_id) for one in data.aborted_transactions or [])
     excluded: set[int] = set()
     seen: Seen = []
@@ -87,13 +92,13 @@ def _take(
                 if header.base_offset + record.offset_delta >= start
             ]
     limit = data.last_stable_offset if committed else data.high_watermark
-    kernel = actor.kernel
-    kernel.check(end <= max(limit, start), "C1 nothing undecided is read", f"{place}: {end}, limit {limit}")
-    expected = actor.world.txns.visible(place, start, end, committed=committed)
+    kernel = client.kernel
+    kernel.check(end <= max(limit, start), "C1 nothing undecided is read", f"{tp}: {end}, limit {limit}")
+    expected = client.cluster.txns.visible(tp, start, end, committed=committed)
     kernel.check(
         seen == expected,
         "C1 C2 a reader sees exactly the log",
-        f"{actor.name} {place} from {start} to {end}: {seen}, not {expected}",
+        f"{client.name} {tp} from {start} to {end}: {seen}, not {expected}",
     )
-    positions[place] = end
+    positions[tp] = end
     return seen

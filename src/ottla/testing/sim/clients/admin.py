@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ottla.base.errors import ErrorCode
-from ottla.testing.sim.actors.actor import GROUP, RETRIABLE, TXN, Actor
-from ottla.testing.sim.world import OFFSETS_TOPIC, TXN_TOPIC, World
+from ottla.testing.sim.clients.client import GROUP, RETRIABLE, TXN, Client
+from ottla.testing.sim.cluster import OFFSETS_TOPIC, TXN_TOPIC, Cluster
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from ottla.wire.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -26,47 +26,47 @@ _TOPIC = 2
 _DOWNGRADE = 2
 
 
-class Admin(Actor):
+class Admin(Client):
     when_ready: Callable[[], None]
 
-    def __init__(self, world: World, who: str, life: int = 0) -> None:
-        super().__init__(world, who, life)
+    def __init__(self, cluster: Cluster, client_id: str, incarnation: int = 0) -> None:
+        super().__init__(cluster, client_id, incarnation)
 
-    async def live(self) -> None:
-        world = self.world
+    async def run(self) -> None:
+        cluster = self.cluster
         topics = [
             CreatableTopic(name=name, num_partitions=count, replication_factor=1)
-            for name, count in world.topics.items()
+            for name, count in cluster.topics.items()
         ]
         request = CreateTopicsRequest(topics=topics, timeout_ms=5000)
         while True:
-            answer = await self.retried(self.wire, request, 7, CreateTopicsResponse)
+            response = await self.retried(self.connection, request, 7, CreateTopicsResponse)
             errors = [
                 self.expect(topic.error_code, E.NONE, E.TOPIC_ALREADY_EXISTS, RETRIABLE, doing="CreateTopics")
-                for topic in answer.topics
+                for topic in response.topics
             ]
             if not any(error in RETRIABLE for error in errors):
                 break
             await self.process.backoff()
         for kind in (GROUP, TXN):
-            await self.find_coordinator(kind, self.who)
+            await self.find_coordinator(kind, self.client_id)
         await self._configure()
         await self._set_level()
-        metadata = await self.retried(self.wire, MetadataRequest(topics=None), 12, MetadataResponse)
-        world.topic_ids = {topic.name or "": topic.topic_id for topic in metadata.topics}
+        metadata = await self.retried(self.connection, MetadataRequest(topics=None), 12, MetadataResponse)
+        cluster.topic_ids = {topic.name or "": topic.topic_id for topic in metadata.topics}
         self.when_ready()
 
     async def _set_level(self) -> None:
         """The generation of the transaction protocol; the newest is in force without asking."""
-        level = self.world.transaction_version
+        level = self.cluster.transaction_version
         if level == 2:
             return
         update = FeatureUpdateKey(
             feature="transaction.version", max_version_level=level, upgrade_type=_DOWNGRADE
         )
         request = UpdateFeaturesRequest(timeout_ms=5000, feature_updates=[update])
-        answer = await self.retried(self.wire, request, 1, UpdateFeaturesResponse)
-        self.expect(answer.error_code, E.NONE, doing="UpdateFeatures")
+        response = await self.retried(self.connection, request, 1, UpdateFeaturesResponse)
+        self.expect(response.error_code, E.NONE, doing="UpdateFeatures")
 
     async def _configure(self) -> None:
         """Short segments: what is to be compacted is soon no longer the active one."""
@@ -81,6 +81,6 @@ class Admin(Actor):
                 for topic in (OFFSETS_TOPIC, TXN_TOPIC)
             ]
         )
-        answer = await self.retried(self.wire, request, 1, IncrementalAlterConfigsResponse)
-        for result in answer.responses:
+        response = await self.retried(self.connection, request, 1, IncrementalAlterConfigsResponse)
+        for result in response.responses:
             self.expect(result.error_code, E.NONE, doing="IncrementalAlterConfigs")

@@ -10,19 +10,19 @@ from typing import Final, TypeVar
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
-from ottla.testing.sim.client import Process, Unanswered, Wire
+from ottla.testing.sim.clients.process import Connection, NoResponse, Process
+from ottla.testing.sim.cluster import Cluster
 from ottla.testing.sim.node import PORT
-from ottla.testing.sim.world import World
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.wire.schema import Message
 
 R = TypeVar("R", bound=Message)
 E = ErrorCode
 
-COORDINATOR_MOVES: Final = frozenset(
+COORDINATOR_ERRORS: Final = frozenset(
     {E.COORDINATOR_LOAD_IN_PROGRESS, E.COORDINATOR_NOT_AVAILABLE, E.NOT_COORDINATOR}
 )
-BROKER_TROUBLE: Final = frozenset(
+BROKER_ERRORS: Final = frozenset(
     {
         E.KAFKA_STORAGE_ERROR,
         E.NOT_LEADER_OR_FOLLOWER,
@@ -31,7 +31,7 @@ BROKER_TROUBLE: Final = frozenset(
         E.NOT_ENOUGH_REPLICAS,
     }
 )
-RETRIABLE: Final = COORDINATOR_MOVES | BROKER_TROUBLE
+RETRIABLE: Final = COORDINATOR_ERRORS | BROKER_ERRORS
 GROUP, TXN = 0, 1
 
 
@@ -39,40 +39,40 @@ class Fenced(Exception):
     """Somebody younger has taken this client's place: its life is over."""
 
 
-class Actor:
+class Client:
     """One life of a simulated client. `name` tells lives apart: `<who>.<life>`."""
 
-    def __init__(self, world: World, who: str, life: int = 0) -> None:
-        self.world = world
-        self.kernel = world.kernel
-        self.who = who
-        self.life = life
-        self.name = f"{who}.{life}"
-        self.process = Process(world.kernel, world.network, self.name)
+    def __init__(self, cluster: Cluster, client_id: str, incarnation: int = 0) -> None:
+        self.cluster = cluster
+        self.kernel = cluster.kernel
+        self.client_id = client_id
+        self.incarnation = incarnation
+        self.name = f"{client_id}.{incarnation}"
+        self.process = Process(cluster.kernel, cluster.network, self.name)
         self.rng = self.process.rng
-        self.wire = self.process.wire(PORT)
+        self.connection = self.process.connection(PORT)
 
     def start(self) -> None:
-        self.process.run(self._live)
+        self.process.run(self._run)
 
     def kill(self) -> None:
         """The process dies, now."""
         self.kernel.note(self.name, "is killed")
         self.process.kill()
 
-    async def _live(self) -> None:
+    async def _run(self) -> None:
         try:
-            await self.live()
+            await self.run()
         except Fenced:
             self.kernel.count("clients fenced")
             self.kernel.note(self.name, "is fenced")
 
-    async def live(self) -> None:
+    async def run(self) -> None:
         """What this client does."""
 
-    def again(self) -> Actor:
+    def next_incarnation(self) -> Client:
         """The next life of the same client."""
-        return type(self)(self.world, self.who, self.life + 1)
+        return type(self)(self.cluster, self.client_id, self.incarnation + 1)
 
     def expect(self, code: int, *known: ErrorCode | frozenset[ErrorCode], doing: str) -> ErrorCode:
         """The error, if this client knows what to do about it; any other is a violation."""
@@ -94,27 +94,27 @@ class Actor:
         while True:
             request = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
             try:
-                answer = await self.wire.ask(request, 4, FindCoordinatorResponse)
-            except Unanswered:
+                response = await self.connection.request(request, 4, FindCoordinatorResponse)
+            except NoResponse:
                 await self.process.backoff()
                 continue
-            code = answer.coordinators[0].error_code
+            code = response.coordinators[0].error_code
             if self.expect(code, E.NONE, RETRIABLE, doing="FindCoordinator") is E.NONE:
                 return
             await self.process.backoff()
 
-    async def retried(self, wire: Wire, request: Message, version: int, answer: type[R]) -> R:
+    async def retried(self, connection: Connection, request: Message, version: int, response: type[R]) -> R:
         """Ask until there is any answer."""
         while True:
             try:
-                return await wire.ask(request, version, answer)
-            except Unanswered:
+                return await connection.request(request, version, response)
+            except NoResponse:
                 await self.process.backoff()
 
 
-def by_topic(places: list[TopicPartition]) -> dict[str, list[int]]:
+def by_topic(partitions: list[TopicPartition]) -> dict[str, list[int]]:
     """Partitions by their topic, in order."""
     found: dict[str, list[int]] = {}
-    for place in sorted(places):
-        found.setdefault(place.topic, []).append(place.partition)
+    for tp in sorted(partitions):
+        found.setdefault(tp.topic, []).append(tp.partition)
     return found

@@ -10,10 +10,10 @@ import contextlib
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
-from ottla.testing.sim.actors.actor import GROUP, RETRIABLE, Fenced, by_topic
-from ottla.testing.sim.actors.member import Member, Out
-from ottla.testing.sim.client import Unanswered
-from ottla.testing.sim.world import World
+from ottla.testing.sim.clients.client import GROUP, RETRIABLE, Fenced, by_topic
+from ottla.testing.sim.clients.member import Member, MembershipLost
+from ottla.testing.sim.clients.process import NoResponse
+from ottla.testing.sim.cluster import Cluster
 from ottla.wire import codec
 from ottla.wire.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
@@ -36,28 +36,30 @@ _ASSIGNOR = "range"
 class ClassicMember(Member):
     heartbeat_ms = 700
 
-    def __init__(self, world: World, who: str, life: int = 0, *, group: str, topics: tuple[str, ...]) -> None:
-        super().__init__(world, who, life, group=group, topics=topics)
-        traits = world.kernel.stream(f"traits of {who}")
+    def __init__(
+        self, cluster: Cluster, client_id: str, incarnation: int = 0, *, group: str, topics: tuple[str, ...]
+    ) -> None:
+        super().__init__(cluster, client_id, incarnation, group=group, topics=topics)
+        traits = cluster.kernel.stream(f"traits of {client_id}")
         if traits.random() < 0.3:
-            self.instance_id = who
+            self.instance_id = client_id
         self.join_version = traits.choice((5, 7, 9) if self.instance_id else (2, 4, 5, 6, 9))
         self.commit_version = traits.choice((7, 8, 9)) if self.instance_id else traits.choice((2, 5, 7, 9))
 
-    async def live(self) -> None:
+    async def run(self) -> None:
         await self.find_coordinator(GROUP, self.group)
         while not self.leaving:
             try:
                 sent_us = await self._join()
                 await self._work(sent_us)
-            except Out as out:
-                self._dropped(out.code)
-            except Unanswered:
+            except MembershipLost as out:
+                self._membership_lost(out.code)
+            except NoResponse:
                 await self.process.backoff()
-            self.give_back(list(self.positions))
+            self.release(list(self.positions))
         await self._leave()
 
-    def _dropped(self, code: ErrorCode) -> None:
+    def _membership_lost(self, code: ErrorCode) -> None:
         if code is E.FENCED_INSTANCE_ID:
             raise Fenced
         if code is E.UNKNOWN_MEMBER_ID:
@@ -69,13 +71,13 @@ class ClassicMember(Member):
 
     async def _join(self) -> int:
         """Become part of a generation and own partitions; when the request that says so was sent."""
-        answer = await self._joined()
-        self.generation = answer.generation_id
+        response = await self._joined()
+        self.generation = response.generation_id
         plan: list[SyncGroupRequestAssignment] = []
-        if answer.leader == answer.member_id:
-            plan = self._plan([member.member_id for member in answer.members])
+        if response.leader == response.member_id:
+            plan = self._plan([member.member_id for member in response.members])
         sent_us = self.kernel.now_us
-        synced = await self.wire.ask(
+        synced = await self.connection.request(
             SyncGroupRequest(
                 group_id=self.group,
                 generation_id=self.generation,
@@ -90,10 +92,10 @@ class ClassicMember(Member):
             self.rebalance_ms + 2000,
         )
         await self._check(synced.error_code, "SyncGroup")
-        places = self._places(synced.assignment)
-        offsets = await self.committed_offsets(places, 8) if places else {}
+        partitions = self._partitions(synced.assignment)
+        offsets = await self.committed_offsets(partitions, 8) if partitions else {}
         # A static member that comes back is given what it had, within the generation.
-        self.take(offsets, sent_us, (self.generation, self.instance_id or self.name))
+        self.own(offsets, sent_us, (self.generation, self.instance_id or self.name))
         return sent_us
 
     async def _joined(self) -> JoinGroupResponse:
@@ -107,14 +109,16 @@ class ClassicMember(Member):
                 protocol_type="consumer",
                 protocols=[JoinGroupRequestProtocol(name=_ASSIGNOR, metadata=self._subscription())],
             )
-            patience_ms = self.rebalance_ms + 5000
-            answer = await self.wire.ask(request, self.join_version, JoinGroupResponse, patience_ms)
-            if answer.error_code == E.MEMBER_ID_REQUIRED:
-                self.member_id = answer.member_id
+            timeout_ms = self.rebalance_ms + 5000
+            response = await self.connection.request(
+                request, self.join_version, JoinGroupResponse, timeout_ms
+            )
+            if response.error_code == E.MEMBER_ID_REQUIRED:
+                self.member_id = response.member_id
                 continue
-            await self._check(answer.error_code, "JoinGroup")
-            self.member_id = answer.member_id
-            return answer
+            await self._check(response.error_code, "JoinGroup")
+            self.member_id = response.member_id
+            return response
 
     async def _check(self, code: int, doing: str) -> None:
         """Raise what an error means to this member."""
@@ -129,9 +133,9 @@ class ClassicMember(Member):
             doing=doing,
         )
         if error in RETRIABLE:
-            raise Unanswered(error.name)
+            raise NoResponse(error.name)
         if error:
-            raise Out(error)
+            raise MembershipLost(error)
 
     def _subscription(self) -> bytes:
         content = ConsumerProtocolSubscription(topics=list(self.topics))
@@ -142,20 +146,20 @@ class ClassicMember(Member):
         member_ids = sorted(member_ids)
         owned: dict[str, list[TopicPartition]] = {member_id: [] for member_id in member_ids}
         for topic in self.topics:
-            places = self.world.places(topic)
-            share, more = divmod(len(places), len(member_ids))
+            partitions = self.cluster.partitions(topic)
+            share, more = divmod(len(partitions), len(member_ids))
             start = 0
             for number, member_id in enumerate(member_ids):
                 end = start + share + (1 if number < more else 0)
-                owned[member_id] += places[start:end]
+                owned[member_id] += partitions[start:end]
                 start = end
         return [
-            SyncGroupRequestAssignment(member_id=member_id, assignment=_assignment(places))
-            for member_id, places in owned.items()
+            SyncGroupRequestAssignment(member_id=member_id, assignment=_assignment(partitions))
+            for member_id, partitions in owned.items()
         ]
 
     @staticmethod
-    def _places(assignment: bytes) -> list[TopicPartition]:
+    def _partitions(assignment: bytes) -> list[TopicPartition]:
         if not assignment:
             return []
         version = int.from_bytes(assignment[:2], "big")
@@ -181,12 +185,12 @@ class ClassicMember(Member):
                 if self.kernel.now_ms >= next_commit_ms:
                     await self.commit()
                     next_commit_ms = self.kernel.now_ms + self.rng.randrange(300, 1500)
-            except Unanswered:
+            except NoResponse:
                 await self.process.backoff()
 
     async def _heartbeat(self) -> None:
         sent_us = self.kernel.now_us
-        answer = await self.wire.ask(
+        response = await self.connection.request(
             HeartbeatRequest(
                 group_id=self.group,
                 generation_id=self.generation,
@@ -196,12 +200,12 @@ class ClassicMember(Member):
             3,
             HeartbeatResponse,
         )
-        if answer.error_code == E.REBALANCE_IN_PROGRESS:
+        if response.error_code == E.REBALANCE_IN_PROGRESS:
             self.kernel.count("rebalances heard of")
-            with contextlib.suppress(Unanswered):
+            with contextlib.suppress(NoResponse):
                 await self.commit()
-        await self._check(answer.error_code, "Heartbeat")
-        self.heard(sent_us)
+        await self._check(response.error_code, "Heartbeat")
+        self.heartbeat_succeeded(sent_us)
 
     async def _leave(self) -> None:
         if not self.member_id or self.instance_id is not None:
@@ -209,18 +213,18 @@ class ClassicMember(Member):
         self.kernel.count("members left")
         members = [MemberIdentity(member_id=self.member_id)]
         try:
-            await self.wire.ask(
+            await self.connection.request(
                 LeaveGroupRequest(group_id=self.group, members=members), 4, LeaveGroupResponse
             )
-        except Unanswered:
+        except NoResponse:
             return
 
 
-def _assignment(places: list[TopicPartition]) -> bytes:
+def _assignment(partitions: list[TopicPartition]) -> bytes:
     content = ConsumerProtocolAssignment(
         assigned_partitions=[
             ConsumerProtocolAssignmentTopicPartition(topic=topic, partitions=indexes)
-            for topic, indexes in by_topic(places).items()
+            for topic, indexes in by_topic(partitions).items()
         ]
     )
     return b"\0\1" + codec.encode(content, 1)

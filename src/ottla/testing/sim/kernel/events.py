@@ -38,10 +38,10 @@ class Violation(NamedTuple):
     """Something happened that must never happen; `rule` names the invariant."""
 
     rule: str
-    story: str
+    detail: str
 
     def __str__(self) -> str:
-        return f"{self.rule}: {self.story}"
+        return f"{self.rule}: {self.detail}"
 
 
 class Kernel:
@@ -52,7 +52,7 @@ class Kernel:
         self.counts: Counter[str] = Counter()
         """What happened how often: shown to the user, so that one sees that the faults really happen."""
         self.violation: Violation | None = None
-        self.actor: Owner | None = None
+        self.client: Owner | None = None
         """Whose event the last one was."""
         self.lines: deque[str] = deque(maxlen=_LINES_KEPT)
         self._queue: list[tuple[int, int, Owner, Callable[[], None]]] = []
@@ -89,27 +89,27 @@ class Kernel:
                 self.schedule(owner.paused_until_us, owner, action)
                 continue
             self.events += 1
-            self.actor = owner
+            self.client = owner
             self._digest.update(b"%d %s\n" % (self.now_us, owner.name.encode()))
             action()
             return True
         return False
 
-    def note(self, who: str, text: str) -> None:
+    def note(self, client_id: str, text: str) -> None:
         """Write a line of the diary."""
-        line = f"{self.now_us / US_PER_MS:>12.3f} {who:<12} {text}"
+        line = f"{self.now_us / US_PER_MS:>12.3f} {client_id:<12} {text}"
         self.lines.append(line)
         self._digest.update(line.encode())
 
     def count(self, what: str, by: int = 1) -> None:
         self.counts[what] += by
 
-    def violated(self, rule: str, story: str) -> None:
+    def violated(self, rule: str, detail: str) -> None:
         """An invariant does not hold. The first violation counts: what follows it may be its consequence."""
         if self.violation is None:
-            self.note("VIOLATION", f"{rule}: {story}")
-            self.violation = Violation(rule, story)
+            self.note("VIOLATION", f"{rule}: {detail}")
+            self.violation = Violation(rule, detail)
 
-    def check(self, holds: object, rule: str, story: str) -> None:
+    def check(self, holds: object, rule: str, detail: str) -> None:
         if not holds:
-            self.violated(rule, story)
+            self.violated(rule, detail)

@@ -1,7 +1,7 @@
 """A client's process and its connections: ask, wait, give up, ask again.
 
 `Process` is one life of a client: a loop of its own, killed or paused as a whole. `Wire` is one connection at a
-time to the broker; an answer that does not come in time, or a connection that breaks, raises `Unanswered`: nobody
+time to the broker; an answer that does not come in time, or a connection that breaks, raises `NoResponse`: nobody
 knows then whether the request was, is being, or will be carried out.
 """
 
@@ -14,9 +14,9 @@ from struct import Struct
 from typing import Any, TypeVar
 
 from ottla.base.rng import Random
-from ottla.testing.sim.kernel import Kernel
-from ottla.testing.sim.loop import SimLoop
-from ottla.testing.sim.network import Network, Socket
+from ottla.testing.sim.kernel.events import Kernel
+from ottla.testing.sim.kernel.loop import SimLoop
+from ottla.testing.sim.kernel.network import Network, Socket
 from ottla.wire import codec
 from ottla.wire.frames import parse_response_header, request_frame
 from ottla.wire.schema import Message
@@ -25,7 +25,7 @@ R = TypeVar("R", bound=Message)
 _SIZE = Struct(">i")
 
 
-class Unanswered(Exception):
+class NoResponse(Exception):
     """No answer came; the request may have been carried out all the same, or still be."""
 
 
@@ -39,7 +39,7 @@ class Process:
         self.loop = SimLoop(kernel, name)
         self.rng: Random = kernel.stream(name)
         self.task: asyncio.Task[Any] | None = None
-        self._wires: list[Wire] = []
+        self._connections: list[Connection] = []
 
     def run(self, work: Callable[[], Coroutine[Any, Any, Any]]) -> None:
         def begin() -> None:
@@ -51,8 +51,8 @@ class Process:
     def _ended(self, task: asyncio.Task[Any]) -> None:
         error = task.exception()
         if isinstance(error, Exception):
-            story = "".join(traceback.format_exception(error))
-            self.kernel.violated("clients understand what they are told", f"{self.name}: {story}")
+            detail = "".join(traceback.format_exception(error))
+            self.kernel.violated("clients understand what they are told", f"{self.name}: {detail}")
 
     @property
     def done(self) -> bool:
@@ -60,12 +60,12 @@ class Process:
 
     def kill(self) -> None:
         self.loop.kill()
-        for wire in self._wires:
-            wire.abandon()
+        for connection in self._connections:
+            connection.abandon()
 
-    def wire(self, port: int, timeout_ms: int = 3000) -> Wire:
-        made = Wire(self, port, timeout_ms)
-        self._wires.append(made)
+    def connection(self, port: int, timeout_ms: int = 3000) -> Connection:
+        made = Connection(self, port, timeout_ms)
+        self._connections.append(made)
         return made
 
     async def sleep(self, milliseconds: float) -> None:
@@ -77,7 +77,7 @@ class Process:
         await self.sleep(self.rng.uniform(20, 200))
 
 
-class Wire:
+class Connection:
     """Requests one after another over one connection, opened when needed."""
 
     def __init__(self, process: Process, port: int, timeout_ms: int) -> None:
@@ -91,8 +91,10 @@ class Wire:
         self.sent_us = 0
         """When the last request was sent."""
 
-    async def ask(self, request: Message, version: int, answer: type[R], timeout_ms: int | None = None) -> R:
-        """Send a request and wait for its answer; raises Unanswered."""
+    async def request(
+        self, request: Message, version: int, response: type[R], timeout_ms: int | None = None
+    ) -> R:
+        """Send a request and wait for its answer; raises NoResponse."""
         process = self._process
         self._correlation += 1
         correlation = self._correlation
@@ -107,12 +109,12 @@ class Wire:
         except OSError as error:
             self.abandon()
             await process.backoff()
-            raise Unanswered("no connection") from error
+            raise NoResponse("no connection") from error
         limit = (timeout_ms or self._timeout_ms) / 1000
         timer = process.loop.call_later(limit, _expire, waiting)
         try:
             data = await waiting
-        except Unanswered:
+        except NoResponse:
             self.abandon()
             process.kernel.count("requests without answer")
             process.kernel.note(process.name, f"gives up on {type(request).__name__}")
@@ -123,7 +125,7 @@ class Wire:
         got, body = parse_response_header(data, api_key, version)
         if got != correlation:
             process.kernel.violated("answers come in order", f"{process.name}: {got}, not {correlation}")
-        return codec.decode(answer, data, version, start=body)
+        return codec.decode(response, data, version, start=body)
 
     def abandon(self) -> None:
         """Close the connection. What was sent may still arrive."""
@@ -146,7 +148,7 @@ class Wire:
     def _read(self, socket: Socket) -> None:
         if socket is not self._socket:
             return
-        self._received += socket.take()
+        self._received += socket.own()
         waiting = self._waiting
         if len(self._received) >= 4:
             size = _SIZE.unpack_from(self._received)[0]
@@ -156,7 +158,7 @@ class Wire:
                 waiting.set_result(data)
                 return
         if socket.broken and waiting is not None and not waiting.done():
-            waiting.set_exception(Unanswered("connection broken"))
+            waiting.set_exception(NoResponse("connection broken"))
         elif socket.broken and (waiting is None or waiting.done()):
             self.abandon()
 
@@ -168,4 +170,4 @@ def _wake(future: asyncio.Future[None]) -> None:
 
 def _expire(waiting: asyncio.Future[bytes]) -> None:
     if not waiting.done():
-        waiting.set_exception(Unanswered("timed out"))
+        waiting.set_exception(NoResponse("timed out"))

@@ -1,0 +1,1 @@
+"""Simulated clients: models of producers, consumers, group members and administrators."""

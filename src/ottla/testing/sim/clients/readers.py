@@ -1,0 +1,38 @@
+"""Those who only read, every partition from its beginning: with and without undecided records."""
+
+from __future__ import annotations
+
+from ottla.base.ids import TopicPartition
+from ottla.testing.sim.clients.client import Client
+from ottla.testing.sim.clients.fetch import fetch
+from ottla.testing.sim.clients.process import NoResponse
+from ottla.testing.sim.cluster import Cluster
+
+
+class Reader(Client):
+    """Reads all topics; each answer is compared with the logs as it arrives."""
+
+    def __init__(self, cluster: Cluster, client_id: str, incarnation: int = 0, *, committed: bool) -> None:
+        super().__init__(cluster, client_id, incarnation)
+        self.committed = committed
+        self.positions: dict[TopicPartition, int] = {}
+        self.seen = 0
+
+    def next_incarnation(self) -> Client:
+        return type(self)(self.cluster, self.client_id, self.incarnation + 1, committed=self.committed)
+
+    async def run(self) -> None:
+        self.positions = {tp: 0 for topic in self.cluster.topics for tp in self.cluster.partitions(topic)}
+        while True:
+            try:
+                found = await fetch(
+                    self, self.connection, self.positions, committed=self.committed, wait_ms=500
+                )
+            except NoResponse:
+                await self.process.backoff()
+                continue
+            seen = sum(map(len, found.values()))
+            self.seen += seen
+            self.kernel.count("records read", seen)
+            if not seen:
+                await self.process.sleep(100)

@@ -1,0 +1,1 @@
+"""Simulated operating system: virtual time, event loops, network and disk."""
