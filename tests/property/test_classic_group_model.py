@@ -49,8 +49,8 @@ class SlowLog(Harness[ClassicMachine]):
             entry = (through_bytes(record), Stamp(len(self.log), self.clock.now))
             self.log.append(entry)
             self.machine.replay(*entry)
-        if decision.settled is not None:
-            self.waiting.append(decision.settled)
+        if decision.on_complete is not None:
+            self.waiting.append(decision.on_complete)
         response = decision.response
         return response if isinstance(response, Promise) else Promise.kept(response)
 

@@ -14,8 +14,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from ottla.base.errors import ErrorCode
 from ottla.coordinator.group.records import OffsetCommitKey, OffsetCommitValue
-from ottla.coordinator.runtime.machine import NO_PRODUCER
-from tests.support.coordination import Marker
+from ottla.coordinator.runtime.state_machine import NO_PRODUCER
+from tests.support.coordination import LoggedMarker
 from tests.support.group_bench import GroupBench
 
 GROUPS = st.sampled_from(["g", "h"])
@@ -82,7 +82,7 @@ class Offsets(RuleBasedStateMachine):
         """Offset records: place, key, value, and whether they count (None: not decided yet)."""
         log = self.bench.log
         for at, entry in enumerate(log):
-            if isinstance(entry, Marker) or not isinstance(entry[0].key, OffsetCommitKey):
+            if isinstance(entry, LoggedMarker) or not isinstance(entry[0].key, OffsetCommitKey):
                 continue
             record, stamp = entry
             decided: bool | None = True
@@ -90,7 +90,7 @@ class Offsets(RuleBasedStateMachine):
                 ends = (
                     later.committed
                     for later in log[at:]
-                    if isinstance(later, Marker) and later.producer_id == stamp.producer_id
+                    if isinstance(later, LoggedMarker) and later.producer_id == stamp.producer_id
                 )
                 decided = next(ends, None)
             yield at, record.key, record.value, decided

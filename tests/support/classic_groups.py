@@ -9,15 +9,15 @@ from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.promise import Promise
 from ottla.base.rng import Random
 from ottla.config.broker import BrokerConfig
-from ottla.coordinator.group.classic.group import ClassicGroup
-from ottla.coordinator.group.classic.groups import ClassicGroups
+from ottla.coordinator.group.classic.classic_group import ClassicGroup
+from ottla.coordinator.group.classic.classic_groups import ClassicGroups
 from ottla.coordinator.group.classic.rebalance import join_timer, session_timer, sync_timer
 from ottla.coordinator.group.client import ClientInfo
 from ottla.coordinator.group.context import GroupContext
 from ottla.coordinator.group.records import GroupMetadataKey, GroupMetadataValue
 from ottla.coordinator.group.settings import GroupSettings
 from ottla.coordinator.runtime.decision import LogRecord
-from ottla.coordinator.runtime.machine import Stamp
+from ottla.coordinator.runtime.state_machine import Stamp
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage
 from ottla.wire import codec
@@ -57,13 +57,13 @@ class ClassicMachine:
 
     def replay_marker(self, producer_id: int, producer_epoch: int, *, committed: bool) -> None: ...
 
-    def loaded(self, image: MetadataImage) -> None:
-        self.classic.loaded()
+    def on_loaded(self, image: MetadataImage) -> None:
+        self.classic.on_loaded()
 
-    def unloaded(self) -> None:
-        self.classic.unloaded()
+    def on_unloaded(self) -> None:
+        self.classic.on_unloaded()
 
-    def metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None: ...
+    def on_metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None: ...
 
 
 class Team:

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.coordinator.group.consumer.group import ConsumerGroup
-from ottla.coordinator.group.consumer.member import ConsumerMember
+from ottla.coordinator.group.consumer.consumer_group import ConsumerGroup
+from ottla.coordinator.group.consumer.consumer_member import ConsumerMember
 from ottla.coordinator.runtime.decision import LogRecord
 from ottla.metadata.records import PartitionRecord
 from ottla.wire import codec

@@ -12,7 +12,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from ottla.base.errors import ErrorCode
 from ottla.base.promise import Promise
 from ottla.coordinator.runtime.decision import Decision, LogRecord
-from ottla.coordinator.runtime.machine import NO_PRODUCER, Stamp, StateMachine
+from ottla.coordinator.runtime.state_machine import NO_PRODUCER, Stamp, StateMachine
 from ottla.coordinator.runtime.timers import TimerOperation
 from ottla.metadata.image import EMPTY_IMAGE, MetadataImage
 from ottla.wire import codec
@@ -72,7 +72,7 @@ class FakeTimers:
         return self.pending.pop(name)
 
 
-class Marker(NamedTuple):
+class LoggedMarker(NamedTuple):
     """The end of a transaction in the log."""
 
     producer_id: int
@@ -99,7 +99,7 @@ class Harness(Generic[M]):
         self._make = make
         self.clock = FakeClock()
         self.image = image
-        self.log: list[tuple[LogRecord, Stamp] | Marker] = []
+        self.log: list[tuple[LogRecord, Stamp] | LoggedMarker] = []
         self.refuse: ErrorCode | None = None
         """Set, every append fails with it: nothing is replayed."""
         self._load()
@@ -108,16 +108,16 @@ class Harness(Generic[M]):
         self.timers = FakeTimers(self.clock)
         self.machine = self._make(self.timers, self.clock)
         for entry in self.log:
-            if isinstance(entry, Marker):
+            if isinstance(entry, LoggedMarker):
                 self.machine.replay_marker(entry.producer_id, entry.producer_epoch, committed=entry.committed)
             else:
                 self.machine.replay(*entry)
-        self.machine.loaded(self.image)
+        self.machine.on_loaded(self.image)
 
     def restart(self) -> None:
         """The coordinator goes away and comes back from its log."""
         self.timers.pending.clear()
-        self.machine.unloaded()
+        self.machine.on_unloaded()
         self._load()
 
     def apply(
@@ -125,16 +125,16 @@ class Harness(Generic[M]):
     ) -> Promise[R]:
         """Write a decision's records and give back its answer."""
         if decision.records and self.refuse is not None:
-            if decision.settled is not None:
-                decision.settled(self.refuse)
+            if decision.on_complete is not None:
+                decision.on_complete(self.refuse)
             return Promise()
         for record in decision.records:
             stamp = Stamp(len(self.log), self.clock.now, producer_id, producer_epoch)
             entry = (through_bytes(record), stamp)
             self.log.append(entry)
             self.machine.replay(*entry)
-        if decision.settled is not None:
-            decision.settled(ErrorCode.NONE)
+        if decision.on_complete is not None:
+            decision.on_complete(ErrorCode.NONE)
         response: Any = decision.response
         return response if isinstance(response, Promise) else Promise.kept(response)
 
@@ -149,7 +149,7 @@ class Harness(Generic[M]):
 
     def end_transaction(self, producer_id: int, producer_epoch: int, *, committed: bool) -> None:
         """A marker arrives in the partition."""
-        self.log.append(Marker(producer_id, producer_epoch, committed))
+        self.log.append(LoggedMarker(producer_id, producer_epoch, committed))
         self.machine.replay_marker(producer_id, producer_epoch, committed=committed)
 
     def advance(self, milliseconds: int) -> None:
@@ -162,4 +162,4 @@ class Harness(Generic[M]):
 
     def values(self) -> list[LogRecord]:
         """Every record of the log, in order."""
-        return [entry[0] for entry in self.log if not isinstance(entry, Marker)]
+        return [entry[0] for entry in self.log if not isinstance(entry, LoggedMarker)]

@@ -9,7 +9,7 @@ from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import ZERO_UUID
 from ottla.config.broker import BrokerConfig
 from ottla.coordinator.group.client import ClientInfo
-from ottla.coordinator.group.machine import GroupMachine
+from ottla.coordinator.group.group_state_machine import GroupStateMachine
 from ottla.coordinator.group.settings import GroupSettings
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage
@@ -50,14 +50,14 @@ def subscription(*topics: str) -> bytes:
     return b"\0\0" + codec.encode(ConsumerProtocolSubscription(topics=list(topics)), 0)
 
 
-class GroupBench(Harness[GroupMachine]):
+class GroupBench(Harness[GroupStateMachine]):
     """One group shard. Topics are made of one partition each unless said otherwise."""
 
     def __init__(self, *topics: str, settings: Mapping[str, str] | None = None) -> None:
         config = BrokerConfig({"group.initial.rebalance.delay.ms": "0", **(settings or {})})
 
-        def make(timers: FakeTimers, clock: FakeClock) -> GroupMachine:
-            return GroupMachine(GroupSettings(config), timers, clock, random.Random(7))
+        def make(timers: FakeTimers, clock: FakeClock) -> GroupStateMachine:
+            return GroupStateMachine(GroupSettings(config), timers, clock, random.Random(7))
 
         super().__init__(make, one_node(*topics, **{"group.version": 1}))
 
@@ -78,7 +78,7 @@ class GroupBench(Harness[GroupMachine]):
     def change_image(self, delta: MetadataDelta) -> None:
         image: MetadataImage = delta.apply(self.image.offset + 1, self.image.epoch)
         self.image = image
-        self.machine.metadata_changed(delta, image)
+        self.machine.on_metadata_changed(delta, image)
         self.advance(0)
 
     # Offsets

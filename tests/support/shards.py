@@ -9,9 +9,9 @@ from typing import Annotated, ClassVar
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.coordinator.runtime.codec import RecordTable
 from ottla.coordinator.runtime.decision import Decision, LogRecord
-from ottla.coordinator.runtime.machine import Stamp
 from ottla.coordinator.runtime.ports import Batches
 from ottla.coordinator.runtime.runtime import Runtime
+from ottla.coordinator.runtime.state_machine import Stamp
 from ottla.coordinator.runtime.timers import Timers
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage
@@ -82,7 +82,7 @@ class MemoryLog:
         self.stored: dict[int, list[bytes]] = {}
         self.committed: dict[int, int] = {}
         self.refuse: ErrorCode | None = None
-        self.guards: list[object] = []
+        self.verifications: list[object] = []
         self.bytes_max = 1000
         self._waiting: list[tuple[int, int, Callable[[ErrorCode], None]]] = []
 
@@ -91,14 +91,14 @@ class MemoryLog:
         partition: int,
         batch: memoryview,
         now_ms: int,
-        guard: object | None = None,
+        verification: object | None = None,
         *,
         transaction_version: int = 0,
     ) -> int:
         if self.refuse is not None:
             raise ApiError(self.refuse)
         assert len(batch) <= self.bytes_max
-        self.guards.append(guard)
+        self.verifications.append(verification)
         stamp(batch, self.end_offset(partition), 0)
         self.stored.setdefault(partition, []).append(bytes(batch))
         return self.end_offset(partition)
@@ -110,8 +110,8 @@ class MemoryLog:
     def committed_offset(self, partition: int) -> int:
         return self.committed.get(partition, 0)
 
-    def when_committed(self, partition: int, end_offset: int, told: Callable[[ErrorCode], None]) -> None:
-        self._waiting.append((partition, end_offset, told))
+    def when_committed(self, partition: int, end_offset: int, callback: Callable[[ErrorCode], None]) -> None:
+        self._waiting.append((partition, end_offset, callback))
 
     def batches(self, partition: int) -> Batches:
         for batch in list(self.stored.get(partition, [])):
@@ -125,16 +125,16 @@ class MemoryLog:
     def commit(self, partition: int = 0, upto: int | None = None) -> None:
         end = self.end_offset(partition) if upto is None else upto
         self.committed[partition] = end
-        self._tell(partition, end, ErrorCode.NONE)
+        self._notify(partition, end, ErrorCode.NONE)
 
     def break_down(self, partition: int, error: ErrorCode) -> None:
-        self._tell(partition, 1 << 62, error)
+        self._notify(partition, 1 << 62, error)
 
-    def _tell(self, partition: int, end: int, error: ErrorCode) -> None:
+    def _notify(self, partition: int, end: int, error: ErrorCode) -> None:
         due = [each for each in self._waiting if each[0] == partition and each[1] <= end]
         self._waiting = [each for each in self._waiting if each not in due]
-        for _, _, told in due:
-            told(error)
+        for _, _, callback in due:
+            callback(error)
 
 
 class Words:
@@ -166,14 +166,14 @@ class Words:
         if committed:
             self.counts.update(counts)
 
-    def loaded(self, image: MetadataImage) -> None:
+    def on_loaded(self, image: MetadataImage) -> None:
         self.events.append("loaded")
         self.images.append(image)
 
-    def unloaded(self) -> None:
+    def on_unloaded(self) -> None:
         self.events.append("unloaded")
 
-    def metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
+    def on_metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
         self.images.append(image)
 
 

@@ -13,14 +13,14 @@ from ottla.base.ids import TopicPartition
 from ottla.base.promise import Promise
 from ottla.config.broker import BrokerConfig
 from ottla.coordinator.runtime.decision import Decision
-from ottla.coordinator.runtime.machine import NO_PRODUCER
-from ottla.coordinator.txn.answers import Ended, Initialised
-from ottla.coordinator.txn.completion import Marker, Results
-from ottla.coordinator.txn.initialising import Start
-from ottla.coordinator.txn.machine import TxnMachine
+from ottla.coordinator.runtime.state_machine import NO_PRODUCER
+from ottla.coordinator.txn.completion import MarkerResults, TxnMarkerEntry
+from ottla.coordinator.txn.init_producer_id import InitParameters
 from ottla.coordinator.txn.records import TransactionLogValue
+from ottla.coordinator.txn.responses import EndTxnResult, InitProducerIdResult
 from ottla.coordinator.txn.settings import TxnSettings
 from ottla.coordinator.txn.transaction import NeedsProducerId, Producer, Transaction
+from ottla.coordinator.txn.txn_state_machine import TxnStateMachine
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage, PartitionImage, TopicImage, TopicsImage
 from tests.support.coordination import FakeClock, FakeTimers, Harness
@@ -33,8 +33,8 @@ T0, T1, T2 = (TopicPartition("t", index) for index in range(3))
 class Sent(NamedTuple):
     """Markers on their way to the partitions."""
 
-    marker: Marker
-    told: Callable[[Results], None]
+    marker: TxnMarkerEntry
+    told: Callable[[MarkerResults], None]
 
 
 class HeldMarkers:
@@ -42,9 +42,9 @@ class HeldMarkers:
 
     def __init__(self) -> None:
         self.on_the_way: list[Sent] = []
-        self.written: list[tuple[TopicPartition, Marker]] = []
+        self.written: list[tuple[TopicPartition, TxnMarkerEntry]] = []
 
-    def send(self, marker: Marker, told: Callable[[Results], None]) -> None:
+    def send(self, marker: TxnMarkerEntry, told: Callable[[MarkerResults], None]) -> None:
         self.on_the_way.append(Sent(marker, told))
 
     def acknowledge(self, error: ErrorCode = ErrorCode.NONE, *only: TopicPartition) -> None:
@@ -56,7 +56,7 @@ class HeldMarkers:
             told(results)
 
 
-class _Bench(Harness[TxnMachine]):
+class _Bench(Harness[TxnStateMachine]):
     """A harness whose commits can be held back."""
 
     holding = False
@@ -64,8 +64,8 @@ class _Bench(Harness[TxnMachine]):
     def apply(
         self, decision: Decision[R], *, producer_id: int = NO_PRODUCER, producer_epoch: int = -1
     ) -> Promise[R]:
-        if self.holding and decision.settled is not None:
-            self.held.append(decision.settled)
+        if self.holding and decision.on_complete is not None:
+            self.held.append(decision.on_complete)
             decision = Decision(decision.response, decision.records)
         return super().apply(decision, producer_id=producer_id, producer_epoch=producer_epoch)
 
@@ -95,13 +95,13 @@ class TxnBench:
         names = {name.replace("_", "."): value for name, value in config.items()}
         settings = TxnSettings(BrokerConfig(names))
 
-        def make(timers: FakeTimers, clock: FakeClock) -> TxnMachine:
-            return TxnMachine(settings, timers, clock, self.markers, lambda: self.coordinator_epoch)
+        def make(timers: FakeTimers, clock: FakeClock) -> TxnStateMachine:
+            return TxnStateMachine(settings, timers, clock, self.markers, lambda: self.coordinator_epoch)
 
         self.bench = _Bench(make, image_with(version, topics or {"t": 3, "__consumer_offsets": 2}))
 
     @property
-    def machine(self) -> TxnMachine:
+    def machine(self) -> TxnStateMachine:
         return self.bench.machine
 
     # Asking
@@ -114,9 +114,9 @@ class TxnBench:
         expected: Producer | None = None,
         two_phase: bool = False,
         keep_prepared: bool = False,
-    ) -> Initialised:
-        start = Start(timeout_ms, expected, two_phase, keep_prepared)
-        return self._with_id(lambda machine, fresh: machine.initialise(name, start, fresh))
+    ) -> InitProducerIdResult:
+        start = InitParameters(timeout_ms, expected, two_phase, keep_prepared)
+        return self._with_id(lambda machine, fresh: machine.init_producer_id(name, start, fresh))
 
     def started(self, name: str = "id", **options: Any) -> Producer:
         """A producer that has just taken over the id."""
@@ -138,20 +138,20 @@ class TxnBench:
         assert self.add(producer, *partitions, name=name) is ErrorCode.NONE
         return producer
 
-    def end(self, producer: Producer, *, committed: bool, name: str = "id", version: int = 2) -> Ended:
+    def end(self, producer: Producer, *, committed: bool, name: str = "id", version: int = 2) -> EndTxnResult:
         return self._with_id(
             lambda machine, fresh: machine.end(
                 name, producer, committed=committed, client_version=version, fresh_id=fresh
             )
         )
 
-    def commit(self, producer: Producer, **options: Any) -> Ended:
+    def commit(self, producer: Producer, **options: Any) -> EndTxnResult:
         return self.end(producer, committed=True, **options)
 
-    def abort(self, producer: Producer, **options: Any) -> Ended:
+    def abort(self, producer: Producer, **options: Any) -> EndTxnResult:
         return self.end(producer, committed=False, **options)
 
-    def _with_id(self, operation: Callable[[TxnMachine, int | None], Decision[R]]) -> R:
+    def _with_id(self, operation: Callable[[TxnStateMachine, int | None], Decision[R]]) -> R:
         """As the handlers do: a producer id is taken only when one is asked for."""
         try:
             return self.bench.write(lambda machine: operation(machine, None)).result()
@@ -196,7 +196,7 @@ class TxnBench:
     def _change(self, **changes: Any) -> None:
         before = self.bench.image
         self.bench.image = msgspec.structs.replace(before, **changes)
-        self.machine.metadata_changed(MetadataDelta(before), self.bench.image)
+        self.machine.on_metadata_changed(MetadataDelta(before), self.bench.image)
 
     def put(self, name: str = "id", **changes: Any) -> None:
         """Write a state into the log as it could have come about, and load it."""

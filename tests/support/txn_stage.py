@@ -14,12 +14,12 @@ from ottla.config.dynamic import DynamicConfig
 from ottla.coordinator.runtime.codec import RecordTable
 from ottla.coordinator.runtime.runtime import Runtime
 from ottla.coordinator.txn import records as txn_records
-from ottla.coordinator.txn.answers import Initialised
-from ottla.coordinator.txn.completion import Marker
-from ottla.coordinator.txn.initialising import Start
-from ottla.coordinator.txn.machine import TxnMachine
+from ottla.coordinator.txn.completion import TxnMarkerEntry
+from ottla.coordinator.txn.init_producer_id import InitParameters
+from ottla.coordinator.txn.responses import InitProducerIdResult
 from ottla.coordinator.txn.settings import TxnSettings
 from ottla.coordinator.txn.transaction import Producer
+from ottla.coordinator.txn.txn_state_machine import TxnStateMachine
 from ottla.metadata.image import MetadataImage, PartitionImage, TopicImage, TopicsImage
 from ottla.storage.producers.producer_state import Verification
 from tests.support.coordination import FakeClock
@@ -39,9 +39,9 @@ class Markers:
     """Keeps markers until they are let go."""
 
     def __init__(self) -> None:
-        self.waiting: list[tuple[Marker, Any]] = []
+        self.waiting: list[tuple[TxnMarkerEntry, Any]] = []
 
-    def send(self, marker: Marker, told: Any) -> None:
+    def send(self, marker: TxnMarkerEntry, told: Any) -> None:
         self.waiting.append((marker, told))
 
     def arrive(self) -> None:
@@ -60,10 +60,10 @@ class Stage:
         self.leaders = Leaders(self.clock, "t")
         self.markers = Markers()
         config = DynamicConfig(BrokerConfig(settings), 1)
-        self.runtime: Runtime[TxnMachine] = Runtime(
+        self.runtime: Runtime[TxnStateMachine] = Runtime(
             "__transaction_state",
             log=self.log,
-            make=lambda _, timers: TxnMachine(
+            make=lambda _, timers: TxnStateMachine(
                 TxnSettings(config), timers, self.clock, self.markers, lambda: 0
             ),
             table=RecordTable(vars(txn_records).values()),
@@ -76,7 +76,7 @@ class Stage:
             self.runtime, lambda _: 0, self.leaders.replicas, config, self.clock, self.scheduler
         )
         self.runtime.elect(0, 0)
-        self.producer = self.initialise()
+        self.producer = self.init_producer_id()
 
     def _report(self, error: BaseException) -> None:
         raise error
@@ -89,10 +89,10 @@ class Stage:
         self.log.commit()
         self.leaders.settle()
 
-    def initialise(self) -> Producer:
+    def init_producer_id(self) -> Producer:
         self.run()
-        promise: Promise[Initialised] = self.runtime.write(
-            0, lambda machine: machine.initialise(ID, Start(60_000), 17)
+        promise: Promise[InitProducerIdResult] = self.runtime.write(
+            0, lambda machine: machine.init_producer_id(ID, InitParameters(60_000), 17)
         )
         self.run()
         return promise.result().producer

@@ -46,13 +46,13 @@ class CoordinatorLog:
         partition: int,
         batch: memoryview,
         now_ms: int,
-        guard: object | None = None,
+        verification: object | None = None,
         *,
         transaction_version: int = 0,
     ) -> int:
-        proof = guard if isinstance(guard, Verification) else None
+        known = verification if isinstance(verification, Verification) else None
         appended = self._led(partition).append_own(
-            batch, now_ms, guard=proof, transaction_version=transaction_version
+            batch, now_ms, guard=known, transaction_version=transaction_version
         )
         return appended.last_offset + 1
 
@@ -62,9 +62,9 @@ class CoordinatorLog:
     def committed_offset(self, partition: int) -> int:
         return self._led(partition).high_watermark
 
-    def when_committed(self, partition: int, end_offset: int, told: Callable[[ErrorCode], None]) -> None:
-        if not self._led(partition).wait_append(end_offset, ACKS_ALL, _Told(told)):
-            self._scheduler.call_soon(lambda: told(ErrorCode.NONE))
+    def when_committed(self, partition: int, end_offset: int, callback: Callable[[ErrorCode], None]) -> None:
+        if not self._led(partition).wait_append(end_offset, ACKS_ALL, _AppendCallback(callback)):
+            self._scheduler.call_soon(lambda: callback(ErrorCode.NONE))
 
     def batches(self, partition: int) -> Batches:
         return self._led(partition).batches()
@@ -78,10 +78,10 @@ class CoordinatorLog:
         return found
 
 
-class _Told:
-    """An `AppendWaiter` that passes the word on."""
+class _AppendCallback:
+    """An `AppendWaiter` that calls a function."""
 
     __slots__ = ("append_done",)
 
-    def __init__(self, told: Callable[[ErrorCode], None]) -> None:
-        self.append_done = told
+    def __init__(self, callback: Callable[[ErrorCode], None]) -> None:
+        self.append_done = callback

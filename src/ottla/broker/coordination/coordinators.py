@@ -29,17 +29,17 @@ from ottla.broker.coordination.marker_sender import LocalMarkers
 from ottla.broker.coordination.verification import Verifier
 from ottla.config.dynamic import DynamicConfig
 from ottla.coordinator.group import records as group_records
-from ottla.coordinator.group.machine import GroupMachine
+from ottla.coordinator.group.group_state_machine import GroupStateMachine
 from ottla.coordinator.group.settings import GroupSettings
 from ottla.coordinator.runtime.codec import RecordTable
 from ottla.coordinator.runtime.decision import Decision
-from ottla.coordinator.runtime.machine import StateMachine
 from ottla.coordinator.runtime.runtime import Runtime
+from ottla.coordinator.runtime.state_machine import StateMachine
 from ottla.coordinator.runtime.timers import Timers
 from ottla.coordinator.txn import records as txn_records
-from ottla.coordinator.txn.machine import TxnMachine
 from ottla.coordinator.txn.settings import TxnSettings
 from ottla.coordinator.txn.transaction import Producer
+from ottla.coordinator.txn.txn_state_machine import TxnStateMachine
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.topic_names import GROUP_TOPIC, TRANSACTION_TOPIC
@@ -131,7 +131,7 @@ class Coordinator(Generic[M]):
         if gone is not None and gone.topic_id in delta.deleted_topic_ids:
             for index in gone.partitions:
                 self.runtime.resign(index)
-        self.runtime.metadata_changed(delta, image)
+        self.runtime.on_metadata_changed(delta, image)
         topic = image.topics.by_name.get(self.topic)
         if topic is not None and topic.topic_id in delta.changed_topics:
             partitions = [
@@ -147,7 +147,7 @@ class Coordinator(Generic[M]):
                 self.runtime.resign(index)
 
 
-class GroupCoordinator(Coordinator[GroupMachine]):
+class GroupCoordinator(Coordinator[GroupStateMachine]):
     """Groups and their offsets."""
 
     verifier: Verifier
@@ -158,7 +158,7 @@ class GroupCoordinator(Coordinator[GroupMachine]):
         transactional_id: str,
         producer_id: int,
         producer_epoch: int,
-        operation: Callable[[GroupMachine], Decision[R]],
+        operation: Callable[[GroupStateMachine], Decision[R]],
         *,
         api_version: int,
     ) -> R:
@@ -179,7 +179,7 @@ class GroupCoordinator(Coordinator[GroupMachine]):
         )
 
 
-class TxnCoordinator(Coordinator[TxnMachine]):
+class TxnCoordinator(Coordinator[TxnStateMachine]):
     """Transactions."""
 
 
@@ -201,16 +201,16 @@ class Coordinators:
         self._replicas = replicas
         self._scheduler = LoopScheduler(loop, clock)
         group_settings, txn_settings = GroupSettings(settings), TxnSettings(settings)
-        groups: Runtime[GroupMachine] = self._runtime(
+        groups: Runtime[GroupStateMachine] = self._runtime(
             GROUP_TOPIC,
             RecordTable(vars(group_records).values()),
-            lambda _, timers: GroupMachine(group_settings, timers, clock, rng),
+            lambda _, timers: GroupStateMachine(group_settings, timers, clock, rng),
         )
         self.markers = LocalMarkers(replicas, groups, clock)
-        transactions: Runtime[TxnMachine] = self._runtime(
+        transactions: Runtime[TxnStateMachine] = self._runtime(
             TRANSACTION_TOPIC,
             RecordTable(vars(txn_records).values()),
-            lambda index, timers: TxnMachine(
+            lambda index, timers: TxnStateMachine(
                 txn_settings, timers, clock, self.markers, lambda: transactions.leader_epoch(index)
             ),
         )

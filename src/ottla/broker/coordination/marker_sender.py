@@ -17,15 +17,15 @@ from typing import Final
 from ottla.base.clock import Clock
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition
-from ottla.coordinator.group.machine import GroupMachine
+from ottla.coordinator.group.group_state_machine import GroupStateMachine
 from ottla.coordinator.runtime.runtime import Runtime
-from ottla.coordinator.txn.completion import Marker
+from ottla.coordinator.txn.completion import TxnMarkerEntry
 from ottla.metadata.topic_names import GROUP_TOPIC
 from ottla.records.control import EndTxnMarker
 from ottla.replication.partition import ACKS_ALL
 from ottla.replication.replicas import Replicas
 
-Results = dict[TopicPartition, ErrorCode]
+MarkerResults = dict[TopicPartition, ErrorCode]
 
 _NOT_READY: Final = frozenset(
     {
@@ -39,12 +39,12 @@ _NOT_READY: Final = frozenset(
 class LocalMarkers:
     """`coordinator.txn.completion.MarkerSender` for partitions of this broker."""
 
-    def __init__(self, replicas: Replicas, groups: Runtime[GroupMachine], clock: Clock) -> None:
+    def __init__(self, replicas: Replicas, groups: Runtime[GroupStateMachine], clock: Clock) -> None:
         self._replicas = replicas
         self._groups = groups
         self._clock = clock
 
-    def send(self, marker: Marker, told: Callable[[Results], None]) -> None:
+    def send(self, marker: TxnMarkerEntry, told: Callable[[MarkerResults], None]) -> None:
         """Append the marker everywhere; `told` once with what became of it in each partition."""
         pending = _Pending(len(marker.partitions), told)
         for partition in marker.partitions:
@@ -53,7 +53,7 @@ class LocalMarkers:
             else:
                 self._append(marker, partition, pending)
 
-    def _append(self, marker: Marker, where: TopicPartition, pending: _Pending) -> None:
+    def _append(self, marker: TxnMarkerEntry, where: TopicPartition, pending: _Pending) -> None:
         try:
             partition = self._replicas.get(*where)
             appended = partition.append_marker(
@@ -70,7 +70,7 @@ class LocalMarkers:
         if not partition.wait_append(appended.last_offset + 1, ACKS_ALL, waiter):
             waiter.append_done(ErrorCode.NONE)
 
-    def _end_offsets(self, marker: Marker, where: TopicPartition, pending: _Pending) -> None:
+    def _end_offsets(self, marker: TxnMarkerEntry, where: TopicPartition, pending: _Pending) -> None:
         try:
             self._replicas.get(*where)
         except ApiError as error:
@@ -104,9 +104,9 @@ class _Pending:
 
     __slots__ = ("_left", "_results", "_told")
 
-    def __init__(self, count: int, told: Callable[[Results], None]) -> None:
+    def __init__(self, count: int, told: Callable[[MarkerResults], None]) -> None:
         self._left = count
-        self._results: Results = {}
+        self._results: MarkerResults = {}
         self._told = told
 
     def done(self, where: TopicPartition, error: ErrorCode) -> None:

@@ -8,14 +8,14 @@ from typing import TypeVar
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.services import Broker
 from ottla.coordinator.runtime.decision import Decision
-from ottla.coordinator.txn.machine import TxnMachine
 from ottla.coordinator.txn.transaction import NeedsProducerId
+from ottla.coordinator.txn.txn_state_machine import TxnStateMachine
 
 R = TypeVar("R")
 
 
 async def ask_with_id(
-    broker: Broker, transactional_id: str, operation: Callable[[TxnMachine, int | None], Decision[R]]
+    broker: Broker, transactional_id: str, operation: Callable[[TxnStateMachine, int | None], Decision[R]]
 ) -> R:
     """Let the machine decide; if it needs a new producer id, take one and ask again. Raises ApiError."""
     try:

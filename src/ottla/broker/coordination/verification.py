@@ -29,8 +29,8 @@ from ottla.config.dynamic import DynamicConfig
 from ottla.coordinator.runtime.decision import Decision
 from ottla.coordinator.runtime.ports import Scheduler
 from ottla.coordinator.runtime.runtime import Runtime
-from ottla.coordinator.txn.machine import TxnMachine
 from ottla.coordinator.txn.transaction import Producer
+from ottla.coordinator.txn.txn_state_machine import TxnStateMachine
 from ottla.replication.replicas import Replicas
 from ottla.storage.producers.producer_state import NOT_ASKED, Verification
 
@@ -46,7 +46,7 @@ class Verifier:
 
     def __init__(
         self,
-        transactions: Runtime[TxnMachine],
+        transactions: Runtime[TxnStateMachine],
         partition_for: Callable[[str], int],
         replicas: Replicas,
         settings: DynamicConfig,
@@ -173,7 +173,7 @@ class _Question:
         self._abortable = abortable
         self._pause_ms = 0
 
-    def order(self, machine: TxnMachine) -> Decision[ErrorCode]:
+    def order(self, machine: TxnStateMachine) -> Decision[ErrorCode]:
         """Make the partition part of the transaction."""
         return machine.add_partitions(
             self.transactional_id,
@@ -182,7 +182,7 @@ class _Question:
             client_version=_ADDING_CLIENT_VERSION,
         )
 
-    def look(self, machine: TxnMachine) -> ErrorCode:
+    def look(self, machine: TxnStateMachine) -> ErrorCode:
         """Whether it is."""
         return machine.verify(self.transactional_id, self.producer, frozenset({self.where}))[self.where]
 

@@ -2,7 +2,7 @@
 
 Without a transactional id every call gets a fresh id with epoch 0, also if the client names one it had. An id
 without an epoch, or the reverse, is invalid, and so is an empty transactional id. With one, the coordinator of
-transactions decides (`coordinator.txn.initialising`).
+transactions decides (`coordinator.txn.init_producer_id`).
 
 Version 6 is two-phase commit (KIP-939). Kafka 4.3 holds it back as unstable; it is answered here, and listed where
 `transaction.two.phase.commit.enable` is on.
@@ -15,8 +15,8 @@ from typing import Final
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.coordination.txn_requests import ask_with_id, take_id, told
 from ottla.broker.registry import Call, handles
-from ottla.coordinator.txn.answers import Initialised
-from ottla.coordinator.txn.initialising import Start
+from ottla.coordinator.txn.init_producer_id import InitParameters
+from ottla.coordinator.txn.responses import InitProducerIdResult
 from ottla.coordinator.txn.transaction import NO_EPOCH, NO_PRODUCER, NO_PRODUCER_ID, Producer
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -34,7 +34,7 @@ async def init_producer_id(request: InitProducerIdRequest, call: Call) -> InitPr
     try:
         answer = await _initialised(request, call)
     except ApiError as error:
-        answer = Initialised(error.code)
+        answer = InitProducerIdResult(error.code)
     return InitProducerIdResponse(
         error_code=told(answer.error, knows_fenced=call.api_version >= _KNOWS_FENCED),
         producer_id=answer.producer.id,
@@ -44,15 +44,15 @@ async def init_producer_id(request: InitProducerIdRequest, call: Call) -> InitPr
     )
 
 
-async def _initialised(request: InitProducerIdRequest, call: Call) -> Initialised:
+async def _initialised(request: InitProducerIdRequest, call: Call) -> InitProducerIdResult:
     transactional_id = request.transactional_id
     named = Producer(request.producer_id, request.producer_epoch)
     half_named = (named.id == NO_PRODUCER_ID) != (named.epoch == NO_EPOCH)
     if transactional_id == "" or half_named:
         raise ApiError(ErrorCode.INVALID_REQUEST)
     if transactional_id is None:
-        return Initialised(ErrorCode.NONE, Producer(await take_id(call.broker), 0))
-    start = Start(
+        return InitProducerIdResult(ErrorCode.NONE, Producer(await take_id(call.broker), 0))
+    parameters = InitParameters(
         request.transaction_timeout_ms,
         None if named == NO_PRODUCER else named,
         two_phase=request.enable2_pc,
@@ -61,5 +61,5 @@ async def _initialised(request: InitProducerIdRequest, call: Call) -> Initialise
     return await ask_with_id(
         call.broker,
         transactional_id,
-        lambda machine, fresh_id: machine.initialise(transactional_id, start, fresh_id),
+        lambda machine, fresh_id: machine.init_producer_id(transactional_id, parameters, fresh_id),
     )

@@ -11,7 +11,7 @@ from typing import Final
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.coordination.txn_requests import ask_with_id, told
 from ottla.broker.registry import Call, handles
-from ottla.coordinator.txn.answers import Ended
+from ottla.coordinator.txn.responses import EndTxnResult
 from ottla.coordinator.txn.transaction import EPOCH_PER_TRANSACTION, Producer
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
@@ -36,7 +36,7 @@ async def end_txn(request: EndTxnRequest, call: Call) -> EndTxnResponse:
             ),
         )
     except ApiError as error:
-        ended = Ended(error.code)
+        ended = EndTxnResult(error.code)
     return EndTxnResponse(
         error_code=told(ended.error, knows_fenced=call.api_version >= _KNOWS_FENCED),
         producer_id=ended.producer.id,

@@ -14,7 +14,7 @@ import asyncio
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.broker.registry import Call, handles
-from ottla.coordinator.txn.completion import Marker
+from ottla.coordinator.txn.completion import TxnMarkerEntry
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.write_txn_markers import (
     WritableTxnMarker,
@@ -25,13 +25,13 @@ from ottla.wire.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 
-Results = dict[TopicPartition, ErrorCode]
+MarkerResults = dict[TopicPartition, ErrorCode]
 
 
 @handles(ApiKey.WRITE_TXN_MARKERS, WriteTxnMarkersRequest, versions=(1, 2))
 async def write_txn_markers(request: WriteTxnMarkersRequest, call: Call) -> WriteTxnMarkersResponse:
     waiting = [(each.producer_id, _write(each, call)) for each in request.markers]
-    by_producer: dict[int, Results] = {}
+    by_producer: dict[int, MarkerResults] = {}
     for producer_id, results in waiting:
         made = await results
         if made:
@@ -44,15 +44,15 @@ async def write_txn_markers(request: WriteTxnMarkersRequest, call: Call) -> Writ
     )
 
 
-def _write(wanted: WritableTxnMarker, call: Call) -> asyncio.Future[Results]:
-    told: asyncio.Future[Results] = asyncio.get_running_loop().create_future()
+def _write(wanted: WritableTxnMarker, call: Call) -> asyncio.Future[MarkerResults]:
+    told: asyncio.Future[MarkerResults] = asyncio.get_running_loop().create_future()
     partitions = dict.fromkeys(
         TopicPartition(topic.name, index) for topic in wanted.topics for index in topic.partition_indexes
     )
     if not partitions:
         told.set_result({})
         return told
-    marker = Marker(
+    marker = TxnMarkerEntry(
         wanted.producer_id,
         wanted.producer_epoch,
         wanted.coordinator_epoch,
@@ -64,7 +64,7 @@ def _write(wanted: WritableTxnMarker, call: Call) -> asyncio.Future[Results]:
     return told
 
 
-def _topics(results: Results) -> list[WritableTxnMarkerTopicResult]:
+def _topics(results: MarkerResults) -> list[WritableTxnMarkerTopicResult]:
     topics: dict[str, WritableTxnMarkerTopicResult] = {}
     for (name, index), error in results.items():
         topic = topics.setdefault(name, WritableTxnMarkerTopicResult(name=name, partitions=[]))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.registry import Call, handles
-from ottla.coordinator.txn.answers import Described
+from ottla.coordinator.txn.responses import TransactionDescription
 from ottla.coordinator.txn.transaction import by_topic
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.describe_transactions import (
@@ -36,7 +36,7 @@ async def _state(name: str, call: Call) -> TransactionState:
     return _shown(name, described)
 
 
-def _shown(name: str, described: Described) -> TransactionState:
+def _shown(name: str, described: TransactionDescription) -> TransactionState:
     transaction = described.transaction
     return TransactionState(
         transactional_id=name,

@@ -1,6 +1,6 @@
 """ListTransactions (key 66), versions 0-2: the transactional ids that this broker coordinates.
 
-Filters: states, producer ids, how long a transaction has been open (version 1), and a regular expression that the
+ListFilters: states, producer ids, how long a transaction has been open (version 1), and a regular expression that the
 whole id must match (version 2); that one comes from a client, so it is matched by RE2, in linear time.
 """
 
@@ -13,7 +13,7 @@ import re2
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.registry import Call, handles
-from ottla.coordinator.txn.answers import Filters
+from ottla.coordinator.txn.responses import ListFilters
 from ottla.coordinator.txn.transitions import STATES_BY_LABEL
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.list_transactions import (
@@ -28,7 +28,7 @@ _PATTERN_BYTES_MAX: Final = 1 << 20
 @handles(ApiKey.LIST_TRANSACTIONS, ListTransactionsRequest, versions=(0, 2))
 async def list_transactions(request: ListTransactionsRequest, call: Call) -> ListTransactionsResponse:
     try:
-        filters = Filters(
+        filters = ListFilters(
             frozenset(request.state_filters),
             frozenset(request.producer_id_filters),
             request.duration_filter,

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 import msgspec
 
 from ottla.coordinator.group.records import OffsetCommitKey, OffsetCommitValue
-from ottla.coordinator.runtime.machine import NO_PRODUCER, Stamp
+from ottla.coordinator.runtime.state_machine import NO_PRODUCER, Stamp
 
 NO_EXPIRY = -1
 

@@ -33,14 +33,14 @@ class LogRecord(NamedTuple):
 class Decision(Generic[R]):
     """Records and an answer, which may itself be a promise."""
 
-    __slots__ = ("records", "response", "settled")
+    __slots__ = ("on_complete", "records", "response")
 
     def __init__(
         self,
         response: R | Promise[R],
         records: list[LogRecord] | None = None,
-        settled: Callable[[ErrorCode], None] | None = None,
+        on_complete: Callable[[ErrorCode], None] | None = None,
     ) -> None:
         self.response = response
         self.records = records or []
-        self.settled = settled
+        self.on_complete = on_complete

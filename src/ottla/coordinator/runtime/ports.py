@@ -23,13 +23,13 @@ class ShardLog(Protocol):
         partition: int,
         batch: memoryview,
         now_ms: int,
-        guard: object | None = None,
+        verification: object | None = None,
         *,
         transaction_version: int = 0,
     ) -> int:
         """Stage one batch at the end; the log's end offset behind it. Raises ApiError and appends nothing.
 
-        `guard` is the proof that a transaction coordinator knows of this transactional batch, of a marker
+        `verification` is the proof that a transaction coordinator knows of this transactional batch, of a marker
         `transaction_version` says by which rules its producer's epochs rise.
         """
 
@@ -39,7 +39,7 @@ class ShardLog(Protocol):
     def committed_offset(self, partition: int) -> int:
         """Everything below it is committed; raises ApiError."""
 
-    def when_committed(self, partition: int, end_offset: int, told: Callable[[ErrorCode], None]) -> None:
+    def when_committed(self, partition: int, end_offset: int, callback: Callable[[ErrorCode], None]) -> None:
         """Tell once: NONE when everything below `end_offset` is committed, else why that cannot be known."""
 
     def batches(self, partition: int) -> Batches:

@@ -23,10 +23,10 @@ from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.promise import Promise
 from ottla.coordinator.runtime.codec import RecordTable
 from ottla.coordinator.runtime.decision import Decision
-from ottla.coordinator.runtime.loading import Loader
-from ottla.coordinator.runtime.machine import StateMachine
+from ottla.coordinator.runtime.loader import Loader
 from ottla.coordinator.runtime.ports import Scheduler, ShardLog
 from ottla.coordinator.runtime.shard import Shard, ShardState
+from ottla.coordinator.runtime.state_machine import StateMachine
 from ottla.coordinator.runtime.timer_queue import TimerQueue
 from ottla.coordinator.runtime.timers import Timers
 from ottla.metadata.delta import MetadataDelta
@@ -102,11 +102,11 @@ class Runtime(Generic[M]):
         """The epoch in which the partition was last led here; -1 if never."""
         return self._epochs.get(partition, -1)
 
-    def metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
+    def on_metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
         self.image = image
         for shard in list(self._shards.values()):
             if shard.state is ShardState.ACTIVE:
-                shard.machine.metadata_changed(delta, image)
+                shard.machine.on_metadata_changed(delta, image)
 
     # --- operations ---
 
@@ -126,13 +126,13 @@ class Runtime(Generic[M]):
         producer_id: int,
         producer_epoch: int,
         operation: Callable[[M], Decision[R]],
-        guard: object | None = None,
+        verification: object | None = None,
     ) -> Promise[R]:
         """Like `write`, the records being part of a producer's transaction."""
         shard = self._shards.get(partition)
         if shard is None:
             return _not_here()
-        return shard.write_transactional(producer_id, producer_epoch, operation, guard)
+        return shard.write_transactional(producer_id, producer_epoch, operation, verification)
 
     def complete_transaction(
         self,

@@ -29,8 +29,8 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.promise import Promise
 from ottla.coordinator.runtime.decision import Decision
-from ottla.coordinator.runtime.machine import Stamp, StateMachine
 from ottla.coordinator.runtime.open_batch import OpenBatch
+from ottla.coordinator.runtime.state_machine import Stamp, StateMachine
 from ottla.coordinator.runtime.timer_queue import ShardTimers
 from ottla.records.control import EndTxnMarker, build_end_txn_batch
 
@@ -95,7 +95,7 @@ class Shard(Generic[M]):
         """The log has been replayed up to `end_offset`, which is its end and committed."""
         self._appended = self._committed = end_offset
         self.state = ShardState.ACTIVE
-        self.machine.loaded(self._runtime.image)
+        self.machine.on_loaded(self._runtime.image)
 
     def close(self, error: ErrorCode = ErrorCode.NOT_COORDINATOR, *, failed: bool = False) -> None:
         """Stop coordinating: timers go, whoever waits is told `error`, the machine answers who waits in it."""
@@ -109,7 +109,7 @@ class Shard(Generic[M]):
         for each in parked:
             self._tell(each, error)
         if was_active:
-            self.machine.unloaded()
+            self.machine.on_unloaded()
 
     def check_active(self) -> None:
         """Raise what a client is told unless the shard serves."""
@@ -141,7 +141,7 @@ class Shard(Generic[M]):
         producer_id: int,
         producer_epoch: int,
         operation: Callable[[M], Decision[R]],
-        guard: object | None,
+        verification: object | None,
     ) -> Promise[R]:
         """Like `write`, but the records are a batch of their own within the producer's transaction."""
         promise: Promise[R] = Promise()
@@ -153,7 +153,9 @@ class Shard(Generic[M]):
                 return promise
             now_ms = self._runtime.clock.now_ms()
             try:
-                batch = self._append_transactional(decision, producer_id, producer_epoch, now_ms, guard)
+                batch = self._append_transactional(
+                    decision, producer_id, producer_epoch, now_ms, verification
+                )
             except ApiError as error:
                 self._refuse(decision, promise, error)
                 return promise
@@ -167,7 +169,7 @@ class Shard(Generic[M]):
         producer_id: int,
         producer_epoch: int,
         now_ms: int,
-        guard: object | None,
+        verification: object | None,
     ) -> OpenBatch:
         self._flush_first()
         batch = self._open_batch()
@@ -175,7 +177,7 @@ class Shard(Generic[M]):
             raise _too_large()
         data = batch.build(producer_id, producer_epoch, transactional=True)
         # The log may refuse the producer, so it is asked before anything is replayed.
-        self._append(data, now_ms, guard)
+        self._append(data, now_ms, verification)
         return batch
 
     def complete_transaction(
@@ -282,10 +284,10 @@ class Shard(Generic[M]):
         self.check_active()
 
     def _append(
-        self, data: memoryview, now_ms: int, guard: object | None, transaction_version: int = 0
+        self, data: memoryview, now_ms: int, verification: object | None, transaction_version: int = 0
     ) -> int:
         end_offset = self._appended = self._log.append(
-            self.partition, data, now_ms, guard, transaction_version=transaction_version
+            self.partition, data, now_ms, verification, transaction_version=transaction_version
         )
         self._log.when_committed(self.partition, end_offset, partial(self._commit_told, end_offset))
         return end_offset
@@ -293,8 +295,8 @@ class Shard(Generic[M]):
     def _refuse(self, decision: Decision[R], promise: Promise[R], error: ApiError) -> None:
         """Nothing was appended, nothing replayed."""
         code = _APPEND_ERRORS.get(error.code, error.code)
-        if decision.settled is not None:
-            decision.settled(code)
+        if decision.on_complete is not None:
+            decision.on_complete(code)
         promise.fail(ApiError(code, error.message))
 
     # --- waiting ---
@@ -314,8 +316,8 @@ class Shard(Generic[M]):
             self._parked.append(_Parked(self._end_offset, partial(self._answer, decision, promise)))
 
     def _answer(self, decision: Decision[R], promise: Promise[R], error: ErrorCode) -> None:
-        if decision.settled is not None:
-            decision.settled(error)
+        if decision.on_complete is not None:
+            decision.on_complete(error)
         if error:
             promise.fail(ApiError(error))
         elif isinstance(decision.response, Promise):

@@ -36,10 +36,10 @@ _NOTHING_TO_END: Final = frozenset(
     }
 )
 
-Results = Mapping[TopicPartition, ErrorCode]
+MarkerResults = Mapping[TopicPartition, ErrorCode]
 
 
-class Marker(NamedTuple):
+class TxnMarkerEntry(NamedTuple):
     """The end of a transaction, for some of its partitions."""
 
     producer_id: int
@@ -53,7 +53,7 @@ class Marker(NamedTuple):
 class MarkerSender(Protocol):
     """Brings markers to the leaders of partitions."""
 
-    def send(self, marker: Marker, told: Callable[[Results], None]) -> None:
+    def send(self, marker: TxnMarkerEntry, told: Callable[[MarkerResults], None]) -> None:
         """Call `told` exactly once with what became of each partition; one left out counts as not written."""
 
 
@@ -101,7 +101,7 @@ class Completion:
             return
         waiting.attempt += 1
         transaction = self._table[transactional_id]
-        marker = Marker(
+        marker = TxnMarkerEntry(
             transaction.producer_id,
             transaction.producer_epoch,
             self._coordinator_epoch(),
@@ -111,7 +111,7 @@ class Completion:
         )
         self._sender.send(marker, partial(self._told, transactional_id, waiting, waiting.attempt))
 
-    def _told(self, transactional_id: str, waiting: _Waiting, attempt: int, results: Results) -> None:
+    def _told(self, transactional_id: str, waiting: _Waiting, attempt: int, results: MarkerResults) -> None:
         if self._waiting.get(transactional_id) is not waiting or waiting.attempt != attempt:
             return
         for partition, error in results.items():

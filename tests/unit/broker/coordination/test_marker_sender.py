@@ -9,10 +9,10 @@ import pytest
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.base.promise import Promise
-from ottla.broker.coordination.marker_sender import LocalMarkers, Results
-from ottla.coordinator.group.machine import GroupMachine
+from ottla.broker.coordination.marker_sender import LocalMarkers, MarkerResults
+from ottla.coordinator.group.group_state_machine import GroupStateMachine
 from ottla.coordinator.runtime.runtime import Runtime
-from ottla.coordinator.txn.completion import Marker
+from ottla.coordinator.txn.completion import TxnMarkerEntry
 from tests.support.coordination import FakeClock
 from tests.support.leaders import Leaders
 
@@ -38,12 +38,12 @@ class Sending:
         self.leaders = Leaders(self.clock, "a", "b", "__consumer_offsets")
         self.groups = Groups()
         self.markers = LocalMarkers(
-            self.leaders.replicas, cast(Runtime[GroupMachine], self.groups), self.clock
+            self.leaders.replicas, cast(Runtime[GroupStateMachine], self.groups), self.clock
         )
-        self.told: list[Results] = []
+        self.told: list[MarkerResults] = []
 
     def send(self, *partitions: TopicPartition, epoch: int = 3) -> None:
-        marker = Marker(17, epoch, 2, True, list(partitions), 2)
+        marker = TxnMarkerEntry(17, epoch, 2, True, list(partitions), 2)
         self.markers.send(marker, self.told.append)
 
 

@@ -75,7 +75,7 @@ def test_metadata_reaches_machines_that_serve() -> None:
     bench.serve(0)
     bench.runtime.elect(1, 0)
     image = MetadataImage(offset=5)
-    bench.runtime.metadata_changed(MetadataDelta(EMPTY_IMAGE), image)
+    bench.runtime.on_metadata_changed(MetadataDelta(EMPTY_IMAGE), image)
     bench.scheduler.run()
     served, loaded_later = bench.machines
     assert served.images == [EMPTY_IMAGE, image]

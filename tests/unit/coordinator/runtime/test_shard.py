@@ -258,10 +258,10 @@ def test_a_transactional_write_is_a_batch_of_its_own() -> None:
     bench = Bench()
     machine = bench.serve()
     plain = bench.runtime.write(0, say("plain"))
-    pending = bench.runtime.write_transactional(0, 17, 3, say("pending"), guard="proof")
+    pending = bench.runtime.write_transactional(0, 17, 3, say("pending"), verification="verified")
     assert machine.pending == {17: {"pending": 1}}
     assert [read_header(each).is_transactional for each in bench.log.stored[0]] == [False, True]
-    assert bench.log.guards == [None, "proof"]
+    assert bench.log.verifications == [None, "verified"]
     bench.log.commit()
     assert (plain.result(), pending.result()) == ("plain", "pending")
     ended = bench.runtime.complete_transaction(0, 17, 3, 9, committed=True)

@@ -160,7 +160,7 @@ def test_markers_written_at_once_complete_the_transaction_too() -> None:
 def test_what_became_of_a_marker_does_not_matter_where_coordination_has_ended() -> None:
     bench = TxnBench()
     bench.commit(bench.opened(T0))
-    bench.machine.unloaded()
+    bench.machine.on_unloaded()
     bench.markers.acknowledge()
     bench.bench.advance(RETRY_MS)
     assert bench.state() == "PrepareCommit"

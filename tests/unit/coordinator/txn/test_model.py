@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
-from ottla.coordinator.txn.completion import Marker, Results
+from ottla.coordinator.txn.completion import MarkerResults, TxnMarkerEntry
 from ottla.coordinator.txn.records import TransactionLogKey, TransactionLogValue
 from ottla.coordinator.txn.transaction import LAST_CLIENT_EPOCH, NO_EPOCH, NO_PRODUCER, Producer
 from ottla.coordinator.txn.transitions import TxnState
@@ -72,7 +72,7 @@ class Model(RuleBasedStateMachine):
         if not self.bench.bench.holding:
             self.committed_length = len(self.bench.bench.log)
 
-    def send(self, marker: Marker, told: Callable[[Results], None]) -> None:
+    def send(self, marker: TxnMarkerEntry, told: Callable[[MarkerResults], None]) -> None:
         name = self.coordinated(marker)
         written = self.written(name)
         decided = self.bench.transaction(name).state is TxnState.PREPARE_COMMIT
@@ -86,7 +86,7 @@ class Model(RuleBasedStateMachine):
 
         type(self.bench.markers).send(self.bench.markers, marker, heard)
 
-    def coordinated(self, marker: Marker) -> str:
+    def coordinated(self, marker: TxnMarkerEntry) -> str:
         (name,) = (
             name
             for name in NAMES

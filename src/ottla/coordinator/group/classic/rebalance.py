@@ -18,9 +18,9 @@ from __future__ import annotations
 from functools import partial
 
 from ottla.base.errors import ErrorCode
-from ottla.coordinator.group.classic.group import ClassicGroup
-from ottla.coordinator.group.classic.member import ClassicMember
-from ottla.coordinator.group.classic.records import group_record
+from ottla.coordinator.group.classic.classic_group import ClassicGroup
+from ottla.coordinator.group.classic.classic_member import ClassicMember
+from ottla.coordinator.group.classic.classic_records import group_record
 from ottla.coordinator.group.classic.transitions import ClassicState
 from ottla.coordinator.group.context import GroupContext
 from ottla.coordinator.runtime.decision import Decision, LogRecord

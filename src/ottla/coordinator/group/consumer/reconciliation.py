@@ -19,14 +19,14 @@ from typing import NamedTuple
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import Uuid
 from ottla.coordinator.group.assignors.spec import Assignment
-from ottla.coordinator.group.consumer.member import NONE_ASSIGNED, Assigned, ConsumerMember
+from ottla.coordinator.group.consumer.consumer_member import NONE_ASSIGNED, Assigned, ConsumerMember
 from ottla.coordinator.group.consumer.transitions import MEMBER, MemberState
 
 Owned = Mapping[Uuid, frozenset[int]]
 """What a member says it owns."""
 
 
-class Aim(NamedTuple):
+class ReconciliationInput(NamedTuple):
     """Where a member is to be led, and what is known on the way."""
 
     target_epoch: int
@@ -40,7 +40,7 @@ class Aim(NamedTuple):
     subscription_changed: bool = False
 
 
-def reconciled(member: ConsumerMember, aim: Aim) -> ConsumerMember:
+def reconciled(member: ConsumerMember, aim: ReconciliationInput) -> ConsumerMember:
     """The member after the next step, or itself if it cannot go on yet."""
     if not aim.subscription_changed and member.is_reconciled_to(aim.target_epoch):
         return member
@@ -50,7 +50,7 @@ def reconciled(member: ConsumerMember, aim: Aim) -> ConsumerMember:
     return after
 
 
-def _step(member: ConsumerMember, aim: Aim) -> ConsumerMember:
+def _step(member: ConsumerMember, aim: ReconciliationInput) -> ConsumerMember:
     if member.state is MemberState.STABLE and member.epoch == aim.target_epoch:
         return _without_unsubscribed(member, aim)
     if member.state is MemberState.UNREVOKED_PARTITIONS and _still_owns(member.revoking, aim):
@@ -66,7 +66,7 @@ def _step(member: ConsumerMember, aim: Aim) -> ConsumerMember:
     return _towards_target(member, member.epoch, aim)
 
 
-def _still_owns(revoking: Assigned, aim: Aim) -> bool:
+def _still_owns(revoking: Assigned, aim: ReconciliationInput) -> bool:
     """Whether the member may still use one of these; who does not say what it owns may."""
     if aim.owned is None:
         return True
@@ -77,7 +77,7 @@ def _still_owns(revoking: Assigned, aim: Aim) -> bool:
     )
 
 
-def _without_unsubscribed(member: ConsumerMember, aim: Aim) -> ConsumerMember:
+def _without_unsubscribed(member: ConsumerMember, aim: ReconciliationInput) -> ConsumerMember:
     """Take away the topics that the member no longer reads; everything else stays as it is."""
     lost = [topic for topic in member.assigned if topic not in aim.subscribed]
     if not lost:
@@ -91,7 +91,7 @@ def _without_unsubscribed(member: ConsumerMember, aim: Aim) -> ConsumerMember:
     return member.moved_to(member.state, member.epoch, assigned, member.revoking)
 
 
-def _towards_target(member: ConsumerMember, epoch: int, aim: Aim) -> ConsumerMember:
+def _towards_target(member: ConsumerMember, epoch: int, aim: ReconciliationInput) -> ConsumerMember:
     assigned: dict[Uuid, dict[int, int]] = {}
     revoking: dict[Uuid, dict[int, int]] = {}
     coming: list[tuple[Uuid, int]] = []

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ottla.coordinator.group.consumer.group import ConsumerGroup
-from ottla.coordinator.group.consumer.member import ConsumerMember
+from ottla.coordinator.group.consumer.consumer_group import ConsumerGroup
+from ottla.coordinator.group.consumer.consumer_member import ConsumerMember
 from ottla.coordinator.group.consumer.transitions import MemberState
 from ottla.coordinator.group.context import GroupContext
 from ottla.coordinator.runtime.decision import Decision

@@ -11,15 +11,15 @@ from collections.abc import Hashable
 from typing import Any
 
 from ottla.base.errors import ApiError
-from ottla.coordinator.group.classic.group import ClassicGroup
+from ottla.coordinator.group.classic.classic_group import ClassicGroup
 from ottla.coordinator.group.classic.transitions import ClassicState
-from ottla.coordinator.group.consumer.group import ConsumerGroup
-from ottla.coordinator.group.machine import GroupMachine
-from ottla.coordinator.runtime.loading import replay_batches
+from ottla.coordinator.group.consumer.consumer_group import ConsumerGroup
+from ottla.coordinator.group.group_state_machine import GroupStateMachine
+from ottla.coordinator.runtime.loader import replay_batches
 from ottla.coordinator.runtime.runtime import Runtime
 from ottla.coordinator.runtime.shard import Shard, ShardState
 from ottla.coordinator.runtime.timers import TimerOperation
-from ottla.coordinator.txn.machine import TxnMachine
+from ottla.coordinator.txn.txn_state_machine import TxnStateMachine
 from ottla.node.build import Node
 from ottla.testing.sim.kernel.events import Kernel
 
@@ -72,10 +72,10 @@ def _compare(kernel: Kernel, runtime: Runtime[Any], shard: Shard[Any], partition
 
 def _durable_state(machine: Any) -> dict[str, Any]:
     """What the log keeps of a machine, by name."""
-    if isinstance(machine, TxnMachine):
+    if isinstance(machine, TxnStateMachine):
         return {f"transaction {name}": each for name, each in machine.table.items()}
     found: dict[str, Any] = {}
-    if isinstance(machine, GroupMachine):
+    if isinstance(machine, GroupStateMachine):
         store = machine.offsets.store
         found |= {f"offsets {group}": topics for group, topics in store.committed.by_group.items()}
         found |= {

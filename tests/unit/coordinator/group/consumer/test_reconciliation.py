@@ -8,8 +8,8 @@ import pytest
 
 from ottla.base.errors import ApiError
 from ottla.base.ids import Uuid
-from ottla.coordinator.group.consumer.member import ConsumerMember
-from ottla.coordinator.group.consumer.reconciliation import Aim, reconciled
+from ottla.coordinator.group.consumer.consumer_member import ConsumerMember
+from ottla.coordinator.group.consumer.reconciliation import ReconciliationInput, reconciled
 from ottla.coordinator.group.consumer.transitions import MemberState
 from tests.support.metadata import topic_id_of
 
@@ -41,9 +41,9 @@ def aim(
     held: Iterable[int] = (),
     subscribed: Iterable[Uuid] = (T, U),
     changed: bool = False,
-) -> Aim:
+) -> ReconciliationInput:
     others = set(held)
-    return Aim(
+    return ReconciliationInput(
         epoch,
         {T: frozenset(target)} if target else {},
         frozenset(subscribed),

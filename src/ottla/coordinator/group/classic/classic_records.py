@@ -1,0 +1,89 @@
+"""The record that keeps a classic group: one value per group, written whole, erased by a tombstone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ottla.base.clock import Clock
+from ottla.base.errors import ErrorCode
+from ottla.coordinator.group.classic.classic_group import ClassicGroup
+from ottla.coordinator.group.classic.classic_member import ClassicMember
+from ottla.coordinator.group.classic.transitions import ClassicState
+from ottla.coordinator.group.records import GroupMetadataKey, GroupMetadataValue, MemberMetadata
+from ottla.coordinator.runtime.decision import LogRecord
+
+VALUE_VERSION = 3
+"""What Apache Kafka 4.3 writes: later versions are for readers yet to come."""
+
+
+def write_error(code: ErrorCode) -> ErrorCode:
+    """What members are told when their group could not be written: a group that outgrew a batch is our problem."""
+    return ErrorCode.UNKNOWN_SERVER_ERROR if code is ErrorCode.MESSAGE_TOO_LARGE else code
+
+
+def new_group_record(group: ClassicGroup) -> LogRecord:
+    """The birth of a group, whoever may have joined it already: members are kept once they have a plan."""
+    value = GroupMetadataValue(protocol=None, leader=None, current_state_timestamp=_since(group))
+    return LogRecord(GroupMetadataKey(group=group.group_id), value, VALUE_VERSION)
+
+
+def group_record(group: ClassicGroup, assignment: Mapping[str, bytes]) -> LogRecord:
+    """The group as it is now, each member with the assignment given for it."""
+    protocol = group.protocol_name
+    members = [
+        MemberMetadata(
+            member_id=member.member_id,
+            group_instance_id=member.instance_id,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            rebalance_timeout=member.rebalance_timeout_ms,
+            session_timeout=member.session_timeout_ms,
+            subscription=b"" if protocol is None else member.metadata(protocol),
+            assignment=assignment[member.member_id],
+        )
+        for member in group.members.values()
+    ]
+    value = GroupMetadataValue(
+        protocol_type=group.protocol_type,
+        generation=group.generation,
+        protocol=protocol,
+        leader=group.leader_id,
+        current_state_timestamp=_since(group),
+        members=members,
+    )
+    return LogRecord(GroupMetadataKey(group=group.group_id), value, VALUE_VERSION)
+
+
+def group_of(group_id: str, value: GroupMetadataValue, clock: Clock) -> ClassicGroup:
+    """The group as a record kept it: stable, or empty, whatever it was doing when it was written."""
+    group = ClassicGroup(
+        group_id,
+        clock,
+        state=ClassicState.STABLE if value.members else ClassicState.EMPTY,
+        generation=value.generation,
+        protocol_type=value.protocol_type or None,
+        protocol_name=value.protocol,
+        leader_id=value.leader,
+        state_since_ms=None if value.current_state_timestamp < 0 else value.current_state_timestamp,
+    )
+    for member in value.members:
+        timeout_ms = member.rebalance_timeout if member.rebalance_timeout >= 0 else member.session_timeout
+        group.add(
+            ClassicMember(
+                member.member_id,
+                instance_id=member.group_instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                rebalance_timeout_ms=timeout_ms,
+                session_timeout_ms=member.session_timeout,
+                protocol_type=value.protocol_type,
+                protocols=((value.protocol or "", member.subscription),),
+                assignment=member.assignment,
+            )
+        )
+    group.learn_topics()
+    return group
+
+
+def _since(group: ClassicGroup) -> int:
+    return -1 if group.state_since_ms is None else group.state_since_ms

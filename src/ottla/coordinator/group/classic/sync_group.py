@@ -1,0 +1,104 @@
+"""SyncGroup and Heartbeat for classic groups: members get what the leader planned for them, and say they live.
+
+The leader's plan is written first, once per generation. Only when it is committed do the members learn it and is the
+group stable; so an assignment that anybody has seen is found again after a failover. If it cannot be written, all are
+told why and join again.
+"""
+
+from __future__ import annotations
+
+from ottla.base.errors import ApiError, ErrorCode, invariant
+from ottla.base.promise import Promise
+from ottla.coordinator.group.classic.classic_group import ClassicGroup
+from ottla.coordinator.group.classic.classic_records import group_record, write_error
+from ottla.coordinator.group.classic.rebalance import Rebalances
+from ottla.coordinator.group.classic.transitions import ClassicState
+from ottla.coordinator.runtime.decision import Decision
+from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+
+class SyncGroup:
+    """Decides syncs and heartbeats."""
+
+    __slots__ = ("_rebalances",)
+
+    def __init__(self, rebalances: Rebalances) -> None:
+        self._rebalances = rebalances
+
+    def sync(self, group: ClassicGroup, request: SyncGroupRequest) -> Decision[SyncGroupResponse]:
+        """Give a member its assignment, now or when the leader's plan is there."""
+        try:
+            member = group.check_member(request.member_id, request.group_instance_id)
+        except ApiError as error:
+            return Decision(SyncGroupResponse(error_code=error.code))
+        refusal = self._refusal(group, request)
+        if refusal is not None:
+            return Decision(SyncGroupResponse(error_code=refusal))
+        self._rebalances.synced(group, member.member_id)
+        if group.state is ClassicState.STABLE:
+            return Decision(_assigned(group, member.assignment))
+        promise: Promise[SyncGroupResponse] = Promise()
+        member.park_sync(promise)
+        if group.leader_id != member.member_id or group.planned_generation == group.generation:
+            return Decision(promise)
+        return self._plan(group, request, promise)
+
+    @staticmethod
+    def _refusal(group: ClassicGroup, request: SyncGroupRequest) -> ErrorCode | None:
+        if request.generation_id != group.generation:
+            return ErrorCode.ILLEGAL_GENERATION
+        if request.protocol_type not in (None, group.protocol_type):
+            return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        if None not in (request.protocol_name, group.protocol_name) and (
+            request.protocol_name != group.protocol_name
+        ):
+            return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        return ErrorCode.REBALANCE_IN_PROGRESS if group.state is ClassicState.PREPARING else None
+
+    def _plan(
+        self, group: ClassicGroup, request: SyncGroupRequest, promise: Promise[SyncGroupResponse]
+    ) -> Decision[SyncGroupResponse]:
+        """Write the leader's plan; a member it does not mention gets nothing."""
+        planned = {each.member_id: bytes(each.assignment) for each in request.assignments}
+        assignment = {member_id: planned.get(member_id, b"") for member_id in group.members}
+        generation = group.planned_generation = group.generation
+
+        def on_complete(code: ErrorCode) -> None:
+            # Meanwhile somebody may have joined or left: then this plan is for nobody.
+            if group.state is not ClassicState.COMPLETING or group.generation != generation:
+                return
+            if code is ErrorCode.NONE:
+                self._hand_out(group, assignment)
+            else:
+                self._rebalances.refuse_syncs(group, write_error(code))
+                records = self._rebalances.prepare(group)
+                invariant(not records, "a rebalance that begins with members writes nothing")
+
+        return Decision(promise, [group_record(group, assignment)], on_complete)
+
+    def _hand_out(self, group: ClassicGroup, assignment: dict[str, bytes]) -> None:
+        group.transition_to(ClassicState.STABLE)
+        for member in group.members.values():
+            member.assignment = assignment[member.member_id]
+            if member.answer_sync(_assigned(group, member.assignment)):
+                self._rebalances.expect(group, member)
+
+    def heartbeat(self, group: ClassicGroup, request: HeartbeatRequest) -> Decision[HeartbeatResponse]:
+        """Note that a member lives; tell it if it must join again."""
+        if group.state is ClassicState.DEAD:
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        member = group.check_member(request.member_id, request.group_instance_id)
+        if request.generation_id != group.generation:
+            raise ApiError(ErrorCode.ILLEGAL_GENERATION)
+        self._rebalances.expect(group, member)
+        rejoin = group.state is ClassicState.PREPARING
+        return Decision(
+            HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS if rejoin else ErrorCode.NONE)
+        )
+
+
+def _assigned(group: ClassicGroup, assignment: bytes) -> SyncGroupResponse:
+    return SyncGroupResponse(
+        protocol_type=group.protocol_type, protocol_name=group.protocol_name, assignment=assignment
+    )

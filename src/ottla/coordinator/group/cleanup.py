@@ -1,0 +1,71 @@
+"""What a group shard does by itself: expired offsets and abandoned groups go, and so do offsets of deleted topics.
+
+Both may touch every group. They write in slices that fit into a batch and look again for what is left, each slice
+a decision of its own that requests may come between.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import Final
+
+from ottla.coordinator.group.context import GroupContext
+from ottla.coordinator.group.group import Group
+from ottla.coordinator.group.offset_manager import OffsetManager
+from ottla.coordinator.runtime.decision import Decision, LogRecord
+from ottla.metadata.delta import MetadataDelta
+
+EXPIRY_TIMER: Final = "offset-expiry"
+DELETED_TOPICS_TIMER: Final = "deleted-topics"
+SLICE: Final = 500
+"""Offsets of one decision, about; with the longest names that topics may have they come to some 150 KB."""
+
+
+class GroupCleanup:
+    """The chores of one shard."""
+
+    __slots__ = ("_context", "_deleted_topics", "_offsets")
+
+    def __init__(self, context: GroupContext, offsets: OffsetManager) -> None:
+        self._context = context
+        self._offsets = offsets
+        self._deleted_topics: dict[str, uuid.UUID] = {}
+
+    def begin(self) -> None:
+        """Look for expired offsets from now on."""
+        interval_ms = self._context.settings.offsets_retention_check_interval_ms
+        self._context.timers.schedule(EXPIRY_TIMER, interval_ms, self.expire)
+
+    def expire(self) -> Decision[None]:
+        """Forget offsets whose time is over, and groups that have neither members nor offsets."""
+        records: list[LogRecord] = []
+        for group in self._context.groups.values():
+            records += self._expired(group)
+            if len(records) >= SLICE:
+                self._context.timers.schedule(EXPIRY_TIMER, 0, self.expire)
+                return Decision(None, records)
+        self.begin()
+        return Decision(None, records)
+
+    def _expired(self, group: Group) -> list[LogRecord]:
+        group_id = group.group_id
+        records = self._offsets.expired(group)[:SLICE]
+        keeps_offsets = self._offsets.count(group_id) > len(records)
+        if group.is_empty() and not keeps_offsets and not self._offsets.store.has_pending(group_id):
+            records += group.tombstones()
+        return records
+
+    def topics_changed(self, delta: MetadataDelta) -> None:
+        """Have the offsets of deleted topics forgotten."""
+        for topic_id in sorted(delta.deleted_topic_ids):
+            self._deleted_topics[delta.base.topics.by_id[topic_id].name] = topic_id
+        if self._deleted_topics:
+            self._context.timers.schedule(DELETED_TOPICS_TIMER, 0, self._forget_deleted_topics)
+
+    def _forget_deleted_topics(self) -> Decision[None]:
+        records = self._offsets.tombstones_of_topics(self._deleted_topics)
+        if len(records) > SLICE:
+            self._context.timers.schedule(DELETED_TOPICS_TIMER, 0, self._forget_deleted_topics)
+        else:
+            self._deleted_topics.clear()
+        return Decision(None, records[:SLICE])

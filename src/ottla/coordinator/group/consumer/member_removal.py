@@ -1,0 +1,92 @@
+"""Members that go: by their own word, or because their time is over.
+
+Whoever goes is erased, and the group gets a new epoch; the others get its partitions with their next heartbeats.
+If only members of the classic protocol are left, the group may become a classic group again (see migration).
+A static member may say that it will be back: then nothing is taken from it until its session ends.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.coordinator.group.consumer import consumer_records
+from ottla.coordinator.group.consumer.consumer_group import ConsumerGroup
+from ottla.coordinator.group.consumer.consumer_member import LEAVING_FOR_A_WHILE, ConsumerMember
+from ottla.coordinator.group.consumer.sessions import Sessions
+from ottla.coordinator.group.consumer.subscription.metadata_hash import MetadataHashes
+from ottla.coordinator.group.consumer.validation import known_static_member
+from ottla.coordinator.group.context import GroupContext
+from ottla.coordinator.group.migration.conversion import can_downgrade_without, downgraded
+from ottla.coordinator.runtime.decision import Decision, LogRecord
+from ottla.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+
+R = TypeVar("R")
+
+
+class MemberRemoval:
+    """Decides how members leave."""
+
+    __slots__ = ("_context", "_hashes", "sessions")
+
+    def __init__(self, context: GroupContext, hashes: MetadataHashes) -> None:
+        self._context = context
+        self._hashes = hashes
+        self.sessions = Sessions(context, self.expel)
+
+    def leave(self, request: ConsumerGroupHeartbeatRequest) -> Decision[ConsumerGroupHeartbeatResponse]:
+        """A member says that it leaves, for good or for a while."""
+        group = self._group(request.group_id)
+        response = ConsumerGroupHeartbeatResponse(
+            member_id=request.member_id, member_epoch=request.member_epoch
+        )
+        if request.instance_id is None:
+            return self.remove(group, [group.member(request.member_id)], response)
+        member = known_static_member(group, request.member_id, request.instance_id)
+        if request.member_epoch == LEAVING_FOR_A_WHILE:
+            return Decision(response, [consumer_records.current_assignment(group.group_id, member.away())])
+        return self.remove(group, [member], response)
+
+    def _group(self, group_id: str) -> ConsumerGroup:
+        group = self._context.groups.get(group_id)
+        if group is None:
+            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+        if not isinstance(group, ConsumerGroup):
+            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+        return group
+
+    def expel(self, group: ConsumerGroup, member: ConsumerMember) -> Decision[None]:
+        """A member's time is over."""
+        return self.remove(group, [member], None)
+
+    def remove(self, group: ConsumerGroup, members: list[ConsumerMember], response: R) -> Decision[R]:
+        """Take members out of the group."""
+        if not members:
+            return Decision(response)
+        for member in members:
+            self.sessions.forget(group.group_id, member.member_id)
+        if can_downgrade_without(self._context, group, members):
+            for staying in group.members:
+                self.sessions.forget(group.group_id, staying)
+            return Decision(response, downgraded(self._context, group, members))
+        return Decision(response, self._erase(group, members))
+
+    def _erase(self, group: ConsumerGroup, members: list[ConsumerMember]) -> list[LogRecord]:
+        group_id, subscriptions = group.group_id, group.subscriptions
+        records = [
+            record
+            for member in members
+            for record in consumer_records.member_tombstones(group_id, member.member_id)
+        ]
+        changes = [(member, None) for member in members]
+        left = subscriptions.regexes_after(changes)
+        unused = dict.fromkeys(member.topic_regex for member in members if member.topic_regex)
+        records.extend(
+            consumer_records.regex_tombstone(group_id, pattern) for pattern in unused if pattern not in left
+        )
+        metadata_hash = self._hashes.of(subscriptions.topics_after(changes), self._context.image)
+        records.append(consumer_records.group_epoch(group_id, group.epoch + 1, metadata_hash))
+        return records

@@ -1,0 +1,1 @@
+"""Subscriptions of consumer groups: topic names, regular expressions, and the hash of topic metadata."""

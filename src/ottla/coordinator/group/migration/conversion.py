@@ -1,0 +1,228 @@
+"""Groups that change their protocol while their members go on: classic to consumer and back (KIP-848).
+
+Up: the first member of the consumer protocol that joins a classic group of consumers turns it into a consumer group.
+Its other members stay, at an epoch equal to their generation, with the partitions they have; they go on to speak the
+classic protocol and are leave_group_response in it. Those that wait for an answer are told to join again.
+
+Down: when the last member of the consumer protocol goes, or a static one comes back speaking the classic protocol,
+what is left becomes a classic group whose generation is the group's epoch. Its members rebalance.
+
+Either way the group is erased as what it was and written as what it becomes, in one batch. Which ways are open is said
+by `group.consumer.migration.policy`.
+"""
+
+from __future__ import annotations
+
+from ottla.base.errors import ApiError, ErrorCode, RemoteProtocolError
+from ottla.base.ids import Uuid
+from ottla.coordinator.group.assignors.spec import NOTHING
+from ottla.coordinator.group.classic.classic_group import ClassicGroup
+from ottla.coordinator.group.classic.classic_member import ClassicMember
+from ottla.coordinator.group.classic.classic_records import group_record
+from ottla.coordinator.group.classic.rebalance import Rebalances
+from ottla.coordinator.group.classic.transitions import ClassicState
+from ottla.coordinator.group.consumer import consumer_records
+from ottla.coordinator.group.consumer.consumer_group import FIRST_EPOCH, PROTOCOL_TYPE, ConsumerGroup
+from ottla.coordinator.group.consumer.consumer_member import ConsumerMember
+from ottla.coordinator.group.consumer.replay import replay_into
+from ottla.coordinator.group.consumer.sessions import Sessions
+from ottla.coordinator.group.consumer.subscription.metadata_hash import MetadataHashes
+from ottla.coordinator.group.context import GroupContext
+from ottla.coordinator.group.migration import embedded_protocol
+from ottla.coordinator.group.records import ClassicMemberMetadata, ClassicProtocol
+from ottla.coordinator.runtime.decision import Decision, LogRecord
+
+DISABLED = "disabled"
+_UPGRADE = ("upgrade", "bidirectional")
+_DOWNGRADE = ("downgrade", "bidirectional")
+
+
+# Up
+
+
+def upgraded(
+    context: GroupContext,
+    group: ClassicGroup,
+    hashes: MetadataHashes,
+    sessions: Sessions,
+    records: list[LogRecord],
+) -> ConsumerGroup:
+    """The consumer group that a classic group with members becomes; not in the table until its records are."""
+    _check_upgrade(context, group)
+    try:
+        members = [_consumer_member(context, group, member) for member in group.members.values()]
+    except RemoteProtocolError:
+        raise _refused(group, "the embedded consumer protocol is malformed") from None
+    made = ConsumerGroup(group.group_id)
+    epoch = _epoch_of(group)
+    topics = {topic for member in members for topic in member.topics}
+    born = [
+        *(consumer_records.subscription(group.group_id, member) for member in members),
+        consumer_records.group_epoch(group.group_id, epoch, hashes.of(topics, context.image)),
+        *(
+            consumer_records.target(
+                group.group_id,
+                member.member_id,
+                {topic: frozenset(held) for topic, held in member.assigned.items()},
+            )
+            for member in members
+        ),
+        consumer_records.target_epoch(group.group_id, epoch, 0),
+        *(consumer_records.current_assignment(group.group_id, member) for member in members),
+    ]
+    for record in born:
+        replay_into(made, record.key, record.value)
+    Rebalances(context).retire(group, ErrorCode.REBALANCE_IN_PROGRESS)
+    for member in members:
+        sessions.expect_heartbeat(group.group_id, member.member_id, member.session_timeout_ms)
+    records.extend(group.tombstones())
+    records.extend(born)
+    return made
+
+
+def _epoch_of(group: ClassicGroup) -> int:
+    """The generation; of a group that waits for its first one the epoch with which groups begin: 0 means joining."""
+    return max(group.generation, FIRST_EPOCH)
+
+
+def _refused(group: ClassicGroup, reason: str) -> ApiError:
+    text = f"Cannot upgrade classic group {group.group_id} to consumer group because {reason}."
+    return ApiError(ErrorCode.GROUP_ID_NOT_FOUND, text)
+
+
+def _check_upgrade(context: GroupContext, group: ClassicGroup) -> None:
+    if context.settings.consumer_migration_policy not in _UPGRADE:
+        raise _refused(group, "online upgrade is disabled")
+    if not group.uses_consumer_protocol:
+        raise _refused(group, "the group does not use the consumer embedded protocol")
+    if len(group.members) > context.settings.consumer_max_size:
+        raise _refused(group, "the group size exceeds the consumer group maximum size")
+
+
+def _consumer_member(context: GroupContext, group: ClassicGroup, member: ClassicMember) -> ConsumerMember:
+    name = group.protocol_name
+    subscription = embedded_protocol.read_subscription(
+        member.protocols[0][1] if name is None else member.metadata(name)
+    )
+    held: dict[Uuid, frozenset[int]] = {}
+    if member.assignment:
+        assignment = embedded_protocol.read_assignment(member.assignment)
+        if assignment.user_data:
+            raise _refused(
+                group,
+                "an unsupported custom assignor is in use. Please refer to the documentation or switch to a "
+                "default assignor before re-attempting the upgrade",
+            )
+        held = embedded_protocol.by_topic_id(assignment.assigned_partitions, context.image)
+    epoch = _epoch_of(group)
+    return ConsumerMember(
+        member.member_id,
+        epoch=epoch,
+        previous_epoch=epoch,
+        instance_id=member.instance_id,
+        rack_id=subscription.rack_id or None,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        topics=frozenset(subscription.topics),
+        assigned={topic: dict.fromkeys(sorted(held[topic]), epoch) for topic in sorted(held)},
+        classic=ClassicMemberMetadata(
+            session_timeout_ms=member.session_timeout_ms,
+            supported_protocols=[
+                ClassicProtocol(name=each, metadata=metadata) for each, metadata in member.protocols
+            ],
+        ),
+    )
+
+
+# Down
+
+
+def can_downgrade_without(context: GroupContext, group: ConsumerGroup, leaving: list[ConsumerMember]) -> bool:
+    """Whether the group becomes a classic one when these members go."""
+    staying = len(group.members) - len(leaving)
+    return staying > 0 and group.all_classic_without(leaving) and _may_be_classic(context, staying)
+
+
+def can_downgrade_replacing(context: GroupContext, group: ConsumerGroup, member: ConsumerMember) -> bool:
+    """Whether the group becomes a classic one when this static member comes back speaking the classic protocol."""
+    if member.speaks_classic or not group.all_classic_without([member]):
+        return False
+    return _may_be_classic(context, len(group.members))
+
+
+def _may_be_classic(context: GroupContext, size: int) -> bool:
+    settings = context.settings
+    return settings.consumer_migration_policy in _DOWNGRADE and size <= settings.max_size
+
+
+def downgraded(
+    context: GroupContext,
+    group: ConsumerGroup,
+    leaving: list[ConsumerMember],
+    *,
+    joining: ConsumerMember | None = None,
+    rebalance: bool = True,
+) -> list[LogRecord]:
+    """Records that turn the group into a classic one without some members; one may take a static member's place.
+
+    Once they are replayed the classic group's clocks are started, and its members told to join again.
+    """
+    replaced = None if joining is None else group.static_member(joining.instance_id)
+    gone = {member.member_id for member in leaving}
+    staying = [member for member in group.members.values() if member.member_id not in gone]
+    if joining is not None:
+        staying = [member for member in staying if member is not replaced] + [joining]
+    made = ClassicGroup(
+        group.group_id,
+        context.clock,
+        state=ClassicState.STABLE,
+        generation=group.epoch,
+        protocol_type=PROTOCOL_TYPE,
+        state_since_ms=context.clock.now_ms(),
+    )
+    for member in staying:
+        made.add(_classic_member(member))
+    made.protocol_name = made.select_protocol()
+    assignment: dict[str, bytes] = {}
+    for classic in made.members.values():
+        heir = joining is not None and classic.member_id == joining.member_id
+        owner = replaced.member_id if heir and replaced is not None else classic.member_id
+        version = embedded_protocol.version_of(classic.metadata(made.protocol_name))
+        target = group.targets.get(owner, NOTHING)
+        assignment[classic.member_id] = embedded_protocol.write_assignment(target, context.image, version)
+    _start_when_replayed(context, group.group_id, rebalance=rebalance)
+    ids = [
+        joining.member_id if joining is not None and member is replaced else member.member_id
+        for member in group.members.values()
+    ]
+    tombstones = consumer_records.group_tombstones(group.group_id, ids, group.subscriptions.resolved)
+    return [*tombstones, group_record(made, assignment)]
+
+
+def _classic_member(member: ConsumerMember) -> ClassicMember:
+    classic = member.classic or ClassicMemberMetadata()
+    return ClassicMember(
+        member.member_id,
+        instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        session_timeout_ms=classic.session_timeout_ms,
+        protocol_type=PROTOCOL_TYPE,
+        protocols=tuple((each.name, each.metadata) for each in classic.supported_protocols),
+    )
+
+
+def _start_when_replayed(context: GroupContext, group_id: str, *, rebalance: bool) -> None:
+    rebalances = Rebalances(context)
+
+    def start() -> Decision[None]:
+        group = context.groups.get(group_id)
+        if not isinstance(group, ClassicGroup):
+            return Decision(None)
+        for member in group.members.values():
+            rebalances.expect(group, member)
+        return Decision(None, rebalances.prepare(group) if rebalance and group.can_rebalance else [])
+
+    context.timers.schedule(("downgraded", group_id), 0, start)

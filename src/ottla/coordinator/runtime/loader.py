@@ -1,0 +1,127 @@
+"""Replaying logs into machines that are to serve, a slice at a time, so that nobody else has to wait long.
+
+Shards are loaded one after another, in the order of their election. First everything that is in the log must be
+committed: a machine made of what is lost later would be wrong. Then records and markers are replayed; records of
+a type that nobody knows here are skipped, as those of a newer broker.
+
+What cannot be read makes its shard fail, with a word in the log, and no other. Concurrency: one thread.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.coordinator.runtime.codec import DamagedRecord, RecordTable
+from ottla.coordinator.runtime.ports import Batches
+from ottla.coordinator.runtime.state_machine import Stamp, StateMachine
+from ottla.records.batch import BatchHeader
+from ottla.records.control import read_end_txn
+from ottla.records.record import iter_records, record_timestamp
+
+if TYPE_CHECKING:
+    from ottla.coordinator.runtime.runtime import Runtime
+    from ottla.coordinator.runtime.shard import Shard
+
+SLICE_RECORDS: Final = 500
+_SHARD_COST: Final = 10  # what making a machine and looking for its log costs, in records
+
+
+def replay_batches(machine: StateMachine, batches: Batches, table: RecordTable) -> Iterator[None]:
+    """Replay a log; one step per record. Raises DamagedRecord or CorruptBatch."""
+    for header, data in batches:
+        for record in iter_records(data, header):
+            if header.is_control:
+                marker = read_end_txn(record.key, record.value)
+                if marker is not None:
+                    machine.replay_marker(
+                        header.producer_id, header.producer_epoch, committed=marker.committed
+                    )
+            else:
+                decoded = table.decode(record.key, record.value)
+                if decoded is not None:
+                    machine.replay(
+                        decoded, _stamp(header, record.offset_delta, record_timestamp(header, record))
+                    )
+            yield
+
+
+def _stamp(header: BatchHeader, delta: int, timestamp_ms: int) -> Stamp:
+    offset = header.base_offset + delta
+    if header.is_transactional:
+        return Stamp(offset, timestamp_ms, header.producer_id, header.producer_epoch)
+    return Stamp(offset, timestamp_ms)
+
+
+class Loader:
+    """The shards of a runtime that wait to be loaded."""
+
+    def __init__(self, runtime: Runtime[Any]) -> None:
+        self._runtime = runtime
+        self._waiting: deque[Shard[Any]] = deque()
+        self._current: tuple[Shard[Any], int, Iterator[None]] | None = None
+        self._running = False
+
+    def add(self, shard: Shard[Any]) -> None:
+        self._waiting.append(shard)
+        if not self._running:
+            self._running = True
+            self._runtime.scheduler.call_soon(self._slice)
+
+    def _slice(self) -> None:
+        budget = SLICE_RECORDS
+        while budget > 0 and (self._current is not None or self._waiting):
+            if self._current is None:
+                self._begin(self._waiting.popleft())
+                budget -= _SHARD_COST
+            else:
+                budget -= self._go_on(self._current, budget)
+        self._running = self._current is not None or bool(self._waiting)
+        if self._running:
+            self._runtime.scheduler.call_soon(self._slice)
+
+    def _begin(self, shard: Shard[Any]) -> None:
+        if not shard.is_loading:
+            return
+        log, partition = self._runtime.log, shard.partition
+        try:
+            end_offset = log.end_offset(partition)
+            if log.committed_offset(partition) < end_offset:
+                log.when_committed(partition, end_offset, lambda error: self._waited(shard, error))
+                return
+            steps = replay_batches(shard.machine, log.batches(partition), self._runtime.table)
+            self._current = (shard, end_offset, steps)
+        except ApiError as error:
+            self._failed(shard, error)
+
+    def _waited(self, shard: Shard[Any], error: ErrorCode) -> None:
+        if error and shard.is_loading:
+            self._failed(shard, ApiError(error))
+        else:
+            self.add(shard)
+
+    def _go_on(self, current: tuple[Shard[Any], int, Iterator[None]], budget: int) -> int:
+        """Replay at most `budget` records; how many it were."""
+        shard, end_offset, steps = current
+        if not shard.is_loading:
+            self._current = None
+            return 0
+        count = 0
+        try:
+            for _ in steps:
+                count += 1
+                if count >= budget:
+                    return count
+            self._current = None
+            shard.activate(end_offset)
+        except Exception as error:  # noqa: BLE001 - one shard's trouble is not the broker's
+            self._current = None
+            self._failed(shard, error)
+        return count
+
+    def _failed(self, shard: Shard[Any], error: Exception) -> None:
+        shard.close(failed=True)
+        damaged = isinstance(error, ApiError | DamagedRecord)
+        self._runtime.load_failed(shard, error, unexpected=not damaged)

@@ -1,0 +1,178 @@
+"""EndTxn, and transactions that are ended for their producer: because another one started, or time is up.
+
+An end is decided once, by the record that prepares it; from then on it can only be completed that way. Markers go
+out when that record is committed (`when_prepared`), never before: a marker cannot be taken back.
+
+Two generations of the protocol, by what the client speaks and the finalised feature transaction.version:
+- before KIP-890's second part the epoch stays, and an end that is repeated is known by the state alone;
+- since, every end raises the epoch (or, when epochs run out, goes over to a new producer id), so that a request of
+  an earlier transaction is never taken for one of the present. A repeated end names the epoch before. An end
+  with the present epoch belongs to the next transaction; if that is still empty it can only be aborted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from ottla.base.errors import ErrorCode
+from ottla.coordinator.runtime.decision import Decision, LogRecord
+from ottla.coordinator.txn.completion import Completion
+from ottla.coordinator.txn.responses import EndTxnResult
+from ottla.coordinator.txn.table import TxnTable
+from ottla.coordinator.txn.transaction import (
+    EPOCH_MAX,
+    EPOCH_PER_TRANSACTION,
+    LAST_CLIENT_EPOCH,
+    NO_EPOCH,
+    NO_PRODUCER_ID,
+    Producer,
+    Transaction,
+    following,
+)
+from ottla.coordinator.txn.transitions import TxnState
+
+_COMMITTING: Final = (TxnState.PREPARE_COMMIT, TxnState.COMPLETE_COMMIT)
+
+
+class EndTransaction:
+    """Decides how transactions end."""
+
+    def __init__(self, table: TxnTable, completion: Completion) -> None:
+        self._table = table
+        self._completion = completion
+
+    def decide(
+        self,
+        transactional_id: str,
+        producer: Producer,
+        *,
+        committed: bool,
+        client_version: int,
+        fresh_id: int | None,
+    ) -> Decision[EndTxnResult]:
+        """`fresh_id` is a producer id that nobody has; raises NeedsProducerId if one is needed and not given."""
+        if not transactional_id:
+            return _refused(ErrorCode.INVALID_REQUEST)
+        before = self._table.get(transactional_id)
+        if before is None:
+            return _refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        if client_version >= EPOCH_PER_TRANSACTION and _is_repeated(before, producer):
+            return _decided_before(before, committed)
+        if min(client_version, self._table.transaction_version) >= EPOCH_PER_TRANSACTION:
+            return self._end_and_raise(transactional_id, before, producer, committed, fresh_id)
+        return self._end(transactional_id, before, producer, committed)
+
+    def fence(self, transactional_id: str, before: Transaction) -> LogRecord:
+        """Abort an open transaction with a raised epoch, so that its producer cannot go on with it."""
+        client = before.client
+        raising = self._table.transaction_version >= EPOCH_PER_TRANSACTION
+        after = msgspec.structs.replace(
+            self._prepared(before, committed=False),
+            producer_epoch=before.producer_epoch + 1,
+            next_producer_epoch=min(client.epoch + 1, EPOCH_MAX) if before.kept else NO_EPOCH,
+            client_version=EPOCH_PER_TRANSACTION if raising else 0,
+        )
+        # Where every end raises the epoch, the producer may learn of this one by repeating its request.
+        last_epoch = client.epoch if raising else NO_EPOCH
+        return self._table.moved(transactional_id, after, last_epoch=last_epoch, fenced=True)
+
+    def when_prepared(self, *transactional_ids: str) -> Callable[[ErrorCode], None]:
+        """For a decision that prepares ends: told that it is committed, it sends the markers."""
+
+        def on_complete(error: ErrorCode) -> None:
+            if error is ErrorCode.NONE:
+                for each in transactional_ids:
+                    self._completion.begin(each)
+
+        return on_complete
+
+    def _end(
+        self, transactional_id: str, before: Transaction, producer: Producer, committed: bool
+    ) -> Decision[EndTxnResult]:
+        if producer != before.client:
+            return _not_the_producer(before, producer)
+        if before.state is TxnState.EMPTY:
+            return _refused(ErrorCode.INVALID_TXN_STATE)
+        if before.state is not TxnState.ONGOING:
+            return _decided_before(before, committed)
+        after = msgspec.structs.replace(self._prepared(before, committed=committed), client_version=0)
+        record = self._table.moved(transactional_id, after)
+        return self._prepared_decision(transactional_id, after, record)
+
+    def _end_and_raise(
+        self,
+        transactional_id: str,
+        before: Transaction,
+        producer: Producer,
+        committed: bool,
+        fresh_id: int | None,
+    ) -> Decision[EndTxnResult]:
+        if before.state.preparing and producer == before.successor:
+            # It has heard of the end and is ahead of the markers.
+            return _refused(ErrorCode.CONCURRENT_TRANSACTIONS)
+        if before.state.preparing or producer != before.client:
+            return _not_the_producer(before, producer)
+        if before.state is not TxnState.ONGOING and committed:
+            return _refused(ErrorCode.INVALID_TXN_STATE)
+        follower = following(producer, fresh_id)
+        after = msgspec.structs.replace(
+            self._prepared(before, committed=committed),
+            producer_epoch=before.producer_epoch + 1,
+            next_producer_id=follower.id if before.kept or follower.id != producer.id else NO_PRODUCER_ID,
+            next_producer_epoch=follower.epoch if before.kept else NO_EPOCH,
+            client_version=EPOCH_PER_TRANSACTION,
+        )
+        record = self._table.moved(transactional_id, after, last_epoch=producer.epoch)
+        return self._prepared_decision(transactional_id, after, record)
+
+    def _prepared(self, before: Transaction, *, committed: bool) -> Transaction:
+        now_ms = self._table.clock.now_ms()
+        return msgspec.structs.replace(
+            before,
+            state=TxnState.PREPARE_COMMIT if committed else TxnState.PREPARE_ABORT,
+            previous_producer_id=before.client.id,
+            # An empty transaction that is aborted has never started; its times are those of its end.
+            started_ms=before.started_ms if before.state is TxnState.ONGOING else now_ms,
+            updated_ms=now_ms,
+        )
+
+    def _prepared_decision(
+        self, transactional_id: str, after: Transaction, record: LogRecord
+    ) -> Decision[EndTxnResult]:
+        ended = EndTxnResult(ErrorCode.NONE, after.successor)
+        return Decision(ended, [record], self.when_prepared(transactional_id))
+
+
+def _is_repeated(before: Transaction, producer: Producer) -> bool:
+    """Whether an end that raised the epoch is asked for again by who asked for it."""
+    if before.client_version < EPOCH_PER_TRANSACTION or not _is_decided(before):
+        return False
+    now = before.successor
+    if producer.id == now.id:
+        return producer.epoch + 1 == now.epoch <= LAST_CLIENT_EPOCH
+    return producer == Producer(before.previous_producer_id, LAST_CLIENT_EPOCH) and now.epoch == 0
+
+
+def _is_decided(before: Transaction) -> bool:
+    return before.state not in (TxnState.EMPTY, TxnState.ONGOING)
+
+
+def _decided_before(before: Transaction, committed: bool) -> Decision[EndTxnResult]:
+    """The answer to an end that was decided earlier: as before, to come back, or that it was the other way."""
+    if (before.state in _COMMITTING) is not committed:
+        return _refused(ErrorCode.INVALID_TXN_STATE)
+    if before.state.preparing:
+        return _refused(ErrorCode.CONCURRENT_TRANSACTIONS)
+    return Decision(EndTxnResult(ErrorCode.NONE, before.client))
+
+
+def _not_the_producer(before: Transaction, producer: Producer) -> Decision[EndTxnResult]:
+    known = producer.id == before.client.id
+    return _refused(ErrorCode.PRODUCER_FENCED if known else ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+
+
+def _refused(error: ErrorCode) -> Decision[EndTxnResult]:
+    return Decision(EndTxnResult(error))

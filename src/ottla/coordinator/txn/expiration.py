@@ -1,0 +1,53 @@
+"""What happens without being asked: transactions that ran out of time are aborted, unused ids are forgotten.
+
+Both are looks over all ids at an interval. A look that finds a lot does a part of it and goes on at once, so that
+its records fit into a batch and others get their turn. A transaction in two-phase commit never runs out of time.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Final
+
+from ottla.coordinator.runtime.decision import Decision
+from ottla.coordinator.runtime.timers import Timers
+from ottla.coordinator.txn.end_transaction import EndTransaction
+from ottla.coordinator.txn.table import TxnTable
+
+RECORDS_AT_ONCE: Final = 100
+
+ABORT_TIMED_OUT: Final = "abort timed-out transactions"
+FORGET_EXPIRED: Final = "forget expired transactional ids"
+
+
+class TransactionExpiration:
+    """The two looks of a shard."""
+
+    def __init__(self, table: TxnTable, timers: Timers, end_transaction: EndTransaction) -> None:
+        self._table = table
+        self._timers = timers
+        self._end_transaction = end_transaction
+
+    def start(self) -> None:
+        settings = self._table.settings
+        self._timers.schedule(ABORT_TIMED_OUT, settings.timeout_check_interval_ms, self._abort_timed_out)
+        self._timers.schedule(FORGET_EXPIRED, settings.id_expiration_check_interval_ms, self._forget_expired)
+
+    def _abort_timed_out(self) -> Decision[None]:
+        now_ms = self._table.clock.now_ms()
+        late = (each for each in self._table.items() if each[1].timed_out(now_ms))
+        due = dict(islice(late, RECORDS_AT_ONCE))
+        pause_ms = self._table.settings.timeout_check_interval_ms if len(due) < RECORDS_AT_ONCE else 0
+        self._timers.schedule(ABORT_TIMED_OUT, pause_ms, self._abort_timed_out)
+        records = [self._end_transaction.fence(name, transaction) for name, transaction in due.items()]
+        return Decision(None, records, self._end_transaction.when_prepared(*due))
+
+    def _forget_expired(self) -> Decision[None]:
+        settings, now_ms = self._table.settings, self._table.clock.now_ms()
+        unused = (
+            name for name, each in self._table.items() if each.expired(now_ms, settings.id_expiration_ms)
+        )
+        due = list(islice(unused, RECORDS_AT_ONCE))
+        pause_ms = settings.id_expiration_check_interval_ms if len(due) < RECORDS_AT_ONCE else 0
+        self._timers.schedule(FORGET_EXPIRED, pause_ms, self._forget_expired)
+        return Decision(None, [self._table.forgotten(name) for name in due])

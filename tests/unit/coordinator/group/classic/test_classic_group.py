@@ -1,0 +1,263 @@
+"""What offsets, listings and deletion learn of a classic group, and what it knows of its members."""
+
+import pytest
+
+from ottla.base.errors import ApiError, ErrorCode, InvariantViolation
+from ottla.coordinator.group.classic.classic_group import ClassicGroup
+from ottla.coordinator.group.classic.classic_member import ClassicMember
+from ottla.coordinator.group.classic.transitions import ClassicState
+from ottla.coordinator.group.group import GroupKind
+from tests.support.classic_groups import FIRST_DELAY_MS, GROUP, Team, subscription
+from tests.support.coordination import START_MS, FakeClock
+
+
+def refusal(team: Team, member_id: str, generation: int, **told: object) -> ErrorCode:
+    """How an offset commit is answered."""
+    instance = told.pop("instance", None)
+    transactional = bool(told.pop("transactional", False))
+    try:
+        team.group.validate_offset_commit(
+            member_id,
+            instance,  # type: ignore[arg-type]
+            generation,
+            transactional=transactional,
+            api_version=9,
+        )
+    except ApiError as error:
+        return error.code
+    return ErrorCode.NONE
+
+
+class TestCommits:
+    def test_a_member_commits_in_its_generation_only(self) -> None:
+        team = Team()
+        (member,) = team.stable(1)
+        assert refusal(team, member, 1) == ErrorCode.NONE
+        assert refusal(team, member, 0) == ErrorCode.ILLEGAL_GENERATION
+        assert refusal(team, member, 2) == ErrorCode.ILLEGAL_GENERATION
+        assert refusal(team, member, -1) == ErrorCode.ILLEGAL_GENERATION
+
+    def test_strangers_do_not_commit_into_a_group_with_members(self) -> None:
+        team = Team()
+        team.stable(1)
+        assert refusal(team, "stranger", 1) == ErrorCode.UNKNOWN_MEMBER_ID
+        assert refusal(team, "", -1) == ErrorCode.UNKNOWN_MEMBER_ID
+        assert refusal(team, "", 1) == ErrorCode.UNKNOWN_MEMBER_ID
+
+    def test_members_of_the_last_generation_commit_while_the_next_is_gathered(self) -> None:
+        team = Team()
+        leader, follower = team.stable(2)
+        team.join(leader)
+        assert refusal(team, follower, 1) == ErrorCode.NONE
+        assert refusal(team, leader, 1) == ErrorCode.NONE
+
+    def test_nobody_commits_before_there_is_a_plan(self) -> None:
+        team = Team()
+        leader, _ = team.gather(2)
+        assert refusal(team, leader, 1) == ErrorCode.REBALANCE_IN_PROGRESS
+
+    def test_a_pending_member_does_not_commit(self) -> None:
+        team = Team()
+        team.stable(1)
+        assert refusal(team, team.known_id(), 1) == ErrorCode.UNKNOWN_MEMBER_ID
+
+    def test_anybody_commits_into_an_empty_group_but_no_member_does(self) -> None:
+        team = Team()
+        (member,) = team.stable(1)
+        team.leave(member)
+        assert refusal(team, "", -1) == ErrorCode.NONE
+        assert refusal(team, member, 2) == ErrorCode.UNKNOWN_MEMBER_ID
+
+    def test_an_instance_must_be_who_it_says(self) -> None:
+        team = Team()
+        (old,) = team.stable_instances("a")
+        new = team.join(instance="a").result().member_id
+        assert refusal(team, old, 1, instance="a") == ErrorCode.FENCED_INSTANCE_ID
+        assert refusal(team, new, 1, instance="a") == ErrorCode.NONE
+        assert refusal(team, new, 1, instance="b") == ErrorCode.UNKNOWN_MEMBER_ID
+        assert refusal(team, "", -1, instance="b") == ErrorCode.UNKNOWN_MEMBER_ID
+
+    def test_transactions_of_old_clients_name_no_member(self) -> None:
+        team = Team()
+        leader, _ = team.gather(2)
+        assert refusal(team, "", -1, transactional=True) == ErrorCode.NONE
+        assert refusal(team, leader, 1, transactional=True) == ErrorCode.NONE
+        assert refusal(team, leader, 2, transactional=True) == ErrorCode.ILLEGAL_GENERATION
+        assert refusal(team, "stranger", 1, transactional=True) == ErrorCode.UNKNOWN_MEMBER_ID
+
+    def test_a_dead_group_sends_to_the_coordinator(self) -> None:
+        team = Team()
+        (member,) = team.stable(1)
+        group = team.group
+        team.groups.on_unloaded()
+        with pytest.raises(ApiError) as refused:
+            group.validate_offset_commit(member, None, 1, transactional=False, api_version=9)
+        assert refused.value.code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+class TestDeletion:
+    def test_a_group_with_members_stays(self) -> None:
+        team = Team()
+        (member,) = team.stable(1)
+        with pytest.raises(ApiError) as refused:
+            team.group.validate_delete()
+        assert refused.value.code == ErrorCode.NON_EMPTY_GROUP
+        team.leave(member)
+        team.group.validate_delete()
+
+    def test_a_tombstone_ends_it(self) -> None:
+        team = Team()
+        (member,) = team.stable(1)
+        team.leave(member)
+        (tombstone,) = team.group.tombstones()
+        assert tombstone.value is None
+        team.bench.machine.replay(tombstone, None)  # type: ignore[arg-type]
+        assert team.groups.find(GROUP) is None
+
+    @pytest.mark.parametrize("check", ["validate_delete", "validate_offset_delete", "validate_offset_fetch"])
+    def test_a_dead_group_is_not_found(self, check: str) -> None:
+        group = ClassicGroup(GROUP, FakeClock(), state=ClassicState.DEAD)
+        arguments = ("m", 1) if check == "validate_offset_fetch" else ()
+        with pytest.raises(ApiError) as refused:
+            getattr(group, check)(*arguments)
+        assert refused.value.code == ErrorCode.GROUP_ID_NOT_FOUND
+
+    def test_offsets_of_consumers_may_be_deleted_one_by_one_those_of_others_not(self) -> None:
+        consumers, workers = Team(), Team()
+        consumers.stable(1)
+        (worker,) = workers.stable(1, protocol_type="connect")
+        consumers.group.validate_offset_delete()
+        with pytest.raises(ApiError) as refused:
+            workers.group.validate_offset_delete()
+        assert refused.value.code == ErrorCode.NON_EMPTY_GROUP
+        workers.leave(worker)
+        workers.group.validate_offset_delete()
+
+    def test_anybody_may_read_offsets(self) -> None:
+        team = Team()
+        team.stable(1)
+        team.group.validate_offset_fetch(None, -1)
+
+
+class TestSubscriptions:
+    def test_a_group_subscribes_to_what_its_members_do(self) -> None:
+        team = Team()
+        for topic in ("orders", "bills"):
+            team.enter(protocols=(("range", subscription(topic)),))
+        assert team.group.is_subscribed_to("anything")  # not known before there is a generation
+        team.pass_time(2 * FIRST_DELAY_MS)
+        assert team.group.is_subscribed_to("orders")
+        assert team.group.is_subscribed_to("bills")
+        assert not team.group.is_subscribed_to("letters")
+
+    def test_what_cannot_be_read_may_be_any_topic(self) -> None:
+        team = Team()
+        team.stable(1, protocols=(("range", b"?"),))
+        assert team.group.is_subscribed_to("orders")
+
+    def test_others_than_consumers_subscribe_to_nothing(self) -> None:
+        team = Team()
+        team.stable(1, protocol_type="connect")
+        assert not team.group.is_subscribed_to("orders")
+
+    def test_an_empty_group_subscribes_to_nothing(self) -> None:
+        team = Team()
+        (member,) = team.stable(1)
+        team.leave(member)
+        assert not team.group.is_subscribed_to("orders")
+
+
+class TestRetention:
+    def test_without_members_ever_it_counts_from_the_commit(self) -> None:
+        assert ClassicGroup(GROUP, FakeClock(), state_since_ms=7).retention_start(5) == 5
+
+    def test_of_a_group_that_was_left_it_counts_from_then(self) -> None:
+        team = Team()
+        (member,) = team.stable(1)
+        team.pass_time(1)
+        team.leave(member)
+        assert team.group.retention_start(5) == team.bench.clock.now
+
+    def test_if_an_old_record_did_not_say_since_when_from_the_commit(self) -> None:
+        group = ClassicGroup(GROUP, FakeClock(), protocol_type="consumer")
+        assert group.retention_start(5) == 5
+
+    def test_offsets_of_consumers_at_work_count_from_the_commit(self) -> None:
+        team = Team()
+        (member,) = team.stable(1)
+        assert team.group.retention_start(5) == 5
+        team.join(member)
+        assert team.group.retention_start(5) is None
+
+    def test_offsets_of_others_at_work_are_kept(self) -> None:
+        team = Team()
+        team.stable(1, protocol_type="connect")
+        assert team.group.retention_start(5) is None
+
+
+def test_it_shows_its_kind_state_and_type() -> None:
+    team = Team()
+    team.stable(1)
+    group = team.group
+    assert (group.kind, group.state_name, group.protocol_type) == (GroupKind.CLASSIC, "Stable", "consumer")
+    assert not group.is_empty()
+
+
+def test_it_moves_only_as_the_table_says_and_remembers_when() -> None:
+    clock = FakeClock()
+    group = ClassicGroup(GROUP, clock)
+    with pytest.raises(InvariantViolation):
+        group.transition_to(ClassicState.STABLE)
+    clock.now += 10
+    group.transition_to(ClassicState.PREPARING)
+    assert group.state_since_ms == START_MS + 10
+
+
+def test_an_instance_has_one_member() -> None:
+    group = ClassicGroup(GROUP, FakeClock())
+
+    def member(member_id: str) -> ClassicMember:
+        return ClassicMember(
+            member_id,
+            instance_id="a",
+            client_id="app",
+            client_host="/10.0.0.7",
+            rebalance_timeout_ms=1,
+            session_timeout_ms=1,
+            protocol_type="consumer",
+            protocols=(("range", b""),),
+        )
+
+    group.add(member("1"))
+    with pytest.raises(InvariantViolation):
+        group.add(member("2"))
+
+
+def test_cost_is_linear_in_members() -> None:
+    """Joins and heartbeats do not look at all members; the end of a join phase looks at each a few times."""
+    looked = 0
+
+    class Counted(dict[str, ClassicMember]):
+        def values(self):  # type: ignore[no-untyped-def]
+            nonlocal looked
+            looked += len(self)
+            return super().values()
+
+        def items(self):  # type: ignore[no-untyped-def]
+            nonlocal looked
+            looked += len(self)
+            return super().items()
+
+    team = Team()
+    count = 1_000
+    team.enter()
+    team.group.members = Counted(team.group.members)
+    entered = [team.enter(protocols=(("range", b""),)) for _ in range(count - 1)]
+    assert looked <= count
+    while not entered[-1][1].done:
+        team.pass_time(FIRST_DELAY_MS)
+    assert looked <= 10 * count
+    looked = 0
+    for member_id, _ in entered:
+        assert team.beat(member_id, 1) == ErrorCode.NONE
+    assert looked == 0

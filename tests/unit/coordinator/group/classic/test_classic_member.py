@@ -1,0 +1,81 @@
+import pytest
+
+from ottla.base.errors import ErrorCode, InvariantViolation
+from ottla.base.promise import Promise
+from ottla.coordinator.group.classic.classic_member import ClassicMember
+from ottla.wire.messages.join_group import JoinGroupResponse
+from ottla.wire.messages.sync_group import SyncGroupResponse
+
+
+def member(**told: object) -> ClassicMember:
+    settings: dict[str, object] = {
+        "instance_id": None,
+        "client_id": "app",
+        "client_host": "/10.0.0.7",
+        "rebalance_timeout_ms": 60_000,
+        "session_timeout_ms": 10_000,
+        "protocol_type": "consumer",
+        "protocols": (("sticky", b"s"), ("range", b"r")),
+    }
+    return ClassicMember("m", **(settings | told))  # type: ignore[arg-type]
+
+
+def test_a_member_votes_for_what_it_likes_best_of_what_all_speak() -> None:
+    assert member().vote({"range", "sticky"}) == "sticky"
+    assert member().vote({"range", "other"}) == "range"
+    with pytest.raises(InvariantViolation):
+        member().vote({"other"})
+
+
+def test_metadata_is_that_of_the_protocol() -> None:
+    assert member().metadata("range") == b"r"
+    with pytest.raises(InvariantViolation):
+        member().metadata("other")
+
+
+def test_joining_again_answers_the_join_before() -> None:
+    someone = member()
+    first: Promise[JoinGroupResponse] = Promise()
+    second: Promise[JoinGroupResponse] = Promise()
+    someone.park_join(first)
+    someone.park_join(second)
+    assert first.result().error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    assert not second.done
+    assert someone.awaits_join
+
+
+def test_syncing_again_answers_the_sync_before() -> None:
+    someone = member()
+    first: Promise[SyncGroupResponse] = Promise()
+    second: Promise[SyncGroupResponse] = Promise()
+    someone.park_sync(first)
+    someone.park_sync(second)
+    assert first.result().error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    assert not second.done
+
+
+def test_an_answer_is_given_once() -> None:
+    someone = member()
+    someone.park_join(Promise())
+    assert someone.answer_join(JoinGroupResponse())
+    assert not someone.awaits_join
+    assert not someone.answer_join(JoinGroupResponse())
+    assert not someone.answer_sync(SyncGroupResponse())
+
+
+def test_who_waits_for_us_is_excused_from_heartbeats_unless_new() -> None:
+    someone = member()
+    assert not someone.is_excused
+    someone.park_sync(Promise())
+    assert someone.is_excused
+    someone.is_new = True
+    assert not someone.is_excused
+
+
+def test_another_name_keeps_everything_but_what_was_waited_for() -> None:
+    someone = member(instance_id="i", assignment=b"mine")
+    someone.park_join(Promise())
+    renamed = someone.named("n")
+    assert (renamed.member_id, renamed.instance_id, renamed.assignment) == ("n", "i", b"mine")
+    assert renamed.protocols == someone.protocols
+    assert not renamed.awaits_join

@@ -1,0 +1,34 @@
+import pytest
+
+from ottla.coordinator.group.classic.subscribed_topics import topics_of, topics_of_all
+from tests.support.classic_groups import subscription
+
+
+@pytest.mark.parametrize("version", [0, 1, 2, 3])
+def test_topics_are_read_from_every_version(version: int) -> None:
+    assert topics_of(subscription("orders", "bills", version=version)) == ["orders", "bills"]
+
+
+def test_a_version_yet_to_come_begins_like_the_first() -> None:
+    assert topics_of(b"\x00\x09" + subscription("orders")[2:] + b"more") == ["orders"]
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        b"",
+        b"\x00",
+        b"\x00\x00",
+        b"\x00\x00\x00\x00\x00\x01",
+        b"\xff\xff\x00\x00\x00\x00",
+        b"\x00\x00\x7f\xff\xff\xff",
+    ],
+    ids=["empty", "half a version", "no array", "no name", "negative version", "more names than bytes"],
+)
+def test_other_bytes_say_nothing(metadata: bytes) -> None:
+    assert topics_of(metadata) is None
+
+
+def test_a_group_knows_all_topics_or_none() -> None:
+    assert topics_of_all([subscription("a", "b"), subscription("b", "c")]) == {"a", "b", "c"}
+    assert topics_of_all([subscription("a"), b"?"]) is None

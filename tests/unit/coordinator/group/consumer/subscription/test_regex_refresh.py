@@ -1,0 +1,166 @@
+"""Subscriptions by pattern: when they are resolved, and what follows."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.base.errors import ErrorCode
+from ottla.coordinator.group.consumer.subscription.regex_refresh import refresh_timer
+from ottla.coordinator.group.records import (
+    ConsumerGroupRegularExpressionKey,
+    ConsumerGroupRegularExpressionValue,
+)
+from tests.support.consumer_bench import ConsumerBench, Told
+from tests.support.group_bench import CLIENT
+
+
+@pytest.fixture
+def many() -> ConsumerBench:
+    return ConsumerBench(t1=1, t2=1, u1=1)
+
+
+def resolutions(bench: ConsumerBench) -> list[tuple[str, list[str] | None]]:
+    """Patterns written since last time, with their topics; None where one was erased."""
+    return [
+        (
+            record.key.regular_expression,
+            record.value.topics if isinstance(record.value, ConsumerGroupRegularExpressionValue) else None,
+        )
+        for record in bench.written()
+        if isinstance(record.key, ConsumerGroupRegularExpressionKey)
+    ]
+
+
+def test_a_pattern_is_resolved_right_after_the_heartbeat_that_brings_it(many: ConsumerBench) -> None:
+    assert many.join("a", subscribed_topic_regex="t.*") == Told(1, {})
+    assert resolutions(many) == [("t.*", ["t1", "t2"])]
+    assert many.group.epoch == 2
+    assert many.beat("a", 1) == Told(2, {"t1": (0,), "t2": (0,)})
+
+
+def test_a_resolution_remembers_when_and_as_of_which_metadata(many: ConsumerBench) -> None:
+    many.join("a", subscribed_topic_regex="t.*")
+    resolved = many.group.subscriptions.resolved["t.*"]
+    assert (resolved.version, resolved.timestamp_ms) == (many.image.offset, many.clock.now)
+
+
+def test_names_and_patterns_add_up(many: ConsumerBench) -> None:
+    many.join("a", "u1", subscribed_topic_regex="t1")
+    assert many.beat("a", 2).parts == {"t1": (0,), "u1": (0,)}
+    assert many.group.is_subscribed_to("t1")
+    assert many.group.is_subscribed_to("u1")
+    assert not many.group.is_subscribed_to("t2")
+
+
+def test_a_pattern_that_others_brought_needs_no_resolution(many: ConsumerBench) -> None:
+    many.join("a", subscribed_topic_regex="t.*")
+    many.beat("a", 1)
+    many.written()
+    assert many.join("b", subscribed_topic_regex="t.*").epoch == 3
+    assert resolutions(many) == []
+    many.settle("a", "b")
+    assert sorted(list(parts) for parts in many.held().values()) == [["t1"], ["t2"]]
+
+
+def test_a_malformed_pattern_is_refused(many: ConsumerBench) -> None:
+    fields = {"subscribed_topic_regex": "(t", "rebalance_timeout_ms": 1, "owned": {}}
+    refused = many.refused("a", 0, **fields)
+    assert refused.code is ErrorCode.INVALID_REGULAR_EXPRESSION
+    assert str(refused.text).startswith("SubscribedTopicRegex `(t` is not a valid regular expression: ")
+
+
+def test_new_topics_are_found_but_not_more_often_than_every_ten_seconds(many: ConsumerBench) -> None:
+    many.join("a", subscribed_topic_regex="t.*")
+    many.beat("a", 1)
+    many.create_topic("t3", 1)
+    many.advance(10_000)
+    assert many.beat("a", 2) == Told(2, None)
+    many.advance(1)
+    many.beat("a", 2)
+    assert many.beat("a", 2) == Told(3, {"t1": (0,), "t2": (0,), "t3": (0,)})
+
+
+def test_without_new_topics_patterns_are_resolved_again_after_the_refresh_interval() -> None:
+    bench = ConsumerBench({"group.consumer.regex.refresh.interval.ms": "20000"}, t1=1)
+    bench.join("a", subscribed_topic_regex="t.*")
+    bench.written()
+    bench.advance(20_000)
+    bench.beat("a", 1)
+    assert resolutions(bench) == []
+    bench.advance(1)
+    bench.beat("a", 2)
+    assert resolutions(bench) == [("t.*", ["t1"])]
+    assert bench.group.epoch == 2, "nothing changed"
+
+
+def test_a_deleted_topic_is_noticed_through_the_hash(many: ConsumerBench) -> None:
+    many.join("a", subscribed_topic_regex="t.*")
+    many.beat("a", 1)
+    many.delete_topic("t2")
+    assert many.beat("a", 2, owned={"t1": (0,)}) == Told(3, {"t1": (0,)})
+
+
+def test_the_last_to_leave_a_pattern_takes_it_away(many: ConsumerBench) -> None:
+    many.join("a", subscribed_topic_regex="t.*")
+    many.join("b", subscribed_topic_regex="t.*")
+    many.written()
+    many.beat("a", -1)
+    assert resolutions(many) == []
+    many.beat("b", -1)
+    assert resolutions(many) == [("t.*", None)]
+    assert many.group.metadata_hash == 0
+
+
+def test_another_pattern_replaces_the_one_before(many: ConsumerBench) -> None:
+    many.join("a", subscribed_topic_regex="t.*")
+    many.beat("a", 1)
+    many.written()
+    told = many.beat("a", 2, subscribed_topic_regex="u.*")
+    assert told == Told(2, {}), "what it had is taken away at once"
+    many.advance(10_001)
+    many.beat("a", 2, owned={})
+    assert many.beat("a", many.member("a").epoch).parts == {"u1": (0,)}
+
+
+def test_an_empty_pattern_ends_the_subscription(many: ConsumerBench) -> None:
+    many.join("a", subscribed_topic_regex="t.*")
+    many.beat("a", 1)
+    many.written()
+    many.beat("a", 2, subscribed_topic_regex="")
+    assert resolutions(many) == [("t.*", None)]
+    assert many.group.epoch == 3, "what it reads now is known"
+
+
+def test_two_refreshes_are_not_under_way_at_once(many: ConsumerBench) -> None:
+    machine = many.machine
+    first = many.request("a", 0, subscribed_topic_regex="t.*", rebalance_timeout_ms=1, owned={})
+    second = many.request("b", 0, subscribed_topic_regex="u.*", rebalance_timeout_ms=1, owned={})
+    many.apply(machine.consumer_heartbeat(first, CLIENT, 1))
+    many.apply(machine.consumer_heartbeat(second, CLIENT, 1))
+    assert many.timers.is_scheduled(refresh_timer("g"))
+    many.written()
+    many.advance(0)
+    assert resolutions(many) == [("t.*", ["t1", "t2"])], "the other waits for its turn"
+
+
+def test_a_group_that_is_gone_needs_no_resolution(many: ConsumerBench) -> None:
+    many.join("a", subscribed_topic_regex="t.*")
+    many.timers.schedule(("x",), 0, lambda: many.machine.consumer._regexes._refresh("nobody", ["t"]))
+    many.written()
+    many.advance(0)
+    assert resolutions(many) == []
+
+
+def test_resolutions_come_back_from_the_log(many: ConsumerBench) -> None:
+    many.join("a", subscribed_topic_regex="t.*")
+    many.restart()
+    assert many.beat("a", 1) == Told(2, {"t1": (0,), "t2": (0,)})
+
+
+def test_who_changes_its_pattern_leaves_it_to_others_that_have_it(many: ConsumerBench) -> None:
+    for name in ("a", "b"):
+        many.join(name, subscribed_topic_regex="t.*")
+    many.written()
+    many.beat("a", many.member("a").epoch, subscribed_topic_regex="")
+    assert resolutions(many) == []
+    assert "t.*" in many.group.subscriptions.resolved

@@ -1,0 +1,171 @@
+"""A group's own rules: who may commit, fetch and delete, and what erases it."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.base.errors import ApiError, ErrorCode, InvariantViolation
+from ottla.coordinator.group import records as rec
+from ottla.coordinator.group.consumer.consumer_group import ConsumerGroup
+from tests.support.consumer_bench import ConsumerBench
+from tests.support.metadata import topic_id_of
+
+T = topic_id_of("t")
+
+
+def commit(
+    bench: ConsumerBench,
+    member: str,
+    epoch: int,
+    partition: int = 0,
+    *,
+    transactional: bool = False,
+    version: int = 9,
+    instance: str | None = None,
+) -> ErrorCode:
+    try:
+        check = bench.group.validate_offset_commit(
+            member, instance, epoch, transactional=transactional, api_version=version
+        )
+        if check is not None:
+            check(T, partition)
+    except ApiError as error:
+        return error.code
+    return ErrorCode.NONE
+
+
+@pytest.fixture
+def two(bench: ConsumerBench) -> ConsumerBench:
+    """a came at epoch 2 and kept 0 and 1; b has 2 and 3 since epoch 3."""
+    bench.join("a", "t")
+    bench.join("b", "t")
+    bench.settle("a", "b")
+    return bench
+
+
+# --- commits
+
+
+def test_a_member_commits_at_its_epoch(two: ConsumerBench) -> None:
+    assert commit(two, "a", 3) is ErrorCode.NONE
+    assert commit(two, "a", 3, partition=3) is ErrorCode.NONE, "at its epoch nobody asks which"
+    assert commit(two, "x", 3) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert commit(two, "a", 4) is ErrorCode.STALE_MEMBER_EPOCH
+
+
+def test_an_older_epoch_commits_what_it_had_then_and_has_still(two: ConsumerBench) -> None:
+    assert commit(two, "a", 2, partition=0) is ErrorCode.NONE
+    assert commit(two, "a", 2, partition=2) is ErrorCode.STALE_MEMBER_EPOCH, "given up"
+    assert commit(two, "a", 1, partition=0) is ErrorCode.STALE_MEMBER_EPOCH, "it did not have it then"
+    assert commit(two, "b", 2, partition=2) is ErrorCode.STALE_MEMBER_EPOCH
+
+
+def test_what_is_being_given_up_may_still_be_committed(bench: ConsumerBench) -> None:
+    bench.join("a", "t")
+    bench.add_partitions("t", 5)
+    bench.beat("a", 2)
+    bench.join("b", "t")
+    bench.beat("a", 3)
+    assert bench.named(bench.member("a").revoking) == {"t": (3, 4)}
+    assert commit(bench, "a", 2, partition=3) is ErrorCode.NONE
+    assert commit(bench, "a", 2, partition=4) is ErrorCode.STALE_MEMBER_EPOCH
+
+
+def test_a_consumer_of_the_new_protocol_must_commit_with_a_version_that_knows_epochs(
+    two: ConsumerBench,
+) -> None:
+    assert commit(two, "a", 3, version=8) is ErrorCode.UNSUPPORTED_VERSION
+    assert commit(two, "a", 3, version=3, transactional=True) is ErrorCode.NONE
+
+
+def test_administrators_commit_to_groups_without_members(two: ConsumerBench) -> None:
+    assert commit(two, "", -1) is ErrorCode.UNKNOWN_MEMBER_ID
+    two.beat("a", -1)
+    two.beat("b", -1)
+    assert commit(two, "", -1) is ErrorCode.NONE
+    assert commit(two, "a", 3) is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_transaction_without_a_member_commits_always(two: ConsumerBench) -> None:
+    assert commit(two, "", -1, transactional=True) is ErrorCode.NONE
+    assert commit(two, "", -1, transactional=True, instance="i") is ErrorCode.UNKNOWN_MEMBER_ID
+    assert commit(two, "", 2, transactional=True) is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_member_of_the_classic_protocol_is_told_of_generations(bench: ConsumerBench) -> None:
+    bench.join("n", "t")
+    bench.classic_join("c", "t")
+    generation = bench.member("c").epoch
+    assert commit(bench, "c", generation, version=2) is ErrorCode.NONE
+    assert commit(bench, "c", generation + 1) is ErrorCode.ILLEGAL_GENERATION
+    assert commit(bench, "c", generation - 1) is ErrorCode.ILLEGAL_GENERATION
+
+
+# --- fetching and deleting
+
+
+def test_offsets_are_told_to_members_at_their_epoch_and_to_anybody_without_one(two: ConsumerBench) -> None:
+    two.group.validate_offset_fetch(None, -1)
+    two.group.validate_offset_fetch("a", 3)
+    for member, epoch, code in (
+        ("a", 2, ErrorCode.STALE_MEMBER_EPOCH),
+        ("x", 3, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("", -1, ErrorCode.UNKNOWN_MEMBER_ID),
+    ):
+        with pytest.raises(ApiError) as caught:
+            two.group.validate_offset_fetch(member, epoch)
+        assert caught.value.code is code
+
+
+def test_a_group_is_deleted_when_nobody_is_in_it(two: ConsumerBench) -> None:
+    with pytest.raises(ApiError, match="NON_EMPTY_GROUP"):
+        two.group.validate_delete()
+    two.beat("a", -1)
+    two.beat("b", -1)
+    two.written()
+    two.write(lambda machine: machine.delete_group("g"))
+    assert [type(record.key) for record in two.written()] == [
+        rec.ConsumerGroupTargetAssignmentMetadataKey,
+        rec.ConsumerGroupPartitionMetadataKey,
+        rec.ConsumerGroupMetadataKey,
+    ]
+    assert "g" not in two.machine.context.groups
+
+
+def test_which_topics_a_group_reads(two: ConsumerBench) -> None:
+    assert two.group.is_subscribed_to("t")
+    assert not two.group.is_subscribed_to("u")
+    assert two.group.retention_start(5) == 5
+
+
+# --- what must never be
+
+
+def test_a_partition_cannot_be_held_twice() -> None:
+    group = ConsumerGroup("g")
+    part = rec.TopicPartitions(topic_id=T, partitions=[0])
+    standing = rec.ConsumerGroupCurrentMemberAssignmentValue(member_epoch=5, assigned_partitions=[part])
+    group.replay_current_assignment("a", standing)
+    with pytest.raises(InvariantViolation, match="is held at epoch 5"):
+        group.replay_current_assignment("b", standing)
+
+
+def test_a_member_is_erased_last_of_all_that_belongs_to_it(two: ConsumerBench) -> None:
+    with pytest.raises(InvariantViolation, match="while it holds partitions"):
+        two.group.replay_subscription("a", None)
+    two.group.replay_current_assignment("a", None)
+    with pytest.raises(InvariantViolation, match="while it has a target"):
+        two.group.replay_subscription("a", None)
+    two.group.replay_target("a", None)
+    two.group.replay_subscription("a", None)
+    assert list(two.group.members) == ["b"]
+    assert two.group.is_free(T, 0)
+
+
+def test_records_without_epochs_count_from_the_members_epoch() -> None:
+    group = ConsumerGroup("g")
+    part = rec.TopicPartitions(topic_id=T, partitions=[0, 1])
+    group.replay_current_assignment(
+        "a", rec.ConsumerGroupCurrentMemberAssignmentValue(member_epoch=7, assigned_partitions=[part])
+    )
+    assert group.members["a"].assigned == {T: {0: 7, 1: 7}}

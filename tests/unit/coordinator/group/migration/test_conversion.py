@@ -1,0 +1,282 @@
+"""Groups that change their protocol, both ways."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.base.errors import ErrorCode
+from ottla.coordinator.group import records as rec
+from ottla.coordinator.group.classic.classic_group import ClassicGroup
+from ottla.coordinator.group.classic.rebalance import session_timer as classic_session
+from ottla.coordinator.group.consumer.sessions import session_timer
+from tests.support.consumer_bench import ConsumerBench, Told, assignment_of, parts_of
+from tests.support.group_bench import CLIENT
+
+POLICY = "group.consumer.migration.policy"
+
+
+@pytest.fixture
+def bench() -> ConsumerBench:
+    return ConsumerBench(t=4)
+
+
+def classic(bench: ConsumerBench) -> ClassicGroup:
+    group = bench.machine.context.groups["g"]
+    assert isinstance(group, ClassicGroup)
+    return group
+
+
+def kinds(bench: ConsumerBench) -> list[str]:
+    return [
+        ("-" if record.value is None else "") + type(record.key).__name__.removesuffix("Key")
+        for record in bench.written()
+    ]
+
+
+# --- up
+
+
+def test_the_first_consumer_turns_a_classic_group_into_a_consumer_group(bench: ConsumerBench) -> None:
+    member = bench.classic_group({"t": (0, 1, 2, 3)}, "t")
+    bench.written()
+    assert bench.join("n", "t") == Told(2, {})
+    assert kinds(bench) == [
+        "-GroupMetadata",
+        "ConsumerGroupMemberMetadata",
+        "ConsumerGroupMetadata",
+        "ConsumerGroupTargetAssignmentMember",
+        "ConsumerGroupTargetAssignmentMetadata",
+        "ConsumerGroupCurrentMemberAssignment",
+        "ConsumerGroupMemberMetadata",
+        "ConsumerGroupMetadata",
+        "ConsumerGroupTargetAssignmentMember",
+        "ConsumerGroupTargetAssignmentMember",
+        "ConsumerGroupTargetAssignmentMetadata",
+        "ConsumerGroupCurrentMemberAssignment",
+    ]
+    kept = bench.member(member)
+    assert (kept.epoch, kept.previous_epoch, kept.state.name) == (1, 1, "STABLE")
+    assert bench.held()[member] == {"t": (0, 1, 2, 3)}
+    assert bench.timers.is_scheduled(session_timer("g", member))
+    assert not bench.timers.is_scheduled(classic_session("g", member))
+
+
+def test_who_waits_in_a_classic_group_is_told_to_join_again(bench: ConsumerBench) -> None:
+    first = bench.classic_group({"t": (0, 1, 2, 3)}, "t")
+    other = bench.classic_join("", "t").member_id
+    request = bench.classic_request(other, "t")
+    waiting = bench.write(lambda machine: machine.join(request, CLIENT, 9))
+    assert not waiting.done
+    bench.join("n", "t")
+    assert waiting.result().error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    assert {first, other, "n"} == set(bench.group.members)
+    assert bench.classic_join(other, "t").error_code == ErrorCode.NONE
+
+
+def test_a_group_that_waits_for_its_first_generation_does_not_hand_out_epoch_0(bench: ConsumerBench) -> None:
+    """A pattern brings no epoch of its own, and 0 would mean that the member has yet to join."""
+    first = bench.classic_join("", "t").member_id
+    request = bench.classic_request(first, "t")
+    bench.write(lambda machine: machine.join(request, CLIENT, 9))
+    assert bench.join("n", subscribed_topic_regex="t").epoch == 1
+    assert bench.member(first).epoch == 1
+
+
+def test_an_empty_classic_group_just_makes_way(bench: ConsumerBench) -> None:
+    member = bench.classic_group({"t": (0,)}, "t")
+    bench.classic_leave(member)
+    bench.written()
+    assert bench.join("n", "t") == Told(2, {"t": (0, 1, 2, 3)})
+    assert kinds(bench)[0] == "-GroupMetadata"
+
+
+def test_only_who_joins_turns_a_group(bench: ConsumerBench) -> None:
+    bench.classic_group({"t": (0,)}, "t")
+    text = "Group g is not a consumer group."
+    assert bench.refused("n", 3) == (ErrorCode.GROUP_ID_NOT_FOUND, text)
+    assert bench.refused("n", -1) == (ErrorCode.GROUP_ID_NOT_FOUND, text)
+
+
+JOIN = {"subscribed_topic_names": ["t"], "rebalance_timeout_ms": 1000, "owned": {}}
+
+
+@pytest.mark.parametrize("policy", ["disabled", "DOWNGRADE"])
+def test_the_way_up_may_be_closed(policy: str) -> None:
+    bench = ConsumerBench({POLICY: policy}, t=4)
+    bench.classic_group({"t": (0,)}, "t")
+    assert bench.refused("n", 0, **JOIN) == (
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        "Cannot upgrade classic group g to consumer group because online upgrade is disabled.",
+    )
+    assert classic(bench).state_name == "Stable"
+
+
+def test_groups_of_other_protocols_cannot_be_turned(bench: ConsumerBench) -> None:
+    bench.classic_group({"t": (0,)}, "t", protocol_type="connect")
+    assert "does not use the consumer embedded protocol" in str(bench.refused("n", 0, **JOIN).text)
+
+
+def test_groups_that_are_too_large_cannot_be_turned() -> None:
+    bench = ConsumerBench({"group.consumer.max.size": "1"}, t=4)
+    one = bench.classic_join("", "t").member_id
+    two = bench.classic_join("", "t").member_id
+    for member in (one, two):
+        request = bench.classic_request(member, "t")
+        bench.write(lambda machine, request=request: machine.join(request, CLIENT, 9))
+    assert "exceeds the consumer group maximum size" in str(bench.refused("n", 0, **JOIN).text)
+
+
+def test_what_a_custom_assignor_keeps_in_assignments_would_be_lost(bench: ConsumerBench) -> None:
+    member = bench.classic_join("", "t").member_id
+    generation = bench.classic_join(member, "t").generation_id
+    bench.classic_sync(member, generation, {member: assignment_of({"t": (0,)}, b"mine")})
+    assert "unsupported custom assignor" in str(bench.refused("n", 0, **JOIN).text)
+
+
+def test_an_assignment_that_cannot_be_read(bench: ConsumerBench) -> None:
+    member = bench.classic_join("", "t").member_id
+    generation = bench.classic_join(member, "t").generation_id
+    bench.classic_sync(member, generation, {member: b"\0\1\x7f"})
+    assert "embedded consumer protocol is malformed" in str(bench.refused("n", 0, **JOIN).text)
+
+
+# --- down
+
+
+def test_when_the_last_consumer_goes_the_group_is_classic_again(bench: ConsumerBench) -> None:
+    member = bench.classic_group({"t": (0, 1, 2, 3)}, "t")
+    bench.join("n", "t")
+    bench.written()
+    bench.beat("n", -1)
+    names = kinds(bench)
+    assert names[-3:] == ["-ConsumerGroupPartitionMetadata", "-ConsumerGroupMetadata", "GroupMetadata"]
+    group = classic(bench)
+    assert (group.generation, list(group.members), group.state_name) == (2, [member], "PreparingRebalance")
+    assert bench.classic_beat(member, 2) is ErrorCode.REBALANCE_IN_PROGRESS
+    assert bench.timers.is_scheduled(classic_session("g", member))
+    assert not bench.timers.is_scheduled(session_timer("g", member))
+    assert bench.classic_join(member, "t").generation_id == 3
+
+
+def test_the_classic_group_begins_with_what_its_members_were_meant_to_have(bench: ConsumerBench) -> None:
+    member = bench.classic_group({"t": (0, 1, 2, 3)}, "t")
+    bench.join("n", "t")
+    bench.written()
+    bench.beat("n", -1)
+    value = bench.written()[-1].value
+    assert isinstance(value, rec.GroupMetadataValue)
+    assert [each.member_id for each in value.members] == [member]
+    assert len(parts_of(value.members[0].assignment)["t"]) == 2
+    assert (value.protocol_type, value.protocol, value.leader) == ("consumer", "range", member)
+
+
+def test_a_consumer_that_falls_silent_lets_the_group_go_back_too(bench: ConsumerBench) -> None:
+    member = bench.classic_group({"t": (0, 1, 2, 3)}, "t")
+    bench.join("n", "t")
+    for _ in range(2):
+        bench.advance(20_000)
+        bench.classic_beat(member, 1)
+    bench.advance(5_000)
+    assert classic(bench).members.keys() == {member}
+
+
+def test_the_last_member_of_all_leaves_an_empty_consumer_group(bench: ConsumerBench) -> None:
+    bench.join("n", "t")
+    bench.beat("n", -1)
+    assert bench.group.state_name == "Empty"
+
+
+@pytest.mark.parametrize("policy", ["disabled", "upgrade"])
+def test_the_way_down_may_be_closed(policy: str) -> None:
+    bench = ConsumerBench({POLICY: "bidirectional"}, t=4)
+    member = bench.classic_group({"t": (0, 1, 2, 3)}, "t")
+    bench.join("n", "t")
+    bench.machine.context.settings = ConsumerBench({POLICY: policy}).machine.context.settings
+    bench.beat("n", -1)
+    assert list(bench.group.members) == [member]
+    assert bench.classic_beat(member, 1) is ErrorCode.REBALANCE_IN_PROGRESS
+    assert bench.classic_join(member, "t").error_code == (
+        ErrorCode.INCONSISTENT_GROUP_PROTOCOL if policy == "disabled" else ErrorCode.NONE
+    )
+
+
+def test_a_group_of_classic_members_that_may_not_go_back_still_rebalances() -> None:
+    bench = ConsumerBench({POLICY: "upgrade"}, t=4)
+    bench.join("n", "t")
+    for name in ("c", "d"):
+        bench.classic_join(name, "t")
+    bench.beat("n", -1)
+    assert bench.group.epoch > bench.group.target_epoch
+    assert bench.classic_beat("c", bench.member("c").epoch) is ErrorCode.REBALANCE_IN_PROGRESS
+    for name in ("c", "d", "c", "d"):
+        bench.classic_join(name, "t", owned=bench.named(bench.member(name).assigned))
+    assert bench.group.state_name == "Stable"
+    assert sorted(len(parts["t"]) for parts in bench.held().values()) == [2, 2]
+
+
+def test_a_static_member_may_come_back_with_the_classic_protocol(bench: ConsumerBench) -> None:
+    bench.join("n", "t", instance_id="i")
+    answer = bench.classic_join("", "t", group_instance_id="i")
+    assert answer.error_code == ErrorCode.NONE
+    group = classic(bench)
+    assert (group.static_members, group.generation) == ({"i": answer.member_id}, 2)
+    assert group.state_name == "Stable", "what it has is what it was meant to have: no rebalance"
+    assert parts_of(group.members[answer.member_id].assignment) == {"t": (0, 1, 2, 3)}
+
+
+def test_a_static_member_that_comes_back_reading_something_else_rebalances(bench: ConsumerBench) -> None:
+    bench.create_topic("u", 2)
+    bench.join("n", "t", instance_id="i")
+    bench.classic_join("", "t", "u", group_instance_id="i")
+    assert classic(bench).state_name == "PreparingRebalance"
+
+
+def test_a_static_member_replaced_by_a_classic_one_among_consumers(bench: ConsumerBench) -> None:
+    bench.join("m", "t")
+    bench.join("n", "t", instance_id="i")
+    bench.settle("m", "n")
+    answer = bench.classic_join("", "t", group_instance_id="i")
+    assert set(bench.group.members) == {"m", answer.member_id}
+    assert bench.synced(answer.member_id, answer.generation_id) == {"t": (2, 3)}
+    assert bench.classic_beat(answer.member_id, answer.generation_id, "i") is ErrorCode.NONE
+
+
+def test_a_classic_member_that_is_upgraded_itself(bench: ConsumerBench) -> None:
+    bench.join("m", "t")
+    bench.classic_join("c", "t")
+    bench.beat("m", 2)
+    bench.beat("m", 2, owned={"t": (0, 1)})
+    assert bench.join("c", "t").epoch == 3
+    assert not bench.member("c").speaks_classic
+    assert bench.beat("c", 3, owned={"t": (2, 3)}) == Told(3, None)
+
+
+def test_a_static_classic_member_is_replaced_by_its_upgraded_self(bench: ConsumerBench) -> None:
+    member = bench.classic_group({"t": (0, 1, 2, 3)}, "t", group_instance_id="i")
+    assert bench.join("n", "t", instance_id="i") == Told(1, {"t": (0, 1, 2, 3)})
+    assert list(bench.group.members) == ["n"]
+    assert member not in bench.group.members
+
+
+# --- after a restart
+
+
+def test_a_turned_group_comes_back_from_its_log(bench: ConsumerBench) -> None:
+    member = bench.classic_group({"t": (0, 1, 2, 3)}, "t")
+    bench.join("n", "t")
+    bench.restart()
+    assert bench.member(member).speaks_classic
+    bench.beat("n", -1)
+    bench.restart()
+    assert classic(bench).members.keys() == {member}
+
+
+def test_a_group_too_large_for_a_classic_one_stays_as_it_is() -> None:
+    bench = ConsumerBench({"group.max.size": "1"}, t=4)
+    bench.join("n", "t")
+    for name in ("c", "d"):
+        bench.classic_join(name, "t")
+    bench.beat("n", -1)
+    assert list(bench.group.members) == ["c", "d"]
+    bench.classic_leave("d")
+    assert classic(bench).members.keys() == {"c"}
