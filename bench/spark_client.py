@@ -32,7 +32,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench.spark_jars import connector_jars
-from ottla.pipelines.connectors import SHORT_FETCHES
+from ottla.pipelines.io.connectors import SHORT_FETCHES
 from ottla.pipelines.session import LOCAL, TUNED, leave_checksums_out
 
 OURS, STOCK = "ottla", "kafka"

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 
 from bench.places import SPARK_JARS
-from ottla.pipelines.connector_jars import COORDINATES, file_name
+from ottla.pipelines.io.connector_jars import COORDINATES, file_name
 
 PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
 

@@ -25,7 +25,7 @@ from bench.peers import EVERY_MESSAGE_FLUSHED, KAFKA_FLUSH_POLICY, KafkaPeer, Ot
 from bench.places import DATA, RESULTS, ROOT
 from bench.spark_client import EAGER, LIVE_RATE, ONCE, OURS, RATES, STOCK, TURNS, Figures
 from bench.spark_jars import COORDINATES, connector_jars
-from ottla.pipelines.connectors import SHORT_FETCHES
+from ottla.pipelines.io.connectors import SHORT_FETCHES
 
 KAFKA, KAFKA_SYNCED, OTTLA, POLICY = "kafka", "kafka, synced", "ottla", "ottla, Kafka's flush policy"
 MODES = ROWS_MODE, LATENCY_MODE, REAL_TIME_MODE = "rows", "latency", "realtime"

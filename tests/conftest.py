@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ottla.testing.broker_process import BrokerProcess
+from ottla.local.broker_process import BrokerProcess
 
 MakeBroker = Callable[..., BrokerProcess]
 

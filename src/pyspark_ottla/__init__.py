@@ -1,5 +1,5 @@
 """Where Spark finds the data source `ottla` by itself: it looks into modules called `pyspark_*` for `DefaultSource`."""
 
-from ottla.spark.source import OttlaDataSource as DefaultSource
+from ottla.spark.data_source import OttlaDataSource as DefaultSource
 
 __all__ = ["DefaultSource"]

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource
 
 from bench.peers import KafkaPeer
-from ottla.testing.broker_process import BrokerProcess
+from ottla.local.broker_process import BrokerProcess
 from tests.support.clients import Publisher, create_topic, read_all
 
 pytestmark = pytest.mark.compat

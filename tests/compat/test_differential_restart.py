@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bench.peers import ONE_NODE, KafkaPeer
-from ottla.testing.broker_process import BrokerProcess
+from ottla.local.broker_process import BrokerProcess
 from ottla.wire.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,

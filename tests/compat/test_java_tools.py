@@ -9,8 +9,8 @@ import subprocess
 
 import pytest
 
+from ottla.local.broker_process import BrokerProcess
 from ottla.records.partitioner import partition_for_key
-from ottla.testing.broker_process import BrokerProcess
 from tests.compat.java_tools import JavaTools, java_command
 from tests.conftest import MakeBroker
 from tests.mission.test_partition_choice import KEYS, PARTITIONS

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from ottla.testing.broker_process import BrokerProcess
+from ottla.local.broker_process import BrokerProcess
 from tests.support.clients import create_topic, fresh
 
 pytestmark = [

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from ottla.base.errors import ErrorCode
-from ottla.testing.broker_process import BrokerProcess
+from ottla.local.broker_process import BrokerProcess
 from ottla.wire.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 from tests.conftest import MakeBroker
 from tests.support import asking

@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 
 from ottla.base.errors import ErrorCode, LocalError
-from ottla.testing.broker_process import BrokerProcess
+from ottla.local.broker_process import BrokerProcess
 from ottla.wire import codec
 from ottla.wire.frames import request_frame
 from ottla.wire.messages.api_versions import ApiVersionsRequest

@@ -12,7 +12,7 @@ import random
 import pytest
 
 from ottla.base.ids import TopicPartition
-from ottla.testing.broker_process import BrokerProcess
+from ottla.local.broker_process import BrokerProcess
 from ottla.testing.history import History
 from tests.conftest import MakeBroker
 from tests.fault.load import AiokafkaLoad, ConfluentLoad, Load

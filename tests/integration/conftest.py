@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ottla.testing.broker_process import BrokerProcess
+from ottla.local.broker_process import BrokerProcess
 from tests.conftest import MakeBroker
 
 BRISK = {

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ottla.testing.broker_process import BrokerProcess
+from ottla.local.broker_process import BrokerProcess
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from tests.support.bad_input import ROWS, Row, prepare
 from tests.support.raw import Address, Closed, RawClient

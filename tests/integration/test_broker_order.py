@@ -6,8 +6,8 @@ import struct
 
 import pytest
 
+from ottla.local.broker_process import BrokerProcess
 from ottla.records.builder import NewRecord, build_batch
-from ottla.testing.broker_process import BrokerProcess
 from ottla.wire import codec
 from ottla.wire.frames import parse_response_header, request_frame
 from ottla.wire.messages import fetch, list_offsets, metadata, produce

@@ -11,8 +11,8 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, To
 from confluent_kafka.admin import AdminClient
 
 from ottla.base.errors import ErrorCode
+from ottla.local.broker_process import BrokerProcess
 from ottla.records.builder import NewRecord, build_batch
-from ottla.testing.broker_process import BrokerProcess
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse

@@ -8,7 +8,7 @@ import threading
 import time
 
 from ottla.base.errors import ErrorCode
-from ottla.testing.broker_process import BrokerProcess
+from ottla.local.broker_process import BrokerProcess
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from tests.conftest import MakeBroker
 from tests.support import asking

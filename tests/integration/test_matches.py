@@ -14,12 +14,12 @@ from typer.testing import CliRunner
 
 from ottla.base.clock import SystemClock
 from ottla.base.errors import LocalError
+from ottla.local.broker_process import BrokerProcess
 from ottla.pipelines.declare import topic as declared
-from ottla.pipelines.feed import EARLY_S_MAX, Feed
-from ottla.pipelines.generator import Arrival, season
-from ottla.pipelines.match import MatchEvent, decode
-from ottla.pipelines.topics import create_missing
-from ottla.testing.broker_process import BrokerProcess
+from ottla.pipelines.io.topics import create_missing
+from ottla.scoreboard.feed import EARLY_S_MAX, DeliveryFailed, Feed
+from ottla.scoreboard.generator import Arrival, season
+from ottla.scoreboard.match import MatchEvent, decode
 from tests.conftest import MakeBroker
 from tests.support import scoreboard as judge
 from tests.support.clients import create_topic, fresh
@@ -123,8 +123,8 @@ def test_a_signal_ends_the_matches_with_everything_delivered(
 def test_an_event_that_is_not_delivered_is_told(broker: BrokerProcess) -> None:
     topic = create_topic(broker.bootstrap, fresh("matches"), config={"max.message.bytes": "10"})
     (event,) = islice(season(1, 0, 1), 1)
-    feed = Feed(broker.bootstrap, topic, SystemClock())
-    with pytest.raises(LocalError, match=f"an event could not be delivered to topic {topic}: .*MSG_SIZE"):
+    feed = Feed(broker.bootstrap, topic)
+    with pytest.raises(DeliveryFailed, match=f"an event could not be delivered to topic {topic}: .*MSG_SIZE"):
         feed.play([Arrival(0, event)], threading.Event(), pace=None)
 
 
@@ -150,11 +150,13 @@ def test_events_are_sent_when_their_moment_has_come(broker: BrokerProcess) -> No
     clock, stop = Clock(), Waits()
     topic = create_topic(broker.bootstrap, fresh("matches"))
     events = list(islice(season(1, 0, 1), 50))
-    feed = Feed(broker.bootstrap, topic, clock)
+    feed = Feed(broker.bootstrap, topic, monotonic=clock.monotonic)
     assert feed.play([Arrival(event.time_ms, event) for event in events], stop) == 50
     assert clock.now_s == pytest.approx(events[-1].time_ms / 1000, abs=0.01)
     clock.now_s = 0
-    Feed(broker.bootstrap, topic, clock).play([Arrival(0, event) for event in events], stop, pace=10.0)
+    Feed(broker.bootstrap, topic, monotonic=clock.monotonic).play(
+        [Arrival(0, event) for event in events], stop, pace=10.0
+    )
     assert clock.now_s == pytest.approx(4.9, abs=0.01)
 
 
@@ -162,11 +164,11 @@ def test_a_stop_ends_the_feed(broker: BrokerProcess) -> None:
     topic, stop = create_topic(broker.bootstrap, fresh("matches")), threading.Event()
     arrivals = (Arrival(event.time_ms, event) for event in season(1, 0, 1, rounds=None))
 
-    def told(sent: int) -> None:
+    def on_sent(sent: int) -> None:
         if sent == 20:
             stop.set()
 
-    assert Feed(broker.bootstrap, topic, SystemClock()).play(arrivals, stop, pace=None, told=told) == 20
+    assert Feed(broker.bootstrap, topic).play(arrivals, stop, pace=None, on_sent=on_sent) == 20
     assert len(arrived(broker, topic)) == 20
 
 

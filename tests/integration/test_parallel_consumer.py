@@ -22,7 +22,7 @@ from ottla.client.parallel import (
     RetryPolicy,
     Unprocessable,
 )
-from ottla.testing.broker_process import BrokerProcess
+from ottla.local.broker_process import BrokerProcess
 from tests.conftest import MakeBroker
 from tests.support.clients import Publisher, create_topic, fresh, read_all
 from tests.support.parallel import BRISK_GROUPS, Running, Seen, committed, settings_of, wait_committed

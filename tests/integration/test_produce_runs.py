@@ -6,11 +6,11 @@ import struct
 
 import pytest
 
+from ottla.local.broker_process import BrokerProcess
 from ottla.records.batch import iter_batches
 from ottla.records.builder import NewRecord, build_batch
 from ottla.records.compression import Codec
 from ottla.records.record import iter_records
-from ottla.testing.broker_process import BrokerProcess
 from ottla.wire import codec
 from ottla.wire.frames import parse_response_header, request_frame
 from ottla.wire.messages.create_topics import (

@@ -32,9 +32,9 @@ from ottla.client.raw import (
     initialise,
     transactions,
 )
+from ottla.local.broker_process import BrokerProcess
 from ottla.records import columns
 from ottla.records.compression import Codec
-from ottla.testing.broker_process import BrokerProcess
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
 from tests.conftest import MakeBroker
 from tests.support.clients import create_topic, fresh

@@ -20,11 +20,11 @@ from ottla.client.raw import (
     RawProducer,
     describe_transaction,
 )
+from ottla.local.broker_process import BrokerProcess
 from ottla.records import columns
 from ottla.records.columns import BinaryColumn
-from ottla.spark import producers
-from ottla.spark.producers import KeptProducers
-from ottla.testing.broker_process import BrokerProcess
+from ottla.spark.sink import producer_cache as producers
+from ottla.spark.sink.producer_cache import KeptProducers
 from tests.conftest import MakeBroker
 from tests.integration.test_task_transactions import Worker
 from tests.support.clients import create_topic

@@ -13,7 +13,7 @@ from kafka import KafkaProducer
 from kafka.errors import MessageSizeTooLargeError
 
 from ottla.base.clock import SystemClock
-from ottla.testing.broker_process import BrokerProcess
+from ottla.local.broker_process import BrokerProcess
 from tests.support.clients import Publisher, create_topic, fresh, read_all
 from tests.support.settings import CODECS, alter_topic, contents, refusal, stored_batches
 

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic, ResourceType
 from kafka import KafkaConsumer
 
 from ottla.base.clock import SystemClock
-from ottla.testing.broker_process import BrokerProcess
+from ottla.local.broker_process import BrokerProcess
 from tests.conftest import MakeBroker
 from tests.support.clients import Publisher, Reader, create_topic, fresh
 from tests.support.settings import alter_broker, describe, pairs, refusal

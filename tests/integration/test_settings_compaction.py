@@ -6,7 +6,7 @@ from confluent_kafka import KafkaError
 from confluent_kafka.admin import AdminClient
 
 from ottla.base.clock import SystemClock
-from ottla.testing.broker_process import BrokerProcess
+from ottla.local.broker_process import BrokerProcess
 from tests.support.clients import Publisher, Reader, create_topic, fresh
 from tests.support.settings import (
     alter_topic,

@@ -6,7 +6,7 @@ others move shows that there was none.
 
 from __future__ import annotations
 
-from ottla.testing.broker_process import BrokerProcess
+from ottla.local.broker_process import BrokerProcess
 from tests.support.clients import Publisher, create_topic, fresh
 from tests.support.settings import alter_topic, contents, recovery_points
 from tests.support.waiting import wait_until

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from ottla.base.clock import SystemClock
-from ottla.testing.broker_process import BrokerProcess
+from ottla.local.broker_process import BrokerProcess
 from tests.support.clients import Publisher, Reader, create_topic, fresh
 from tests.support.settings import alter_topic, contents, segment_bases, segment_files, stored_batches
 from tests.support.waiting import wait_until

@@ -18,15 +18,15 @@ from ottla.client.raw import (
     end_transactions,
     producing,
 )
+from ottla.local.broker_process import BrokerProcess
 from ottla.records import columns
 from ottla.records.columns import BinaryColumn
-from ottla.spark import sink
-from ottla.spark.committing import TransactionLost
-from ottla.spark.sink import OttlaWriter
-from ottla.spark.sink_options import SinkOptions
-from ottla.spark.task_transaction import TaskTransaction
-from ottla.spark.transactions import QueryTransactions, Task, Written
-from ottla.testing.broker_process import BrokerProcess
+from ottla.spark.sink import spark_writers as sink
+from ottla.spark.sink.batch_commit import TransactionLost
+from ottla.spark.sink.options import SinkOptions
+from ottla.spark.sink.spark_writers import OttlaWriter
+from ottla.spark.sink.task_transaction import TaskTransaction
+from ottla.spark.sink.transactions import QueryTransactions, Task, TaskCommitMessage
 from tests.support.clients import create_topic, fresh
 from tests.support.sink_queries import committed_values, open_transactions
 from tests.support.waiting import wait_until
@@ -51,7 +51,7 @@ class Job:
     def cluster(self) -> Cluster:
         return cluster_for(self.options.settings)
 
-    def task(self, number: int) -> Written:
+    def task(self, number: int) -> TaskCommitMessage:
         transaction = TaskTransaction(self.cluster, self.options, Task("job", "job", 0, number, 0))
         value = b"%d" % number
         column = BinaryColumn(b"\0\0\0\0" + len(value).to_bytes(4, "little"), value)

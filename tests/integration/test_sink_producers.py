@@ -8,11 +8,11 @@ from confluent_kafka.admin import AdminClient
 
 from ottla.base.ids import TopicPartition
 from ottla.client.raw import Cluster, RawProducer, cluster_for
+from ottla.local.broker_process import BrokerProcess
 from ottla.records import columns
 from ottla.records.columns import BinaryColumn
-from ottla.spark.producers import KeptProducers
-from ottla.spark.sink_options import SinkOptions
-from ottla.testing.broker_process import BrokerProcess
+from ottla.spark.sink.options import SinkOptions
+from ottla.spark.sink.producer_cache import ProducerCache
 from tests.support.clients import create_topic, fresh, read_all
 
 if TYPE_CHECKING:
@@ -37,10 +37,10 @@ def send(producer: RawProducer, cluster: Cluster, topic: str, values: Iterable[b
 
 def test_the_next_task_goes_on_with_the_same_producer(broker: BrokerProcess) -> None:
     topic = create_topic(broker.bootstrap, fresh("kept"))
-    cluster, kept = cluster_of(broker, topic), KeptProducers()
+    cluster, kept = cluster_of(broker, topic), ProducerCache()
     first = kept.take(cluster)
     send(first, cluster, topic, (b"a", b"b"))
-    kept.give_back(cluster, first)
+    kept.release(cluster, first)
     second = kept.take(cluster)
     send(second, cluster, topic, (b"c",))
     assert second.identity == first.identity
@@ -49,17 +49,17 @@ def test_the_next_task_goes_on_with_the_same_producer(broker: BrokerProcess) -> 
 
 def test_a_producer_that_was_not_given_back_is_not_used_again(broker: BrokerProcess) -> None:
     topic = create_topic(broker.bootstrap, fresh("failed"))
-    cluster, kept = cluster_of(broker, topic), KeptProducers()
+    cluster, kept = cluster_of(broker, topic), ProducerCache()
     failed, other = kept.take(cluster), kept.take(cluster)
     assert failed.identity.producer_id != other.identity.producer_id
-    kept.give_back(cluster, other)
+    kept.release(cluster, other)
     assert kept.take(cluster) is other
     assert kept.take(cluster) is not other, "a task has it for itself"
 
 
 def test_a_topic_made_anew_takes_what_a_kept_producer_writes(broker: BrokerProcess) -> None:
     topic = create_topic(broker.bootstrap, fresh("anew"))
-    cluster, kept = cluster_of(broker, topic), KeptProducers()
+    cluster, kept = cluster_of(broker, topic), ProducerCache()
     producer = kept.take(cluster)
     send(producer, cluster, topic, (b"a", b"b"))
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})

@@ -9,11 +9,11 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from ottla.client.raw import Cluster, RawProducer, Refused
-from ottla.spark import writing
-from ottla.spark.sink_options import SinkOptions
-from ottla.spark.transactions import open_producer
-from ottla.spark.writing import BatchWriter
-from ottla.testing.broker_process import BrokerProcess
+from ottla.local.broker_process import BrokerProcess
+from ottla.spark.sink import row_encoder as writing
+from ottla.spark.sink.options import SinkOptions
+from ottla.spark.sink.row_encoder import RowEncoder
+from ottla.spark.sink.transactions import open_producer
 from tests.support.clients import create_topic, fresh
 from tests.support.settings import contents
 
@@ -22,7 +22,7 @@ LIMIT = 10_000
 
 def write(options: SinkOptions, producer: RawProducer, cluster: Cluster, values: list[bytes]) -> None:
     batch = pa.RecordBatch.from_pydict({"value": pa.array(values)})
-    for partition, batches in BatchWriter(options, cluster, 0).write(batch):
+    for partition, batches in RowEncoder(options, cluster, 0).write(batch):
         producer.send(partition, batches)
     producer.flush()
 

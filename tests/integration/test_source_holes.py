@@ -10,11 +10,11 @@ from confluent_kafka import Producer
 from ottla.base.clock import SystemClock
 from ottla.base.ids import TopicPartition
 from ottla.client.raw import cluster_for
+from ottla.local.broker_process import BrokerProcess
 from ottla.records import columns
-from ottla.spark import reader
-from ottla.spark.options import SourceOptions
-from ottla.spark.plan import OffsetRange
-from ottla.testing.broker_process import BrokerProcess
+from ottla.spark.source import range_reader as reader
+from ottla.spark.source.options import SourceOptions
+from ottla.spark.source.ranges import OffsetRange
 from tests.support.clients import PATIENCE_S, Publisher, create_topic, fresh
 from tests.support.settings import pairs
 from tests.support.waiting import wait_until

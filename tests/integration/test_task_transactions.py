@@ -7,14 +7,14 @@ import pytest
 from ottla.base.ids import TopicPartition
 from ottla.client.raw import Cluster, TransactionEnd, cluster_for, describe_transaction, end_transactions
 from ottla.coordinator.txn.transaction import NEVER_TIMES_OUT_MS
+from ottla.local.broker_process import BrokerProcess
 from ottla.records import columns
 from ottla.records.columns import BinaryColumn
-from ottla.spark import task_transaction
-from ottla.spark.ledger import Prepared
-from ottla.spark.sink_options import SinkOptions
-from ottla.spark.task_transaction import Part, TaskTransaction
-from ottla.spark.transactions import Task, Written
-from ottla.testing.broker_process import BrokerProcess
+from ottla.spark.sink import task_transaction
+from ottla.spark.sink.commit_log import PreparedTransaction
+from ottla.spark.sink.options import SinkOptions
+from ottla.spark.sink.task_transaction import Part, TaskTransaction
+from ottla.spark.sink.transactions import Task, TaskCommitMessage
 from tests.conftest import MakeBroker
 from tests.support.clients import create_topic, fresh
 from tests.support.sink_queries import committed_values
@@ -44,12 +44,12 @@ class Worker:
         self.batch += 1
         return TaskTransaction(self.cluster, self.options, Task(self.query, "run", self.batch, 0, 0))
 
-    def write(self, *values: bytes) -> Written:
+    def write(self, *values: bytes) -> TaskCommitMessage:
         transaction = self.begin()
         transaction.send([self.part(value) for value in values])
         return transaction.leave_open()
 
-    def end(self, written: Written, *, commit: bool) -> list[TransactionEnd]:
+    def end(self, written: TaskCommitMessage, *, commit: bool) -> list[TransactionEnd]:
         assert written.transaction is not None
         return end_transactions(self.cluster, [written.transaction], commit)
 
@@ -67,12 +67,12 @@ def worker(broker: BrokerProcess) -> Worker:
     return Worker(broker)
 
 
-def who(written: Written) -> tuple[str, int]:
+def who(written: TaskCommitMessage) -> tuple[str, int]:
     assert written.transaction is not None
     return written.transaction.transactional_id, written.transaction.producer_id
 
 
-def epoch(written: Written) -> int:
+def epoch(written: TaskCommitMessage) -> int:
     assert written.transaction is not None
     return written.transaction.epoch
 
@@ -178,7 +178,7 @@ def test_an_id_that_is_taken_over_is_not_gone_on_with(worker: Worker) -> None:
     other.flush()
     second = worker.write(b"b")
     assert second.transaction is not None
-    foreign = Prepared(name, other.identity.producer_id, other.identity.epoch)
+    foreign = PreparedTransaction(name, other.identity.producer_id, other.identity.epoch)
     assert end_transactions(worker.cluster, [foreign], commit=True) != [TransactionEnd.ENDED]
     worker.end(second, commit=True)
     worker.expect("a", "b")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.testing.broker_process import BrokerProcess
+from ottla.local.broker_process import BrokerProcess
 from tests.conftest import MakeBroker
 from tests.support import transactional_copy
 from tests.support.clients import Publisher, create_topic, fresh

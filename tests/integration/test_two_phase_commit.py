@@ -6,8 +6,8 @@ from typing import Any, TypeVar
 
 import pytest
 
+from ottla.local.broker_process import BrokerProcess
 from ottla.records.builder import NewRecord, build_batch
-from ottla.testing.broker_process import BrokerProcess
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.messages.describe_transactions import (
     DescribeTransactionsRequest,

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Message
 
 from ottla.client.parallel import Options
-from ottla.testing.broker_process import BrokerProcess
+from ottla.local.broker_process import BrokerProcess
 from tests.conftest import MakeBroker
 from tests.support.clients import Publisher, create_topic, fresh
 from tests.support.parallel import BRISK_GROUPS, Running, Seen, committed, settings_of, wait_committed

@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 
 from ottla.base.clock import SystemClock
+from ottla.pipelines.io.topics import create_missing
 from ottla.pipelines.progress import RunProgress
-from ottla.pipelines.screens import Board
-from ottla.pipelines.topics import create_missing
+from ottla.scoreboard.screens import Board
 from tests.conftest import MakeBroker
 from tests.support import scoreboard as judge
 from tests.support.pipeline_command import PipelineCommand, pipeline_command
 from tests.support.waiting import wait_until
 
-PIPELINE = "ottla.pipelines.scoreboard"
+PIPELINE = "ottla.scoreboard.pipeline"
 LOCAL = ("--master", "local[2]")
 PATIENCE_S = 300.0
 needs_java = pytest.mark.skipif(
@@ -37,7 +37,7 @@ def command(tmp_path: Path) -> Iterator[PipelineCommand]:
 @needs_java
 def test_the_data_pipeline(command: PipelineCommand, make_broker: MakeBroker, tmp_path: Path) -> None:
     """Streaming, killed in the middle, streaming again, then a triggered run: the output is that of no crash."""
-    from ottla.pipelines.scoreboard import pipeline
+    from ottla.scoreboard.pipeline import pipeline
 
     broker, state = make_broker(), tmp_path / "state" / "scoreboard"
     create_missing(broker.bootstrap, pipeline.topics().values(), {})

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
-from ottla.testing.broker_process import BrokerProcess
+from ottla.local.broker_process import BrokerProcess
 from tests.support.clients import PATIENCE_S, Publisher, Reader, create_topic, fresh
 from tests.support.member import Member, wait_shared
 from tests.support.waiting import wait_until

@@ -9,8 +9,8 @@ from aiokafka import AIOKafkaProducer
 from kafka import KafkaProducer
 
 from ottla.base.ids import TopicPartition
+from ottla.local.broker_process import BrokerProcess, free_port
 from ottla.records.partitioner import partition_for_key
-from ottla.testing.broker_process import BrokerProcess, free_port
 from ottla.testing.history import History
 from tests.conftest import MakeBroker
 from tests.support.clients import Publisher, create_topic, fresh, read_all

@@ -5,7 +5,7 @@ from __future__ import annotations
 from confluent_kafka.admin import AdminClient
 
 from ottla.base.clock import SystemClock
-from ottla.testing.broker_process import BrokerProcess
+from ottla.local.broker_process import BrokerProcess
 from tests.conftest import MakeBroker
 from tests.support.clients import Publisher, Reader, create_topic, fresh, read_all
 from tests.support.waiting import wait_until

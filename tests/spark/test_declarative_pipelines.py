@@ -14,7 +14,7 @@ import pytest
 
 from ottla.base.clock import SystemClock
 from ottla.pipelines.declare import topic
-from ottla.pipelines.topics import create_missing
+from ottla.pipelines.io.topics import create_missing
 from tests.conftest import MakeBroker
 from tests.support import scoreboard as judge
 

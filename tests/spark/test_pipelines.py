@@ -13,27 +13,27 @@ from confluent_kafka import Producer
 from ottla.base.clock import SystemClock
 from ottla.base.errors import LocalError
 from ottla.pipelines import Pipeline, table, topic
-from ottla.pipelines.connectors import Connector, packed, typed
-from ottla.pipelines.flow_run import FlowRun, RunOptions
-from ottla.pipelines.generator import ROUND_MS
+from ottla.pipelines.io.connectors import Connector, packed, typed
+from ottla.pipelines.io.tables import TableMissing, append_delta, read
+from ottla.pipelines.io.topics import create_missing
 from ottla.pipelines.progress import FlowProgress
-from ottla.pipelines.reports import Reports
-from ottla.pipelines.tables import TableMissing, append_delta, read
-from ottla.pipelines.topics import create_missing
+from ottla.pipelines.runtime.flow_query import FlowQuery, RunOptions
+from ottla.pipelines.runtime.query_reports import QueryReports
+from ottla.scoreboard.generator import ROUND_MS
 from tests.conftest import MakeBroker
 from tests.support import scoreboard as judge
 from tests.support.clients import Publisher
 from tests.support.waiting import wait_until
 
 DAY_MS = 86_400_000
-Run = Callable[[Pipeline, str], list[FlowRun]]
+Run = Callable[[Pipeline, str], list[FlowQuery]]
 
 
 @pytest.fixture
 def run(spark: Any, tmp_path: Path) -> Run:
     """A triggered run of a pipeline in the session of the tests."""
 
-    def runs(pipeline: Pipeline, bootstrap: str) -> list[FlowRun]:
+    def runs(pipeline: Pipeline, bootstrap: str) -> list[FlowQuery]:
         options = RunOptions(
             bootstrap=bootstrap,
             state=tmp_path,
@@ -46,7 +46,7 @@ def run(spark: Any, tmp_path: Path) -> Run:
         create_missing(bootstrap, pipeline.topics().values(), {})
         done = []
         for flow in pipeline.in_order():
-            under_way = FlowRun(pipeline.name, flow, options)
+            under_way = FlowQuery(pipeline.name, flow, options)
             under_way.start(under_way.writer(under_way.frame(spark)), 0.0)
             wait_until(lambda one=under_way: one.look(0.0), f"the end of {flow.name}", 240)  # type: ignore[misc]
             done.append(under_way)
@@ -59,7 +59,7 @@ def run(spark: Any, tmp_path: Path) -> Run:
 def test_the_scoreboard_follows_its_rules_over_several_runs(
     run: Run, make_broker: MakeBroker, tmp_path: Path
 ) -> None:
-    from ottla.pipelines.scoreboard import pipeline
+    from ottla.scoreboard.pipeline import pipeline
 
     broker = make_broker()
     create_missing(broker.bootstrap, pipeline.topics().values(), {})
@@ -80,14 +80,14 @@ def test_events_of_a_clock_gone_wrong_are_left_out_and_counted(
     run: Run, spark: Any, make_broker: MakeBroker
 ) -> None:
     """A day ahead would close every match, a few hours every minute of the statistics."""
-    from ottla.pipelines.scoreboard import MATCHES, SCOREBOARD, STATISTICS, scoreboard, statistics
+    from ottla.scoreboard.pipeline import MATCHES, SCOREBOARD, STATISTICS, scoreboard, statistics
 
     pipeline = Pipeline("guard")
     pipeline.flow(reads=MATCHES, writes=SCOREBOARD, mode="update")(scoreboard)
     pipeline.flow(reads=MATCHES, writes=STATISTICS, mode="update")(statistics)
     broker, now_ms = make_broker(), SystemClock().now_ms()
     create_missing(broker.bootstrap, pipeline.topics().values(), {})
-    reports, told = Reports(), {name: FlowProgress() for name in pipeline.flows}
+    reports, told = QueryReports(), {name: FlowProgress() for name in pipeline.flows}
     listener = reports.listener()
     spark.streams.addListener(listener)
     for ahead_ms in (400 * DAY_MS, DAY_MS - 60_000, 600_000):
@@ -213,7 +213,7 @@ def test_a_delta_table_is_read_with_all_its_columns(spark: Any, tmp_path: Path) 
 
 
 def test_what_is_no_standing_gets_no_row(spark: Any) -> None:
-    from ottla.pipelines.scoreboard import STANDING_DDL, rows
+    from ottla.scoreboard.pipeline import STANDING_DDL, rows
 
     empty = (None,) * (STANDING_DDL.count(",") + 1)
     read = [("Canada vs USA", *empty[1:], None), (*empty, b"nonsense"), (*empty, None)]

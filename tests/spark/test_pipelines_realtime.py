@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ottla.base.clock import SystemClock
-from ottla.pipelines.topics import create_missing
+from ottla.pipelines.io.topics import create_missing
 from tests.conftest import MakeBroker
 from tests.support import scoreboard as judge
 from tests.support.pipeline_command import pipeline_command
@@ -40,13 +40,13 @@ def command(tmp_path: Path) -> Iterator[Command]:
 
 
 def test_the_scoreboard_in_real_time(command: Command, make_broker: MakeBroker, tmp_path: Path) -> None:
-    from ottla.pipelines.scoreboard import pipeline
+    from ottla.scoreboard.pipeline import pipeline
 
     broker = make_broker()
     create_missing(broker.bootstrap, pipeline.topics().values(), {})
     judge.send(broker.bootstrap, judge.arrivals(2, SystemClock().now_ms()))
     standings, statistics = judge.expected(broker.bootstrap)
-    process = command("ottla.pipelines.scoreboard", broker.bootstrap)
+    process = command("ottla.scoreboard.pipeline", broker.bootstrap)
     wait_until(
         lambda: (
             process.poll() is not None
@@ -63,7 +63,7 @@ def test_the_scoreboard_in_real_time(command: Command, make_broker: MakeBroker, 
 
 
 def test_too_few_slots_are_refused_before_spark_starts(command: Command, make_broker: MakeBroker) -> None:
-    process = command("ottla.pipelines.scoreboard", make_broker().bootstrap, "--master", "local[4]")
+    process = command("ottla.scoreboard.pipeline", make_broker().bootstrap, "--master", "local[4]")
     told, _ = process.communicate(timeout=60)
     assert process.returncode == 2
     assert "needs 11 task slots" in " ".join(told.split())

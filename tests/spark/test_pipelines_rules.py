@@ -12,10 +12,10 @@ from pyspark.sql import functions as F
 
 from ottla.base.errors import LocalError
 from ottla.pipelines import topic
-from ottla.pipelines.connectors import Connector
-from ottla.pipelines.match import EVENT_DDL, decode
-from ottla.pipelines.standings import AHEAD_MS_MAX, Standing, Statistics, standings
-from ottla.pipelines.standings import statistics as figures_of
+from ottla.pipelines.io.connectors import Connector
+from ottla.scoreboard.match import EVENT_DDL, decode
+from ottla.scoreboard.standings import AHEAD_MS_MAX, Standing, Statistics, standings
+from ottla.scoreboard.standings import statistics as figures_of
 
 
 def event(number: int, **fields: Any) -> dict[str, Any]:
@@ -31,7 +31,7 @@ def event(number: int, **fields: Any) -> dict[str, Any]:
 
 def test_the_rules_hold_for_events_that_leave_something_out(spark: Any) -> None:
     """Points that are not told are none; an event without what every event has, or of the future, is left out."""
-    from ottla.pipelines.scoreboard import sound, standings_of, statistics
+    from ottla.scoreboard.pipeline import sound, standings_of, statistics
 
     sent = [event(1, points=2, home_points=2), event(2), event(3, points=3, side="away")]
     wrong = [
@@ -55,7 +55,7 @@ def test_the_rules_hold_for_events_that_leave_something_out(spark: Any) -> None:
 
 def test_state_is_bounded_by_event_time(spark: Any, broker: Any) -> None:
     """Without the watermark a flow would keep every match and every minute for ever."""
-    from ottla.pipelines.scoreboard import MATCHES, scoreboard, statistics
+    from ottla.scoreboard.pipeline import MATCHES, scoreboard, statistics
 
     events = Connector("ottla", broker.bootstrap).read(spark, MATCHES, "g")
     for flow, watermark in ((scoreboard, "started"), (statistics, "time")):

@@ -16,7 +16,7 @@ from tests.support.waiting import wait_until
 
 PARTITIONS = 2
 PREPARED_STEP = 2
-"""Steps of a commit: the ledger is read; prepared is about to be recorded; it is recorded; one is committed ..."""
+"""Steps of a commit: the commit log is read; prepared is about to be recorded; it is recorded; one is committed ..."""
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ottla.spark.committing import BatchCommit
+from ottla.spark.sink.batch_commit import BatchCommit
 from ottla.spark.updates import updates
 from tests.support.sink_queries import Lines, committed_values, open_transactions
 from tests.support.waiting import wait_until

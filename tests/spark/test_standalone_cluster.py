@@ -19,10 +19,10 @@ from confluent_kafka.admin import AdminClient
 
 from ottla.base.clock import SystemClock
 from ottla.base.rng import Random
-from ottla.pipelines.generator import Arrival, disturbed, hastened, season
-from ottla.pipelines.match import encode
-from ottla.pipelines.standings import Standing, standings
-from ottla.testing.broker_process import BrokerProcess
+from ottla.local.broker_process import BrokerProcess
+from ottla.scoreboard.generator import Arrival, disturbed, faster, season
+from ottla.scoreboard.match import encode
+from ottla.scoreboard.standings import Standing, standings
 from tests.support.clients import create_topic
 from tests.support.spark_cluster import PATIENCE_S, Processes, start_cluster
 from tests.support.waiting import wait_until
@@ -111,9 +111,9 @@ def test_the_scoreboard_survives_the_broker_and_a_worker(
     broker = make_broker()
     create_topic(broker.bootstrap, "matches", PARTITIONS)
     origin_ms = SystemClock().now_ms()
-    events = hastened(season(MATCHES, origin_ms, SEED), origin_ms, SPEED)
+    events = faster(season(MATCHES, origin_ms, SEED), origin_ms, SPEED)
     arrivals = list(disturbed(events, Random(SEED), duplicates=0.05, late=0.05, late_ms_max=1000))
-    pipeline = ("pipelines", "run", "ottla.pipelines.scoreboard", "--json", "--master", master)
+    pipeline = ("pipelines", "run", "ottla.scoreboard.pipeline", "--json", "--master", master)
     places = ("--bootstrap", broker.bootstrap, "--state", str(tmp_path / "state"))
     conf = [
         "spark.driver.host=127.0.0.1",

@@ -1,8 +1,8 @@
 """The sink with a driver, or a task, that dies or stays where a test wants it to.
 
 A test leaves an order in a directory: a file named after the step, which the first who gets there takes away, so that
-it happens once. Steps of the driver are the calls of the ports of `ottla.spark.committing`, before and after. The data
-source is `ottla` in all other respects.
+it happens once. Steps of the driver are the calls of the ports of
+`ottla.spark.sink.batch_commit`, before and after. The data source is `ottla` in all other respects.
 
     driver-<n>          the n-th step of commits (counted from 0 within one commit) is not survived
     task-<place>        a task does not survive that place
@@ -24,11 +24,11 @@ from typing import Any
 from pyspark.sql.datasource import WriterCommitMessage
 
 from ottla.client.raw import TransactionEnd, producing
-from ottla.spark.committing import BatchCommit, Ledger, Transactions
-from ottla.spark.ledger import Entry, Prepared
-from ottla.spark.sink import OttlaStreamWriter, make_stream_writer
-from ottla.spark.source import OttlaDataSource
-from ottla.spark.transactions import Task
+from ottla.spark.data_source import OttlaDataSource
+from ottla.spark.sink.batch_commit import BatchCommit, CommitLog, Transactions
+from ottla.spark.sink.commit_log import CommitEntry, PreparedTransaction
+from ottla.spark.sink.spark_writers import OttlaStreamWriter, make_stream_writer
+from ottla.spark.sink.transactions import Task
 from tests.support.waiting import wait_until
 
 ORDERS_OPTION = "testOrders"
@@ -80,25 +80,25 @@ class _Steps:
 
 
 class _DyingLedger:
-    def __init__(self, ledger: Ledger, step: _Steps) -> None:
-        self._ledger, self._step = ledger, step
+    def __init__(self, commit_log: CommitLog, step: _Steps) -> None:
+        self._commit_log, self._step = commit_log, step
 
-    def entry(self) -> Entry | None:
-        entry = self._ledger.entry()
+    def entry(self) -> CommitEntry | None:
+        entry = self._commit_log.entry()
         self._step()
         return entry
 
-    def expected(self, batch: int) -> Entry | None:
-        entry = self._ledger.expected(batch)
+    def expected(self, batch: int) -> CommitEntry | None:
+        entry = self._commit_log.expected(batch)
         self._step()
         return entry
 
     def is_own(self) -> bool:
-        return self._ledger.is_own()
+        return self._commit_log.is_own()
 
-    def record(self, entry: Entry) -> None:
+    def record(self, entry: CommitEntry) -> None:
         self._step()
-        self._ledger.record(entry)
+        self._commit_log.record(entry)
         self._step()
 
 
@@ -106,17 +106,17 @@ class _DyingTransactions:
     def __init__(self, transactions: Transactions, step: _Steps) -> None:
         self._transactions, self._step = transactions, step
 
-    def end(self, transactions: Sequence[Prepared], *, commit: bool) -> list[TransactionEnd]:
+    def end(self, transactions: Sequence[PreparedTransaction], *, commit: bool) -> list[TransactionEnd]:
         outcomes = []
         for one in transactions:
             outcomes += self._transactions.end([one], commit=commit)
             self._step()
         return outcomes
 
-    def are_open(self, transactions: Collection[Prepared]) -> Mapping[Prepared, bool]:
+    def are_open(self, transactions: Collection[PreparedTransaction]) -> Mapping[PreparedTransaction, bool]:
         return self._transactions.are_open(transactions)
 
-    def abandoned(self, keep: Collection[Prepared]) -> list[Prepared]:
+    def abandoned(self, keep: Collection[PreparedTransaction]) -> list[PreparedTransaction]:
         self._step()
         return self._transactions.abandoned(keep)
 
@@ -148,7 +148,7 @@ class DyingStreamWriter(OttlaStreamWriter):
         decisions = super()._decisions(task, began_ms)
         step = _Steps(self.orders)
         return BatchCommit(
-            _DyingLedger(decisions.ledger, step), _DyingTransactions(decisions.transactions, step)
+            _DyingLedger(decisions.commit_log, step), _DyingTransactions(decisions.transactions, step)
         )
 
 

@@ -10,7 +10,7 @@ import threading
 from typing import Any
 
 from ottla.base.errors import LocalError
-from ottla.pipelines.java_process import Stopped
+from ottla.pipelines.java.process import Stopped
 
 
 class FakeClock:

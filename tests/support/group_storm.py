@@ -19,7 +19,7 @@ from signal import SIGCONT, SIGKILL, SIGSTOP
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from ottla.testing.broker_process import BrokerProcess
+from ottla.local.broker_process import BrokerProcess
 from tests.support.clients import Publisher, create_topic, fresh
 from tests.support.group_history import GroupHistory
 from tests.support.waiting import wait_until

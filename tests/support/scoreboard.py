@@ -9,9 +9,9 @@ import msgspec
 from confluent_kafka import Consumer, TopicPartition
 
 from ottla.base.rng import Random
-from ottla.pipelines.generator import ROUND_MS, Arrival, disturbed, season
-from ottla.pipelines.match import decode, encode
-from ottla.pipelines.standings import Standing, Statistics, standings, statistics
+from ottla.scoreboard.generator import ROUND_MS, Arrival, disturbed, season
+from ottla.scoreboard.match import decode, encode
+from ottla.scoreboard.standings import Standing, Statistics, standings, statistics
 from tests.support.clients import PATIENCE_S, Publisher
 
 

@@ -9,7 +9,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from ottla.testing.broker_process import free_port
+from ottla.local.broker_process import free_port
 from tests.support.waiting import wait_until
 
 PATIENCE_S = 240.0

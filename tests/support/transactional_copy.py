@@ -16,7 +16,7 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, TopicPartition
 
-from ottla.testing.broker_process import BrokerProcess
+from ottla.local.broker_process import BrokerProcess
 from tests.support.clients import Publisher, create_topic, fresh
 from tests.support.group_storm import ROOT, broker_settings
 from tests.support.members.copier import EXIT_FENCED

@@ -11,8 +11,8 @@ from pyspark import pipelines as dp
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from ottla.pipelines import scoreboard as board
-from ottla.pipelines.match import EVENT_DDL
+from ottla.scoreboard import pipeline as board
+from ottla.scoreboard.match import EVENT_DDL
 
 spark: Any = SparkSession.active()
 SERVERS = {"kafka.bootstrap.servers": os.environ.get("BOOTSTRAP", "127.0.0.1:9092")}

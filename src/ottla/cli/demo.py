@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ottla.cli.terminal import examples, handled, make_folder, refusals, tell_stopping
+from ottla.cli.terminal import examples, make_folder, print_stopping, report_errors, signal_handlers
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ottla.testing.broker_process import BrokerProcess
+    from ottla.local.broker_process import BrokerProcess
 
-PIPELINE = "ottla.pipelines.scoreboard"
+PIPELINE = "ottla.scoreboard.pipeline"
 BROKER_SETTINGS = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "4"}
 """A group of one need not wait for others."""
 MASTER = "local[2]"
@@ -44,9 +44,9 @@ def demo(
     seed: Annotated[int, typer.Option(help="The same seed plays the same matches.")] = 1,
 ) -> None:
     """Play matches on one broker, keep their scoreboard with Spark, and show it on two kinds of device."""
-    from ottla.pipelines.java import find_java
+    from ottla.pipelines.java.installation import find_java
 
-    with refusals() as console:
+    with report_errors() as console:
         find_java()
         make_folder("--data", data)
         try:
@@ -58,15 +58,15 @@ def demo(
 
 
 def _play(console: Console, data: Path, port: int | None, speed: float, matches: int, seed: int) -> None:
+    from ottla.cli.demo_session import DemoSession, show
     from ottla.cli.pipeline_process import PipelineProcess
-    from ottla.cli.stage import Stage, show
 
     with (
         _broker(console, data / "broker", port) as broker,
         PipelineProcess(PIPELINE, broker.bootstrap, data / "pipelines", MASTER) as pipeline,
     ):
         _tell(console, f"Starting the pipeline {PIPELINE} on Spark, log in {data}/pipelines")
-        stage = Stage(broker, pipeline, matches)
+        stage = DemoSession(broker, pipeline, matches)
         try:
             show(console, stage, speed, seed)
         finally:
@@ -78,7 +78,7 @@ def _play(console: Console, data: Path, port: int | None, speed: float, matches:
 @contextmanager
 def _broker(console: Console, folder: Path, port: int | None) -> Iterator[BrokerProcess]:
     from ottla.base.errors import LocalError
-    from ottla.testing.broker_process import BrokerNotStarted, BrokerProcess
+    from ottla.local.broker_process import BrokerNotStarted, BrokerProcess
 
     broker = BrokerProcess(folder, BROKER_SETTINGS, port=port)
     _tell(console, f"Starting a broker on {broker.bootstrap}, data in {folder}")
@@ -102,10 +102,10 @@ def _interruptible(console: Console) -> Iterator[None]:
         nonlocal asked
         if not asked:
             asked = True
-            tell_stopping(console)
+            print_stopping(console)
             raise KeyboardInterrupt
 
-    with handled(ask, signal.SIGINT):
+    with signal_handlers(ask, signal.SIGINT):
         yield
 
 

@@ -1,4 +1,4 @@
-"""`ottla matches`: play basketball matches into a topic, for the scoreboard or for load."""
+"""`ottla matches`: generate basketball matches into a topic, for the scoreboard or as load."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from typing import Annotated
 import typer
 
 from ottla.base.clock import SystemClock
+from ottla.base.errors import LocalError
 from ottla.base.rng import Random, system_random
-from ottla.cli.terminal import examples, refusals, stopping
+from ottla.cli.terminal import examples, report_errors, stop_on_signals
 
-app = typer.Typer(help="Play basketball matches into a topic.", no_args_is_help=True)
+app = typer.Typer(help="Generate basketball matches into a topic.", no_args_is_help=True)
 
 
 @app.callback()
 def matches() -> None:
-    """Play basketball matches into a topic."""
+    """Generate basketball matches into a topic."""
 
 
 @app.command(
@@ -28,45 +29,55 @@ def matches() -> None:
     )
 )
 def play(
-    bootstrap: Annotated[str, typer.Option(help="Brokers to begin with.")] = "127.0.0.1:9092",
-    topic: Annotated[str, typer.Option(help="Where the events go, keyed by match.")] = "matches",
-    count: Annotated[int, typer.Option("--matches", min=1, help="How many at a time.")] = 3,
-    rounds: Annotated[int, typer.Option(min=0, help="How many rounds; 0 goes on for ever.")] = 1,
-    speed: Annotated[float, typer.Option(min=0, help="1 is real time; 0: as fast as possible.")] = 1.0,
+    bootstrap: Annotated[str, typer.Option(help="Bootstrap servers, HOST:PORT.")] = "127.0.0.1:9092",
+    topic: Annotated[str, typer.Option(help="Topic for the events. The key is the match.")] = "matches",
+    count: Annotated[int, typer.Option("--matches", min=1, help="Number of parallel matches.")] = 3,
+    rounds: Annotated[int, typer.Option(min=0, help="Number of rounds; 0 means endless.")] = 1,
+    speed: Annotated[
+        float, typer.Option(min=0, help="Speed factor: 1 is real time, 0 is as fast as possible.")
+    ] = 1.0,
     rate: Annotated[
-        float | None, typer.Option(min=0.001, help="Events a second, whatever their times.")
+        float | None, typer.Option(min=0.001, help="Events per second; overrides --speed.")
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="The same seed plays the same matches.")] = None,
-    duplicates: Annotated[float, typer.Option(min=0, max=1, help="Share that arrives twice.")] = 0.01,
-    late: Annotated[float, typer.Option(min=0, max=1, help="Share that arrives late.")] = 0.02,
+    seed: Annotated[int | None, typer.Option(help="The same seed gives the same matches.")] = None,
+    duplicates: Annotated[
+        float, typer.Option(min=0, max=1, help="Share of events that are sent twice.")
+    ] = 0.01,
+    late: Annotated[float, typer.Option(min=0, max=1, help="Share of events that are sent late.")] = 0.02,
 ) -> None:
-    """Play matches until they end, or until Ctrl-C or SIGTERM; what was sent is delivered before the end."""
-    from ottla.pipelines.declare import topic as declared
-    from ottla.pipelines.feed import Feed
-    from ottla.pipelines.generator import FASTEST, disturbed, evened, hastened, season
-    from ottla.pipelines.topics import create_missing
+    """Play matches until they end, or until Ctrl-C or SIGTERM.
 
-    clock, stop = SystemClock(), threading.Event()
+    All events that were sent are delivered before the command ends.
+    """
+    from ottla.pipelines.declare import topic as declared
+    from ottla.pipelines.io.topics import create_missing
+    from ottla.scoreboard.feed import DeliveryFailed, Feed
+    from ottla.scoreboard.generator import FASTEST, at_rate, disturbed, faster, season
+
+    stop = threading.Event()
     chosen = system_random().getrandbits(32) if seed is None else seed
-    with refusals() as console:
+    with report_errors() as console:
         create_missing(bootstrap, [declared(topic, partitions=3)], {})
-        origin_ms = clock.now_ms()
+        origin_ms = SystemClock().now_ms()
         events = season(count, origin_ms, chosen, rounds=rounds or None)
         if speed and rate is None:
-            events = hastened(events, origin_ms, speed)
+            events = faster(events, origin_ms, speed)
         else:
-            events = evened(events, origin_ms, rate or FASTEST)
+            events = at_rate(events, origin_ms, rate or FASTEST)
         arrivals = disturbed(events, Random(f"{chosen}/network"), duplicates=duplicates, late=late)
-        feed = Feed(bootstrap, topic, clock)
-        words = f"{count} matches into topic {topic}, seed {chosen}"
-        with console.status(words) as shown, stopping(stop, console):
-            try:
-                feed.play(
-                    arrivals,
-                    stop,
-                    pace=rate or ("time" if speed else None),
-                    told=lambda sent: shown.update(f"{words}: {sent} events"),
-                )
-            except KeyboardInterrupt:
-                feed.flush()
+        feed = Feed(bootstrap, topic)
+        title = f"{count} matches into topic {topic}, seed {chosen}"
+        try:
+            with console.status(title) as shown, stop_on_signals(stop, console):
+                try:
+                    feed.play(
+                        arrivals,
+                        stop,
+                        pace=rate or ("time" if speed else None),
+                        on_sent=lambda sent: shown.update(f"{title}: {sent} events"),
+                    )
+                except KeyboardInterrupt:
+                    feed.flush()
+        except DeliveryFailed as error:
+            raise LocalError(str(error)) from error
         console.print(f"{feed.sent} events sent, seed {chosen}", highlight=False)

@@ -23,17 +23,17 @@ from rich.live import Live
 from ottla.base.clock import SystemClock
 from ottla.base.errors import LocalError
 from ottla.cli.pipeline_views import flow_line, pipeline_table, progress_table, status_table
-from ottla.cli.terminal import examples, make_folder, refusals, stopping
+from ottla.cli.terminal import examples, make_folder, report_errors, stop_on_signals
 from ottla.pipelines.declare import Pipeline, Table, load
-from ottla.pipelines.java import find_java
+from ottla.pipelines.java.installation import find_java
 from ottla.pipelines.progress import RunProgress
 
 if TYPE_CHECKING:
-    from ottla.pipelines.flow_run import RunOptions
-    from ottla.pipelines.runner import Runner
+    from ottla.pipelines.runtime.flow_query import RunOptions
+    from ottla.pipelines.runtime.runner import Runner
 
 STATE = "ottla-pipelines"
-BUILT_IN = ("ottla.pipelines.scoreboard",)
+BUILT_IN = ("ottla.scoreboard.pipeline",)
 LINE_EVERY_S = 5.0
 
 app = typer.Typer(help="Run data pipelines on Spark.", no_args_is_help=True)
@@ -42,10 +42,10 @@ State = Annotated[Path, typer.Option(help="Folder for checkpoints, tables, logs 
 
 @app.command(
     epilog=examples(
-        "ottla pipelines run ottla.pipelines.scoreboard",
+        "ottla pipelines run ottla.scoreboard.pipeline",
         "ottla pipelines run examples/pipelines/long_words.py --dry-run",
         "ottla pipelines run examples/pipelines/long_words.py --once --state /tmp/words",
-        "ottla pipelines run ottla.pipelines.scoreboard --master 'local[4]' --json",
+        "ottla pipelines run ottla.scoreboard.pipeline --master 'local[4]' --json",
     )
 )
 def run(
@@ -72,10 +72,10 @@ def run(
     json: Annotated[bool, typer.Option("--json", help="Progress as JSON, one object a line.")] = False,
 ) -> None:
     """Run a pipeline until Ctrl-C, or once."""
-    from ottla.pipelines.flow_run import RunOptions
-    from ottla.pipelines.realtime import MASTER
+    from ottla.pipelines.runtime.flow_query import RunOptions
+    from ottla.pipelines.runtime.realtime import MASTER
 
-    with refusals() as console, _theirs_elsewhere(console, json=json and not dry_run):
+    with report_errors() as console, _theirs_elsewhere(console, json=json and not dry_run):
         pipeline = _load(what)
         home = state / pipeline.name
         options = RunOptions(
@@ -109,7 +109,7 @@ def list_pipelines(
     state: State = Path(STATE),
 ) -> None:
     """List pipelines and their flows: those of the files, or the ones that come with Ottla."""
-    with refusals() as console:
+    with report_errors() as console:
         _check_packages("pyspark")
         for name in what or BUILT_IN:
             pipeline = load(name)
@@ -129,7 +129,7 @@ def status(
     json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
     """How the pipelines of the state folder are doing, or were when they ended."""
-    with refusals() as console:
+    with report_errors() as console:
         folders = [state / name for name in names] if names else sorted(state.glob("*/"))
         found = [progress for folder in folders if (progress := RunProgress.read(folder)) is not None]
         if names and len(found) < len(names):
@@ -147,10 +147,10 @@ def status(
 @app.command(epilog=examples("ottla pipelines prepare"))
 def prepare() -> None:
     """Make later starts of Spark shorter, by an archive of its classes; takes about half a minute, once."""
-    with refusals() as console:
+    with report_errors() as console:
         _check_packages("pyspark", "pyarrow")
         find_java()
-        from ottla.pipelines.archive import write_archive
+        from ottla.pipelines.java.class_archive import write_archive
 
         with console.status("Starting Spark once and writing the archive of its classes"):
             path, megabytes = write_archive()
@@ -158,11 +158,11 @@ def prepare() -> None:
 
 
 def _run(console: Console, pipeline: Pipeline, options: RunOptions, *, json: bool) -> bool:
-    from ottla.pipelines.runner import Runner
+    from ottla.pipelines.runtime.runner import Runner
 
     stop = threading.Event()
     with (
-        stopping(stop, None if json else console),
+        stop_on_signals(stop, None if json else console),
         _view(console, json=json) as (say, show),
     ):
         runner: Runner = Runner(pipeline, options, clock=SystemClock(), stop=stop, say=say, show=show)
@@ -182,7 +182,7 @@ def _run(console: Console, pipeline: Pipeline, options: RunOptions, *, json: boo
 
 
 def _plan(console: Console, pipeline: Pipeline, options: RunOptions) -> None:
-    from ottla.pipelines.runner import Runner
+    from ottla.pipelines.runtime.runner import Runner
 
     console.print(pipeline_table(pipeline.name, pipeline, None))
     runner = Runner(
@@ -246,7 +246,7 @@ def _print_json(console: Console, progress: RunProgress) -> None:
 
 
 def _connector(name: str, bootstrap: str, options: dict[str, str], *, realtime: bool) -> Any:
-    from ottla.pipelines.connectors import CONNECTORS, Connector, ConnectorName
+    from ottla.pipelines.io.connectors import CONNECTORS, Connector, ConnectorName
 
     if name not in CONNECTORS:
         raise LocalError(f"--connector is one of {', '.join(CONNECTORS)}, not {name!r}")

@@ -1,4 +1,4 @@
-"""What the commands share: a console, refusals in one line, examples in their help, signals that ask for the end."""
+"""What the commands share: a console, errors in one line, examples in the help, signal handling."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ def make_console() -> Console:
 
 
 @contextmanager
-def refusals() -> Iterator[Console]:
+def report_errors() -> Iterator[Console]:
     """What can't be done is told in a line, not in a stack."""
     try:
         yield make_console()
     except OttlaError as error:
-        complain(str(error))
+        print_error(str(error))
         raise typer.Exit(2) from None
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
 
 
-def complain(words: str) -> None:
+def print_error(words: str) -> None:
     Console(stderr=True).print(f"ottla: {words}", style="red", highlight=False, markup=False, soft_wrap=True)
 
 
@@ -51,7 +51,7 @@ def make_folder(option: str, folder: Path) -> None:
 
 
 @contextmanager
-def handled(handler: Callable[[int, Any], None], *more: signal.Signals) -> Iterator[None]:
+def signal_handlers(handler: Callable[[int, Any], None], *more: signal.Signals) -> Iterator[None]:
     """SIGTERM, the end of the terminal and `more` call the handler, unless they are ignored, as under nohup."""
     numbers = (signal.SIGTERM, signal.SIGHUP, *more)
     before = {number: signal.getsignal(number) for number in numbers}
@@ -66,7 +66,7 @@ def handled(handler: Callable[[int, Any], None], *more: signal.Signals) -> Itera
 
 
 @contextmanager
-def stopping(stop: threading.Event, console: Console | None) -> Iterator[None]:
+def stop_on_signals(stop: threading.Event, console: Console | None) -> Iterator[None]:
     """Ctrl-C and SIGTERM set `stop`, and are told if there is a console; a second one interrupts even that."""
 
     def asked(*_: object) -> None:
@@ -74,13 +74,13 @@ def stopping(stop: threading.Event, console: Console | None) -> Iterator[None]:
             raise KeyboardInterrupt
         stop.set()
         if console is not None:
-            tell_stopping(console)
+            print_stopping(console)
 
-    with handled(asked, signal.SIGINT):
+    with signal_handlers(asked, signal.SIGINT):
         yield
 
 
-def tell_stopping(console: Console) -> None:
+def print_stopping(console: Console) -> None:
     """From a signal's handler: what is printed at that very moment goes first, and ours is not worth an error."""
     with suppress(RuntimeError):
         console.print("Stopping ...", style="dim", highlight=False)

@@ -12,5 +12,6 @@
 """
 
 from ottla.pipelines.declare import Flow, Pipeline, Table, Topic, table, topic
+from ottla.pipelines.progress import LEFT_OUT
 
-__all__ = ["Flow", "Pipeline", "Table", "Topic", "table", "topic"]
+__all__ = ["LEFT_OUT", "Flow", "Pipeline", "Table", "Topic", "table", "topic"]

@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Final, Literal
 
 from ottla.base.errors import LocalError
-from ottla.pipelines.refusals import condition_of, explained, line_of
+from ottla.pipelines.spark_errors import condition_of, error_message, line_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -69,7 +69,7 @@ class Table:
         return f"{self.format} table {self.name}"
 
 
-Place = Topic | Table
+Endpoint = Topic | Table
 
 
 def topic(
@@ -131,8 +131,8 @@ class Flow:
 
     name: str
     function: Function
-    reads: tuple[Place, ...]
-    writes: Place
+    reads: tuple[Endpoint, ...]
+    writes: Endpoint
     mode: OutputMode = "append"
     every: str | None = None
     """The least time from one batch to the next, as Spark writes it; None for as soon as possible."""
@@ -159,8 +159,8 @@ class Pipeline:
     def flow(
         self,
         *,
-        reads: Place | Sequence[Place],
-        writes: Place,
+        reads: Endpoint | Sequence[Endpoint],
+        writes: Endpoint,
         mode: OutputMode = "append",
         every: str | None = None,
         name: str | None = None,
@@ -282,7 +282,7 @@ def _broken(what: str, error: BaseException, file: str | None = None) -> LocalEr
         with suppress(Exception):
             found = importlib.util.find_spec(what)
             file = found.origin if found is not None else None
-    line, words = line_of(error, file or what), explained(error)
+    line, words = line_of(error, file or what), error_message(error)
     if isinstance(error, SyntaxError):
         what, line = (error.filename or what) if error.filename != file else what, error.lineno
         words = f"{type(error).__name__}: {error.msg}"

@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ottla.base.errors import LocalError
-from ottla.pipelines.java import archive_path, find_java
-from ottla.pipelines.java_process import ENDING_S, Launch, Stopped, end_java
-from ottla.pipelines.refusals import condition_of, explained
+from ottla.pipelines.java.installation import archive_path, find_java
+from ottla.pipelines.java.process import ENDING_S, Launch, Stopped, end_java
+from ottla.pipelines.spark_errors import condition_of, error_message
 from ottla.spark import register
 
 if TYPE_CHECKING:
@@ -201,9 +201,9 @@ def _told(log: Path, start: int) -> str:
 def reason(error: Exception, told: str) -> str:
     """Why Spark has not started: in the words of Java when it ended before it could answer."""
     if condition_of(error) != _JAVA_GONE:
-        return explained(error)
+        return error_message(error)
     lines = [line.strip() for line in told.splitlines() if line.strip() and not _WARNING.search(line)]
-    return lines[0].rpartition("Exception: ")[2] if lines else explained(error)
+    return lines[0].rpartition("Exception: ")[2] if lines else error_message(error)
 
 
 def stop(spark: SparkSession, wait_s: float = STOPPED_WAIT_S) -> None:

@@ -1,47 +1,23 @@
-"""The options of the data source, checked in one place: names, meanings, defaults and refusals of Spark's Kafka
-connector, and the few that only we have.
+"""Parsing of Spark options: case-insensitive names, numbers, flags, durations, and the client's settings.
 
-Spark hands options over case-insensitively; here they are looked up in lower case and named in messages as the
-documentation spells them. What begins with `kafka.` is the client's (`ClientSettings.from_options`), in Java's or
-librdkafka's spelling, except what would break the source: that is refused rather than overridden in silence.
-An option that nobody knows is ignored, as Spark's own sources do. Pure.
+Spark passes option names in any case. They are looked up in lower case and named in messages as the documentation
+spells them. Options that begin with `kafka.` are settings of the client (`ClientSettings.from_options`), in Java's or
+librdkafka's spelling. A setting that would break the source or the sink is rejected with an error. An unknown option
+is ignored, as Spark's own sources do. Pure.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 from ottla.base.errors import LocalError
-from ottla.base.ids import TopicPartition
-from ottla.client.raw import ClientSettings
-from ottla.spark.offsets import (
-    EARLIEST,
-    LATEST,
-    AtTime,
-    AtTimes,
-    Committed,
-    Earliest,
-    Latest,
-    Offsets,
-    Place,
-    Specific,
-    parse_assignment,
-    parse_offsets,
-    parse_place,
-)
-from ottla.spark.schema import COLUMNS, VALUE_FORMATS, ColumnChoice, parse_columns
 
-_CLIENT = "kafka."
-_STRATEGIES = ("subscribe", "subscribePattern", "assign")
-_MAX_DELAY_DEFAULT_MS: Final = 15 * 60_000
-_POLL_TIMEOUT_DEFAULT_MS: Final = 120_000
-_NO_TABLE_OPTIONS: Final = "; Spark keeps back the options of CREATE TABLE: use CREATE TEMPORARY VIEW"
-_TIMES_EXAMPLE = '{"topicA":{"0":1000,"1":1000},"topicB":{"0":2000,"1":2000}}'
-_DELAY = re.compile(r"(\d+)\s*(ms|s|m|min|h|d)?")
-_DELAY_UNITS_MS: Final = {
+NO_TABLE_OPTIONS: Final = "; Spark does not pass on the options of CREATE TABLE: use CREATE TEMPORARY VIEW"
+_CLIENT: Final = "kafka."
+_DURATION = re.compile(r"(\d+)\s*(ms|s|m|min|h|d)?")
+_DURATION_UNITS_MS: Final = {
     None: 1,
     "ms": 1,
     "s": 1000,
@@ -50,27 +26,18 @@ _DELAY_UNITS_MS: Final = {
     "h": 3_600_000,
     "d": 86_400_000,
 }
-
-_ALWAYS_REFUSED: Final = {
+_ALWAYS_REJECTED: Final = {
     "auto.offset.reset": (
-        "use startingOffsets instead: Spark keeps the offsets of a query itself, a reset by the client "
-        "would read again or leave out records unseen"
+        "use startingOffsets instead. Spark keeps the offsets of a query itself, and a reset by the client would read "
+        "records again or skip records without an error"
     ),
-    "enable.auto.commit": "Spark keeps the offsets of a query itself; see kafka.group.id for showing its progress",
+    "enable.auto.commit": "Spark keeps the offsets of a query itself; kafka.group.id commits its progress to a group",
     "interceptor.classes": "interceptors can change or drop what is read",
-}
-_SOURCE_REFUSED: Final = {
-    "key.deserializer": "keys arrive as binary columns: convert them with DataFrame operations",
-    "value.deserializer": "values arrive as binary columns: convert them with DataFrame operations or valueFormat",
-}
-SINK_REFUSED: Final = {
-    "key.serializer": "keys are written from string or binary columns: convert them with DataFrame operations",
-    "value.serializer": "values are written from string or binary columns: convert them with DataFrame operations",
 }
 
 
 class Options:
-    """A user's options by name, whatever the case, and the readings that several options share."""
+    """The options that a user has given, by name in any case, with the conversions that several options share."""
 
     def __init__(self, given: Mapping[str, str]) -> None:
         self._given = {key.lower(): value for key, value in given.items()}
@@ -114,205 +81,24 @@ class Options:
             raise LocalError(f"option {name} must be one of {', '.join(known)}, got {text!r}")
         return plain
 
-    def span_ms(self, name: str, default: int) -> int:
-        """A span as Spark writes it: 15m, 30s, 500ms; a bare number is milliseconds."""
+    def duration_ms(self, name: str, default: int) -> int:
+        """A duration as Spark writes it: 15m, 30s, 500ms; a number without a unit is milliseconds."""
         text = self.text(name)
         if text is None:
             return default
-        found = _DELAY.fullmatch(text.strip().lower())
+        found = _DURATION.fullmatch(text.strip().lower())
         if found is None:
-            raise LocalError(f"option {name} must be a span like 15m, 30s or 500ms, got {text!r}")
-        return int(found[1]) * _DELAY_UNITS_MS[found[2]]
+            raise LocalError(f"option {name} must be a duration such as 15m, 30s or 500ms, got {text!r}")
+        return int(found[1]) * _DURATION_UNITS_MS[found[2]]
 
-    def client(self, refused: Mapping[str, str]) -> dict[str, str]:
-        """What is meant for the client, without its prefix."""
+    def client(self, rejected: Mapping[str, str]) -> dict[str, str]:
+        """The settings of the client, without their prefix; raises `LocalError` for a rejected one."""
         settings = {
             key.removeprefix(_CLIENT): value for key, value in self._given.items() if key.startswith(_CLIENT)
         }
-        for key, reason in {**_ALWAYS_REFUSED, **refused}.items():
+        for key, reason in {**_ALWAYS_REJECTED, **rejected}.items():
             if key in settings:
                 raise LocalError(f"option {_CLIENT}{key} is not supported: {reason}")
         if not settings.get("bootstrap.servers", "").strip():
-            raise LocalError(f"option kafka.bootstrap.servers must be given{_NO_TABLE_OPTIONS}")
+            raise LocalError(f"option kafka.bootstrap.servers must be given{NO_TABLE_OPTIONS}")
         return settings
-
-
-@dataclass(frozen=True)
-class Topics:
-    """Which partitions are read: exactly one of the three is given."""
-
-    names: tuple[str, ...] = ()
-    pattern: str | None = None
-    assigned: tuple[TopicPartition, ...] = ()
-
-
-@dataclass(frozen=True)
-class SourceOptions:
-    """Everything that a read or a stream of `ottla` was asked for."""
-
-    settings: ClientSettings
-    topics: Topics
-    start: Place
-    end: Place
-    without_match: Literal["error", "latest"]
-    """What a starting timestamp gives in a partition that has no record so late."""
-    fail_on_data_loss: bool
-    offsets_max: int | None
-    offsets_min: int | None
-    delay_max_ms: int
-    partitions_min: int | None
-    records_per_partition_max: int | None
-    offset_retries: int
-    offset_retry_ms: int
-    poll_timeout_ms: int
-    columns: tuple[ColumnChoice, ...]
-    value_format: str
-    value_schema: str | None
-
-    @classmethod
-    def parse(cls, given: Mapping[str, str], *, streaming: bool | None) -> SourceOptions:
-        """`streaming` is None where it is not known yet: then what depends on it is not checked."""
-        options = Options(given)
-        topics = _topics(options)
-        settings = ClientSettings.from_options(options.client(_SOURCE_REFUSED))
-        start = _place(options, "starting", Latest() if streaming else Earliest())
-        end = _place(options, "ending", Latest())
-        if streaming is not None:
-            _check_places(options, start, end, streaming=streaming)
-        if isinstance(start, Committed) and not settings.group_id:
-            raise LocalError(
-                "startingOffsets=committed needs the group whose offsets are meant: kafka.group.id"
-            )
-        limits = _limits(options) if streaming else _Limits()
-        value_format = options.choice("valueFormat", VALUE_FORMATS, "binary")
-        value_schema = options.text("valueSchema")
-        if value_format in {"json", "avro"} and not value_schema:
-            raise LocalError(f"valueFormat={value_format} needs the schema of the values: valueSchema")
-        strategy = options.choice("startingOffsetsByTimestampStrategy", ("error", "latest"), "error")
-        return cls(
-            settings=settings,
-            topics=topics,
-            start=start,
-            end=end,
-            without_match="latest" if strategy == "latest" else "error",
-            fail_on_data_loss=options.flag("failOnDataLoss", default=True),
-            offsets_max=limits.offsets_max,
-            offsets_min=limits.offsets_min,
-            delay_max_ms=limits.delay_max_ms,
-            partitions_min=options.positive("minPartitions"),
-            records_per_partition_max=options.positive("maxRecordsPerPartition"),
-            offset_retries=options.whole("fetchOffset.numRetries", 3),
-            offset_retry_ms=options.whole("fetchOffset.retryIntervalMs", 10),
-            poll_timeout_ms=options.whole("kafkaConsumer.pollTimeoutMs", _POLL_TIMEOUT_DEFAULT_MS),
-            columns=_columns(options),
-            value_format=value_format,
-            value_schema=value_schema,
-        )
-
-
-@dataclass(frozen=True)
-class _Limits:
-    """Of a stream's batches; a batch query has none, whatever its options say."""
-
-    offsets_max: int | None = None
-    offsets_min: int | None = None
-    delay_max_ms: int = _MAX_DELAY_DEFAULT_MS
-
-
-def _limits(options: Options) -> _Limits:
-    most, least = options.positive("maxOffsetsPerTrigger"), options.positive("minOffsetsPerTrigger")
-    if most is not None and least is not None and least > most:
-        raise LocalError(f"minOffsetsPerTrigger ({least}) must not be above maxOffsetsPerTrigger ({most})")
-    return _Limits(most, least, options.span_ms("maxTriggerDelay", _MAX_DELAY_DEFAULT_MS))
-
-
-def _columns(options: Options) -> tuple[ColumnChoice, ...]:
-    with_headers = options.flag("includeHeaders", default=False)
-    text = options.text("columns")
-    if text is not None:
-        return parse_columns(text)
-    return tuple(ColumnChoice(name, name) for name in COLUMNS if with_headers or name != "headers")
-
-
-def _topics(options: Options) -> Topics:
-    given = [name for name in _STRATEGIES if options.text(name) is not None]
-    if not given:
-        raise LocalError(f"one of the options {', '.join(_STRATEGIES)} must be given{_NO_TABLE_OPTIONS}")
-    if len(given) > 1:
-        raise LocalError(
-            f"only one of the options {', '.join(_STRATEGIES)} may be given, got {', '.join(given)}"
-        )
-    name = given[0]
-    text = (options.text(name) or "").strip()
-    if name == "assign":
-        return Topics(assigned=tuple(parse_assignment(text)))
-    if name == "subscribe":
-        names = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
-        if not names:
-            raise LocalError("option subscribe names no topic")
-        return Topics(names=names)
-    try:
-        re.compile(text)
-    except re.error as error:
-        raise LocalError(f"option subscribePattern: {text!r} is no regular expression: {error}") from error
-    if not text:
-        raise LocalError("option subscribePattern is empty")
-    return Topics(pattern=text)
-
-
-def _place(options: Options, which: Literal["starting", "ending"], default: Place) -> Place:
-    """One timestamp for all goes before timestamps by partition, and both before offsets."""
-    name = f"{which}Timestamp"
-    if options.text(name) is not None:
-        timestamp = options.whole(name, 0)
-        if timestamp < EARLIEST:
-            raise LocalError(
-                f"option {name} must be a time, {LATEST} (latest) or {EARLIEST} (earliest), got {timestamp}"
-            )
-        return AtTime(timestamp)
-    name = f"{which}OffsetsByTimestamp"
-    if (text := options.text(name)) is not None:
-        return AtTimes(parse_offsets(name, text, _TIMES_EXAMPLE))
-    name = f"{which}Offsets"
-    if (text := options.text(name)) is not None:
-        return parse_place(name, text)
-    return default
-
-
-def _check_places(options: Options, start: Place, end: Place, *, streaming: bool) -> None:
-    if streaming:
-        for name in ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp"):
-            if options.text(name) is not None:
-                raise LocalError(f"option {name} is not valid in streaming queries: a stream has no end")
-        return
-    _check_batch_place("starting", start, refused=LATEST, word="latest", nothing=isinstance(start, Latest))
-    _check_batch_place("ending", end, refused=EARLIEST, word="earliest", nothing=isinstance(end, Earliest))
-    if isinstance(end, Committed):
-        raise LocalError("endingOffsets can't be committed")
-    match start, end:
-        case Specific(first), Specific(last):
-            check_order(first, last, "offset")
-        case AtTimes(first), AtTimes(last):
-            check_order(first, last, "timestamp")
-        case AtTime(first_ms), AtTime(last_ms) if first_ms > last_ms >= 0:
-            raise LocalError(f"startingTimestamp {first_ms} lies behind endingTimestamp {last_ms}")
-
-
-def check_order(start: Offsets, end: Offsets, kind: str) -> None:
-    """Refuses a read that ends before it begins; what stands for an end of the log is not compared."""
-    for partition in sorted(set(start) & set(end)):
-        if start[partition] > end[partition] >= 0:
-            raise LocalError(
-                f"the starting {kind} {start[partition]} of {partition} lies behind the ending {kind} {end[partition]}"
-            )
-
-
-def _check_batch_place(which: str, place: Place, *, refused: int, word: str, nothing: bool) -> None:
-    if nothing:
-        raise LocalError(f"{which}Offsets can't be {word} in batch queries: nothing would be read")
-    if isinstance(place, Specific):
-        for partition, offset in place.offsets.items():
-            if offset == refused:
-                raise LocalError(
-                    f"{which}Offsets of {partition} can't be {word} ({refused}) in batch queries"
-                )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.spark.api import check_version
+from ottla.spark.version import check_version
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,7 +21,7 @@ def register(spark: SparkSession) -> None:
     started there is none.
     """
     check_version()
-    from ottla.spark.source import OttlaDataSource
+    from ottla.spark.data_source import OttlaDataSource
 
     spark.dataSource.register(OttlaDataSource)
     if spark.getActiveSession() is None:

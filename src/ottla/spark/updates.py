@@ -3,7 +3,7 @@
 Spark does not let sinks written in Python take that mode, in which an aggregate tells its changes. But a batch handed
 to `foreachBatch` can be written by the sink's own tasks: they run as a job of the batch, so they know its query and its
 id, and their messages come back to the function, which commits them. So the guarantee is the sink's: a batch that
-Spark repeats is there once. The function lives in the driver's process, as do its connections and its ledger.
+Spark repeats is there once. The function lives in the driver's process, as do its connections and its commit log.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, cast
 
 from ottla.base.clock import SystemClock
 from ottla.client.raw import ClientError
-from ottla.spark.sink import stream_writer
-from ottla.spark.transactions import Written
+from ottla.spark.sink.spark_writers import stream_writer
+from ottla.spark.sink.transactions import TaskCommitMessage
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,7 +35,7 @@ def updates(options: Mapping[str, str]) -> Callable[[DataFrame, int], None]:
         def written(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             import pyarrow as pa
 
-            message = cast(Written, writer.write(rows))
+            message = cast(TaskCommitMessage, writer.write(rows))
             yield pa.RecordBatch.from_pydict({_MESSAGE: pa.array([message.to_json()])})
 
         try:
@@ -44,7 +44,7 @@ def updates(options: Mapping[str, str]) -> Callable[[DataFrame, int], None]:
             with suppress(ClientError):
                 writer.abort_unheard(batch.sparkSession.sparkContext.getLocalProperty, began_ms)
             raise
-        messages = [Written.from_json(row[_MESSAGE]) for row in found]
+        messages = [TaskCommitMessage.from_json(row[_MESSAGE]) for row in found]
         try:
             writer.commit(messages, number)
         except Exception:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from ottla.testing.broker_process import BrokerProcess
+from ottla.local.broker_process import BrokerProcess
 from tests.compat.groups.live import CLASSIC, LiveGroup, commit
 from tests.compat.java_tools import JavaTools
 from tests.support.clients import Publisher, create_topic, fresh

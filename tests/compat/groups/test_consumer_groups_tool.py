@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.testing.broker_process import BrokerProcess
+from ottla.local.broker_process import BrokerProcess
 from tests.compat.groups.live import CLASSIC, CONSUMER, LiveGroup, commit
 from tests.compat.java_tools import JavaTools, Ran
 from tests.compat.tables import Row, rows

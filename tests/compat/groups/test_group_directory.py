@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from bench.peers import ONE_NODE, KafkaPeer
-from ottla.testing.broker_process import BrokerProcess
+from ottla.local.broker_process import BrokerProcess
 from ottla.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from ottla.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from ottla.wire.messages.describe_groups import DescribeGroupsRequest

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ottla.testing.broker_process import BrokerProcess
+from ottla.local.broker_process import BrokerProcess
 from tests.compat.java_tools import JavaTools
 from tests.compat.tables import Row, rows
 from tests.support.clients import Publisher, create_topic, fresh

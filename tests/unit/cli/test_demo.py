@@ -12,7 +12,7 @@ from rich.console import Console
 
 from ottla.base.errors import LocalError
 from ottla.cli import demo
-from ottla.testing import broker_process
+from ottla.local import broker_process
 
 
 class Broker:

@@ -20,7 +20,7 @@ from ottla.cli.main import _app
 from ottla.cli.pipeline_views import progress_table, status_table
 from ottla.cli.pipelines import app
 from ottla.pipelines.progress import FlowProgress, RunProgress
-from ottla.pipelines.runner import Runner
+from ottla.pipelines.runtime.runner import Runner
 
 
 def ottla(*words: str) -> Result:
@@ -113,9 +113,9 @@ def test_an_empty_state_is_told(tmp_path: Path) -> None:
     ("words", "told"),
     [
         (("nowhere.py",), "there is no file nowhere.py"),
-        (("ottla.pipelines.scoreboard", "--connector", "pulsar"), "--connector is one of ottla, kafka"),
-        (("ottla.pipelines.scoreboard", "--option", "acks"), "--option is NAME=VALUE"),
-        (("ottla.pipelines.scoreboard", "--realtime", "--once"), "choose one"),
+        (("ottla.scoreboard.pipeline", "--connector", "pulsar"), "--connector is one of ottla, kafka"),
+        (("ottla.scoreboard.pipeline", "--option", "acks"), "--option is NAME=VALUE"),
+        (("ottla.scoreboard.pipeline", "--realtime", "--once"), "choose one"),
     ],
 )
 def test_what_cannot_be_run_is_told_in_a_line(words: tuple[str, ...], told: str) -> None:
@@ -128,7 +128,7 @@ def test_what_cannot_be_run_is_told_in_a_line(words: tuple[str, ...], told: str)
 
 def test_a_missing_java_is_told_in_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    result = ottla("run", "ottla.pipelines.scoreboard", "--state", str(tmp_path / "state"))
+    result = ottla("run", "ottla.scoreboard.pipeline", "--state", str(tmp_path / "state"))
     assert result.exit_code == 2
     assert "Spark needs Java 17 or newer" in " ".join(result.output.split())
     assert not (tmp_path / "state").exists(), "nothing was begun"
@@ -139,12 +139,12 @@ def test_a_missing_java_is_told_in_a_line(tmp_path: Path, monkeypatch: pytest.Mo
 def test_a_state_that_is_no_folder_is_told_in_a_line(tmp_path: Path, words: tuple[str, ...]) -> None:
     taken = tmp_path / "taken"
     taken.write_text("a file")
-    result = ottla("run", "ottla.pipelines.scoreboard", "--state", str(taken), *words)
+    result = ottla("run", "ottla.scoreboard.pipeline", "--state", str(taken), *words)
     assert result.exit_code == 2
     assert result.output.startswith(f"ottla: --state: {taken}")
 
 
-@pytest.mark.parametrize("words", [("run", "ottla.pipelines.scoreboard"), ("list",), ("prepare",)])
+@pytest.mark.parametrize("words", [("run", "ottla.scoreboard.pipeline"), ("list",), ("prepare",)])
 def test_a_missing_spark_is_told_before_anything_imports_it(
     words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -160,7 +160,7 @@ def test_a_missing_spark_is_told_before_anything_imports_it(
 
 def test_delta_tables_need_their_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipelines, "find_spec", lambda name: None if name == "deltalake" else name)
-    result = ottla("run", "ottla.pipelines.scoreboard")
+    result = ottla("run", "ottla.scoreboard.pipeline")
     assert result.exit_code == 2
     assert "pipelines need deltalake" in result.output
 

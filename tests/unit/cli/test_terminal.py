@@ -12,14 +12,14 @@ import pytest
 from rich.console import Console
 
 from ottla.base.errors import LocalError
-from ottla.cli.terminal import handled, make_folder, stopping
+from ottla.cli.terminal import make_folder, signal_handlers, stop_on_signals
 
 
 def test_the_end_of_the_terminal_means_nothing_under_nohup() -> None:
     seen: list[int] = []
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        with handled(lambda number, _: seen.append(number), signal.SIGUSR1):
+        with signal_handlers(lambda number, _: seen.append(number), signal.SIGUSR1):
             for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGUSR1):
                 os.kill(os.getpid(), number)
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
@@ -30,7 +30,7 @@ def test_the_end_of_the_terminal_means_nothing_under_nohup() -> None:
 
 def test_handlers_are_given_back() -> None:
     before = signal.getsignal(signal.SIGTERM)
-    with handled(lambda *_: None):
+    with signal_handlers(lambda *_: None):
         assert signal.getsignal(signal.SIGTERM) is not before
     assert signal.getsignal(signal.SIGTERM) is before
 
@@ -59,7 +59,7 @@ def test_a_folder_is_made_with_those_above_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize("told", [True, False])
 def test_a_signal_asks_for_the_end_and_a_second_one_interrupts(number: signal.Signals, told: bool) -> None:
     stop, console = threading.Event(), Console(file=io.StringIO(), record=True)
-    with stopping(stop, console if told else None):
+    with stop_on_signals(stop, console if told else None):
         signal.raise_signal(number)
         assert stop.is_set()
         assert console.export_text() == ("Stopping ...\n" if told else "")
@@ -73,6 +73,6 @@ def test_a_signal_that_comes_while_something_is_printed_still_asks() -> None:
             raise RuntimeError("reentrant call inside <_io.BufferedWriter>")
 
     stop = threading.Event()
-    with stopping(stop, Console(file=Busy())):
+    with stop_on_signals(stop, Console(file=Busy())):
         signal.raise_signal(signal.SIGTERM)
     assert stop.is_set()

@@ -15,7 +15,8 @@ from pyspark import java_gateway
 from pyspark.logger import PySparkLogger
 
 from ottla.base.errors import LocalError
-from ottla.pipelines import java_process, session
+from ottla.pipelines import session
+from ottla.pipelines.java import process as java_process
 from ottla.pipelines.session import SessionSettings, spark_conf
 from tests.support.waiting import wait_until
 

@@ -1,0 +1,1 @@
+"""Writing data frames to topics, at least once or exactly once."""

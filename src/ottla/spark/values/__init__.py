@@ -1,0 +1,1 @@
+"""Decoding of record values into typed columns: text, JSON and Avro."""

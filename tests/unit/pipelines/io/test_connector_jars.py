@@ -1,0 +1,48 @@
+"""The jars of Spark's own connector: given, kept, or told to be missing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ottla.base.errors import LocalError
+from ottla.pipelines.io.connector_jars import COORDINATES, connector_jars, file_name
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("OTTLA_SPARK_JARS", str(tmp_path / "jars"))
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    (tmp_path / "jars").mkdir()
+    return tmp_path / "jars"
+
+
+def test_given_jars_are_taken(folder: Path) -> None:
+    (folder / "mine.jar").touch()
+    assert connector_jars([str(folder / "mine.jar")]) == [str(folder / "mine.jar")]
+
+
+def test_a_given_jar_must_be_there(folder: Path) -> None:
+    with pytest.raises(LocalError, match=r"nowhere\.jar"):
+        connector_jars([str(folder / "nowhere.jar")])
+
+
+def test_jars_elsewhere_are_sparks_to_find(folder: Path) -> None:
+    assert connector_jars(["hdfs://name/a.jar"]) == ["hdfs://name/a.jar"]
+
+
+def test_kept_jars_are_taken(folder: Path) -> None:
+    for name in COORDINATES:
+        (folder / file_name(name)).touch()
+    assert connector_jars([]) == [str(folder / file_name(name)) for name in COORDINATES]
+
+
+def test_without_maven_it_says_what_is_missing_and_what_to_do(folder: Path) -> None:
+    (folder / file_name(COORDINATES[0])).touch()
+    with pytest.raises(LocalError) as refused:
+        connector_jars([])
+    told = str(refused.value)
+    assert COORDINATES[0] not in told
+    assert all(name in told for name in COORDINATES[1:])
+    assert "--jars" in told

@@ -1,0 +1,48 @@
+"""When a flow is tried again: pauses that double, a limit, and forgiveness."""
+
+from __future__ import annotations
+
+from ottla.pipelines.runtime.restart_backoff import FORGIVEN_AFTER_S, LONGEST_S, Backoff
+
+
+def test_pauses_double_up_to_the_longest() -> None:
+    backoff = Backoff()
+    pauses = []
+    for number in range(9):
+        backoff.started(number)
+        due = backoff.failed(number)
+        assert due is not None
+        pauses.append(due - number)
+    assert pauses == [1, 2, 4, 8, 16, 32, LONGEST_S, LONGEST_S, LONGEST_S]
+
+
+def test_a_thousand_failures_do_not_overflow() -> None:
+    backoff = Backoff()
+    assert [backoff.failed(0) for _ in range(2_000)][-1] == LONGEST_S
+
+
+def test_it_gives_up_after_so_many_failures_in_a_row() -> None:
+    backoff = Backoff(restarts_max=2)
+    assert [backoff.failed(0) for _ in range(3)] == [1, 2, None]
+
+
+def test_a_long_good_run_is_forgiven_but_counted() -> None:
+    backoff = Backoff(restarts_max=1)
+    for number in range(3):
+        now_s = number * (FORGIVEN_AFTER_S + 1)
+        backoff.started(now_s)
+        backoff.worked()
+        assert backoff.failed(now_s + FORGIVEN_AFTER_S) == now_s + FORGIVEN_AFTER_S + 1
+    assert backoff.total == 3
+
+
+def test_a_start_that_comes_to_nothing_is_not_forgiven_however_long_it_takes() -> None:
+    backoff = Backoff(restarts_max=2)
+    backoff.started(0)
+    backoff.worked()
+    times = [number * (FORGIVEN_AFTER_S + 1) for number in range(1, 5)]
+    assert [backoff.failed(now_s) is not None for now_s in times] == [True, True, False, False]
+
+
+def test_never_is_a_limit_too() -> None:
+    assert Backoff(restarts_max=0).failed(0) is None

@@ -1,0 +1,288 @@
+"""A whole run on a Spark that is not there: failures, Java's death, giving up, a second run, a dry run."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ottla.base.errors import LocalError
+from ottla.pipelines import Pipeline, table, topic
+from ottla.pipelines.io.connectors import Connector
+from ottla.pipelines.io.topics import SettingsRefused
+from ottla.pipelines.progress import RunProgress
+from ottla.pipelines.runtime import runner
+from ottla.pipelines.runtime.flow_query import RunOptions
+from ottla.pipelines.runtime.run_lock import run_lock
+from ottla.pipelines.spark_errors import PlanRefused
+from tests.support.fake_spark import FakeClock, FakeSession
+
+STEPS_MAX = 500
+Step = Callable[[], None]
+
+
+def nothing() -> None:
+    pass
+
+
+def stop() -> None:
+    """As if it were asked to by Ctrl-C."""
+    raise Asked
+
+
+class Asked(Exception):
+    pass
+
+
+class Steps(threading.Event):
+    """Stops a run when its script is over: each wait is one step of it, and takes a second of the fake clock."""
+
+    def __init__(self, clock: FakeClock, script: list[Step]) -> None:
+        super().__init__()
+        self._clock, self._script = clock, script
+        self._left = STEPS_MAX
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self._clock.now_s += 1.0
+        self._left -= 1
+        assert self._left, "a run without an end"
+        if self._script:
+            try:
+                self._script.pop(0)()
+            except Asked:
+                self.set()
+        return self.is_set()
+
+
+@pytest.fixture
+def spark(monkeypatch: pytest.MonkeyPatch) -> FakeSession:
+    fake = FakeSession()
+    monkeypatch.setattr(runner, "session", fake)
+    monkeypatch.setattr(runner, "create_missing", lambda *_: {"in": 1})
+    monkeypatch.setattr(runner, "partitions_of", lambda *_: {"in": 1})
+    return fake
+
+
+@pytest.fixture
+def pipeline() -> Pipeline:
+    made = Pipeline("p")
+    made.flow(reads=topic("in"), writes=topic("out"), name="copy")(lambda frame: frame)
+    return made
+
+
+def make(
+    pipeline: Pipeline, state: Path, *script: Step, said: list[str] | None = None, **given: Any
+) -> runner.Runner:
+    clock = FakeClock()
+    steps = Steps(clock, list(script))
+    places = {"checkpoints": "c", "tables": str(state / "tables"), "connector": Connector("ottla", "b:1")}
+    options = RunOptions(bootstrap="b:1", state=state, **{**places, **given})
+    return runner.Runner(
+        pipeline, options, clock=clock, stop=steps, say=(said if said is not None else []).append, show=_seen
+    )
+
+
+def _seen(_: RunProgress) -> None:
+    pass
+
+
+def ends(spark: FakeSession, number: int, error: Exception | None = None) -> Step:
+    """The end of a query of the newest session."""
+    return lambda: spark.spark.queries[number].end(error)
+
+
+def test_a_failed_query_starts_again(spark: FakeSession, pipeline: Pipeline, tmp_path: Path) -> None:
+    away = ends(spark, 0, RuntimeError("away"))
+    assert make(pipeline, tmp_path, away, nothing, nothing, ends(spark, 1)).run()
+    assert (len(spark.made), len(spark.spark.queries)) == (1, 2)
+    told = RunProgress.read(tmp_path)
+    assert told is not None
+    assert (told.state, told.flows["copy"].restarts, told.error) == ("ended", 1, None)
+
+
+def test_javas_death_leads_to_a_new_session(spark: FakeSession, pipeline: Pipeline, tmp_path: Path) -> None:
+    def dies() -> None:
+        spark.spark.die()
+
+    assert make(pipeline, tmp_path, dies, nothing, nothing, nothing, ends(spark, 0)).run()
+    assert (len(spark.made), spark.stopped) == (2, 2)
+
+
+def test_sessions_that_do_not_start_again_are_given_up(
+    spark: FakeSession, pipeline: Pipeline, tmp_path: Path
+) -> None:
+    """None of them comes to a batch, so nothing is forgiven."""
+
+    def dies() -> None:
+        spark.spark.die()
+        spark.fails = [LocalError("no memory")] * 9
+
+    assert not make(pipeline, tmp_path, dies, restarts_max=2).run()
+    told = RunProgress.read(tmp_path)
+    assert told is not None
+    assert (told.state, told.flows["copy"].error) == ("failed", "no memory")
+    assert len(spark.settings) == 1 + 2
+
+
+def test_a_first_session_that_does_not_start_ends_the_run_and_is_recorded(
+    spark: FakeSession, pipeline: Pipeline, tmp_path: Path
+) -> None:
+    spark.fails = [LocalError("Spark does not start: no memory")]
+    with pytest.raises(LocalError, match="no memory"):
+        make(pipeline, tmp_path).run()
+    told = RunProgress.read(tmp_path)
+    assert told is not None
+    assert (told.state, told.error) == ("failed", "Spark does not start: no memory")
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_stop_while_spark_starts_is_no_failure(
+    spark: FakeSession, pipeline: Pipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, again: bool
+) -> None:
+    def dies() -> None:
+        spark.spark.die()
+
+    made, known = make(pipeline, tmp_path, dies), spark.start
+
+    def start(settings: Any, stop: threading.Event) -> Any:
+        if len(spark.settings) == (1 if again else 0):
+            made._stop.set()
+        return known(settings, stop)
+
+    monkeypatch.setattr(spark, "start", start)
+    assert made.run()
+    told = RunProgress.read(tmp_path)
+    assert told is not None
+    assert (told.state, told.error, told.flows["copy"].state) == ("stopped", None, "stopped")
+    assert len(spark.settings) == len(spark.made) + 1, "the last one was given up"
+
+
+@pytest.mark.parametrize("once", [True, False])
+@pytest.mark.parametrize("error", [KeyError("word"), TypeError("not a column"), LocalError("no such thing")])
+def test_a_function_that_raises_ends_the_run(
+    spark: FakeSession, tmp_path: Path, error: Exception, once: bool
+) -> None:
+    pipeline = Pipeline("p")
+
+    @pipeline.flow(reads=topic("in"), writes=topic("out"))
+    def wrong(frame: Any) -> Any:
+        raise error
+
+    with pytest.raises(PlanRefused, match=r"flow wrong: .*\(test_runner.py, line \d+\)"):
+        make(pipeline, tmp_path, once=once).run()
+    told = RunProgress.read(tmp_path)
+    assert told is not None
+    assert (told.state, told.flows["wrong"].state) == ("failed", "failed")
+    with pytest.raises(PlanRefused):
+        make(pipeline, tmp_path).plan()
+
+
+def test_a_table_with_a_column_that_is_not_there_is_refused(spark: FakeSession, tmp_path: Path) -> None:
+    pipeline = Pipeline("p")
+    target = table("t", format="delta", keys=["nope"])
+    pipeline.flow(reads=topic("in"), writes=target, name="kept")(lambda frame: frame)
+    for attempt in (make(pipeline, tmp_path).run, make(pipeline, tmp_path).plan):
+        with pytest.raises(PlanRefused, match="there is no column nope"):
+            attempt()
+
+
+def test_a_triggered_run_ends_though_its_query_never_does(
+    spark: FakeSession, pipeline: Pipeline, tmp_path: Path
+) -> None:
+    def fails() -> None:
+        for query in spark.spark.queries:
+            query.end(RuntimeError("always"))
+
+    assert not make(pipeline, tmp_path, *[fails] * 60, once=True).run()
+
+
+@pytest.mark.parametrize(("once", "at_first"), [(True, 1), (False, 2)])
+def test_a_triggered_run_takes_the_flows_one_after_the_other(
+    spark: FakeSession, tmp_path: Path, once: bool, at_first: int
+) -> None:
+    pipeline = Pipeline("p")
+    pipeline.flow(reads=topic("middle"), writes=topic("out"), name="second")(lambda frame: frame)
+    pipeline.flow(reads=topic("in"), writes=topic("middle"), name="first")(lambda frame: frame)
+    seen: list[int] = []
+
+    def ends_one() -> None:
+        seen.append(len(spark.spark.queries))
+        next(query for query in spark.spark.queries if query.isActive).end()
+
+    assert make(pipeline, tmp_path, nothing, ends_one, nothing, ends_one, once=once).run()
+    assert seen == [at_first, 2]
+
+
+def test_a_flow_does_not_wait_for_a_table_that_only_it_would_make(spark: FakeSession, tmp_path: Path) -> None:
+    pipeline, own = Pipeline("p"), table("t", format="delta")
+    pipeline.flow(reads=[topic("in"), own], writes=own, name="circle")(lambda frame, _: frame)
+    with pytest.raises(PlanRefused, match="there is none at"):
+        make(pipeline, tmp_path, nothing, stop).run()
+
+
+def test_a_table_that_another_flow_makes_is_waited_for(
+    spark: FakeSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline = Pipeline("p")
+    pipeline.flow(reads=topic("in"), writes=table("t", format="delta"), name="makes")(lambda frame: frame)
+    sources = [topic("in"), table("t", format="delta")]
+    pipeline.flow(reads=sources, writes=topic("out"), name="reads")(lambda frame, _: frame)
+    made = make(pipeline, tmp_path, nothing, stop)
+    assert made.run()
+    assert "there is none at" in (made.progress.flows["reads"].error or "")
+    del pipeline.flows["makes"]
+    with pytest.raises(PlanRefused, match="there is none at"):
+        make(pipeline, tmp_path).run()
+
+
+def test_a_second_run_is_refused_and_changes_nothing(
+    spark: FakeSession, pipeline: Pipeline, tmp_path: Path
+) -> None:
+    with run_lock(tmp_path, "p"), pytest.raises(LocalError, match=r"already runs from .* as process \d+"):
+        make(pipeline, tmp_path).run()
+    assert RunProgress.read(tmp_path) is None
+    assert not spark.settings
+
+
+def test_the_lock_is_free_after_a_run(spark: FakeSession, pipeline: Pipeline, tmp_path: Path) -> None:
+    for _ in range(2):
+        assert make(pipeline, tmp_path, ends(spark, 0)).run()
+
+
+def test_a_dry_run_leaves_a_run_beside_it_alone(
+    spark: FakeSession, pipeline: Pipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def create(*_: Any) -> dict[str, int]:
+        raise AssertionError("a dry run makes no topics")
+
+    monkeypatch.setattr(runner, "create_missing", create)
+    said: list[str] = []
+    with run_lock(tmp_path, "p"):
+        schema, plan = make(pipeline, tmp_path, said=said).plan()["copy"]
+    assert (schema.split()[0], plan) == ("root", "")
+    assert any("topic out" in line for line in said)
+    assert not any("topic in" in line for line in said)
+    assert [path.name for path in tmp_path.iterdir()] == ["lock"]
+    assert not spark.spark.queries
+
+
+@pytest.mark.parametrize("dry", [True, False])
+def test_a_cluster_that_only_java_reaches_is_left_to_its_connector(
+    spark: FakeSession, pipeline: Pipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dry: bool
+) -> None:
+    def refuse(*_: Any) -> dict[str, int]:
+        raise SettingsRefused("a Java key store, which only a JVM reads")
+
+    monkeypatch.setattr(runner, "partitions_of" if dry else "create_missing", refuse)
+    monkeypatch.setattr(runner, "connector_jars", lambda _: [])
+    monkeypatch.setattr("ottla.pipelines.io.connectors.packed", lambda frame, _: frame)
+    said: list[str] = []
+    theirs = make(pipeline, tmp_path, stop, said=said, connector=Connector("kafka", "b:1"))
+    assert theirs.plan() if dry else theirs.run()
+    assert any("only a JVM reads" in line for line in said)
+    ours = make(pipeline, tmp_path)
+    with pytest.raises(SettingsRefused):
+        ours.plan() if dry else ours.run()
