@@ -24,7 +24,7 @@ from ottla.local.broker_process import BrokerProcess
 from ottla.records import columns
 from ottla.records.columns import BinaryColumn
 from ottla.spark.sink import producer_cache as producers
-from ottla.spark.sink.producer_cache import KeptProducers
+from ottla.spark.sink.producer_cache import ProducerCache
 from tests.conftest import MakeBroker
 from tests.integration.test_task_transactions import Worker
 from tests.support.clients import create_topic
@@ -90,19 +90,19 @@ def test_kept_producers_are_not_kept_for_it(
     broker: BrokerProcess, replace: Replace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(producers, "PAUSE_S", 0.0)
-    workers = [(KeptProducers(), cluster_of(broker)) for _ in range(2)]
+    workers = [(ProducerCache(), cluster_of(broker)) for _ in range(2)]
     kept, cluster = workers[0]
     producer = kept.take(cluster)
     write(producer)
-    kept.give_back(cluster, producer)
+    kept.release(cluster, producer)
     assert kept.take(cluster) is producer
-    kept.give_back(cluster, producer)
+    kept.release(cluster, producer)
     replace()
     for _ in range(3):
         for kept, cluster in reversed(workers):
             producer = kept.take(cluster)
             write(producer)
-            kept.give_back(cluster, producer)
+            kept.release(cluster, producer)
     assert count(workers[0][1]) == 6
     for _, cluster in workers:
         cluster.close()
