@@ -12,7 +12,6 @@ import asyncio
 import inspect
 from collections.abc import Coroutine
 from functools import partial
-from struct import Struct
 from typing import TYPE_CHECKING, Any, cast
 
 from ottla.base.errors import InvariantViolation, RemoteProtocolError
@@ -20,17 +19,14 @@ from ottla.base.promise import Promise
 from ottla.broker.net.outbox import Answer
 from ottla.broker.registry import ROUTES, Call, RawHandler, Route
 from ottla.wire import codec
-from ottla.wire.apis import ApiKey, request_header_version, response_header_version
-from ottla.wire.produce import skip_tags
+from ottla.wire.apis import ApiKey
+from ottla.wire.frames import parse_request_header, response_prefix
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
     from ottla.broker.net.connection import Connection
     from ottla.broker.services import Broker
-
-_HEADER = Struct(">hhih")
-_RESPONSE = Struct(">ii")
 
 
 class Router:
@@ -43,13 +39,10 @@ class Router:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def __call__(self, connection: Connection, frame: memoryview) -> None:
-        if len(frame) < _HEADER.size:
-            raise RemoteProtocolError("request ends within its header")
-        api_key, version, correlation_id, client_id_bytes = _HEADER.unpack_from(frame)
+        api_key, version, correlation_id, client_id, body = parse_request_header(frame)
         route = ROUTES.get(api_key)
         if route is None:
             raise RemoteProtocolError(f"API {api_key} is not served")
-        body, client_id = _header_rest(frame, api_key, version, client_id_bytes)
         call = Call(version, correlation_id, client_id, connection, self._broker)
         if not route.versions[0] <= version <= route.versions[1]:
             if api_key != ApiKey.API_VERSIONS:
@@ -113,26 +106,7 @@ class Router:
         call.connection.reply(_encode(route.api_key, call, result))
 
 
-def _header_rest(
-    frame: memoryview, api_key: int, version: int, client_id_bytes: int
-) -> tuple[int, str | None]:
-    """Where the body starts, and the client id."""
-    body = _HEADER.size
-    client_id = None
-    if client_id_bytes >= 0:
-        if body + client_id_bytes > len(frame):
-            raise RemoteProtocolError("request ends within its client id")
-        client_id = str(frame[body : body + client_id_bytes], "utf-8", "replace")
-        body += client_id_bytes
-    if request_header_version(api_key, version) >= 2:
-        try:
-            body = skip_tags(frame, body)
-        except IndexError as error:
-            raise RemoteProtocolError("request ends within its header") from error
-    return body, client_id
-
-
 def _encode(api_key: ApiKey, call: Call, result: Any) -> list[bytes]:
-    body = result if isinstance(result, bytes) else codec.encode(result, call.api_version)
-    tags = b"\0" if response_header_version(api_key, call.api_version) else b""
-    return [_RESPONSE.pack(len(body) + 4 + len(tags), call.correlation_id) + tags, body]
+    version = call.api_version
+    body = result if isinstance(result, bytes) else codec.encode(result, version)
+    return [response_prefix(api_key, version, call.correlation_id, len(body)), body]

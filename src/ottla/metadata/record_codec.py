@@ -18,6 +18,7 @@ from __future__ import annotations
 from typing import Final
 
 from ottla.base.errors import LocalError, RemoteProtocolError, invariant
+from ottla.base.varint import read_uvarint
 from ottla.metadata import records as declared
 from ottla.wire import codec
 from ottla.wire.schema import Message
@@ -78,20 +79,14 @@ def decode_record(value: bytes | memoryview) -> Message:
 
 def _read_frame(view: memoryview) -> tuple[int, int, int]:
     """Record type, record version and where the message begins."""
-    frame_version, position = _varint(view, 0)
-    if frame_version != _FRAME_VERSION:
-        raise LocalError(f"metadata record in frame version {frame_version}; this release reads version 1")
-    api_key, position = _varint(view, position)
-    version, position = _varint(view, position)
+    try:
+        frame_version, position = read_uvarint(view, 0)
+        if frame_version != _FRAME_VERSION:
+            raise LocalError(
+                f"metadata record in frame version {frame_version}; this release reads version 1"
+            )
+        api_key, position = read_uvarint(view, position)
+        version, position = read_uvarint(view, position)
+    except (IndexError, RemoteProtocolError):
+        raise LocalError("metadata record is cut off inside its frame") from None
     return api_key, version, position
-
-
-def _varint(view: memoryview, position: int) -> tuple[int, int]:
-    result = shift = 0
-    for index in range(position, min(position + 5, len(view))):
-        byte = view[index]
-        result |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return result, index + 1
-        shift += 7
-    raise LocalError("metadata record is cut off inside its frame")

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from crc32c import crc32c
 
+from ottla.base.varint import VarintCut, VarintTooLong, read_varint
 from ottla.records.batch import (
     ATTRIBUTES_OFFSET,
     CODEC_MASK,
@@ -111,17 +112,12 @@ def _varint(buf: Buffer, position: int, end: int, bits: int) -> tuple[int, int]:
     """
     if position < 0:
         return 0, _CUT
-    raw = 0
-    for shift in range(0, bits, 7):
-        if position >= end:
-            return 0, _CUT
-        byte = buf[position]
-        position += 1
-        raw |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            raw &= (1 << bits) - 1
-            return (raw >> 1) ^ -(raw & 1), position
-    return 0, _UNREADABLE
+    try:
+        return read_varint(buf, position, end, bits)
+    except VarintCut:
+        return 0, _CUT
+    except VarintTooLong:
+        return 0, _UNREADABLE
 
 
 def _skip(position: int, size: int, end: int) -> int:

@@ -7,11 +7,12 @@ stands and only its packing changes; otherwise each record is read and written a
 
 from __future__ import annotations
 
+from ottla.base.varint import read_varint
 from ottla.records._reference import wrap_long
 from ottla.records.batch import TRANSACTIONAL_MASK, BatchHeader, Buffer, TimestampType
 from ottla.records.builder import assemble_batch, encode_records
 from ottla.records.compression import Codec, compress
-from ottla.records.record import Record, read_record, read_varint
+from ottla.records.record import Record, read_record
 
 
 def repack(

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
+from ottla.base.varint import MalformedVarint, append_varint, read_varint
 from ottla.records.batch import RECORDS_OFFSET, BatchHeader, Buffer, CorruptBatch, TimestampType, read_header
 from ottla.records.compression import Codec, DecompressedTooLarge, DecompressionFailed, decompress
 
@@ -42,30 +43,6 @@ class MalformedRecord(ValueError):
     """Bytes that do not follow the record format."""
 
 
-def append_varint(out: bytearray, value: int) -> None:
-    """Zig-zag and append; for values of up to 64 bits."""
-    raw = value << 1 if value >= 0 else (-value << 1) - 1
-    while raw > 0x7F:
-        out.append(raw & 0x7F | 0x80)
-        raw >>= 7
-    out.append(raw)
-
-
-def read_varint(buf: Buffer, position: int, end: int, bits: int = 32) -> tuple[int, int]:
-    """The value and where it ends; the bits beyond `bits` are dropped, as Java's shifts drop them."""
-    raw = 0
-    for shift in range(0, bits, 7):
-        if position >= end:
-            raise MalformedRecord("a varint passes the end")
-        byte = buf[position]
-        position += 1
-        raw |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            raw &= (1 << bits) - 1
-            return (raw >> 1) ^ -(raw & 1), position
-    raise MalformedRecord(f"a varint is longer than {bits} bits allow")
-
-
 def _read_bytes(buf: Buffer, position: int, end: int) -> tuple[bytes | None, int]:
     size, position = read_varint(buf, position, end)
     if size < 0:
@@ -77,6 +54,13 @@ def _read_bytes(buf: Buffer, position: int, end: int) -> tuple[bytes | None, int
 
 def read_record(buf: Buffer, position: int, end: int) -> tuple[Record, int]:
     """The record that starts at `position` and where it ends; raises MalformedRecord."""
+    try:
+        return _read_record(buf, position, end)
+    except MalformedVarint as error:
+        raise MalformedRecord(str(error)) from None
+
+
+def _read_record(buf: Buffer, position: int, end: int) -> tuple[Record, int]:
     size, position = read_varint(buf, position, end)
     if size <= 0 or size > end - position:
         raise MalformedRecord(f"a record of {size} bytes announced, {end - position} left")

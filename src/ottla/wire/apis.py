@@ -200,17 +200,15 @@ _FIRST_FLEXIBLE: dict[int, int] = {
 }
 
 
+# The version of an API without flexible versions: no request has it.
+NEVER_FLEXIBLE = 1 << 15
+# The first version whose request header, or response header, has tagged fields.
+FIRST_TAGGED_REQUEST_HEADER: dict[int, int] = {int(key): first for key, first in _FIRST_FLEXIBLE.items()}
+FIRST_TAGGED_RESPONSE_HEADER: dict[int, int] = {
+    key: first for key, first in FIRST_TAGGED_REQUEST_HEADER.items() if key != ApiKey.API_VERSIONS
+}
+
+
 def is_flexible(api_key: int, api_version: int) -> bool:
     """Whether a version of an API has compact lengths and tagged fields."""
-    first = _FIRST_FLEXIBLE.get(api_key)
-    return first is not None and api_version >= first
-
-
-def request_header_version(api_key: int, api_version: int) -> int:
-    """The version of the header before a request."""
-    return 2 if is_flexible(api_key, api_version) else 1
-
-
-def response_header_version(api_key: int, api_version: int) -> int:
-    """The version of the header before a response."""
-    return 1 if api_key != ApiKey.API_VERSIONS and is_flexible(api_key, api_version) else 0
+    return api_version >= FIRST_TAGGED_REQUEST_HEADER.get(api_key, NEVER_FLEXIBLE)

@@ -12,9 +12,9 @@ from functools import cache
 from typing import TypeVar
 
 from ottla.base.errors import LocalError, RemoteProtocolError
+from ottla.base.varint import Source
 from ottla.wire.decoder import Reader, make_reader
 from ottla.wire.encoder import Writer, make_writer
-from ottla.wire.primitives import Source
 from ottla.wire.schema import Message
 
 M = TypeVar("M", bound=Message)

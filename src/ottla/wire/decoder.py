@@ -17,8 +17,9 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from ottla.base.varint import Source, read_uvarint_rest
 from ottla.wire import primitives
-from ottla.wire.primitives import STRING_BYTES_MAX, TAGGED_FIELDS_MAX, Source
+from ottla.wire.primitives import STRING_BYTES_MAX, TAGGED_FIELDS_MAX
 from ottla.wire.schema import Field, Message, fields_of
 from ottla.wire.source import SCALAR_CODES, FunctionSource, Layout
 
@@ -97,7 +98,8 @@ class _ReaderSource(FunctionSource):
     def __init__(self, name: str, version: int) -> None:
         super().__init__(version)
         self.path = name
-        for helper in ("uvarint_rest", "uuid_of", "uuids_of", "unpacked", "refuse"):
+        self.names["read_uvarint_rest"] = read_uvarint_rest
+        for helper in ("uuid_of", "uuids_of", "unpacked", "refuse"):
             self.names[helper] = getattr(primitives, helper)
 
     def flush(self) -> None:
@@ -174,7 +176,7 @@ class _ReaderSource(FunctionSource):
         self.run.append(("B" if flexible else code, name))
         self.flush()
         if flexible:
-            self.line(f"if {name} > 127: {name}, p = uvarint_rest(data, p, {name})")
+            self.line(f"if {name} > 127: {name}, p = read_uvarint_rest(data, p, {name})")
             self.line(f"{name} -= 1")
         return name
 
@@ -263,13 +265,13 @@ class _ReaderSource(FunctionSource):
     def tagged_fields(self, layout: Layout, count: str, values: dict[str, str]) -> None:
         tag, size = self.variable("tag"), self.variable("size")
         with self.block(f"if {count}:"):
-            self.line(f"if {count} > 127: {count}, p = uvarint_rest(data, p, {count})")
+            self.line(f"if {count} > 127: {count}, p = read_uvarint_rest(data, p, {count})")
             self.line(f"if {count} > {TAGGED_FIELDS_MAX}: refuse('{self.path} has too many tagged fields')")
             with self.block(f"for _ in range({count}):"):
                 for name in (tag, size):
                     self.line(f"{name} = data[p]")
                     self.line("p += 1")
-                    self.line(f"if {name} > 127: {name}, p = uvarint_rest(data, p, {name})")
+                    self.line(f"if {name} > 127: {name}, p = read_uvarint_rest(data, p, {name})")
                 word = "if"
                 for field in layout.tagged:
                     with self.block(f"{word} {tag} == {field.wire.tag}:"):

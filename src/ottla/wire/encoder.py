@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
+from ottla.base.varint import encode_uvarint
 from ottla.wire import primitives
 from ottla.wire.primitives import STRING_BYTES_MAX
 from ottla.wire.schema import Field, Message
@@ -41,7 +42,8 @@ class _WriterSource(FunctionSource):
         super().__init__(version)
         self.path = name
         self.out = "out"
-        for helper in ("packed", "unwritable", "uvarint"):
+        self.names["uvarint"] = encode_uvarint
+        for helper in ("packed", "unwritable"):
             self.names[helper] = getattr(primitives, helper)
 
     def flush(self) -> None:

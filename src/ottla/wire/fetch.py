@@ -16,7 +16,10 @@ from struct import Struct, error
 from typing import Any, Final, NamedTuple
 
 from ottla.base.errors import RemoteProtocolError
-from ottla.wire.produce import NodeEndpoint, encode_endpoints, skip_tags, uvarint, write_uvarint
+from ottla.base.varint import encode_uvarint, read_uvarint
+from ottla.wire.frames import SIZE_AND_CORRELATION_ID
+from ottla.wire.primitives import skip_tags
+from ottla.wire.produce import NodeEndpoint, encode_endpoints
 
 FIRST_FLEXIBLE: Final = 12
 FIRST_TOPIC_IDS: Final = 13
@@ -24,7 +27,6 @@ FIRST_SESSIONS: Final = 7
 
 _I16 = Struct(">h")
 _I32 = Struct(">i")
-_HEADER = Struct(">ii")
 _REPLICA_STATE = Struct(">iq")
 _LIMITS = Struct(">iiib")
 _SESSION = Struct(">ii")
@@ -220,12 +222,12 @@ class _Reader:
     def _replica_tag(self, position: int, replica_id: int) -> int:
         """Tag 1 (15+) carries the replica's id; the cluster id in tag 0 is the quorum's affair."""
         frame = self.frame
-        count, position = uvarint(frame, position)
+        count, position = read_uvarint(frame, position)
         for _ in range(count):
-            tag, position = uvarint(frame, position)
-            size, position = uvarint(frame, position)
-            if position + size > len(frame):
-                raise RemoteProtocolError("tagged field beyond the end of the request")
+            tag, position = read_uvarint(frame, position)
+            size, position = read_uvarint(frame, position)
+            if not 0 <= size <= len(frame) - position:
+                raise RemoteProtocolError("a tagged field is longer than the request")
             if tag == 1 and self.version >= 15:
                 replica_id = _REPLICA_STATE.unpack_from(frame, position)[0]
             position += size
@@ -233,7 +235,7 @@ class _Reader:
 
     def _count(self, position: int) -> tuple[int, int]:
         if self.flexible:
-            count, position = uvarint(self.frame, position)
+            count, position = read_uvarint(self.frame, position)
             count -= 1
         else:
             (count,) = _I32.unpack_from(self.frame, position)
@@ -254,7 +256,7 @@ class _Reader:
 
     def _string(self, position: int) -> tuple[bytes, int]:
         if self.flexible:
-            length, position = uvarint(self.frame, position)
+            length, position = read_uvarint(self.frame, position)
             length -= 1
         else:
             (length,) = _I16.unpack_from(self.frame, position)
@@ -288,7 +290,7 @@ def encode_response(
         if version >= FIRST_TOPIC_IDS:
             packed += key
         elif flexible:
-            packed += write_uvarint(len(key) + 1) + key
+            packed += encode_uvarint(len(key) + 1) + key
         else:
             packed += _I16.pack(len(key)) + key
         packed += _length(len(partitions), flexible)
@@ -308,7 +310,7 @@ def encode_response(
     buffers.append(bytes(packed))
     total += len(packed)
     first = buffers[0]
-    buffers[0] = _HEADER.pack(total - 4, correlation_id) + first[8:]
+    buffers[0] = SIZE_AND_CORRELATION_ID.pack(total - 4, correlation_id) + first[8:]
     return buffers
 
 
@@ -332,7 +334,7 @@ def _pack_partition(packed: bytearray, data: PartitionData, version: int) -> Non
     if version >= 11:
         packed += b"\xff\xff\xff\xff"  # preferred read replica: none
     size = len(data.records)
-    packed += write_uvarint(size + 1) if flexible else _I32.pack(size)
+    packed += encode_uvarint(size + 1) if flexible else _I32.pack(size)
 
 
 def _tags(data: PartitionData) -> bytes:
@@ -347,4 +349,4 @@ def _tags(data: PartitionData) -> bytes:
 
 
 def _length(count: int, flexible: bool) -> bytes:
-    return write_uvarint(count + 1) if flexible else _I32.pack(count)
+    return encode_uvarint(count + 1) if flexible else _I32.pack(count)

@@ -1,8 +1,4 @@
-"""What generated readers and writers call: variable-length numbers, UUIDs, refusals, and packed arrays.
-
-An unsigned varint carries seven bits per byte, lowest first; the high bit says that more follows. Kafka reads
-it into 32 bits: a fifth byte's upper bits fall away, and the result is a signed number.
-"""
+"""Functions that generated readers and writers call: UUIDs, packed arrays, tagged fields, errors."""
 
 from __future__ import annotations
 
@@ -12,46 +8,27 @@ from typing import NoReturn
 
 from ottla.base.errors import LocalError, RemoteProtocolError
 from ottla.base.ids import Uuid
-
-Source = bytes | bytearray | memoryview
+from ottla.base.varint import Source, read_uvarint
 
 # A string's length field is 16 bits in old versions, and Kafka keeps that limit in all.
 STRING_BYTES_MAX = 0x7FFF
 # Real messages have a handful of tagged fields; a flood of empty ones costs the sender two bytes each.
 TAGGED_FIELDS_MAX = 128
 
-ONE_BYTE_UVARINTS = tuple(bytes((value,)) for value in range(128))
 
-
-def uvarint(value: int) -> bytes:
-    """An unsigned varint of 32 bits."""
-    if value < 128:
-        return ONE_BYTE_UVARINTS[value]
-    out = bytearray()
-    while value > 127:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def uvarint_rest(data: Source, position: int, first: int) -> tuple[int, int]:
-    """The varint whose first byte had its high bit set, as a signed 32-bit number; the position behind it."""
-    value = first & 0x7F
-    for shift in (7, 14, 21, 28):
-        byte = data[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 128:
-            value &= 0xFFFF_FFFF
-            return (value - (1 << 32) if value >> 31 else value), position
-    refuse("a varint is longer than 5 bytes")
-
-
-def read_uvarint(data: Source, position: int) -> tuple[int, int]:
-    """The varint at a position, and the position behind it."""
-    first = data[position]
-    return (first, position + 1) if first < 128 else uvarint_rest(data, position + 1, first)
+def skip_tags(frame: Source, position: int) -> int:
+    """The position after a section of tagged fields, all of which are ignored. Raise IndexError if it is cut."""
+    count = frame[position]
+    if not count:
+        return position + 1
+    count, position = read_uvarint(frame, position)
+    for _ in range(count):
+        _, position = read_uvarint(frame, position)
+        size, position = read_uvarint(frame, position)
+        if not 0 <= size <= len(frame) - position:
+            raise RemoteProtocolError("a tagged field is longer than the request")
+        position += size
+    return position
 
 
 # Topic ids come again and again: making the object costs ten times a look-up. A full cache holds 1 MB.

@@ -20,6 +20,9 @@ from struct import Struct, error
 from typing import Final, NamedTuple
 
 from ottla.base.errors import RemoteProtocolError
+from ottla.base.varint import encode_uvarint, read_uvarint
+from ottla.wire.frames import SIZE_AND_CORRELATION_ID
+from ottla.wire.primitives import skip_tags
 
 FIRST_FLEXIBLE: Final = 9
 FIRST_TOPIC_IDS: Final = 13
@@ -27,8 +30,8 @@ FIRST_LEADER_HINTS: Final = 10
 
 _I16 = Struct(">h")
 _I32 = Struct(">i")
+_INDEX_AND_SIZE = Struct(">ii")
 _ACKS_TIMEOUT = Struct(">hi")
-_HEADER = Struct(">ii")
 _ENTRY_V3 = Struct(">ihqq")
 _ENTRY = Struct(">ihqqq")
 _LEADER = Struct(">BBBiiB")
@@ -72,46 +75,6 @@ class NodeEndpoint(NamedTuple):
 TopicResult = tuple[bytes, Sequence[PartitionResult]]
 
 
-def uvarint(frame: memoryview, position: int) -> tuple[int, int]:
-    """An unsigned varint of at most five bytes, and the position after it."""
-    value = shift = 0
-    while True:
-        byte = frame[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position
-        shift += 7
-        if shift > 28:
-            raise RemoteProtocolError("varint of more than five bytes")
-
-
-def skip_tags(frame: memoryview, position: int) -> int:
-    """The position after a section of tagged fields, none of which is kept."""
-    count = frame[position]
-    if not count:
-        return position + 1
-    count, position = uvarint(frame, position)
-    for _ in range(count):
-        _, position = uvarint(frame, position)
-        size, position = uvarint(frame, position)
-        position += size
-        if position > len(frame):
-            raise RemoteProtocolError("tagged field beyond the end of the request")
-    return position
-
-
-def write_uvarint(value: int) -> bytes:
-    if value < 0x80:
-        return bytes((value,))
-    out = bytearray()
-    while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
 def parse_request(frame: memoryview, position: int, version: int) -> ProduceRequest:
     """Read the body that starts at `position`; the batches remain views of `frame`."""
     try:
@@ -151,7 +114,7 @@ def _parse_plain(frame: memoryview, position: int) -> ProduceRequest:
         _check_count(count, left)
         partitions: list[PartitionRecords] = []
         for _ in range(count):
-            index, size = _HEADER.unpack_from(frame, position)
+            index, size = _INDEX_AND_SIZE.unpack_from(frame, position)
             position += 8
             if size < 0:
                 partitions.append((index, None))
@@ -167,29 +130,29 @@ def _parse_plain(frame: memoryview, position: int) -> ProduceRequest:
 def _parse_flexible(frame: memoryview, position: int, version: int) -> ProduceRequest:
     end = len(frame)
     by_id = version >= FIRST_TOPIC_IDS
-    length, position = uvarint(frame, position)
+    length, position = read_uvarint(frame, position)
     transactional_id = None
     if length:
         transactional_id = _text(frame, position, length - 1)
         position += length - 1
     acks, timeout_ms = _ACKS_TIMEOUT.unpack_from(frame, position)
-    topic_count, position = uvarint(frame, position + 6)
+    topic_count, position = read_uvarint(frame, position + 6)
     left = _entries_max(frame)
     topics: list[TopicRecords] = []
     _check_count(topic_count - 1, left)
     for _ in range(topic_count - 1):
         length = 16
         if not by_id:
-            length, position = uvarint(frame, position)
+            length, position = read_uvarint(frame, position)
             length -= 1
         key = _key(frame, position, length)
-        count, position = uvarint(frame, position + length)
+        count, position = read_uvarint(frame, position + length)
         left -= count
         _check_count(count - 1, left)
         partitions: list[PartitionRecords] = []
         for _ in range(count - 1):
             (index,) = _I32.unpack_from(frame, position)
-            size, position = uvarint(frame, position + 4)
+            size, position = read_uvarint(frame, position + 4)
             size -= 1
             if size < 0:
                 partitions.append((index, None))
@@ -240,15 +203,15 @@ def encode_response(
     if flexible:
         parts.append(encode_endpoints(endpoints) if endpoints and version >= FIRST_LEADER_HINTS else b"\0")
     body = b"".join(parts)
-    return _HEADER.pack(len(body) + 4, correlation_id) + body
+    return SIZE_AND_CORRELATION_ID.pack(len(body) + 4, correlation_id) + body
 
 
 def topic_prefix(version: int, key: bytes, partition_count: int) -> bytes:
     """A topic's name or id and the number of its partitions."""
     if version >= FIRST_TOPIC_IDS:
-        return key + write_uvarint(partition_count + 1)
+        return key + encode_uvarint(partition_count + 1)
     if version >= FIRST_FLEXIBLE:
-        return write_uvarint(len(key) + 1) + key + write_uvarint(partition_count + 1)
+        return encode_uvarint(len(key) + 1) + key + encode_uvarint(partition_count + 1)
     return _I16.pack(len(key)) + key + _I32.pack(partition_count)
 
 
@@ -311,20 +274,20 @@ def _partition(version: int, result: PartitionResult) -> bytes:
 
 def encode_endpoints(endpoints: Sequence[NodeEndpoint]) -> bytes:
     """The tagged-field section with the endpoints of the brokers that leader hints name."""
-    parts = [write_uvarint(len(endpoints) + 1)]
+    parts = [encode_uvarint(len(endpoints) + 1)]
     for node in endpoints:
         parts += [_I32.pack(node.node_id), _nullable(node.host, True), _I32.pack(node.port)]
         parts += [_nullable(node.rack, True), b"\0"]
     body = b"".join(parts)
-    return b"\1\0" + write_uvarint(len(body)) + body
+    return b"\1\0" + encode_uvarint(len(body)) + body
 
 
 def _count(count: int, flexible: bool) -> bytes:
-    return write_uvarint(count + 1) if flexible else _I32.pack(count)
+    return encode_uvarint(count + 1) if flexible else _I32.pack(count)
 
 
 def _nullable(text: str | None, flexible: bool) -> bytes:
     if text is None:
         return b"\0" if flexible else b"\xff\xff"
     raw = text.encode()
-    return (write_uvarint(len(raw) + 1) if flexible else _I16.pack(len(raw))) + raw
+    return (encode_uvarint(len(raw) + 1) if flexible else _I16.pack(len(raw))) + raw

@@ -15,10 +15,11 @@ from typing import Any
 
 import cramjam
 
+from ottla.base.varint import append_varint
 from ottla.records.batch import HEADER, HEADER_SIZE, compute_crc
 from ottla.records.builder import NewRecord, build_batch
 from ottla.records.compression import Codec, compress
-from ottla.records.record import Record, append_record, append_varint
+from ottla.records.record import Record, append_record
 
 NOW_MS = 1_790_000_000_000
 HOUR_MS = 3_600_000

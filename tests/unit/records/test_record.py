@@ -1,4 +1,4 @@
-"""Single records and their varints."""
+"""Single records."""
 
 from __future__ import annotations
 
@@ -11,45 +11,12 @@ from ottla.records.record import (
     MalformedRecord,
     Record,
     append_record,
-    append_varint,
     iter_records,
     read_record,
-    read_varint,
     records_section,
 )
 
 from .batch_cases import NOW_MS, packed, patch, plain, raw_record
-
-
-@pytest.mark.parametrize(
-    ("value", "encoded"),
-    [
-        (0, "00"),
-        (-1, "01"),
-        (1, "02"),
-        (63, "7e"),
-        (-64, "7f"),
-        (64, "8001"),
-        (2**31 - 1, "feffffff0f"),
-        (-(2**31), "ffffffff0f"),
-    ],
-)
-def test_varints_are_zigzag(value: int, encoded: str) -> None:
-    out = bytearray()
-    append_varint(out, value)
-    assert out.hex() == encoded
-    assert read_varint(out, 0, len(out)) == (value, len(out))
-
-
-def test_varints_have_a_longest_form() -> None:
-    assert read_varint(b"\x80\x80\x80\x80\x00", 0, 5) == (0, 5)
-    with pytest.raises(MalformedRecord):
-        read_varint(b"\x80\x80\x80\x80\x80\x00", 0, 6)
-    assert read_varint(b"\x80" * 9 + b"\x01", 0, 10, 64) == (2**62, 10)
-    with pytest.raises(MalformedRecord):
-        read_varint(b"\x80" * 10 + b"\x00", 0, 11, 64)
-    with pytest.raises(MalformedRecord):
-        read_varint(b"\x80\x80", 0, 2)
 
 
 def test_record_bytes() -> None:

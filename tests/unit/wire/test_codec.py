@@ -7,6 +7,7 @@ import tracemalloc
 import pytest
 
 from ottla.base.errors import RemoteProtocolError
+from ottla.base.varint import encode_uvarint
 from ottla.wire import codec
 from ottla.wire.codec import ALLOWANCE_BYTES, Budget
 from ottla.wire.messages.alter_configs import AlterConfigsRequest
@@ -20,7 +21,7 @@ from ottla.wire.messages.delete_topics import DeleteTopicsRequest
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from ottla.wire.primitives import uuid_of, uvarint
+from ottla.wire.primitives import uuid_of
 from ottla.wire.schema import Message
 
 
@@ -48,11 +49,17 @@ def held_bytes(message: type[Message], raw: bytes, version: int, budget: Budget)
 # Each is the cheapest way for a sender to make us build many objects.
 FLOODS = {
     "empty names": (MetadataRequest, 1, lambda n: n.to_bytes(4, "big") + bytes(2 * n)),
-    "empty names, flexible": (MetadataRequest, 9, lambda n: uvarint(n + 1) + b"\x01\x00" * n + bytes(4)),
+    "empty names, flexible": (
+        MetadataRequest,
+        9,
+        lambda n: encode_uvarint(n + 1) + b"\x01\x00" * n + bytes(4),
+    ),
     "distinct ids": (
         MetadataRequest,
         12,
-        lambda n: uvarint(n + 1) + b"".join(i.to_bytes(16, "big") + bytes(2) for i in range(n)) + bytes(4),
+        lambda n: (
+            encode_uvarint(n + 1) + b"".join(i.to_bytes(16, "big") + bytes(2) for i in range(n)) + bytes(4)
+        ),
     ),
     "strings": (DeleteTopicsRequest, 1, lambda n: n.to_bytes(4, "big") + b"\x00\x01x" * n + bytes(4)),
     "wide strings": (
@@ -68,7 +75,7 @@ FLOODS = {
     "null config arrays": (
         AlterConfigsRequest,
         2,
-        lambda n: uvarint(n + 1) + b"\x02\x01\x01\x00" * n + bytes(2),
+        lambda n: encode_uvarint(n + 1) + b"\x02\x01\x01\x00" * n + bytes(2),
     ),
     "broker ids": (
         CreateTopicsRequest,
@@ -78,7 +85,7 @@ FLOODS = {
             + bytes(6)
             + b"\x02"
             + bytes(4)
-            + uvarint(n + 1)
+            + encode_uvarint(n + 1)
             + b"\x7f" * (4 * n)
             + b"\x00\x01\x00"
             + bytes(6)
@@ -114,7 +121,7 @@ def test_a_flood_of_tiny_structs_is_refused_before_it_is_built() -> None:
 
 
 def test_unknown_tagged_fields_are_not_kept() -> None:
-    raw = b"\x01\x00\x00" + b"\x01\x05" + uvarint(1 << 20) + bytes(1 << 20)
+    raw = b"\x01\x00\x00" + b"\x01\x05" + encode_uvarint(1 << 20) + bytes(1 << 20)
     assert held_bytes(MetadataRequest, raw, 12, Budget(len(raw))) < 4 << 10
 
 

@@ -1,42 +1,45 @@
-"""Variable-length numbers as Kafka reads them."""
+"""Packed arrays, UUIDs and sections of tagged fields."""
 
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ottla.base.errors import RemoteProtocolError
 from ottla.base.ids import ZERO_UUID, Uuid
-from ottla.wire.primitives import packed, read_uvarint, unpacked, uuid_of, uuids_of, uvarint
+from ottla.wire.primitives import packed, skip_tags, unpacked, uuid_of, uuids_of
 
 
 @pytest.mark.parametrize(
-    ("value", "raw"),
-    [(0, "00"), (127, "7f"), (128, "8001"), (300, "ac02"), (16384, "808001"), (2**31 - 1, "ffffffff07")],
+    ("raw", "end"),
+    [
+        ("00", 1),
+        ("01" + "0902ffff", 5),
+        ("02" + "0100" + "0201ff", 6),
+        ("8100" + "0100", 4),
+        ("ffffffff0f", 5),
+    ],
+    ids=["none", "one", "two", "padded count", "negative count"],
 )
-def test_known_varints(value: int, raw: str) -> None:
-    assert uvarint(value).hex() == raw
-    assert read_uvarint(bytes.fromhex(raw), 0) == (value, len(raw) // 2)
-
-
-@given(st.integers(0, 2**31 - 1))
-def test_varints_come_back(value: int) -> None:
-    assert read_uvarint(b"?" + uvarint(value), 1)[0] == value
+def test_tagged_fields_are_skipped(raw: str, end: int) -> None:
+    assert skip_tags(memoryview(b"?" + bytes.fromhex(raw) + b"rest"), 1) == 1 + end
 
 
 @pytest.mark.parametrize(
-    ("raw", "value"),
-    [("8000", 0), ("ffffffff0f", -1), ("808080800f", -(2**28)), ("8080808070", 0)],
-    ids=["padded", "all bits", "sign bit", "bits beyond the 32nd"],
+    "raw",
+    ["01" + "0905ffff", "01" + "09ffffffff07", "01" + "09ffffffff0f"],
+    ids=["cut", "far beyond the end", "negative size"],
 )
-def test_odd_varints_wrap_as_in_kafka(raw: str, value: int) -> None:
-    assert read_uvarint(bytes.fromhex(raw), 0) == (value, len(raw) // 2)
+def test_a_tagged_field_beyond_the_end_is_rejected(raw: str) -> None:
+    with pytest.raises(RemoteProtocolError, match="tagged field"):
+        skip_tags(bytes.fromhex(raw), 0)
 
 
-def test_a_varint_of_six_bytes_is_refused() -> None:
-    with pytest.raises(RemoteProtocolError, match="longer than 5 bytes"):
-        read_uvarint(b"\x80\x80\x80\x80\x80\x01", 0)
+@pytest.mark.parametrize(
+    "raw", ["", "01", "0109", "ffffff07" + "0900"], ids=["empty", "no tag", "no size", "count"]
+)
+def test_a_cut_section_of_tagged_fields_raises_index_error(raw: str) -> None:
+    with pytest.raises(IndexError):
+        skip_tags(bytes.fromhex(raw), 0)
 
 
 @pytest.mark.parametrize("count", [0, 1, 31, 32, 1000])

@@ -21,7 +21,6 @@ from math import inf
 from typing import Final
 
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.broker.net.limits import LARGE_FRAME_BYTES
 from ottla.broker.produce.delayed_produce import ManyProduce, SingleProduce
 from ottla.broker.produce.entries import (
     VALID_ACKS,
@@ -39,6 +38,7 @@ from ottla.broker.registry import Call, handles_frames
 from ottla.records.validation import BatchRefused
 from ottla.replication.partition import Partition
 from ottla.wire.apis import ApiKey
+from ottla.wire.frame_reader import LARGE_FRAME_BYTES
 from ottla.wire.produce import (
     PartitionRecords,
     PartitionResult,

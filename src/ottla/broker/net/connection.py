@@ -21,8 +21,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import InvariantViolation, RemoteProtocolError
-from ottla.broker.net.framing import FrameReader
 from ottla.broker.net.outbox import Answer, Buffer, Outbox
+from ottla.wire.frame_reader import FrameReader
 
 if TYPE_CHECKING:
     from ottla.broker.net.edge import Edge

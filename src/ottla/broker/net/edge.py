@@ -16,7 +16,8 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING, Protocol
 
-from ottla.broker.net.limits import LARGE_FRAME_BYTES, ConnectionCount, Limits
+from ottla.broker.net.limits import ConnectionCount, Limits
+from ottla.wire.frame_reader import LARGE_FRAME_BYTES
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

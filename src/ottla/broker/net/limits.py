@@ -18,8 +18,6 @@ from ottla.config.dynamic_rules import parse_connection_overrides
 if TYPE_CHECKING:
     from ottla.config.broker import BrokerValues
 
-# A frame that does not fit the shared receive buffer gets memory of its own, as its bytes arrive.
-LARGE_FRAME_BYTES: Final = 128 * 1024
 # Files and sockets the broker needs for itself.
 _RESERVED_DESCRIPTORS: Final = 256
 _CONNECTIONS_MAX: Final = 20_000

@@ -16,16 +16,17 @@ from typing import TYPE_CHECKING
 
 from ottla.base import native
 from ottla.base.errors import ErrorCode
+from ottla.base.varint import uvarint_bytes
 from ottla.broker.net.outbox import Answer
 from ottla.broker.produce import run_reference
 from ottla.storage.log.staged_run import StagedRun
-from ottla.wire.produce import FIRST_FLEXIBLE, PartitionResult, SingleResponse, encode_response, write_uvarint
+from ottla.wire.produce import FIRST_FLEXIBLE, PartitionResult, SingleResponse, encode_response
 
 if TYPE_CHECKING:
     from ottla.broker.net.connection import Connection
-    from ottla.broker.net.framing import FrameReader
     from ottla.broker.registry import Call
     from ottla.replication.partition import Partition
+    from ottla.wire.frame_reader import FrameReader
 
 scan_run: Callable[..., run_reference.Scanned | None] = run_reference.scan_run
 if native.WANTED:
@@ -140,7 +141,7 @@ def shape_of(frame: memoryview, records: memoryview, version: int) -> bytes | No
     if version >= FIRST_FLEXIBLE:
         if any(frame[-3:]):
             return None
-        end = len(frame) - 3 - size - len(write_uvarint(size + 1))
+        end = len(frame) - 3 - size - uvarint_bytes(size + 1)
     else:
         end = len(frame) - size - 4
     return bytes(frame[:4]) + bytes(frame[8:end])

@@ -15,6 +15,8 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final
 
+from ottla.base.errors import RemoteProtocolError
+from ottla.base.varint import read_uvarint
 from ottla.records import _reference
 from ottla.records.batch import LOG_OVERHEAD
 
@@ -32,6 +34,7 @@ entries, bytes since the last of them, answers"""
 _SIZE: Final = Struct(">i")
 _STAMP: Final = Struct(">qii")
 _OFFSET: Final = Struct(">q")
+_LENGTH_BYTES_MAX: Final = 4
 
 
 def scan_run(
@@ -105,17 +108,15 @@ def _find_batch(frame: memoryview, shape: bytes, flexible: bool) -> memoryview |
         (length,) = _SIZE.unpack_from(frame, position)
         batch = frame[position + 4 :]
         return batch if len(batch) == length else None
-    length = shift = 0
-    while shift <= 21 and position < len(frame):
-        byte = frame[position]
-        length |= (byte & 0x7F) << shift
-        position += 1
-        if byte < 0x80:
-            if not length or len(frame) - position != length + 2 or any(frame[-3:]):
-                return None
-            return frame[position:-3]
-        shift += 7
-    return None
+    try:
+        length, after = read_uvarint(frame, position)
+    except RemoteProtocolError:
+        return None
+    if after - position > _LENGTH_BYTES_MAX or not length:
+        return None
+    if len(frame) - after != length + 2 or any(frame[-3:]):
+        return None
+    return frame[after:-3]
 
 
 def _plain_timestamp(

@@ -21,6 +21,8 @@ import re
 import zlib
 from collections.abc import Sequence
 
+from ottla.base.varint import MalformedVarint, decode_uvarints, encode_uvarint, uvarint_bytes
+
 Run = tuple[int, int]
 """Offsets from the first, inclusive, to the second, exclusive. In a sequence: ascending, never touching."""
 
@@ -38,7 +40,7 @@ def body_bytes_max(text_bytes_max: int) -> int:
 def surely_fits(unfinished: int, span: int, bytes_max: int) -> bool:
     """A bound without encoding: between n unfinished offsets lie at most n + 1 runs of finished ones."""
     room = body_bytes_max(bytes_max)
-    return span <= 8 * room or (unfinished + 1) * 2 * _varint_bytes(span) <= room
+    return span <= 8 * room or (unfinished + 1) * 2 * uvarint_bytes(span) <= room
 
 
 def encode(base: int, finished: Sequence[Run], bytes_max: int) -> tuple[str, bool]:
@@ -90,7 +92,7 @@ def _encode_runs(base: int, finished: Sequence[Run], room: int) -> tuple[bytes, 
     body = bytearray()
     told_to = base
     for number, (start, end) in enumerate(finished):
-        pair = _varint(start - told_to) + _varint(end - start)
+        pair = encode_uvarint(start - told_to) + encode_uvarint(end - start)
         if len(body) + len(pair) > room:
             return bytes(body), number
         body += pair
@@ -99,17 +101,11 @@ def _encode_runs(base: int, finished: Sequence[Run], room: int) -> tuple[bytes, 
 
 
 def _decode_runs(base: int, body: bytes) -> tuple[Run, ...]:
-    numbers: list[int] = []
-    value = shift = 0
-    for byte in body:
-        value |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            numbers.append(value)
-            value = shift = 0
-        elif shift >= 7 * _VARINT_BYTES_MAX:
-            return ()
-    if shift or len(numbers) % 2:
+    try:
+        numbers = decode_uvarints(body, _VARINT_BYTES_MAX)
+    except MalformedVarint:
+        return ()
+    if len(numbers) % 2:
         return ()
     runs: list[Run] = []
     at = base
@@ -133,16 +129,3 @@ def _decode_bits(base: int, body: bytes) -> tuple[Run, ...]:
 
 def _clip(finished: Sequence[Run], end_max: int) -> list[Run]:
     return [(start, min(end, end_max)) for start, end in finished if start < end_max]
-
-
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def _varint_bytes(value: int) -> int:
-    return max(1, (value.bit_length() + 6) // 7)

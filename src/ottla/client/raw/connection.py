@@ -10,7 +10,6 @@ from __future__ import annotations
 import secrets
 import socket
 import ssl
-import struct
 import threading
 from collections import deque
 from typing import Any, NamedTuple, TypeVar
@@ -20,8 +19,7 @@ from ottla.client.raw.errors import AuthenticationFailed, ConnectionLost, Unsupp
 from ottla.client.raw.sasl import exchange_of
 from ottla.client.raw.settings import ClientSettings, Sasl
 from ottla.wire import codec
-from ottla.wire.apis import request_header_version, response_header_version
-from ottla.wire.messages import headers
+from ottla.wire.frames import SIZE, correlation_id_of, parse_response_header, request_parts
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from ottla.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
@@ -31,7 +29,6 @@ R = TypeVar("R", bound=Message)
 
 FRAME_BYTES_MAX = 512 << 20
 """Far above `fetch.max.bytes`: a larger size is no answer of a broker's."""
-_SIZE = struct.Struct(">i")
 _PARTS_MAX = 512
 """Fewer than any system's limit for one gathering write."""
 _HUNG_UP = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
@@ -124,15 +121,7 @@ class Connection:
                 version = self.version_of(type(request), newest)
             self._correlation = (self._correlation + 1) & 0x7FFFFFFF
             ticket = Ticket(self._correlation, request.SPEC.api_key, version)
-            header = headers.RequestHeader(
-                request_api_key=ticket.api_key,
-                request_api_version=version,
-                correlation_id=ticket.correlation,
-                client_id=self._settings.client_id,
-            )
-            parts: list[Any] = codec.encode_parts(header, request_header_version(ticket.api_key, version))
-            parts += codec.encode_parts(request, version)
-            self._write([_SIZE.pack(sum(map(len, parts))), *parts])
+            self._write(request_parts(request, version, ticket.correlation, self._settings.client_id))
             self._under_way.append(ticket.correlation)
             return ticket
 
@@ -141,8 +130,7 @@ class Connection:
         with self.lock:
             frame = self._frame_of(ticket.correlation, patience_s)
         try:
-            version = response_header_version(ticket.api_key, ticket.version)
-            _, start = codec.decode_at(headers.ResponseHeader, frame, version, 0)
+            _, start = parse_response_header(frame, ticket.api_key, ticket.version)
             return codec.decode(response, frame, ticket.version, start=start)
         except RemoteProtocolError as error:
             raise self._lost(f"sent what cannot be read: {error}") from error
@@ -158,7 +146,7 @@ class Connection:
             if self.closed:
                 raise ConnectionLost(f"the connection to {self.address} was closed")
             frame = self._read_frame(patience_s)
-            got = int.from_bytes(frame[:4], "big", signed=True) if len(frame) >= 4 else -1
+            got = correlation_id_of(frame)
             if not self._under_way or got != self._under_way.popleft():
                 raise self._lost(f"answered {got}, which was not asked")
             if got in self._unwanted:
@@ -197,7 +185,7 @@ class Connection:
 
     def _read_frame(self, patience_s: float) -> memoryview:
         self._socket.settimeout(self._timeout + patience_s)
-        (size,) = _SIZE.unpack(self._read(_SIZE.size))
+        (size,) = SIZE.unpack(self._read(SIZE.size))
         if not 4 <= size <= FRAME_BYTES_MAX:
             raise self._lost(f"announced an answer of {size} bytes")
         return self._read(size)

@@ -24,6 +24,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple, NoReturn
 
 from ottla.base.files import Buffer
+from ottla.base.varint import MalformedVarint, append_varint, read_varint
 from ottla.records.batch import (
     CODEC_MASK,
     DELETE_HORIZON_MASK,
@@ -35,7 +36,7 @@ from ottla.records.batch import (
 )
 from ottla.records.builder import assemble_batch
 from ottla.records.compression import compress
-from ottla.records.record import MalformedRecord, append_varint, read_varint, records_section
+from ottla.records.record import MalformedRecord, records_section
 from ottla.storage.cleaning.cleaner_map import OffsetMap
 from ottla.storage.index.txn_index import AbortedTxn
 from ottla.storage.producers.producer_replay import read_marker
@@ -256,7 +257,7 @@ def scan_records(section: Buffer, header: BatchHeader) -> Iterator[RecordPlace]:
             )
         if position != limit:
             _malformed("bytes are left over after the last record")
-    except MalformedRecord as error:
+    except (MalformedRecord, MalformedVarint) as error:
         raise CorruptBatch(f"batch at offset {header.base_offset}: {error}") from None
 
 

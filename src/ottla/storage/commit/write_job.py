@@ -24,7 +24,7 @@ from ottla.storage.log.segment import Segment
 COPY_BYTES_MAX: Final = 128 * 1024
 """Batches up to this size are copied when staged; longer ones are kept by reference until written.
 
-A batch this short may lie in memory that the next request will overwrite (`broker.net.framing`).
+A batch this short may lie in memory that the next request will overwrite (`wire.frame_reader`).
 """
 
 _GATHER_BYTES_MAX: Final = 4096

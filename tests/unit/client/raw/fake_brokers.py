@@ -75,15 +75,13 @@ class FakeBroker:
             stream = connection.makefile("rb")
             while True:
                 frame = stream.read(struct.unpack(">i", stream.read(4))[0])
-                header = parse_request_header(frame)
-                request = codec.decode(
-                    _BY_KEY[header.api_key], frame, header.api_version, start=header.body_start
-                )
+                api_key, version, correlation_id, _, start = parse_request_header(memoryview(frame))
+                request = codec.decode(_BY_KEY[api_key], frame, version, start=start)
                 is_first = isinstance(request, ApiVersionsRequest)
                 answer = self._versions() if is_first else self._handler(request)
                 if answer is None:
                     return
-                connection.sendall(response_frame(answer, header.api_version, header.correlation_id))
+                connection.sendall(response_frame(answer, version, correlation_id))
 
     def _versions(self) -> ApiVersionsResponse:
         return ApiVersionsResponse(

@@ -44,14 +44,13 @@ Answer = Callable[[bytes], bytes | None]
 
 
 def versions(frame: bytes) -> bytes:
-    header = parse_request_header(frame)
-    return response_frame(VERSIONS, header.api_version, header.correlation_id)
+    _, version, correlation_id, _, _ = parse_request_header(memoryview(frame))
+    return response_frame(VERSIONS, version, correlation_id)
 
 
 def metadata(frame: bytes) -> bytes:
-    header = parse_request_header(frame)
-    answer = MetadataResponse(cluster_id=str(header.correlation_id))
-    return response_frame(answer, header.api_version, header.correlation_id)
+    _, version, correlation_id, _, _ = parse_request_header(memoryview(frame))
+    return response_frame(MetadataResponse(cluster_id=str(correlation_id)), version, correlation_id)
 
 
 class Script:
@@ -107,8 +106,8 @@ def test_a_broker_without_a_common_version_is_refused() -> None:
 
 def test_an_old_broker_is_asked_again_in_version_0() -> None:
     def too_new(frame: bytes) -> bytes:
-        header = parse_request_header(frame)
-        return response_frame(ApiVersionsResponse(error_code=35), 0, header.correlation_id)
+        correlation_id = parse_request_header(memoryview(frame))[2]
+        return response_frame(ApiVersionsResponse(error_code=35), 0, correlation_id)
 
     with talking(too_new, versions) as connection:
         assert connection.version_of(MetadataRequest) == 9
@@ -155,7 +154,7 @@ def test_a_broker_that_was_allowed_to_wait_is_waited_for() -> None:
         (lambda _: struct.pack(">i", -1), "announced an answer of -1 bytes"),
         (lambda _: struct.pack(">i", 2**31 - 1), "announced an answer of 2147483647 bytes"),
         (lambda _: struct.pack(">iiq", 12, 999, 0), "answered 999, which was not asked"),
-        (lambda frame: struct.pack(">ii", 4, parse_request_header(frame).correlation_id), "cannot be read"),
+        (lambda frame: struct.pack(">ii", 4, parse_request_header(memoryview(frame))[2]), "cannot be read"),
         (lambda _: None, "ended the connection"),
     ],
     ids=["negative size", "huge size", "not asked", "cut off", "ends"],
@@ -176,14 +175,14 @@ def test_a_request_may_be_larger_than_what_the_system_takes_at_once() -> None:
 
     def produced(frame: bytes) -> bytes:
         taken.append(frame)
-        header = parse_request_header(frame)
-        return response_frame(ProduceResponse(), header.api_version, header.correlation_id)
+        _, version, correlation_id, _, _ = parse_request_header(memoryview(frame))
+        return response_frame(ProduceResponse(), version, correlation_id)
 
     with talking(versions, produced) as connection:
         connection.ask(ProduceRequest(topic_data=[TopicProduceData(partition_data=data)]), ProduceResponse)
     (frame,) = taken
-    header = parse_request_header(frame)
-    read = codec.decode(ProduceRequest, frame, header.api_version, start=header.body_start)
+    _, version, _, _, start = parse_request_header(memoryview(frame))
+    read = codec.decode(ProduceRequest, frame, version, start=start)
     assert [bytes(one.records or b"") for one in read.topic_data[0].partition_data] == [
         bytes([at]) * size for at, size in enumerate(sizes)
     ]

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import traceback
 from collections.abc import Callable, Coroutine
-from struct import Struct
 from typing import Any, TypeVar
 
 from ottla.base.rng import Random
@@ -18,11 +17,10 @@ from ottla.testing.sim.kernel.events import Kernel
 from ottla.testing.sim.kernel.loop import SimLoop
 from ottla.testing.sim.kernel.network import Network, Socket
 from ottla.wire import codec
-from ottla.wire.frames import parse_response_header, request_frame
+from ottla.wire.frames import parse_response_header, request_frame, take_frame
 from ottla.wire.schema import Message
 
 R = TypeVar("R", bound=Message)
-_SIZE = Struct(">i")
 
 
 class NoResponse(Exception):
@@ -150,12 +148,10 @@ class Connection:
             return
         self._received += socket.own()
         waiting = self._waiting
-        if len(self._received) >= 4:
-            size = _SIZE.unpack_from(self._received)[0]
-            if len(self._received) >= 4 + size and waiting is not None and not waiting.done():
-                data = bytes(self._received[4 : 4 + size])
-                del self._received[: 4 + size]
-                waiting.set_result(data)
+        if waiting is not None and not waiting.done():
+            frame = take_frame(self._received)
+            if frame is not None:
+                waiting.set_result(frame)
                 return
         if socket.broken and waiting is not None and not waiting.done():
             waiting.set_exception(NoResponse("connection broken"))

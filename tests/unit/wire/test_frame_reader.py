@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.base.errors import RemoteProtocolError
-from ottla.broker.net.framing import FrameReader
-from ottla.broker.net.limits import LARGE_FRAME_BYTES
+from ottla.wire.frame_reader import LARGE_FRAME_BYTES, FrameReader
 
 FRAME_MAX = 1 << 20
 

@@ -10,12 +10,13 @@ a frame this connection has completed before) and is never reused: its batches m
 from __future__ import annotations
 
 from collections.abc import Callable
-from struct import Struct
+from typing import Final
 
 from ottla.base.errors import RemoteProtocolError
-from ottla.broker.net.limits import LARGE_FRAME_BYTES
+from ottla.wire.frames import SIZE
 
-_SIZE = Struct(">i")
+LARGE_FRAME_BYTES: Final = 128 * 1024
+"""A larger frame does not fit the shared receive buffer and gets separate memory."""
 _GROWTH = 4
 _LARGE_BYTES_MIN = 4096
 _NOTHING = memoryview(b"")
@@ -83,7 +84,7 @@ class FrameReader:
         position = self._position
         if self._end - position < 4:
             return None
-        (size,) = _SIZE.unpack_from(self._view, position)
+        (size,) = SIZE.unpack_from(self._view, position)
         position += 4
         if size > LARGE_FRAME_BYTES:
             return self._begin_large(size, position)
