@@ -134,6 +134,7 @@ class GroupBench(Harness[GroupStateMachine]):
         metadata: str = "",
         member: str = "",
         generation: int = -1,
+        instance: str | None = None,
     ) -> ErrorCode:
         request = TxnOffsetCommitRequest(
             transactional_id=f"tx-{producer_id}",
@@ -141,6 +142,7 @@ class GroupBench(Harness[GroupStateMachine]):
             producer_id=producer_id,
             member_id=member,
             generation_id=generation,
+            group_instance_id=instance,
             topics=[
                 TxnOffsetCommitRequestTopic(
                     name=topic,

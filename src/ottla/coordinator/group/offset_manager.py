@@ -186,10 +186,7 @@ class OffsetManager:
 
     def fetch(self, request: OffsetFetchRequestGroup, *, require_stable: bool) -> OffsetFetchResponseGroup:
         """Offsets of some partitions or, if no topics are named, of all. An unknown group has none."""
-        group = self._context.groups.get(request.group_id)
-        if group is not None:
-            group.validate_offset_fetch(request.member_id, request.member_epoch)
-        known = self.store.of_group(request.group_id)
+        known = self.store.of_group(request.group_id) if self._may_fetch(request) else {}
         topics = []
         if request.topics is None:
             wanted = [(name, self._topic_id(name), list(partitions)) for name, partitions in known.items()]
@@ -205,6 +202,18 @@ class OffsetManager:
                     answers.append(_offset(index, partitions.get(index), topic_id))
             topics.append(OffsetFetchResponseTopics(name=name, topic_id=topic_id, partitions=answers))
         return OffsetFetchResponseGroup(group_id=request.group_id, topics=topics)
+
+    def _may_fetch(self, request: OffsetFetchRequestGroup) -> bool:
+        """Whether the group has offsets to return: a dead group has none. Raises the error of a stale member."""
+        group = self._context.groups.get(request.group_id)
+        try:
+            if group is not None:
+                group.validate_offset_fetch(request.member_id, request.member_epoch)
+        except ApiError as error:
+            if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
+                raise
+            return False
+        return True
 
     # Deleting
 
