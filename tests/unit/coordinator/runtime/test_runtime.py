@@ -51,7 +51,7 @@ def test_the_machine_may_answer_who_waits_in_it_when_it_ends() -> None:
     machine = bench.serve()
     waiting: Promise[str] = Promise()
     answer = bench.runtime.write(0, lambda _: Decision(waiting))
-    machine.unloaded = lambda: waiting.keep("not here any more")  # type: ignore[method-assign]
+    machine.on_unloaded = lambda: waiting.keep("not here any more")  # type: ignore[method-assign]
     bench.runtime.resign(0)
     assert answer.result() == "not here any more"
 
