@@ -51,12 +51,13 @@ async def one_life(peer: KafkaPeer, new_topics: list[str], snapshot_bytes: int =
         clock=SystemClock(),
         rng=random.Random(),
         executor=InlineExecutor(),
+        defer=asyncio.get_running_loop().call_soon,
         on_fault=lambda error: pytest.fail(str(error)),
     )
     await node.start()
     endpoint = Endpoint("PLAINTEXT", "127.0.0.1", peer.port)
     at = NodeRegistration(1, uuid.uuid4(), (endpoint,), (meta.directory_id,))
-    await node.driver.unfence_broker(1, await node.driver.register_broker(at))
+    await node.controller.unfence_broker(1, await node.controller.register_broker(at))
     for name in new_topics:
         topic = CreatableTopic(
             name=name,
@@ -64,10 +65,10 @@ async def one_life(peer: KafkaPeer, new_topics: list[str], snapshot_bytes: int =
             replication_factor=1,
             configs=[CreatableTopicConfig(name="retention.ms", value="77")],
         )
-        response = await node.driver.create_topics(CreateTopicsRequest(topics=[topic]))
+        response = await node.controller.create_topics(CreateTopicsRequest(topics=[topic]))
         assert response.topics[0].error_code == 0
     node.close()
-    return node.driver.image
+    return node.publisher.image
 
 
 def dump(*files: Path) -> str:

@@ -80,7 +80,7 @@ def decided(controller: Controller, step: tuple[Any, ...]) -> list[Message]:
 def leader(steps: list[tuple[Any, ...]]) -> tuple[MetadataImage, list[Message]]:
     controller = Controller(BrokerConfig({"node.id": "1"}), 1, random.Random(5))
     history: list[Message] = [*features(), broker_record(1), broker_record(2, "r")]
-    controller.replay(history, len(history) - 1, 1)
+    controller.image = controller.replayed(history, len(history) - 1, 1)
     for step in steps:
         try:
             records = decided(controller, step)
@@ -88,7 +88,7 @@ def leader(steps: list[tuple[Any, ...]]) -> tuple[MetadataImage, list[Message]]:
             continue
         if records:
             history += records
-            controller.replay(records, len(history) - 1, 1)
+            controller.image = controller.replayed(records, len(history) - 1, 1)
     return controller.image, history
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.controller.decision import Decision
-from ottla.controller.features import SUPPORTED_FEATURES
 from ottla.controller.port import NodeRegistration
+from ottla.metadata.features import SUPPORTED_FEATURES
 from ottla.metadata.image import NO_LEADER, BrokerImage, MetadataImage, PartitionImage
 from ottla.metadata.records import (
     BrokerEndpoint,

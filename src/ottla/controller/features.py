@@ -1,7 +1,6 @@
-"""Decisions about feature levels: what a new cluster starts with, and UpdateFeatures.
+"""Decisions about feature levels: the initial levels of a new cluster, and UpdateFeatures.
 
-Owns the table of features that this release can run. Levels are Kafka 4.3's. `kraft.version` belongs to the
-quorum: it is told in control records, not in the metadata, and is passed in where it matters.
+`kraft.version` belongs to the quorum: its level is in control records, not in the metadata, and is passed in.
 """
 
 from __future__ import annotations
@@ -10,7 +9,8 @@ from typing import Final
 
 from ottla.base.errors import ErrorCode
 from ottla.controller.decision import Decision
-from ottla.metadata.image import METADATA_VERSION, FeatureRange, MetadataImage
+from ottla.metadata.features import KRAFT_VERSION, SUPPORTED_FEATURES
+from ottla.metadata.image import METADATA_VERSION, MetadataImage
 from ottla.metadata.records import FeatureLevelRecord
 from ottla.wire.messages.update_features import (
     FeatureUpdateKey,
@@ -19,18 +19,6 @@ from ottla.wire.messages.update_features import (
     UpdateFeaturesResponse,
 )
 from ottla.wire.schema import Message
-
-KRAFT_VERSION: Final = "kraft.version"
-
-SUPPORTED_FEATURES: Final = (
-    FeatureRange("group.version", 0, 1),
-    FeatureRange(KRAFT_VERSION, 0, 1),
-    FeatureRange(METADATA_VERSION, 7, 30),
-    FeatureRange("share.version", 0, 1),
-    FeatureRange("streams.version", 0, 1),
-    FeatureRange("transaction.version", 0, 2),
-    FeatureRange("eligible.leader.replicas.version", 0, 1),
-)
 
 # In the order in which a freshly formatted directory lists them.
 INITIAL_LEVELS: Final = {
@@ -51,15 +39,6 @@ _RANGES: Final = {feature.name: feature for feature in SUPPORTED_FEATURES}
 def initial_records() -> list[FeatureLevelRecord]:
     """The levels of a new cluster."""
     return [FeatureLevelRecord(name=name, feature_level=level) for name, level in INITIAL_LEVELS.items()]
-
-
-def unsupported(image: MetadataImage) -> list[str]:
-    """Finalised features that this release cannot run, each with its level."""
-    return [
-        f"{name} {level}"
-        for name, level in image.features.items()
-        if name not in _RANGES or not _RANGES[name].min_version <= level <= _RANGES[name].max_version
-    ]
 
 
 def decide_update(

@@ -109,6 +109,11 @@ def _changed_partition(old: PartitionImage, change: rec.PartitionChangeRecord) -
     )
 
 
+def _changed_keys(old: Mapping[K, V], new: Mapping[K, V]) -> set[K]:
+    """Keys that were added, removed or have another value."""
+    return {key for key in old.keys() | new.keys() if old.get(key) != new.get(key)}
+
+
 class MetadataDelta:
     """Changes on top of `base`, and what they touched."""
 
@@ -135,6 +140,24 @@ class MetadataDelta:
         self._scram = _Table(base.scram)
         self._quotas = _Table(base.quotas)
         self._tokens = _Table(base.tokens)
+
+    @classmethod
+    def between(cls, base: MetadataImage, image: MetadataImage) -> MetadataDelta:
+        """The applied delta from one image to another, found by comparison: for a snapshot that replaces an image."""
+        delta = cls(base)
+        delta._applied = True
+        for topic_id, topic in image.topics.by_id.items():
+            before = base.topics.by_id.get(topic_id)
+            old = {} if before is None else before.partitions
+            changed = {index for index, each in topic.partitions.items() if old.get(index) != each}
+            if changed or before is None:
+                delta.changed_topics.add(topic_id)
+                delta._changed_partitions[topic_id] = changed
+        delta.deleted_topic_ids |= base.topics.by_id.keys() - image.topics.by_id.keys()
+        delta.changed_configs |= _changed_keys(base.configs, image.configs)
+        delta.changed_brokers |= _changed_keys(base.brokers, image.brokers)
+        delta.changed_features |= _changed_keys(base.features, image.features)
+        return delta
 
     def changed_partitions(self, topic_id: uuid.UUID) -> frozenset[int]:
         """Indexes of the partitions of a topic that were created or changed."""

@@ -1,11 +1,12 @@
-"""Builds a node out of its parts: the only place that knows them all.
+"""Builds a node out of its parts; the only module that imports all of them.
 
-Order of the start: directories are locked and know who they belong to; the metadata log is read; the logs
-are opened, with recovery where the last stop was not clean; the sockets are bound (so that their ports are
-known); the node registers, is unfenced and thereby leads its partitions; it serves, and coordinators load.
+Order of the start: lock the directories and check to which cluster and node they belong; read the metadata log and
+lead its quorum; open the logs, with recovery after an unclean stop; bind the sockets, so that the ports are known;
+register and be unfenced; lead partitions and set stray logs aside, both by an image that contains the registration;
+serve clients and load the coordinators.
 
-Order of the stop: coordinators let go of those who wait, no new connections, answer what is in flight, wait for
-writes, checkpoints and the clean-shutdown marker, locks released.
+Order of the stop: coordinators fail waiting requests; no new connections; finish requests in flight; wait for
+writes; write checkpoints and the clean-shutdown marker; release the locks.
 """
 
 from __future__ import annotations
@@ -30,9 +31,10 @@ from ottla.broker.purgatory import Purgatory
 from ottla.broker.router import Router
 from ottla.broker.services import Broker
 from ottla.config.dynamic import DynamicConfig
-from ottla.controller.port import NodeRegistration
-from ottla.metadata.image import Endpoint, MetadataImage, ResourceType
+from ottla.metadata.image import MetadataImage, ResourceType
+from ottla.metadata.publisher import MetadataPublisher
 from ottla.node.directories import DirectoryReports
+from ottla.node.lifecycle import BrokerLifecycle, registration
 from ottla.node.machine import Machine, this_machine
 from ottla.node.metadata import MetadataNode, has_metadata, open_metadata
 from ottla.quorum.quorum import ListenerAddress
@@ -65,7 +67,6 @@ class Node:
         self.failed: asyncio.Future[str] = self._loop.create_future()
         self._loop.set_exception_handler(self._unexpected)
         self._settings = DynamicConfig(config.broker, config.node_id)
-        self._broker_epoch = -1
         self._reports: DirectoryReports | None = None
         self._log_dirs = LogDirs(
             self._disk,
@@ -79,7 +80,7 @@ class Node:
         """Bring everything up; the listeners with their real ports."""
         metadata = self._metadata = self._open_metadata(self._claim())
         await metadata.start()
-        image = metadata.driver.image
+        image = metadata.publisher.image
         self._settings.update(image.configs)
         self._log_dirs.keep_producers(self._settings.int("producer.id.expiration.ms"))
         self._committer = Committer(
@@ -109,31 +110,40 @@ class Node:
             rng=self._rng,
             loop=self._loop,
         )
+        self._lifecycle = BrokerLifecycle(self._config.node_id, metadata.controller, metadata.publisher)
         broker = self._broker = self._make_broker(metadata, image)
-        self._replicas.load(image)
-        self._set_strays_aside(image)
-        metadata.driver.add_listener(self._metadata_changed)
         load_all()
         router = Router(broker, self._loop, self._log)
         self._edge = Edge(self._loop, Limits.from_config(self._settings), router, self._log)
         self._server = Server(self._edge, self._machine.listen)
         listeners = self._server.bind(self._config.listeners)
-        await self._register(metadata, listeners)
+        await self._lifecycle.register(registration(self._config, listeners, self._log_dirs.dirs, self._rng))
+        await self._lifecycle.unfence()
+        image = self._follow(metadata.publisher)
         self._reports = DirectoryReports(
             self._config.node_id,
-            self._broker_epoch,
+            self._lifecycle.broker_epoch,
             self._log_dirs,
             self._replicas,
-            metadata.driver,
+            metadata.controller,
             self._log,
         )
-        self._reports.placed(metadata.driver.image, metadata.driver.image.topics.by_id)
+        self._reports.placed(image, image.topics.by_id)
         self._settings.subscribe(self._settings_changed)
         self._start_housekeeping()
         self._server.serve()
-        # No change tells of partitions that the metadata has named this broker the leader of all along.
-        self._coordinators.load(metadata.driver.image)
+        # Partitions whose leader does not change from now on are in no delta: load them from the image.
+        self._coordinators.load(metadata.publisher.image)
         return listeners
+
+    def _follow(self, publisher: MetadataPublisher) -> MetadataImage:
+        """Lead and set strays aside by the current image, and follow each change from now on."""
+        image = self._broker.image = publisher.image
+        self._settings.update(image.configs)
+        self._replicas.load(image)
+        self._set_strays_aside(image)
+        publisher.add_listener(self._metadata_changed)
+        return image
 
     async def stop(self) -> None:
         """A clean stop."""
@@ -153,7 +163,7 @@ class Node:
         self._writer.close()
         self._executor.close()
         now_ms = self._clock.now_ms()
-        self._log_dirs.close(now_ms, self._broker_epoch)
+        self._log_dirs.close(now_ms, self._lifecycle.broker_epoch)
         try:
             self._metadata.close()
         except StorageFault as fault:
@@ -174,7 +184,7 @@ class Node:
             raise LocalError(f"no log directory can be used: {reasons}")
 
     def _set_strays_aside(self, image: MetadataImage) -> None:
-        """Logs of topics that were deleted while this broker could not see to it."""
+        """Rename logs of topics that were deleted while this broker was down or a directory was offline."""
         for log in list(self._log_dirs.logs()):
             topic = image.topics.by_name.get(log.topic_partition.topic)
             if topic is None or log.topic_partition.partition not in topic.partitions:
@@ -226,6 +236,7 @@ class Node:
             clock=self._clock,
             rng=self._rng,
             executor=self._executor,
+            defer=self._loop.call_soon,
             on_fault=self._metadata_failed,
         )
 
@@ -240,15 +251,17 @@ class Node:
         broker.disk = self._disk
         broker.executor = self._executor
         broker.image = image
-        broker.controller = metadata.driver
-        broker.finalized_features = metadata.driver.finalized_features
+        broker.controller = metadata.controller
+        broker.finalized_features = metadata.publisher.finalized_features
         broker.replicas = self._replicas
         broker.log_dirs = self._log_dirs
         broker.purgatory = Purgatory(self._loop)
         slots = self._config.broker.int("max.incremental.fetch.session.cache.slots")
         broker.sessions = FetchSessions(self._rng, slots)
         broker.producer_ids = ProducerIds(
-            lambda: metadata.driver.allocate_producer_ids(self._config.node_id, self._broker_epoch)
+            lambda: metadata.controller.allocate_producer_ids(
+                self._config.node_id, self._lifecycle.broker_epoch
+            )
         )
         broker.groups = self._coordinators.groups
         broker.transactions = self._coordinators.transactions
@@ -258,22 +271,6 @@ class Node:
         broker.fetch_bytes_max = self._config.broker.int("fetch.max.bytes")
         broker.storage_failed = lambda directory, error: self._log_dirs.fail(StorageFault(directory, error))
         return broker
-
-    async def _register(self, metadata: MetadataNode, listeners: list[Listener]) -> None:
-        node = NodeRegistration(
-            node_id=self._config.node_id,
-            incarnation_id=random_uuid(self._rng),
-            endpoints=tuple(
-                Endpoint(each.name, each.advertised_host, each.advertised_port) for each in listeners
-            ),
-            log_dirs=tuple(each.directory_id for each in self._log_dirs.dirs if each.online),
-            rack=self._config.rack,
-            controller_endpoints=tuple(
-                Endpoint(each.name, each.host, each.port) for each in self._config.controller_listeners
-            ),
-        )
-        self._broker_epoch = await metadata.driver.register_broker(node)
-        await metadata.driver.unfence_broker(node.node_id, self._broker_epoch)
 
     def _start_housekeeping(self) -> None:
         self._housekeeping = Housekeeping(

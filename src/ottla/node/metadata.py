@@ -1,13 +1,13 @@
-"""Opens the metadata log of a node and puts a controller on it.
+"""Opens the metadata log of a node, with the publisher and the controller above it.
 
     <metadata.log.dir, or the first log directory>/
-      bootstrap.checkpoint           feature levels to begin with
+      bootstrap.checkpoint           initial feature levels
       __cluster_metadata-0/
         quorum-state                 the epoch
         <offset>-<epoch>.checkpoint  snapshots
-        <offset>.log ...             the log, in ordinary segments
+        <offset>.log ...             the log, in the segments of a normal log
 
-The log is read and checked as a whole at every start: it is small, and everything else depends on it.
+The whole log is read and checked at every start: it is small, and everything else depends on it.
 """
 
 from __future__ import annotations
@@ -24,12 +24,14 @@ from ottla.config.broker import BrokerConfig
 from ottla.controller import features
 from ottla.controller.controller import Controller
 from ottla.controller.driver import ControllerDriver
+from ottla.metadata.publisher import MetadataPublisher
 from ottla.metadata.record_codec import decode_record, encode_record
 from ottla.metadata.records import FeatureLevelRecord
 from ottla.quorum.formatting import format_quorum, read_bootstrap
 from ottla.quorum.metadata_log import StorageMetadataLog
 from ottla.quorum.quorum import ListenerAddress
-from ottla.quorum.single import LocalVoter, SingleQuorum
+from ottla.quorum.single import SingleQuorum
+from ottla.quorum.voter import LocalVoter
 from ottla.storage.checkpoints import PARTITION_METADATA_FILE, write_topic_id
 from ottla.storage.log.log import Log
 from ottla.storage.log.log_config import LogConfig
@@ -39,22 +41,22 @@ METADATA_PARTITION = TopicPartition(METADATA_TOPIC, 0)
 
 
 class MetadataNode:
-    """The controller of a node and the log below it. `start` it before use, `close` it at the end."""
+    """The metadata log of a node, its publisher and its controller. Call `start` before use, `close` at the end."""
 
     def __init__(
-        self, driver: ControllerDriver, log: Log, clock: Clock, levels: list[FeatureLevelRecord]
+        self, controller: ControllerDriver, publisher: MetadataPublisher, log: Log, clock: Clock
     ) -> None:
-        self.driver = driver
+        self.controller = controller
+        self.publisher = publisher
         self.log = log
         self._clock = clock
-        self._levels = levels
 
     async def start(self) -> None:
-        """Begin a new epoch and load the image."""
-        await self.driver.start(self._levels)
+        """Load the image and lead a new epoch."""
+        await self.controller.start()
 
     def close(self) -> None:
-        """Write out what is staged; no decision may be under way."""
+        """Close the log; no write may be under way."""
         self.log.close(self._clock.now_ms())
 
 
@@ -69,9 +71,10 @@ def open_metadata(
     clock: Clock,
     rng: Random,
     executor: Executor,
+    defer: Callable[[Callable[[], None]], object],
     on_fault: Callable[[BaseException], None],
 ) -> MetadataNode:
-    """Open, or found, the metadata log in `log_dir`."""
+    """Open the metadata log in `log_dir`, or format the directory first if it has none."""
     directory = f"{log_dir}/{METADATA_PARTITION}"
     voter = LocalVoter(node_id, directory_id, controller_listeners)
     now_ms = clock.now_ms()
@@ -85,7 +88,7 @@ def open_metadata(
         METADATA_PARTITION,
         METADATA_TOPIC_ID,
         _log_config(config),
-        # Every decision was synced before the next: damage before sound records is no torn write.
+        # Every batch is durable before the next is written, so damage before a valid batch is not a torn write.
         last=LastKnown(cut_good=False),
         rng=rng,
         now_ms=now_ms,
@@ -100,14 +103,22 @@ def open_metadata(
         voter=voter,
         clock=clock,
         executor=executor,
+        defer=defer,
         snapshot_interval_bytes=config.long("metadata.log.max.record.bytes.between.snapshots"),
     )
-    driver = ControllerDriver(Controller(config, node_id, rng), quorum, clock, on_fault)
-    return MetadataNode(driver, log, clock, _initial_levels(disk, log_dir))
+    publisher = MetadataPublisher(quorum)
+    controller = ControllerDriver(
+        Controller(config, node_id, rng),
+        quorum,
+        publisher,
+        initial_levels=_initial_levels(disk, log_dir),
+        on_fault=on_fault,
+    )
+    return MetadataNode(controller, publisher, log, clock)
 
 
 def has_metadata(disk: Disk, log_dir: str) -> bool:
-    """Whether a metadata log, or a snapshot of one, is there already."""
+    """Whether the directory has a metadata log or a snapshot of one."""
     directory = f"{log_dir}/{METADATA_PARTITION}"
     if not disk.is_dir(directory):
         return False
@@ -115,7 +126,7 @@ def has_metadata(disk: Disk, log_dir: str) -> bool:
 
 
 def _initial_levels(disk: Disk, log_dir: str) -> list[FeatureLevelRecord]:
-    """The levels a new cluster begins with: those of the directory's bootstrap file, or this release's."""
+    """The initial levels of a new cluster: those of the directory's bootstrap file, or this release's."""
     values = read_bootstrap(disk, log_dir)
     if values is None:
         return features.initial_records()

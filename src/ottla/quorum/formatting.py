@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ottla.base.files import Disk
-from ottla.quorum.single import KRAFT_VERSION_MAX, LocalVoter
 from ottla.quorum.snapshots import (
     BOOTSTRAP_FILE,
     SnapshotId,
@@ -19,6 +18,7 @@ from ottla.quorum.snapshots import (
     decode_snapshot,
     encode_snapshot,
 )
+from ottla.quorum.voter import KRAFT_VERSION_MAX, LocalVoter
 from ottla.wire.messages.control import KRaftVersionRecord
 
 

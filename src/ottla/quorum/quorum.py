@@ -1,18 +1,30 @@
-"""What the rest of the broker sees of the metadata quorum, however many nodes it has.
+"""The metadata quorum as the rest of a node uses it: the port `Quorum` and the listeners that it notifies.
 
-Records are opaque values here; what they mean is `ottla.metadata`'s business. The leader appends a decision
-as one batch, which is committed as a whole or not at all.
+A node holds one replica of the metadata log. The port has three sides:
+
+- Leader: `append(epoch, values)`. It returns the offset at once; the commit is reported later by `committed`.
+- Every replica: `CommitListener` receives snapshots and committed batches, in the order of the log.
+- Every replica: `LeadershipListener` is notified when this node gains or loses leadership, or when its log fails.
+
+Record values are opaque here; `ottla.metadata` defines their content. All calls in both directions are made on
+the event loop.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
+
+from ottla.base.errors import OttlaError
+
+
+class NotLeader(OttlaError):
+    """An append in an epoch in which this node does not lead, or no longer leads."""
 
 
 class CommittedBatch(NamedTuple):
-    """One batch of the log, or of a snapshot: record values without control records."""
+    """One committed batch: its record values. A control batch has none."""
 
     last_offset: int
     epoch: int
@@ -20,15 +32,16 @@ class CommittedBatch(NamedTuple):
     values: list[bytes]
 
 
-class Appended(NamedTuple):
-    """Where a decision went."""
+class CommittedSnapshot(NamedTuple):
+    """The committed state up to and including `last_offset`, as record values."""
 
     last_offset: int
     epoch: int
+    values: Iterable[bytes]
 
 
 class ListenerAddress(NamedTuple):
-    """A controller's listener, as other nodes reach it."""
+    """The address of a controller's listener, as other nodes reach it."""
 
     name: str
     host: str
@@ -36,7 +49,7 @@ class ListenerAddress(NamedTuple):
 
 
 class ReplicaStatus(NamedTuple):
-    """One voter or observer as the leader sees it."""
+    """One voter or observer, as the leader sees it."""
 
     node_id: int
     directory_id: uuid.UUID
@@ -56,39 +69,77 @@ class QuorumStatus(NamedTuple):
     observers: tuple[ReplicaStatus, ...] = ()
 
 
-AppendDone = Callable[[Appended | BaseException], None]
+class CommitListener(Protocol):
+    """Receives the committed log of this replica, on a leader and on a follower alike.
+
+    An exception from either method means that this node cannot apply committed records. During `Quorum.start`
+    it is raised to the caller. Later it stops the replica, as a failed log does.
+    """
+
+    def committed(self, batches: Sequence[CommittedBatch]) -> None:
+        """Apply batches that follow directly after the last batch or snapshot delivered."""
+        ...
+
+    def load_snapshot(self, snapshot: CommittedSnapshot) -> None:
+        """Replace the whole state: the first call after the start, or a follower that fell too far behind."""
+        ...
+
+
+class LeadershipListener(Protocol):
+    """Is notified of the role of this replica. Epochs increase; each `leading` is followed by one `resigned`."""
+
+    def leading(self, epoch: int) -> None:
+        """This node leads; everything before the first batch of `epoch`, and that batch, has been delivered."""
+        ...
+
+    def resigned(self, epoch: int) -> None:
+        """This node no longer leads `epoch`. Appends that are not committed yet may or may not be kept."""
+        ...
+
+    def failed(self, error: BaseException) -> None:
+        """The local log failed: nothing is appended or committed here any more. `resigned` follows if it led."""
+        ...
 
 
 class Quorum(Protocol):
-    """The leader's side of the quorum."""
+    """One replica of the metadata log."""
 
     @property
     def log_end_offset(self) -> int:
-        """The offset that the next record gets."""
+        """The offset of the next record, counting appends that are not written yet."""
         ...
 
     @property
-    def kraft_version(self) -> int: ...
-
-    def lead(self, done: AppendDone) -> None:
-        """Begin a new epoch; the rest can be used once `done` is called with where it begins."""
+    def kraft_version(self) -> int:
+        """The finalized level of the feature kraft.version, which control records carry."""
         ...
 
-    def load(self) -> Iterator[CommittedBatch]:
-        """Everything committed, the latest snapshot first."""
+    def start(self, commits: CommitListener, leadership: LeadershipListener) -> None:
+        """Deliver what is known to be committed, then take part in the quorum."""
         ...
 
-    def append(self, values: Sequence[bytes], done: AppendDone) -> None:
-        """Append one batch; `done` is called once, when it is committed or when the log has failed."""
+    def append(self, epoch: int, values: Sequence[bytes]) -> int:
+        """Append records that are committed all or none, and return the offset of the last.
+
+        Several appends may be outstanding; they are committed in order. Appends of one turn of the event loop,
+        and those made while a write is under way, share the next write. Raises NotLeader for any other epoch
+        than the one this node leads.
+        """
         ...
 
     @property
     def snapshot_due(self) -> bool:
-        """True when enough was appended since the latest snapshot, and none is being written."""
+        """True when enough has been committed since the latest snapshot and none is being written."""
         ...
 
     def write_snapshot(self, last_offset: int, epoch: int, values: Iterable[bytes]) -> None:
-        """Start to write the state after `last_offset` down; older log and snapshots go when it is safe."""
+        """Start to write a snapshot of the state after `last_offset`.
+
+        `values` is iterated in a worker thread, so it must not change. When the snapshot is durable, log segments
+        and snapshots that are no longer needed are deleted.
+        """
         ...
 
-    def describe(self) -> QuorumStatus: ...
+    def describe(self) -> QuorumStatus:
+        """The state of the quorum as this replica knows it."""
+        ...

@@ -1,58 +1,67 @@
-"""The file `quorum-state`: the epoch this node has seen, and for whom it voted there.
+"""The file `quorum-state`: the highest epoch that this node has seen, its leader, and this node's vote.
 
-A JSON object beside the metadata log. Version 1 is Kafka 4's; version 0, of clusters whose voters stand in
-the settings, has more fields, which we keep. An epoch is durable here before anything is done in it, so
-that no two terms of office ever share a number.
+A JSON object beside the metadata log. Version 1 is Kafka 4's format. Version 0, of clusters whose voters are
+listed in the configuration, has more fields, which are written too. An epoch and a vote are durable here
+before the node acts on them, so that two leaders never share an epoch.
 
-Crash policy: replaced as a whole. A missing file is epoch 0; one that does not parse stops the start,
-because an epoch that is guessed could be used twice.
+Crash policy: the file is replaced as a whole. A missing file is epoch 0. A file that does not parse stops the
+start, because a guessed epoch could be used twice.
 """
 
 from __future__ import annotations
 
 import json
+import uuid
 from typing import Any, Final
 
 import msgspec
 
 from ottla.base.errors import LocalError
 from ottla.base.files import Disk
-from ottla.base.ids import ZERO_UUID, uuid_text
+from ottla.base.ids import ZERO_UUID, parse_uuid, uuid_text
 
 FILE_NAME: Final = "quorum-state"
-NOBODY: Final = -1
+NO_NODE: Final = -1
 
 
 class QuorumState(msgspec.Struct, frozen=True):
-    """Who leads in which epoch."""
+    """The leader of an epoch, and the candidate for which this node voted in it."""
 
     leader_epoch: int
-    leader_id: int = NOBODY
+    leader_id: int = NO_NODE
+    voted_id: int = NO_NODE
+    voted_directory_id: uuid.UUID = ZERO_UUID
 
 
 def read_quorum_state(disk: Disk, path: str) -> QuorumState:
-    """The stored state; epoch 0 without a leader if there is none."""
+    """Read the stored state; epoch 0 without a leader if the file is missing."""
     if not disk.exists(path):
         return QuorumState(0)
     try:
         content = json.loads(disk.read(path))
-        return QuorumState(int(content["leaderEpoch"]), int(content.get("leaderId", NOBODY)))
+        voted_directory = content.get("votedDirectoryId")
+        return QuorumState(
+            int(content["leaderEpoch"]),
+            int(content.get("leaderId", NO_NODE)),
+            int(content.get("votedId", NO_NODE)),
+            parse_uuid(voted_directory) if voted_directory else ZERO_UUID,
+        )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise LocalError(f"{path} is damaged: {error!r}") from error
+        raise LocalError(f"{path} is damaged: {error!r}; restore it from a backup") from error
 
 
 def write_quorum_state(
     disk: Disk, path: str, state: QuorumState, *, kraft_version: int, node_id: int
 ) -> None:
-    """Store the state, durably."""
+    """Store the state durably. Blocks, so it is called in a worker thread."""
     content: dict[str, Any] = {
         "leaderId": state.leader_id,
         "leaderEpoch": state.leader_epoch,
-        "votedId": NOBODY,
+        "votedId": state.voted_id,
     }
     if kraft_version == 0:
         content = {"clusterId": "", **content, "appliedOffset": 0, "currentVoters": [{"voterId": node_id}]}
     else:
-        content["votedDirectoryId"] = uuid_text(ZERO_UUID)
+        content["votedDirectoryId"] = uuid_text(state.voted_directory_id)
     content["data_version"] = 1 if kraft_version else 0
     disk.replace(path, json.dumps(content, separators=(",", ":")).encode())

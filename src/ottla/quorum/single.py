@@ -1,23 +1,26 @@
-"""A quorum of one: this node leads, and what is durable here is committed.
+"""A quorum of one voter: this node leads, and a batch that is durable here is committed.
 
-Owns the epoch, the voters as the log tells them, appends and snapshots. It keeps the layout of a KRaft
-voter, so that the directory can be opened by Apache Kafka and one that Kafka wrote can be opened here.
+Owns the epoch, the voters as control records describe them, appends and snapshots. The directory has the layout
+of a KRaft voter, so Apache Kafka can open it, and a directory that Kafka wrote can be opened here.
 
-- Every start is a new epoch: one above whatever `quorum-state`, log and snapshots mention. It is durable in
-  `quorum-state` before the first batch is written in it.
-- The first batch of an epoch is a leader change. If the voters are told in the log (kraft.version 1) and the
-  latest word on them lies outside of it, or is no longer right, they follow in the same batch.
-- A decision is one batch: a crash keeps all of it or nothing. Nothing is retried after a failed write.
-- A snapshot is due after so many bytes of log. When it is durable, log and snapshots below the one *before*
-  it go: if the newest turns out to be damaged, the state can still be had.
+- Every start begins a new epoch, one above the highest in `quorum-state`, log and snapshots. It is durable in
+  `quorum-state` before the first batch of the epoch is written.
+- The first batch of an epoch is a leader change. If kraft.version is 1 and the newest voters record is not in
+  the log, or is out of date, a current one follows in the same batch.
+- One write is one batch, and a write starts after the one before it is durable. Appends of one turn of the loop,
+  and those made during a write, share the next batch. So a crash keeps a whole prefix of the writes, and each
+  append is kept completely or not at all. A failed write is not retried: this node resigns and stays failed.
+- A snapshot is due after a number of bytes of log. When it is durable, log and snapshots below the snapshot
+  *before* it are deleted: if the newest is damaged, the state can still be restored.
 
-Concurrency: the event loop. Writes run in an executor; one append and one snapshot at most are under way.
+Concurrency: the event loop. Blocking work runs in the executor: one write and one snapshot at most.
 """
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Final
 
 import structlog
@@ -26,63 +29,33 @@ from ottla.base.clock import Clock
 from ottla.base.errors import LocalError, StorageFault, invariant
 from ottla.base.executor import Executor
 from ottla.base.files import Disk
-from ottla.base.ids import uuid_text
 from ottla.quorum.control_records import control_batch, read_control_batch
 from ottla.quorum.metadata_log import MetadataLog
 from ottla.quorum.quorum import (
-    AppendDone,
-    Appended,
+    CommitListener,
     CommittedBatch,
-    ListenerAddress,
+    CommittedSnapshot,
+    LeadershipListener,
+    NotLeader,
     QuorumStatus,
     ReplicaStatus,
 )
 from ottla.quorum.quorum_state import FILE_NAME, QuorumState, read_quorum_state, write_quorum_state
 from ottla.quorum.snapshots import SnapshotId, SnapshotStore, encode_snapshot
+from ottla.quorum.voter import LocalVoter
 from ottla.records.builder import NewRecord, build_batch
 from ottla.records.record import iter_records
-from ottla.wire.messages.control import (
-    Endpoint,
-    KRaftVersionFeature,
-    KRaftVersionRecord,
-    LeaderChangeMessage,
-    Voter,
-    VotersRecord,
-    VotersRecordVoter,
-)
+from ottla.wire.messages.control import KRaftVersionRecord, LeaderChangeMessage, Voter, VotersRecord
 from ottla.wire.schema import Message
 
 _log = structlog.get_logger(__name__)
 
-KRAFT_VERSION_MAX: Final = 1
-
-
-class LocalVoter:
-    """This node as a voter."""
-
-    __slots__ = ("directory_id", "listeners", "node_id")
-
-    def __init__(self, node_id: int, directory_id: uuid.UUID, listeners: Sequence[ListenerAddress]) -> None:
-        self.node_id = node_id
-        self.directory_id = directory_id
-        self.listeners = tuple(listeners)
-
-    def record(self) -> VotersRecord:
-        """The voters of a quorum that has only this one."""
-        return VotersRecord(
-            voters=[
-                VotersRecordVoter(
-                    voter_id=self.node_id,
-                    voter_directory_id=self.directory_id,
-                    endpoints=[Endpoint(name=at.name, host=at.host, port=at.port) for at in self.listeners],
-                    kraft_version_feature=KRaftVersionFeature(max_supported_version=KRAFT_VERSION_MAX),
-                )
-            ]
-        )
+# The record values of one batch; a single append above it is written alone.
+BATCH_BYTES_MAX: Final = 8 << 20
 
 
 class SingleQuorum:
-    """The quorum in the directory `directory`, whose log is `log`."""
+    """The quorum in the directory `directory`, with the log `log`."""
 
     def __init__(
         self,
@@ -93,6 +66,7 @@ class SingleQuorum:
         voter: LocalVoter,
         clock: Clock,
         executor: Executor,
+        defer: Callable[[Callable[[], None]], object],
         snapshot_interval_bytes: int,
     ) -> None:
         self._disk = disk
@@ -101,21 +75,27 @@ class SingleQuorum:
         self._voter = voter
         self._clock = clock
         self._executor = executor
+        self._defer = defer
         self._snapshots = SnapshotStore(disk, directory)
         self._snapshot_interval_bytes = snapshot_interval_bytes
+        self._commits: CommitListener
+        self._leadership: LeadershipListener
         self._kraft_version = 0
         self._voters: VotersRecord | None = None
         self._voters_in_log = False
         self._bytes_since_snapshot = 0
         self._last_timestamp_ms = 0
         self._snapshot_running = False
-        self._appending = False
+        self._leads = False
+        self._pending: deque[Sequence[bytes]] = deque()
+        self._writing = False
+        self._write_scheduled = False
         self._base = self._newest_usable_snapshot()
         self._epoch = max(read_quorum_state(disk, self._state_path).leader_epoch, self._base.epoch)
         self._scan()
-        self._high_watermark = log.end_offset
+        self._high_watermark = self._next_offset = log.end_offset
 
-    # What there is
+    # State
 
     @property
     def epoch(self) -> int:
@@ -123,7 +103,7 @@ class SingleQuorum:
 
     @property
     def log_end_offset(self) -> int:
-        return self._log.end_offset
+        return self._next_offset
 
     @property
     def high_watermark(self) -> int:
@@ -133,23 +113,8 @@ class SingleQuorum:
     def kraft_version(self) -> int:
         return self._kraft_version
 
-    def load(self) -> Iterator[CommittedBatch]:
-        """Everything committed: the newest snapshot, then the log after it."""
-        if self._base.end_offset:
-            snapshot = self._snapshots.read(self._base)
-            last_offset = self._base.end_offset - 1
-            for values in snapshot.batches:
-                yield CommittedBatch(last_offset, self._base.epoch, snapshot.last_timestamp_ms, values)
-        for header, batch in self._log.batches(self._base.end_offset):
-            values = []
-            if not header.is_control:
-                values = [bytes(record.value or b"") for record in iter_records(batch, header)]
-            yield CommittedBatch(
-                header.last_offset, header.partition_leader_epoch, header.max_timestamp, values
-            )
-
     def describe(self) -> QuorumStatus:
-        """The quorum as DescribeQuorum tells it; a leader has always just heard from itself."""
+        """The quorum for DescribeQuorum; the leader counts as caught up at the current time."""
         now_ms = self._clock.now_ms()
         status = ReplicaStatus(
             self._voter.node_id,
@@ -164,14 +129,14 @@ class SingleQuorum:
     # Start
 
     def _newest_usable_snapshot(self) -> SnapshotId:
-        """The snapshot to begin with; the state of nothing if there is none."""
+        """The snapshot to start from; the empty state if there is none."""
         for snapshot_id in reversed(self._snapshots.ids()):
             try:
                 snapshot = self._snapshots.read(snapshot_id)
             except LocalError as error:
                 if self._log.start_offset >= snapshot_id.end_offset > 0:
                     raise
-                _log.warning("a metadata snapshot is damaged; an older state is used", reason=str(error))
+                _log.warning("a metadata snapshot is damaged; an older one is used", reason=str(error))
                 continue
             for control in snapshot.controls:
                 self._note_control(control)
@@ -181,12 +146,13 @@ class SingleQuorum:
             return snapshot_id
         if self._log.start_offset > 0:
             raise LocalError(
-                f"the metadata log begins at offset {self._log.start_offset}, no snapshot has what was before"
+                f"the metadata log starts at offset {self._log.start_offset} and no snapshot covers the records "
+                "before it; restore the .checkpoint files of the directory"
             )
         return SnapshotId(0, 0)
 
     def _scan(self) -> None:
-        """Learn epoch, voters and size of what follows the snapshot."""
+        """Read epoch, voters and size of the log after the snapshot."""
         for header, batch in self._log.batches(self._base.end_offset):
             self._epoch = max(self._epoch, header.partition_leader_epoch)
             self._last_timestamp_ms = header.max_timestamp
@@ -195,7 +161,8 @@ class SingleQuorum:
                 for control in read_control_batch(header, batch):
                     self._note_control(control)
                     self._voters_in_log |= isinstance(control, VotersRecord)
-        self._check_voters()
+        if self._voters is not None:
+            self._voter.check(self._voters)
 
     def _note_control(self, control: Message) -> None:
         if isinstance(control, KRaftVersionRecord):
@@ -203,33 +170,49 @@ class SingleQuorum:
         elif isinstance(control, VotersRecord):
             self._voters = control
 
-    def _check_voters(self) -> None:
-        """Refuse a directory of another quorum."""
-        if self._voters is None:
-            return
-        voters = {voter.voter_id: voter.voter_directory_id for voter in self._voters.voters}
-        if list(voters) != [self._voter.node_id]:
-            raise LocalError(
-                f"the metadata log belongs to voters {sorted(voters)}; this node is {self._voter.node_id}, "
-                "and runs a quorum of one"
-            )
-        directory_id = voters[self._voter.node_id]
-        if directory_id != self._voter.directory_id:
-            raise LocalError(
-                f"the metadata log belongs to directory {uuid_text(directory_id)}, "
-                f"this is {uuid_text(self._voter.directory_id)}"
+    def start(self, commits: CommitListener, leadership: LeadershipListener) -> None:
+        """Deliver the stored snapshot and log, then begin a new epoch; the only voter elects itself."""
+        self._commits, self._leadership = commits, leadership
+        if self._base.end_offset:
+            values = chain.from_iterable(self._snapshots.read(self._base).batches)
+            commits.load_snapshot(CommittedSnapshot(self._base.end_offset - 1, self._base.epoch, values))
+        stored = list(self._stored_batches())
+        if stored:
+            commits.committed(stored)
+        self._begin_epoch(self._epoch + 1)
+
+    def _stored_batches(self) -> Iterator[CommittedBatch]:
+        for header, batch in self._log.batches(self._base.end_offset):
+            values = []
+            if not header.is_control:
+                values = [bytes(record.value or b"") for record in iter_records(batch, header)]
+            yield CommittedBatch(
+                header.last_offset, header.partition_leader_epoch, header.max_timestamp, values
             )
 
-    def lead(self, done: AppendDone) -> None:
-        """Begin a new epoch; nothing can be appended before it is durable."""
-        self._epoch += 1
-        write_quorum_state(
-            self._disk,
-            self._state_path,
-            QuorumState(self._epoch, self._voter.node_id),
-            kraft_version=self._kraft_version,
-            node_id=self._voter.node_id,
-        )
+    def _begin_epoch(self, epoch: int) -> None:
+        """Make the epoch durable, then write its first batch."""
+
+        def write_state() -> None:
+            state = QuorumState(epoch, self._voter.node_id)
+            write_quorum_state(
+                self._disk,
+                self._state_path,
+                state,
+                kraft_version=self._kraft_version,
+                node_id=self._voter.node_id,
+            )
+
+        def stored(failure: BaseException | None) -> None:
+            if failure is not None:
+                self._fail(failure)
+                return
+            self._epoch = epoch
+            self._write_leader_change()
+
+        self._executor.submit(write_state, stored)
+
+    def _write_leader_change(self) -> None:
         me = [Voter(voter_id=self._voter.node_id)]
         controls: list[Message] = [
             LeaderChangeMessage(leader_id=self._voter.node_id, voters=me, granting_voters=me)
@@ -239,35 +222,77 @@ class SingleQuorum:
             self._voters_in_log = True
             controls += [KRaftVersionRecord(kraft_version=self._kraft_version), self._voters]
         now_ms = self._clock.now_ms()
-        base_offset = self._log.end_offset
-        batch = control_batch(controls, base_offset=base_offset, epoch=self._epoch, now_ms=now_ms)
-        self._append(batch, base_offset + len(controls) - 1, now_ms, done)
+        data = control_batch(controls, base_offset=self._next_offset, epoch=self._epoch, now_ms=now_ms)
+        self._next_offset += len(controls)
 
-    # Appending
+        def committed() -> None:
+            self._leads = True
+            self._leadership.leading(self._epoch)
 
-    def append(self, values: Sequence[bytes], done: AppendDone) -> None:
-        """Append one decision as one batch."""
+        self._write(data, CommittedBatch(self._next_offset - 1, self._epoch, now_ms, []), committed)
+
+    # Appends
+
+    def append(self, epoch: int, values: Sequence[bytes]) -> int:
+        """Append records to the next batch. Listeners are never called before this returns."""
+        if not self._leads or epoch != self._epoch:
+            raise NotLeader(f"append in epoch {epoch}: this node does not lead it (epoch {self._epoch})")
+        invariant(len(values) > 0, "an append has at least one record")
+        self._pending.append(values)
+        self._next_offset += len(values)
+        if not self._writing and not self._write_scheduled:
+            self._write_scheduled = True
+            self._defer(self._write_pending)
+        return self._next_offset - 1
+
+    def _write_pending(self) -> None:
+        """Write pending appends, up to the size limit, as one batch."""
+        self._write_scheduled = False
+        if self._writing or not self._pending:
+            return
+        values = list(self._pending.popleft())
+        size = sum(map(len, values))
+        while self._pending and (size := size + sum(map(len, self._pending[0]))) <= BATCH_BYTES_MAX:
+            values += self._pending.popleft()
         now_ms = self._clock.now_ms()
-        base_offset = self._log.end_offset
+        base_offset = self._high_watermark
         records = [NewRecord(None, value, (), now_ms) for value in values]
-        batch = build_batch(records, base_offset=base_offset, leader_epoch=self._epoch)
-        self._append(batch, base_offset + len(records) - 1, now_ms, done)
+        data = build_batch(records, base_offset=base_offset, leader_epoch=self._epoch)
+        self._write(data, CommittedBatch(base_offset + len(values) - 1, self._epoch, now_ms, values), None)
 
-    def _append(self, batch: bytes, last_offset: int, now_ms: int, done: AppendDone) -> None:
-        invariant(not self._appending, "one decision at a time")
-        self._appending = True
+    def _write(self, data: bytes, batch: CommittedBatch, committed: Callable[[], None] | None) -> None:
+        """Write one batch; deliver it when it is durable, then call `committed`."""
+        self._writing = True
 
-        def durable(failure: BaseException | None) -> None:
-            self._appending = False
+        def written(failure: BaseException | None) -> None:
+            self._writing = False
             if failure is not None:
-                done(failure)
+                self._fail(failure)
                 return
-            self._high_watermark = last_offset + 1
-            self._last_timestamp_ms = now_ms
-            self._bytes_since_snapshot += len(batch)
-            done(Appended(last_offset, self._epoch))
+            self._high_watermark = batch.last_offset + 1
+            self._last_timestamp_ms = batch.timestamp_ms
+            self._bytes_since_snapshot += len(data)
+            try:
+                self._commits.committed([batch])
+            except Exception as error:  # noqa: BLE001 - this node cannot follow its own log any more
+                _log.exception("committed metadata records cannot be applied", offset=batch.last_offset)
+                self._fail(error)
+                return
+            if committed is not None:
+                committed()
+            self._write_pending()
 
-        self._log.append(batch, durable)
+        try:
+            self._log.append(data, written)
+        except StorageFault as fault:
+            written(fault)
+
+    def _fail(self, error: BaseException) -> None:
+        led, self._leads = self._leads, False
+        self._pending.clear()
+        self._leadership.failed(error)
+        if led:
+            self._leadership.resigned(self._epoch)
 
     # Snapshots
 
@@ -276,8 +301,9 @@ class SingleQuorum:
         return not self._snapshot_running and self._bytes_since_snapshot >= self._snapshot_interval_bytes
 
     def write_snapshot(self, last_offset: int, epoch: int, values: Iterable[bytes]) -> None:
-        """Write the state after `last_offset`; `values` is drawn from a worker, so it must not change."""
-        invariant(not self._snapshot_running, "one snapshot at a time")
+        """Write a snapshot of the state after `last_offset` in the executor."""
+        invariant(not self._snapshot_running, "one snapshot is written at a time")
+        invariant(not self._writing, "a snapshot starts while no batch is being written")
         self._snapshot_running = True
         self._bytes_since_snapshot = 0
         snapshot_id = SnapshotId(last_offset + 1, epoch)
@@ -294,7 +320,7 @@ class SingleQuorum:
         def written(failure: BaseException | None) -> None:
             self._snapshot_running = False
             if failure is not None:
-                # The log still has everything; the next interval tries again.
+                # The log still has every record; the next interval tries again.
                 _log.warning("a metadata snapshot could not be written", reason=str(failure))
                 return
             self._delete_below(self._base)
@@ -308,11 +334,11 @@ class SingleQuorum:
         return [KRaftVersionRecord(kraft_version=self._kraft_version), self._voters]
 
     def _delete_below(self, kept: SnapshotId) -> None:
-        """Give up what only a state older than `kept` needs."""
+        """Delete log segments and snapshots that only states older than `kept` need."""
         try:
             self._log.delete_before(kept.end_offset)
             for snapshot_id in self._snapshots.ids():
                 if snapshot_id < kept:
                     self._snapshots.delete(snapshot_id)
         except (OSError, StorageFault) as error:
-            _log.warning("old metadata could not be deleted; it does no harm", reason=str(error))
+            _log.warning("old metadata could not be deleted; it is ignored", reason=str(error))

@@ -11,12 +11,12 @@ class InlineExecutor:
     """Runs work in `submit`, or, made with `stepped=True`, when `step` is called."""
 
     def __init__(self, *, stepped: bool = False) -> None:
-        self._stepped = stepped
+        self.stepped = stepped
         self._waiting: deque[tuple[Work, Done]] = deque()
 
     def submit(self, work: Work, done: Done) -> None:
         self._waiting.append((work, done))
-        if not self._stepped:
+        if not self.stepped:
             self.run_all()
 
     @property

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.controller.features import INITIAL_LEVELS, decide_update, initial_records, unsupported
+from ottla.controller.features import INITIAL_LEVELS, decide_update, initial_records
+from ottla.metadata.features import unsupported
 from ottla.metadata.records import FeatureLevelRecord
 from ottla.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from tests.support.metadata import replayed
@@ -17,14 +18,6 @@ def test_levels_of_a_new_cluster() -> None:
     assert dict(IMAGE.features) == INITIAL_LEVELS
     assert INITIAL_LEVELS["metadata.version"] == 30
     assert unsupported(IMAGE) == []
-
-
-def test_levels_beyond_this_release_are_named() -> None:
-    newer = [
-        FeatureLevelRecord(name="metadata.version", feature_level=31),
-        FeatureLevelRecord(name="future.version", feature_level=1),
-    ]
-    assert unsupported(replayed(newer, IMAGE)) == ["metadata.version 31", "future.version 1"]
 
 
 @pytest.mark.parametrize(

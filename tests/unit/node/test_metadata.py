@@ -36,6 +36,7 @@ def opened(root: Path, life: int = 1, **settings: str) -> MetadataNode:
         clock=FixedClock(),
         rng=random.Random(life),
         executor=InlineExecutor(),
+        defer=asyncio.get_running_loop().call_soon,
         on_fault=lambda error: pytest.fail(str(error)),
     )
 
@@ -44,14 +45,14 @@ async def start(node: MetadataNode, life: int) -> int:
     await node.start()
     endpoint = Endpoint("PLAINTEXT", "localhost", 9092)
     registration = NodeRegistration(1, uuid.UUID(int=life), (endpoint,), (DIRECTORY_ID,))
-    epoch = await node.driver.register_broker(registration)
-    await node.driver.unfence_broker(1, epoch)
+    epoch = await node.controller.register_broker(registration)
+    await node.controller.unfence_broker(1, epoch)
     return epoch
 
 
 async def create(node: MetadataNode, name: str, partitions: int = 2) -> None:
     topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
-    response = await node.driver.create_topics(CreateTopicsRequest(topics=[topic]))
+    response = await node.controller.create_topics(CreateTopicsRequest(topics=[topic]))
     assert response.topics[0].error_code == 0
 
 
@@ -63,7 +64,7 @@ def test_what_was_answered_is_there_after_a_restart(tmp_path: Path) -> None:
             epochs.append(await start(node, life))
             await create(node, f"t{life}")
             node.close()
-        image = node.driver.image
+        image = node.publisher.image
         assert list(image.topics.by_name) == ["t1", "t2", "t3"]
         assert epochs == sorted(set(epochs))
         # Each new life leads under a new epoch.
@@ -82,16 +83,19 @@ def test_snapshots_do_not_change_what_is_found(tmp_path: Path) -> None:
         await start(node, 1)
         for number in range(40):
             await create(node, f"t{number}")
-        image = node.driver.image
+        image = node.publisher.image
         node.close()
         directory = tmp_path / "__cluster_metadata-0"
         assert len(list(directory.glob("*.checkpoint"))) == 2
         again = opened(tmp_path, 2)
-        await again.driver.start()
-        assert again.driver.image.topics == image.topics
-        assert list(again.driver.image.topics.by_id) == list(image.topics.by_id)
-        assert (again.driver.image.configs, again.driver.image.brokers) == (image.configs, image.brokers)
-        assert digest(again.driver.image) != digest(image)  # one offset further: the leader change
+        await again.controller.start()
+        assert again.publisher.image.topics == image.topics
+        assert list(again.publisher.image.topics.by_id) == list(image.topics.by_id)
+        assert (again.publisher.image.configs, again.publisher.image.brokers) == (
+            image.configs,
+            image.brokers,
+        )
+        assert digest(again.publisher.image) != digest(image)  # one offset further: the leader change
         again.close()
 
     asyncio.run(lives())
@@ -107,8 +111,8 @@ def test_bootstrap_file_of_the_directory_decides_the_levels(tmp_path: Path) -> N
         node = opened(tmp_path)
         await start(node, 1)
         await create(node, "t")
-        assert dict(node.driver.image.features) == {"metadata.version": 25}
-        assert node.driver.image.configs == {}
+        assert dict(node.publisher.image.features) == {"metadata.version": 25}
+        assert node.publisher.image.configs == {}
         node.close()
 
     asyncio.run(life())
@@ -132,5 +136,6 @@ def test_directory_of_another_voter_is_refused(tmp_path: Path) -> None:
             clock=FixedClock(),
             rng=random.Random(1),
             executor=InlineExecutor(),
+            defer=lambda callback: None,
             on_fault=lambda error: None,
         )

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import uuid
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,13 @@ def test_written_as_kafka_writes_it(tmp_path: Path, kraft_version: int, text: st
     write_quorum_state(OsDisk(), str(path), state, kraft_version=kraft_version, node_id=1)
     assert path.read_text() == text
     assert read_quorum_state(OsDisk(), str(path)) == state
+
+
+def test_vote_is_stored(tmp_path: Path) -> None:
+    path = str(tmp_path / "quorum-state")
+    state = QuorumState(5, voted_id=2, voted_directory_id=uuid.UUID(int=77))
+    write_quorum_state(OsDisk(), path, state, kraft_version=1, node_id=1)
+    assert read_quorum_state(OsDisk(), path) == state
 
 
 def test_missing_file_is_epoch_0(tmp_path: Path) -> None:

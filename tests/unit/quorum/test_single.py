@@ -7,6 +7,8 @@ import pytest
 
 from ottla.base.errors import LocalError
 from ottla.base.files import OsDisk
+from ottla.quorum import single
+from ottla.quorum.quorum import NotLeader
 from ottla.quorum.snapshots import SnapshotId, SnapshotStore
 from tests.support.quorum import PARTITION, QuorumBench, voter
 
@@ -26,7 +28,7 @@ def test_new_directory_is_formatted_as_for_a_standalone_voter(tmp_path: Path) ->
     assert bench.quorum.kraft_version == 1
     assert snapshots(tmp_path) == [SnapshotId(0, 0)]
     assert (tmp_path / "bootstrap.checkpoint").exists()
-    assert list(bench.quorum.load()) == []
+    assert bench.values() == []
 
 
 def test_first_batch_of_an_epoch_is_the_leader_change(tmp_path: Path) -> None:
@@ -34,7 +36,7 @@ def test_first_batch_of_an_epoch_is_the_leader_change(tmp_path: Path) -> None:
     assert bench.quorum.epoch == 1
     assert bench.quorum.log_end_offset == bench.quorum.high_watermark == 3
     assert '"leaderEpoch":1' in (tmp_path / str(PARTITION) / "quorum-state").read_text()
-    (batch,) = bench.quorum.load()
+    (batch,) = bench.seen.batches
     assert (batch.last_offset, batch.epoch, batch.values) == (2, 1, [])
 
 
@@ -42,18 +44,18 @@ def test_a_decision_is_one_batch(tmp_path: Path) -> None:
     bench = opened(tmp_path).lead()
     assert bench.append(b"a", b"b") == (4, 1)
     assert bench.append(b"c") == (5, 1)
-    assert [batch.values for batch in bench.quorum.load()] == [[], [b"a", b"b"], [b"c"]]
+    assert [batch.values for batch in bench.seen.batches] == [[], [b"a", b"b"], [b"c"]]
     assert bench.quorum.high_watermark == 6
 
 
 def test_commit_waits_for_the_disk(tmp_path: Path) -> None:
     bench = opened(tmp_path).lead()
-    bench.executor._stepped = True
-    results: list[object] = []
-    bench.quorum.append([b"a"], results.append)
-    assert (results, bench.quorum.high_watermark) == ([], 3)
-    bench.executor.run_all()
-    assert (results, bench.quorum.high_watermark) == ([(3, 1)], 4)
+    bench.executor.stepped = True
+    assert bench.quorum.append(1, [b"a"]) == 3
+    bench.deferred.pop()()
+    assert (bench.values(), bench.quorum.high_watermark) == ([], 3)
+    bench.run()
+    assert (bench.values(), bench.quorum.high_watermark) == ([b"a"], 4)
 
 
 def test_every_start_is_a_new_epoch(tmp_path: Path) -> None:
@@ -101,7 +103,7 @@ def test_describe(tmp_path: Path) -> None:
     assert me.listeners[0].port == 9093
 
 
-def test_failed_write_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_write_ends_the_leadership(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bench = opened(tmp_path).lead()
 
     def broken(*_: object, **__: object) -> None:
@@ -111,6 +113,141 @@ def test_failed_write_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(Exception, match="Input/output"):
         bench.append(b"a")
     assert bench.quorum.high_watermark == 3
+    assert bench.seen.events[-1] == ("resigned", 1)
+    with pytest.raises(NotLeader):
+        bench.quorum.append(1, [b"b"])
+
+
+def test_appends_of_one_turn_share_a_batch(tmp_path: Path) -> None:
+    bench = opened(tmp_path).lead()
+    assert [bench.quorum.append(1, values) for values in ([b"a", b"b"], [b"c"], [b"d"])] == [4, 5, 6]
+    assert bench.quorum.log_end_offset == 7
+    bench.run()
+    assert [(batch.last_offset, batch.values) for batch in bench.seen.batches[1:]] == [
+        (6, [b"a", b"b", b"c", b"d"])
+    ]
+    bench.close()
+    assert opened(tmp_path).values() == [b"a", b"b", b"c", b"d"]
+
+
+def test_appends_during_a_write_share_the_next_batch(tmp_path: Path) -> None:
+    bench = opened(tmp_path).lead()
+    bench.executor.stepped = True
+    bench.quorum.append(1, [b"a"])
+    bench.deferred.pop()()
+    bench.quorum.append(1, [b"b"])
+    bench.quorum.append(1, [b"c", b"d"])
+    assert (bench.executor.waiting, bench.deferred) == (1, [])
+    bench.executor.step()
+    assert [batch.values for batch in bench.seen.batches[1:]] == [[b"a"]]
+    bench.run()
+    assert [batch.values for batch in bench.seen.batches[1:]] == [[b"a"], [b"b", b"c", b"d"]]
+
+
+def test_large_appends_are_written_one_after_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(single, "BATCH_BYTES_MAX", 10)
+    bench = opened(tmp_path).lead()
+    for value in (b"1234567", b"123", b"1", b"x" * 50, b"2"):
+        bench.quorum.append(1, [value])
+    bench.run()
+    assert [batch.values for batch in bench.seen.batches[1:]] == [
+        [b"1234567", b"123"],
+        [b"1"],
+        [b"x" * 50],
+        [b"2"],
+    ]
+
+
+@pytest.mark.parametrize("epoch", [0, 1, 3])
+def test_append_in_another_epoch_fails(tmp_path: Path, epoch: int) -> None:
+    opened(tmp_path).lead().close()
+    bench = opened(tmp_path).lead()
+    with pytest.raises(NotLeader, match=f"epoch {epoch}"):
+        bench.quorum.append(epoch, [b"a"])
+    assert bench.quorum.log_end_offset == 4
+
+
+def test_append_before_the_epoch_is_durable_fails(tmp_path: Path) -> None:
+    bench = opened(tmp_path).load()
+    for epoch in (0, 1):
+        with pytest.raises(NotLeader):
+            bench.quorum.append(epoch, [b"a"])
+
+
+def test_epoch_is_durable_before_its_first_batch(tmp_path: Path) -> None:
+    bench = opened(tmp_path).load()
+    state = tmp_path / str(PARTITION) / "quorum-state"
+    assert not state.exists(), "it was written on the event loop"
+    bench.executor.step()
+    assert '"leaderEpoch":1' in state.read_text()
+    assert bench.seen.events == []
+    bench.run()
+    assert bench.seen.events == [("committed", 2), ("leading", 1)]
+
+
+def test_failed_state_file_is_reported_before_anything_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = opened(tmp_path).load()
+
+    def broken(*_: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(OsDisk, "replace", broken)
+    bench.executor.step()
+    ((kind, error),) = bench.seen.events  # type: ignore[misc]
+    assert (kind, str(error)) == ("failed", "[Errno 5] Input/output error")
+    assert bench.log.log_end_offset == 0
+
+
+def test_failed_write_drops_the_appends_that_wait_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = opened(tmp_path).lead()
+    bench.executor.stepped = True
+    bench.quorum.append(1, [b"a"])
+    bench.deferred.pop()()
+    bench.quorum.append(1, [b"b"])
+
+    def broken(*_: object, **__: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(bench.log.segments.active.file), "pwritev", broken)
+        bench.run()
+    assert [event[0] for event in bench.seen.events[-2:]] == ["failed", "resigned"]  # type: ignore[index]
+    bench.run()
+    assert bench.values() == []
+
+
+def test_listener_that_cannot_apply_a_batch_stops_the_replica(tmp_path: Path) -> None:
+    bench = opened(tmp_path).lead()
+
+    def broken(batches: object) -> None:
+        raise ZeroDivisionError
+
+    bench.seen.committed = broken  # type: ignore[method-assign]
+    with pytest.raises(ZeroDivisionError):
+        bench.append(b"a")
+    assert bench.seen.events[-1] == ("resigned", 1)
+    with pytest.raises(NotLeader):
+        bench.quorum.append(1, [b"b"])
+
+
+def test_start_delivers_the_snapshot_and_then_the_log(tmp_path: Path) -> None:
+    bench = opened(tmp_path, interval=300).lead()
+    state = fill(bench, 0, 10)
+    bench.close()
+    again = opened(tmp_path).load()
+    newest = snapshots(tmp_path)[-1]
+    assert again.seen.events == [
+        ("snapshot", newest.end_offset - 1, 1),
+        ("committed", again.quorum.high_watermark - 1),
+    ]
+    assert again.seen.snapshot == state[: len(again.seen.snapshot)]
+    assert again.seen.values() == state
 
 
 def fill(bench: QuorumBench, first: int, count: int) -> list[bytes]:
@@ -121,8 +258,8 @@ def fill(bench: QuorumBench, first: int, count: int) -> list[bytes]:
         appended = bench.append(value)
         state.append(value)
         if bench.quorum.snapshot_due:
-            bench.quorum.write_snapshot(appended.last_offset, appended.epoch, list(state))
-            bench.executor.run_all()
+            bench.quorum.write_snapshot(*appended, list(state))
+            bench.run()
     return state
 
 

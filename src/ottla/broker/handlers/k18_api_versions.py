@@ -12,7 +12,7 @@ import re
 
 from ottla.base.errors import ErrorCode
 from ottla.broker.registry import ROUTES, Call, handles
-from ottla.controller.features import SUPPORTED_FEATURES
+from ottla.metadata.features import SUPPORTED_FEATURES
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.api_versions import (
     ApiVersion,
