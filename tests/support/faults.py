@@ -1,9 +1,10 @@
-"""A broker whose disk can be broken while it runs: a preloaded library that refuses calls below one directory."""
+"""A preloaded library that refuses or records the file system calls of a process below one directory."""
 
 from __future__ import annotations
 
 import errno
 import mmap
+import os
 import shutil
 import struct
 import subprocess
@@ -13,7 +14,8 @@ import pytest
 
 _SHIM = Path(__file__).with_name("fault_shim.c")
 _KINDS = ("writes", "syncs", "reads", "names")
-_REFUSED = len(_KINDS)
+_REFUSED, _SKIPPED, _LIMIT = len(_KINDS), len(_KINDS) + 1, len(_KINDS) + 2
+_SLOTS = len(_KINDS) + 3
 _SLOT = struct.Struct("=i")
 
 
@@ -21,8 +23,16 @@ def compiler() -> str | None:
     return shutil.which("cc") or shutil.which("gcc")
 
 
+needs_compiler = pytest.mark.skipif(
+    compiler() is None, reason="the preloaded library cannot be built: there is no C compiler"
+)
+
+
 class DiskFaults:
-    """What is refused below `path`, for processes started while `install` is in force; nothing at first."""
+    """The calls below `path` that fail in processes started with `environment`; at first none.
+
+    The directory `workshop` gets the compiled library, the orders and, at `trace`, the recorded calls.
+    """
 
     def __init__(self, workshop: Path, path: Path) -> None:
         built = workshop / "shim.so"
@@ -30,27 +40,34 @@ class DiskFaults:
         assert cc is not None
         subprocess.run([cc, "-shared", "-fPIC", "-O1", "-o", str(built), str(_SHIM), "-ldl"], check=True)
         self._orders = workshop / "orders"
-        self._orders.write_bytes(bytes(_SLOT.size * (len(_KINDS) + 1)))
-        self._environment = {
+        self._orders.write_bytes(bytes(_SLOT.size * _SLOTS))
+        self.trace = workshop / "trace"
+        self.trace.touch()
+        self.environment = {
             "LD_PRELOAD": str(built),
             "FAULT_ORDERS": str(self._orders),
-            "FAULT_PATH": str(path),
+            "FAULT_PATH": os.path.realpath(path),
+            "FAULT_TRACE": str(self.trace),
         }
 
     def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        for name, value in self._environment.items():
+        for name, value in self.environment.items():
             monkeypatch.setenv(name, value)
 
-    def refuse(self, kind: str, error: int = errno.EIO) -> None:
+    def refuse(self, kind: str, error: int = errno.EIO, *, after: int = 0, times: int = 0) -> None:
+        """Let calls of this kind fail: after so many more that succeed, and so many times (0: always)."""
+        self._set(_REFUSED, 0)
+        self._set(_SKIPPED, after)
+        self._set(_LIMIT, times)
         self._set(_KINDS.index(kind), error)
 
     def heal(self) -> None:
-        for slot in range(_REFUSED + 1):
+        for slot in range(_SLOTS):
             self._set(slot, 0)
 
     @property
     def refused(self) -> int:
-        """How many calls failed since the last `heal`."""
+        """How many calls failed since the last `refuse` or `heal`."""
         (count,) = _SLOT.unpack_from(self._orders.read_bytes(), _REFUSED * _SLOT.size)
         return int(count)
 
