@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from ottla.base.errors import ErrorCode
+from ottla.local.broker_process import BrokerProcess
 from ottla.records.builder import NewRecord, build_batch
-from ottla.testing.broker_process import BrokerProcess
 from ottla.wire.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,

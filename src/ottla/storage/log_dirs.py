@@ -243,6 +243,8 @@ class LogDirs:
                 self._renamed_in.append(log_dir)
             log.leave(target)
             self._doomed.append(_Doomed(now_ms + log.config.file_delete_delay_ms, target, log_dir, log))
+        else:
+            log.fail()
 
     def sync_deletions(self) -> None:
         """Make durable what `delete_log` did since the last call.

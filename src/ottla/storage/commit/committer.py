@@ -104,14 +104,18 @@ class Committer:
         if self._survived(log, failure):
             log.flushed(job, self._clock.now_ms())
             if not log.closed:
-                # A segment may have been filled meanwhile, and nothing be written for long.
+                # Staged records may have waited for this job. Otherwise a segment may have been filled meanwhile.
+                self._start(log)
                 self.flush(log, sealed_only=True)
         self._tell_idle()
 
     def _survived(self, log: Log, failure: BaseException | None) -> bool:
         """Whether the log goes on. One that is being deleted may have lost its directory under the job."""
-        if failure is None or log.closed:
+        if log.closed:
             return True
+        if failure is None:
+            # Another job of this directory may have failed: nothing is acknowledged any more.
+            return not log.offline
         log.fail()
         fault = failure if isinstance(failure, StorageFault) else StorageFault(log.log_dir, failure)
         self._on_fault(fault)

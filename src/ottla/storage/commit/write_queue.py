@@ -1,7 +1,8 @@
 """What a log has staged, written and synced: the bookkeeping of group commit.
 
 `stage` says where the next bytes go; `take_staged` makes them a job; `written` and `flushed` take note of its
-success. One write job and one flush job may be outstanding; what is staged meanwhile waits for the next.
+success. One write job and one flush job may be outstanding, of which one syncs; what is staged meanwhile waits for
+the next.
 
 Two offsets move when a job succeeds. Readers and followers may copy records below `readable_offset`: their bytes
 are in the file. This replica counts records below `committable_offset` toward the high watermark: they are
@@ -58,10 +59,16 @@ class WriteQueue:
         return write
 
     def take_staged(self, end_offset: int, flush_messages: int) -> WriteJob | None:
-        """All that is staged as one job; it syncs if `flush_messages` records would stay unflushed."""
+        """All that is staged as one job; it syncs if `flush_messages` records would stay unflushed.
+
+        None while a flush job is outstanding and a sync is due. Two syncs of one file must not run beside each
+        other: the system reports an error to one of them, and the other succeeds without the data.
+        """
         if not self._staged or self._write_job is not None:
             return None
         due = end_offset - self.flushed_offset >= flush_messages
+        if due and self._flush_job is not None:
+            return None
         job = WriteJob(
             self._place,
             self._staged,
@@ -95,9 +102,9 @@ class WriteQueue:
     def take_flush(self, sealed_before: int | None = None) -> FlushJob | None:
         """A job that syncs what is written but not flushed.
 
-        With `sealed_before` only segments based below it.
+        With `sealed_before` only segments based below it. None while another job syncs.
         """
-        if self._flush_job is not None:
+        if self._flush_job is not None or (self._write_job is not None and self._write_job.sync):
             return None
         end_offset = self.readable_offset
         segments = list(self._unsynced.values())
