@@ -103,7 +103,7 @@ def test_a_directory_that_fails_goes_offline_alone(
         faults.install(patch)
         patch.setenv("OTTLA_PURE", pure)
         setup = TwoDirectories(make_broker, tmp_path / "second")
-    faults.refuse(kind)
+    faults.refuse(kind, times=1)
     with connect(setup.broker) as client:
         if kind == "reads":
             assert asking.fetch(client, TOPIC, setup.failing[0]).error == STORAGE

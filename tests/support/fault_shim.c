@@ -3,6 +3,7 @@
  * FAULT_PATH    the directory; calls on other paths are neither recorded nor refused.
  * FAULT_TRACE   a file to which each successful change is appended as a line: the call, its path below FAULT_PATH, and the
  *               target of a rename, separated by tabs.
+ * FAULT_NO_SYNC if set, a sync is recorded and succeeds without being done: the tests look at calls, not at a disk.
  * FAULT_ORDERS  a file of ints that a test maps too. [0] to [3] hold one errno per kind of call (0: let it through): writes,
  *               syncs, reads, names (open, rename, mkdir). [4] counts refused calls. [5]: let that many calls of a refused
  *               kind through before the first refusal. [6]: refuse that many calls and let all others through; 0: no limit. */
@@ -28,6 +29,7 @@ static volatile int *orders;
 static const char *below;
 static size_t below_length;
 static int trace = -1;
+static int no_sync;
 
 #define NEXT(name) dlsym(RTLD_NEXT, name)
 
@@ -37,6 +39,7 @@ __attribute__((constructor)) static void begin(void) {
     below = getenv("FAULT_PATH");
     if (below == NULL) return;
     below_length = strlen(below);
+    no_sync = getenv("FAULT_NO_SYNC") != NULL;
     if (traced != NULL) trace = real_open(traced, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
     int fd = path == NULL ? -1 : real_open(path, O_RDWR | O_CLOEXEC);
     if (fd < 0) return;
@@ -101,12 +104,13 @@ static int bad_fd(int kind, int fd) {
         char path[PATH_MAX];                                                           \
         if (next == NULL) next = NEXT(#name);                                          \
         if (bad_fd(kind, fd)) return (result)-1;                                       \
-        result done = next passed;                                                     \
+        result done = kind == SYNCS && no_sync ? 0 : next passed;                       \
         const char *call = as;                                                         \
         if (done >= 0 && call != NULL && trace >= 0 && find_path(fd, path)) record(call, path, NULL); \
         return done;                                                                   \
     }
 
+#define DONE(how) (no_sync ? (how) & ~RWF_DSYNC : (how))
 #define SYNCED(how) ((how) & RWF_DSYNC ? "write+sync" : "write")
 
 ON_FILE(ssize_t, write, WRITES, "write", (int fd, const void *data, size_t size), (fd, data, size))
@@ -114,8 +118,8 @@ ON_FILE(ssize_t, pwrite, WRITES, "write", (int fd, const void *data, size_t size
 ON_FILE(ssize_t, pwrite64, WRITES, "write", (int fd, const void *data, size_t size, off_t at), (fd, data, size, at))
 ON_FILE(ssize_t, pwritev, WRITES, "write", (int fd, const struct iovec *v, int n, off_t at), (fd, v, n, at))
 ON_FILE(ssize_t, pwritev64, WRITES, "write", (int fd, const struct iovec *v, int n, off_t at), (fd, v, n, at))
-ON_FILE(ssize_t, pwritev2, WRITES, SYNCED(how), (int fd, const struct iovec *v, int n, off_t at, int how), (fd, v, n, at, how))
-ON_FILE(ssize_t, pwritev64v2, WRITES, SYNCED(how), (int fd, const struct iovec *v, int n, off_t at, int how), (fd, v, n, at, how))
+ON_FILE(ssize_t, pwritev2, WRITES, SYNCED(how), (int fd, const struct iovec *v, int n, off_t at, int how), (fd, v, n, at, DONE(how)))
+ON_FILE(ssize_t, pwritev64v2, WRITES, SYNCED(how), (int fd, const struct iovec *v, int n, off_t at, int how), (fd, v, n, at, DONE(how)))
 ON_FILE(int, fsync, SYNCS, "sync", (int fd), (fd))
 ON_FILE(int, fdatasync, SYNCS, "sync", (int fd), (fd))
 ON_FILE(int, ftruncate, WRITES, "truncate", (int fd, off_t size), (fd, size))

@@ -28,31 +28,11 @@ needs_compiler = pytest.mark.skipif(
 )
 
 
-class DiskFaults:
-    """The calls below `path` that fail in processes started with `environment`; at first none.
+class Orders:
+    """The file through which the preloaded library is controlled."""
 
-    The directory `workshop` gets the compiled library, the orders and, at `trace`, the recorded calls.
-    """
-
-    def __init__(self, workshop: Path, path: Path) -> None:
-        built = workshop / "shim.so"
-        cc = compiler()
-        assert cc is not None
-        subprocess.run([cc, "-shared", "-fPIC", "-O1", "-o", str(built), str(_SHIM), "-ldl"], check=True)
-        self._orders = workshop / "orders"
-        self._orders.write_bytes(bytes(_SLOT.size * _SLOTS))
-        self.trace = workshop / "trace"
-        self.trace.touch()
-        self.environment = {
-            "LD_PRELOAD": str(built),
-            "FAULT_ORDERS": str(self._orders),
-            "FAULT_PATH": os.path.realpath(path),
-            "FAULT_TRACE": str(self.trace),
-        }
-
-    def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        for name, value in self.environment.items():
-            monkeypatch.setenv(name, value)
+    def __init__(self, file: Path) -> None:
+        self._file = file
 
     def refuse(self, kind: str, error: int = errno.EIO, *, after: int = 0, times: int = 0) -> None:
         """Let calls of this kind fail: after so many more that succeed, and so many times (0: always)."""
@@ -68,9 +48,38 @@ class DiskFaults:
     @property
     def refused(self) -> int:
         """How many calls failed since the last `refuse` or `heal`."""
-        (count,) = _SLOT.unpack_from(self._orders.read_bytes(), _REFUSED * _SLOT.size)
+        (count,) = _SLOT.unpack_from(self._file.read_bytes(), _REFUSED * _SLOT.size)
         return int(count)
 
     def _set(self, slot: int, value: int) -> None:
-        with self._orders.open("r+b") as file, mmap.mmap(file.fileno(), 0) as shared:
+        with self._file.open("r+b") as file, mmap.mmap(file.fileno(), 0) as shared:
             _SLOT.pack_into(shared, slot * _SLOT.size, value)
+
+
+class DiskFaults(Orders):
+    """The calls below `path` that fail in processes started with `environment`; at first none.
+
+    The directory `workshop` gets the compiled library, the orders and, at `trace`, the recorded calls.
+    """
+
+    def __init__(self, workshop: Path, path: Path) -> None:
+        built = workshop / "shim.so"
+        cc = compiler()
+        assert cc is not None
+        subprocess.run([cc, "-shared", "-fPIC", "-O1", "-o", str(built), str(_SHIM), "-ldl"], check=True)
+        orders = workshop / "orders"
+        orders.write_bytes(bytes(_SLOT.size * _SLOTS))
+        super().__init__(orders)
+        self.trace = workshop / "trace"
+        self.trace.touch()
+        self.environment = {
+            "LD_PRELOAD": str(built),
+            "FAULT_ORDERS": str(orders),
+            "FAULT_PATH": os.path.realpath(path),
+            "FAULT_TRACE": str(self.trace),
+            "FAULT_NO_SYNC": "1",
+        }
+
+    def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        for name, value in self.environment.items():
+            monkeypatch.setenv(name, value)

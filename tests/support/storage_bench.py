@@ -1,12 +1,20 @@
-"""Logs, directories and group commit on a simulated disk, driven step by step, with what was acknowledged."""
+"""Logs, directories and group commit, driven step by step, with what was acknowledged.
+
+The disk is simulated, or the real one with the compiled writer.
+"""
 
 from __future__ import annotations
 
+import select
 from collections.abc import Callable
+from functools import partial
 
 from ottla.base.errors import ApiError, StorageFault
+from ottla.base.executor import Done
+from ottla.base.files import Buffer, Disk, File
 from ottla.base.ids import TopicPartition, Uuid
 from ottla.base.rng import Random
+from ottla.base.writer import NativeWriter
 from ottla.storage.commit.committer import Committer
 from ottla.storage.log.log import Log
 from ottla.storage.log.log_config import LogConfig
@@ -31,15 +39,48 @@ class BenchClock:
         return self.at_ms / 1000
 
 
+class BenchWriter:
+    """The compiled writer without an event loop: `wait` delivers what was written."""
+
+    def __init__(self, clock: BenchClock) -> None:
+        self._waiting = 0
+        self._writer = NativeWriter(self._watch, clock, 1)
+
+    def _watch(self, descriptor: int, deliver: Callable[[], None]) -> None:
+        self._descriptor, self._deliver = descriptor, deliver
+
+    def write(self, file: File, buffers: list[Buffer], position: int, sync: bool, done: Done) -> None:
+        self._waiting += 1
+        self._writer.write(file, buffers, position, sync, partial(self._done, done))
+
+    def _done(self, done: Done, failure: BaseException | None) -> None:
+        self._waiting -= 1
+        done(failure)
+
+    def wait(self) -> bool:
+        """Wait for the next result and report it; False if there is none to wait for."""
+        if not self._waiting:
+            return False
+        select.select([self._descriptor], [], [])
+        self._deliver()
+        return True
+
+    def close(self) -> None:
+        self._writer.close()
+
+
 class StorageBench:
     """One log in one directory; `acknowledged` is the offset up to which producers have their response."""
 
-    def __init__(self, config: LogConfig) -> None:
+    def __init__(self, config: LogConfig, disk: Disk | None = None, root: str = ROOT) -> None:
+        """The simulated disk if none is given; the compiled writer if one is given."""
         self.config = config
         self.clock = BenchClock()
-        self.disk = SimDisk(Random(1))
+        self.disk = disk or SimDisk(Random(1))
+        self.root = root
+        self.writer = None if disk is None else BenchWriter(self.clock)
         self.offline: list[LogDir] = []
-        self.dirs = LogDirs(self.disk, [ROOT], Random(2), on_offline=self.offline.append)
+        self.dirs = LogDirs(self.disk, [root], Random(2), on_offline=self.offline.append)
         self.dirs.claim("cluster", 1)
         self.dirs.load(lambda _: config, NOW_MS)
         self.executor = InlineExecutor(stepped=True)
@@ -52,6 +93,7 @@ class StorageBench:
             defer=self._turn.append,
             on_progress=self._progress,
             on_fault=self._fault,
+            writer=self.writer,
         )
         self.log = self.dirs.create_log(PARTITION, Uuid(int=5), config, NOW_MS)
 
@@ -69,7 +111,8 @@ class StorageBench:
     def run(self) -> None:
         """End the turn of the loop and do all work of the executor."""
         self.end_turn()
-        self.executor.run_all()
+        while self.executor.step() or (self.writer is not None and self.writer.wait()):
+            pass
 
     def end_turn(self) -> None:
         turn, self._turn[:] = list(self._turn), []
@@ -87,17 +130,35 @@ class StorageBench:
             self.commit.flush(log)
         self.executor.run_all()
 
+    def use_again(self) -> None:
+        """Do what a broker does from time to time, append, and stop."""
+        self.run()
+        if not self.log.closed:
+            self.append()
+            self.run()
+        self.dirs.checkpoint()
+        self.dirs.enforce_retention(NOW_MS)
+        self.flush_due()
+        self.dirs.close(NOW_MS)
+
     def refuses_appends(self) -> bool:
         end = self.log.log_end_offset
         self.append()
         return self.log.log_end_offset == end
 
     def recovered(self, survival: Survival = Survival.NONE) -> Log | None:
-        """The log as the next start finds it after a power failure."""
-        dirs = LogDirs(self.disk.crash(survival), [ROOT], Random(3))
+        """The log as the next start finds it after a power failure of the simulated disk."""
+        assert isinstance(self.disk, SimDisk)
+        return self.reopened(self.disk.crash(survival))
+
+    def reopened(self, disk: Disk) -> Log | None:
+        """The log as the next start finds it on this disk."""
+        dirs = LogDirs(disk, [self.root], Random(3))
         dirs.load(lambda _: self.config, NOW_MS)
         assert all(each.online for each in dirs.dirs)
-        return dirs.get(PARTITION)
+        log = dirs.get(PARTITION)
+        dirs.release()
+        return log
 
     def _progress(self, log: Log) -> None:
         self.acknowledged = log.committable_offset
