@@ -88,7 +88,7 @@ def test_ctrl_c_while_the_broker_is_away_is_told_in_a_line(
     make_broker: MakeBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from ottla.cli import matches
-    from ottla.pipelines import feed
+    from ottla.scoreboard import feed
 
     broker = make_broker()
 

@@ -15,7 +15,6 @@ from ottla.base.errors import LocalError
 from ottla.spark.source.arrow_batches import arrow_schema
 from ottla.spark.source.options import SourceOptions
 from ottla.spark.source.schema import COLUMNS, CORRUPT, has_corrupt, json_ddl, schema_ddl
-from ottla.spark.values.avro import avro_ddl
 from ottla.spark.version import check_version, has_read_limits
 
 if TYPE_CHECKING:
@@ -40,8 +39,7 @@ class OttlaDataSource(DataSource):
         options = SourceOptions.parse(self.options, streaming=None)
         value_ddl = None
         if options.value_schema is not None:
-            make = avro_ddl if options.value_format == "avro" else json_ddl
-            value_ddl = make(options.value_schema)
+            value_ddl = _value_ddl(options.value_format, options.value_schema)
         return schema_ddl(options.columns, options.value_format, value_ddl)
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -76,6 +74,15 @@ class OttlaDataSource(DataSource):
         from ottla.spark.sink.spark_writers import make_stream_writer
 
         return make_stream_writer(self.options, schema, overwrite)
+
+
+def _value_ddl(value_format: str, schema: str) -> str:
+    """The typed columns of the values as DDL."""
+    if value_format == "avro":
+        from ottla.spark.values.avro import avro_ddl
+
+        return avro_ddl(schema)
+    return json_ddl(schema)
 
 
 def _check_schema(options: SourceOptions, schema: StructType) -> None:

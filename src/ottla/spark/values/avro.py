@@ -1,29 +1,27 @@
 """Avro values as typed columns: binary data of one record schema, without a header, as Spark's `from_avro` reads it.
 
-A schema is compiled once into functions that read one type each: bytes and a position in, a value and the position
-after it out. Numbers are zigzag varints, floats little-endian, lengths before bytes and texts; a union begins with
-the number of its branch, arrays and maps come in counted blocks, a negative count followed by a size in bytes.
-Of unions only those of null and one other type are read: Spark has no column for others.
+`fastavro` decodes the values; the figures are in docs/decisions/0016-avro.md. Two things are done here. The schema is
+checked and translated into columns: Spark has no column for a union other than one of null and one type. And logical
+types of numbers are left to Arrow, which converts a column at once.
 
-A value that does not end where its schema ends, or breaks its rules on the way, is corrupt. Plain Python.
+A value that does not end where its schema ends, or that cannot be decoded, is corrupt.
 """
 
 from __future__ import annotations
 
+import io
+import itertools
 import json
-import struct
-from collections.abc import Callable, Sequence
-from decimal import Decimal
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, cast
 
+import fastavro
 import pyarrow as pa
 
 from ottla.base.errors import LocalError
 
-Reading = Callable[[bytes, int], tuple[Any, int]]
-
-_VARINT_BYTES_MAX: Final = 10
-_UNFIT: Final = (pa.ArrowInvalid, OverflowError)
+_DECODING_ERRORS: Final = (EOFError, LookupError, ValueError, ArithmeticError)
+_CONVERSION_ERRORS: Final = (pa.ArrowInvalid, OverflowError)
 _PRIMITIVE_DDL: Final = {
     "boolean": "BOOLEAN",
     "int": "INT",
@@ -35,6 +33,7 @@ _PRIMITIVE_DDL: Final = {
     "enum": "STRING",
     "fixed": "BINARY",
 }
+_MILLIS: Final = ("timestamp-millis", "local-timestamp-millis")
 _LOGICAL_DDL: Final = {
     ("int", "date"): "DATE",
     ("long", "timestamp-millis"): "TIMESTAMP",
@@ -44,12 +43,8 @@ _LOGICAL_DDL: Final = {
 }
 
 
-class _Corrupt(Exception):
-    """The bytes are not of the schema."""
-
-
 def avro_ddl(text: str) -> str:
-    """The columns of an Avro record schema as DDL."""
+    """The columns of an Avro record schema as DDL; raises `LocalError` for a schema that cannot be read."""
     return ", ".join(f"`{field['name']}` {_ddl(field['type'])}" for field in _record(text)["fields"])
 
 
@@ -64,29 +59,29 @@ def _record(text: str) -> dict[str, Any]:
 
 
 def _kind(schema: Any) -> tuple[str, dict[str, Any]]:
-    """The type's name and the object that describes it."""
+    """The name of the type and the object that describes it."""
     if isinstance(schema, str):
         return schema, {}
     if isinstance(schema, dict) and isinstance(schema.get("type"), str):
         return schema["type"], schema
     if isinstance(schema, dict) and "type" in schema:
         return _kind(schema["type"])
-    raise LocalError(f"valueSchema: {json.dumps(schema)} is no type that can be read")
+    raise LocalError(f"valueSchema: {json.dumps(schema)} is not a type that can be read")
 
 
-def _optional(schema: list[Any]) -> tuple[int, Any]:
-    """Of a union: the number of its null branch (-1 if none) and its other branch."""
+def _branch(schema: list[Any]) -> Any:
+    """The branch of a union that is not null."""
     others = [branch for branch in schema if branch != "null"]
     if len(others) != 1 or len(schema) > 2:
         raise LocalError(
             f"valueSchema: only unions of null and one type can be read, not {json.dumps(schema)}"
         )
-    return (schema.index("null") if "null" in schema else -1), others[0]
+    return others[0]
 
 
 def _ddl(schema: Any) -> str:
     if isinstance(schema, list):
-        return _ddl(_optional(schema)[1])
+        return _ddl(_branch(schema))
     kind, described = _kind(schema)
     logical = str(described.get("logicalType"))
     if logical == "decimal" and kind in {"bytes", "fixed"}:
@@ -97,214 +92,123 @@ def _ddl(schema: Any) -> str:
         inner = ", ".join(f"`{field['name']}`: {_ddl(field['type'])}" for field in described["fields"])
         return f"STRUCT<{inner}>"
     if kind == "array":
+        if _is_empty(described["items"]):
+            # A value of a few bytes could declare any number of items that take no bytes.
+            raise LocalError("valueSchema: arrays of items without a size cannot be read")
         return f"ARRAY<{_ddl(described['items'])}>"
     if kind == "map":
         return f"MAP<STRING, {_ddl(described['values'])}>"
     if kind not in _PRIMITIVE_DDL:
-        raise LocalError(f"valueSchema: the type {kind!r} cannot be read (named types must be written out)")
+        raise LocalError(
+            f"valueSchema: the type {kind!r} cannot be read; write the definition of a named type each time"
+        )
     return _PRIMITIVE_DDL[kind]
 
 
+def _is_empty(schema: Any) -> bool:
+    """Whether values of the type are encoded in no bytes."""
+    if isinstance(schema, list):
+        return False
+    kind, described = _kind(schema)
+    if kind == "record":
+        return all(_is_empty(field["type"]) for field in described["fields"])
+    return kind == "null" or (kind == "fixed" and not int(described["size"]))
+
+
 class AvroReader:
-    """Reads the values of a batch; see `formats.ValueReader`."""
+    """Decodes the values of a batch; see `formats.ValueReader`."""
 
     def __init__(self, text: str, fields: Sequence[pa.Field]) -> None:
+        record = _record(text)
+        avro_ddl(text)
+        names = (f"type{number}" for number in itertools.count())
+        self._schema = fastavro.parse_schema(_encoding(record, names))
         self._fields = list(fields)
-        self._readings = [_reading(field["type"]) for field in _record(text)["fields"]]
+        kinds = [
+            _decoded_type(avro["type"], field.type)
+            for avro, field in zip(record["fields"], fields, strict=True)
+        ]
+        self._decoded = pa.struct([field.with_type(kind) for field, kind in zip(fields, kinds, strict=True)])
 
     def __call__(self, values: pa.Array) -> tuple[list[pa.Array], pa.Array]:
-        taken = values.to_pylist()
-        rows = [None if value is None else self._row(value) for value in taken]
+        encoded = values.to_pylist()
+        rows = [None if value is None else self._decode(value) for value in encoded]
         try:
             typed = self._columns(rows)
-        except _UNFIT:
-            # A number too large for its type: whose it is shows row by row.
-            rows = [row if self._fits(row) else None for row in rows]
+        except _CONVERSION_ERRORS:
+            # Some number is too large for its type. Converting the rows one by one shows which.
+            rows = [row if self._converts(row) else None for row in rows]
             typed = self._columns(rows)
-        corrupt = [value if row is None else None for value, row in zip(taken, rows, strict=True)]
+        corrupt = [value if row is None else None for value, row in zip(encoded, rows, strict=True)]
         return typed, pa.array(corrupt, pa.binary())
 
-    def _columns(self, rows: list[list[Any] | None]) -> list[pa.Array]:
-        empty = [None] * len(self._fields)
-        full = [empty if row is None else row for row in rows]
+    def _decode(self, value: bytes) -> dict[str, Any] | None:
+        """The record; None if the value is corrupt."""
+        stream = io.BytesIO(value)
+        try:
+            row = cast(dict[str, Any], fastavro.schemaless_reader(stream, self._schema, None))
+        except _DECODING_ERRORS:
+            return None
+        return row if stream.tell() == len(value) else None
+
+    def _columns(self, rows: list[dict[str, Any] | None]) -> list[pa.Array]:
+        decoded = pa.array(rows, self._decoded).flatten()
         return [
-            pa.array([row[place] for row in full], field.type) for place, field in enumerate(self._fields)
+            column if column.type == field.type else column.cast(field.type)
+            for column, field in zip(decoded, self._fields, strict=True)
         ]
 
-    def _fits(self, row: list[Any] | None) -> bool:
+    def _converts(self, row: dict[str, Any] | None) -> bool:
         try:
             self._columns([row])
-        except _UNFIT:
+        except _CONVERSION_ERRORS:
             return False
         return True
 
-    def _row(self, data: bytes) -> list[Any] | None:
-        position, row = 0, []
-        try:
-            for reading in self._readings:
-                cell, position = reading(data, position)
-                row.append(cell)
-        except (_Corrupt, IndexError, struct.error, UnicodeDecodeError, OverflowError):
-            return None
-        return row if position == len(data) else None
 
+def _encoding(schema: Any, names: Iterator[str]) -> Any:
+    """The schema for `fastavro`: only what decides about bytes, and decimals. Each named type gets a name of its own.
 
-def _reading(schema: Any) -> Reading:
-    """The function that reads a type."""
+    Without the logical types, dates and timestamps are decoded as numbers, which Arrow converts faster.
+    """
     if isinstance(schema, list):
-        return _read_union(schema)
+        return [_encoding(branch, names) for branch in schema]
     kind, described = _kind(schema)
-    make = _MAKERS.get(kind)
-    if make is None:
-        raise LocalError(f"valueSchema: the type {kind!r} cannot be read (named types must be written out)")
-    return make(described)
+    match kind:
+        case "record":
+            fields = [
+                {"name": field["name"], "type": _encoding(field["type"], names)}
+                for field in described["fields"]
+            ]
+            return {"type": kind, "name": next(names), "fields": fields}
+        case "array":
+            return {"type": kind, "items": _encoding(described["items"], names)}
+        case "map":
+            return {"type": kind, "values": _encoding(described["values"], names)}
+        case "enum":
+            return {"type": kind, "name": next(names), "symbols": described["symbols"]}
+    plain = {"type": kind}
+    if kind == "fixed":
+        plain |= {"name": next(names), "size": described["size"]}
+    if described.get("logicalType") == "decimal":
+        plain |= {key: described[key] for key in ("logicalType", "precision", "scale") if key in described}
+    return plain
 
 
-def _read_long(data: bytes, position: int) -> tuple[int, int]:
-    number = shift = 0
-    for _ in range(_VARINT_BYTES_MAX):
-        byte = data[position]
-        position += 1
-        number |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (number >> 1) ^ -(number & 1), position
-        shift += 7
-    raise _Corrupt
-
-
-def _read_millis(data: bytes, position: int) -> tuple[int, int]:
-    number, position = _read_long(data, position)
-    return number * 1000, position
-
-
-def _read_boolean(data: bytes, position: int) -> tuple[bool, int]:
-    if data[position] > 1:
-        raise _Corrupt
-    return data[position] == 1, position + 1
-
-
-def _read_float(form: struct.Struct) -> Reading:
-    return lambda data, position: (form.unpack_from(data, position)[0], position + form.size)
-
-
-def _read_bytes(data: bytes, position: int) -> tuple[bytes, int]:
-    length, position = _read_long(data, position)
-    end = position + length
-    if length < 0 or end > len(data):
-        raise _Corrupt
-    return data[position:end], end
-
-
-def _read_text(data: bytes, position: int) -> tuple[str, int]:
-    raw, position = _read_bytes(data, position)
-    return raw.decode(), position
-
-
-def _read_fixed(size: int) -> Reading:
-    def read(data: bytes, position: int) -> tuple[bytes, int]:
-        if position + size > len(data):
-            raise _Corrupt
-        return data[position : position + size], position + size
-
-    return read
-
-
-def _read_decimal(raw: Reading, described: dict[str, Any]) -> Reading:
-    scale = int(described.get("scale", 0))
-
-    def read(data: bytes, position: int) -> tuple[Decimal, int]:
-        unscaled, position = raw(data, position)
-        return Decimal(int.from_bytes(unscaled, "big", signed=True)).scaleb(-scale), position
-
-    return read
-
-
-def _read_enum(symbols: list[str]) -> Reading:
-    def read(data: bytes, position: int) -> tuple[str, int]:
-        number, position = _read_long(data, position)
-        if not 0 <= number < len(symbols):
-            raise _Corrupt
-        return symbols[number], position
-
-    return read
-
-
-def _read_union(schema: list[Any]) -> Reading:
-    null, other = _optional(schema)
-    branches, inner = len(schema), _reading(other)
-
-    def read(data: bytes, position: int) -> tuple[Any, int]:
-        number, position = _read_long(data, position)
-        if not 0 <= number < branches:
-            raise _Corrupt
-        return (None, position) if number == null else inner(data, position)
-
-    return read
-
-
-def _read_record(described: dict[str, Any]) -> Reading:
-    inner = [(field["name"], _reading(field["type"])) for field in described["fields"]]
-
-    def read(data: bytes, position: int) -> tuple[dict[str, Any], int]:
-        row = {}
-        for name, reading in inner:
-            row[name], position = reading(data, position)
-        return row, position
-
-    return read
-
-
-def _read_pair(value: Reading) -> Reading:
-    def read(data: bytes, position: int) -> tuple[tuple[str, Any], int]:
-        name, position = _read_text(data, position)
-        item, position = value(data, position)
-        return (name, item), position
-
-    return read
-
-
-def _read_blocks(item: Reading) -> Reading:
-    def read(data: bytes, position: int) -> tuple[list[Any], int]:
-        items: list[Any] = []
-        while True:
-            count, position = _read_long(data, position)
-            if count == 0:
-                return items, position
-            if count < 0:
-                count = -count
-                _, position = _read_long(data, position)
-            if count > len(data):
-                # Nothing to gain from items of no size, much to lose from a count that somebody made up.
-                raise _Corrupt
-            for _ in range(count):
-                one, position = item(data, position)
-                items.append(one)
-
-    return read
-
-
-def _make_long(described: dict[str, Any]) -> Reading:
-    millis = described.get("logicalType") in {"timestamp-millis", "local-timestamp-millis"}
-    return _read_millis if millis else _read_long
-
-
-def _make_bytes(described: dict[str, Any]) -> Reading:
-    raw = _read_fixed(int(described["size"])) if "size" in described else _read_bytes
-    return _read_decimal(raw, described) if described.get("logicalType") == "decimal" else raw
-
-
-_MAKERS: Final[dict[str, Callable[[dict[str, Any]], Reading]]] = {
-    "null": lambda _: lambda _, position: (None, position),
-    "boolean": lambda _: _read_boolean,
-    "int": _make_long,
-    "long": _make_long,
-    "float": lambda _: _read_float(struct.Struct("<f")),
-    "double": lambda _: _read_float(struct.Struct("<d")),
-    "bytes": _make_bytes,
-    "fixed": _make_bytes,
-    "string": lambda _: _read_text,
-    "enum": lambda described: _read_enum(described["symbols"]),
-    "record": _read_record,
-    "array": lambda described: _read_blocks(_reading(described["items"])),
-    "map": lambda described: _read_blocks(_read_pair(_reading(described["values"]))),
-}
+def _decoded_type(schema: Any, kind: pa.DataType) -> pa.DataType:
+    """The Arrow type of decoded values: that of the column, with milliseconds where the schema has them."""
+    if isinstance(schema, list):
+        return _decoded_type(_branch(schema), kind)
+    name, described = _kind(schema)
+    if pa.types.is_timestamp(kind) and described.get("logicalType") in _MILLIS:
+        return pa.timestamp("ms", kind.tz)
+    if name == "record" and pa.types.is_struct(kind):
+        inner = zip(described["fields"], kind, strict=True)
+        return pa.struct([field.with_type(_decoded_type(avro["type"], field.type)) for avro, field in inner])
+    if name == "array" and pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_decoded_type(described["items"], kind.value_type)))
+    if name == "map" and pa.types.is_map(kind):
+        return pa.map_(
+            kind.key_field, kind.item_field.with_type(_decoded_type(described["values"], kind.item_type))
+        )
+    return kind

@@ -22,7 +22,6 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from ottla.base.errors import LocalError
-from ottla.spark.values.avro import AvroReader
 
 ValueReader = Callable[[pa.Array], tuple[list[pa.Array], pa.Array]]
 """From the values to their typed columns and `_corrupt`."""
@@ -37,6 +36,8 @@ def value_reader(value_format: str, value_schema: str | None, fields: Sequence[p
         return read_strings
     if value_format == "json":
         return JsonReader(fields)
+    from ottla.spark.values.avro import AvroReader
+
     return AvroReader(value_schema or "", fields)
 
 
