@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from ottla.local.broker_process import BrokerProcess
 
@@ -20,6 +21,11 @@ MakeBroker = Callable[..., BrokerProcess]
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--on-kafka", action="store_true", help="run against Apache Kafka instead of Ottla")
+
+
+# No example has a deadline: on a busy machine a correct one may take any time.
+settings.register_profile("no deadline", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("no deadline")
 
 
 def pytest_configure() -> None:

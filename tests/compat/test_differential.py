@@ -22,7 +22,7 @@ pytestmark = pytest.mark.compat
 
 QUESTIONS_MIN = 6_000
 by_chance = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )  # fmt: skip
 numbers = count()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
@@ -136,12 +135,12 @@ def test_a_stop_lets_go_of_members_who_wait(make_broker: MakeBroker) -> None:
     wait_until(
         lambda: admin.describe_consumer_groups(["g"])["g"].result(20).members != [], "the member to join"
     )
-    started = time.monotonic()
     assert broker.stop() == 0
     member.join(30)
-    assert time.monotonic() - started < 9, "the stop waited for the member"
     (answer,) = answers
-    assert isinstance(answer, Closed) or answer.error_code == ErrorCode.NOT_COORDINATOR
+    # A stop that waited for the rebalance would close the connection instead.
+    assert not isinstance(answer, Closed)
+    assert answer.error_code == ErrorCode.NOT_COORDINATOR
 
 
 def test_a_record_that_nobody_can_read_costs_one_coordinator_and_not_the_broker(

@@ -31,7 +31,6 @@ pytestmark = [
 
 relaxed = settings(
     max_examples=8,
-    deadline=None,
     suppress_health_check=[
         HealthCheck.too_slow,
         HealthCheck.data_too_large,

@@ -58,7 +58,6 @@ def kio_class(message: type[Message], version: int) -> Any:
 )
 @settings(
     max_examples=10,
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 @given(data=st.data())

@@ -18,7 +18,7 @@ SLOW_DRAWS = [HealthCheck.too_slow, HealthCheck.data_too_large]
 @pytest.mark.parametrize(
     ("message", "version"), all_versions(), ids=lambda value: getattr(value, "__name__", value)
 )
-@settings(max_examples=12, deadline=None, suppress_health_check=SLOW_DRAWS)
+@settings(max_examples=12, suppress_health_check=SLOW_DRAWS)
 @given(data=st.data())
 def test_a_message_comes_back_as_it_was_written(
     message: type[Message], version: int, data: st.DataObject
@@ -33,7 +33,7 @@ def test_a_message_comes_back_as_it_was_written(
     assert codec.decode(message, memoryview(b"before" + raw + b"behind"), version, start=6) == written
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=SLOW_DRAWS)
+@settings(max_examples=60, suppress_health_check=SLOW_DRAWS)
 @given(data=st.data(), pair=st.sampled_from(all_versions()))
 def test_every_cut_of_a_message_is_refused(data: st.DataObject, pair: tuple[type[Message], int]) -> None:
     message, version = pair
@@ -43,13 +43,13 @@ def test_every_cut_of_a_message_is_refused(data: st.DataObject, pair: tuple[type
             codec.decode(message, raw[:size], version)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.binary(max_size=200))
 def test_random_frames_are_read_or_refused(frame: bytes) -> None:
     decode_frame(frame)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=SLOW_DRAWS)
+@settings(max_examples=100, suppress_health_check=SLOW_DRAWS)
 @given(
     data=st.data(),
     pair=st.sampled_from(all_versions()),

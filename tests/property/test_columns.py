@@ -24,7 +24,7 @@ _columns = pytest.importorskip("ottla.records._columns")
 _column_rows = pytest.importorskip("ottla.records._column_rows")
 
 # Both are about speed, which depends on who else uses the machine.
-calm = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+calm = settings(suppress_health_check=[HealthCheck.too_slow])
 LONGS = st.integers(-(2**63), 2**63 - 1)
 CELLS = st.none() | st.binary(max_size=40)
 NAMES = st.text(st.characters(codec="utf-8"), max_size=6)

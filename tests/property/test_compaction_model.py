@@ -187,10 +187,10 @@ class CompactionMachine(RuleBasedStateMachine):
 
 
 TestCompaction = CompactionMachine.TestCase
-TestCompaction.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+TestCompaction.settings = settings(max_examples=40, stateful_step_count=30)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(batches=st.lists(pairs, min_size=3, max_size=30), slots=st.integers(min_value=4, max_value=12))
 def test_a_small_map_ends_in_the_same_log(
     batches: list[list[tuple[bytes, bytes | None]]], slots: int

@@ -199,5 +199,5 @@ class LogMachine(RuleBasedStateMachine):
         return entry.last_sequence + 1
 
 
-LogMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=50, deadline=None)
+LogMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=50)
 test_log_against_a_list = LogMachine.TestCase

@@ -149,4 +149,4 @@ class ProducerStateMachine(RuleBasedStateMachine):
 
 
 TestProducerState = ProducerStateMachine.TestCase
-TestProducerState.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestProducerState.settings = settings(max_examples=60, stateful_step_count=40)

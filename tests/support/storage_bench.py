@@ -85,6 +85,7 @@ class StorageBench:
         self.dirs.load(lambda _: config, NOW_MS)
         self.executor = InlineExecutor(stepped=True)
         self.acknowledged = 0
+        self.history: list[tuple[int, int]] = []  # (changes of the simulated disk, acknowledged after them)
         self.faults: list[StorageFault] = []
         self._turn: list[Callable[[], None]] = []
         self.commit = Committer(
@@ -162,6 +163,8 @@ class StorageBench:
 
     def _progress(self, log: Log) -> None:
         self.acknowledged = log.committable_offset
+        if isinstance(self.disk, SimDisk):
+            self.history.append((len(self.disk.trace), self.acknowledged))
         log.high_watermark = log.committable_offset
 
     def _fault(self, fault: StorageFault) -> None:

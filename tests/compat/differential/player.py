@@ -23,6 +23,7 @@ from ottla.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRe
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.wire.schema import Message
 from tests.support.raw import CLOSED, Address, RawClient
+from tests.support.waiting import wait_until
 
 SILENCE = "no answer"
 NEARLY_NOW_MS = 600_000
@@ -204,10 +205,7 @@ class Player:
         return self.quietly(wanted, 12).topics[0]
 
     def until(self, condition: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + 20
-        while not condition():
-            assert time.monotonic() < deadline, "the broker did not get there"
-            time.sleep(0.002)
+        wait_until(condition, "the broker to reach the state")
 
     # Answers as plain values
 

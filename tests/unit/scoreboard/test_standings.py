@@ -85,7 +85,7 @@ def test_figures_add_up_to_the_score() -> None:
 
 
 @given(st.integers(), st.floats(0, 1), st.floats(0, 1))
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 def test_disorder_and_copies_change_nothing(seed: int, duplicates: float, late: float) -> None:
     rng = Random(seed)
     arrived = [each.event for each in disturbed(EVENTS, rng, duplicates=duplicates, late=late)]

@@ -191,7 +191,7 @@ class Run:
         assert not self.scheduler.has_paused()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(seed=st.integers(0, 2**32))
 def test_whatever_happens_the_promises_hold(seed: int) -> None:
     run = Run(seed)

@@ -248,5 +248,5 @@ def _producers(value: TransactionLogValue) -> list[Producer]:
     return [Producer(value.next_producer_id, value.next_producer_epoch)]
 
 
-Model.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+Model.TestCase.settings = settings(max_examples=60, stateful_step_count=40)
 TestModel = Model.TestCase

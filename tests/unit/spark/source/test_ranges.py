@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.base.ids import TopicPartition
@@ -26,7 +26,6 @@ def test_an_end_before_its_start_stays_as_it_is() -> None:
     assert limit_offsets({P[0]: 50, P[1]: 0}, {P[0]: 10, P[1]: 100}, 5) == {P[0]: 10, P[1]: 5}
 
 
-@settings(deadline=None)
 @given(sizes, st.integers(1, 500), st.integers(0, 99))
 def test_limits(counts: list[int], limit: int, first: int) -> None:
     start = dict.fromkeys(P[: len(counts)], first)
@@ -55,7 +54,6 @@ def test_the_large_share_what_the_small_leave(least: int, most: int | None, piec
     assert [sum(piece.partition == partition for piece in cut) for partition in P[:3]] == pieces
 
 
-@settings(deadline=None)
 @given(sizes, st.none() | st.integers(1, 40), st.none() | st.integers(1, 5_000))
 def test_ranges_cover_each_offset_once(counts: list[int], least: int | None, most: int | None) -> None:
     whole = [OffsetRange(partition, 7, 7 + count) for partition, count in zip(P, counts, strict=False)]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.base.errors import LocalError
@@ -60,7 +60,6 @@ def test_plain_types() -> None:
     assert one(["string"], pa.string(), number(0) + text("x")) == "x"
 
 
-@settings(deadline=None)
 @given(st.integers(-(2**63), 2**63 - 1))
 def test_numbers(value: int) -> None:
     assert one("long", pa.int64(), number(value)) == value

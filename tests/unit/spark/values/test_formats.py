@@ -73,7 +73,7 @@ _pieces = st.lists(
 ).map(b"".join)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(st.lists(st.binary(max_size=12) | _pieces, max_size=8))
 def test_any_bytes_give_a_row_each(values: list[bytes]) -> None:
     rows, corrupt = rows_of(list(values))
