@@ -109,7 +109,6 @@ def test_what_does_not_fit_is_corrupt(kind: object, value: bytes) -> None:
     assert corrupt == [value]
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=40))
 def test_any_bytes_are_decoded_or_corrupt(value: bytes) -> None:
     decimal = {"type": "bytes", "logicalType": "decimal", "precision": 6, "scale": 2}
