@@ -223,8 +223,8 @@ class ClassicGroupModel(RuleBasedStateMachine):
         kept = {each.member_id: each.assignment for each in value.members}
         assert value.generation == generation
         assert kept[member_id] == response.assignment
-        planned_generation, planned_member, planner = response.assignment.decode().split(":")
-        assert planned_generation == str(generation)
+        assigned_generation, planned_member, planner = response.assignment.decode().split(":")
+        assert assigned_generation == str(generation)
         assert (generation, planner) in self.planners
         instance = self.instance_of[member_id]
         assert planned_member == member_id or (instance and self.instance_of[planned_member] == instance)
@@ -239,7 +239,7 @@ class ClassicGroupModel(RuleBasedStateMachine):
         members = group.members.values()
         assert group.joined == sum(member.awaits_join for member in members)
         speakers = Counter(name for member in members for name, _ in member.protocols)
-        assert group._speakers == speakers
+        assert group._supporters == speakers
         assert group.static_members == {
             member.instance_id: member.member_id for member in members if member.instance_id is not None
         }
@@ -275,7 +275,9 @@ class ClassicGroupModel(RuleBasedStateMachine):
         if group.state is ClassicState.STABLE:
             assert not any(member.awaits_sync for member in group.members.values())
         for member in group.members.values():
-            assert member.is_excused or self.team.due_in("session", member.member_id) is not None
+            assert (
+                member.is_exempt_from_heartbeats or self.team.due_in("session", member.member_id) is not None
+            )
 
     def teardown(self) -> None:
         if not hasattr(self, "team"):

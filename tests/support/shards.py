@@ -83,12 +83,14 @@ class MemoryLog:
         self.committed: dict[int, int] = {}
         self.refuse: ErrorCode | None = None
         self.verifications: list[object] = []
+        self.leader_epochs: list[int] = []
         self.bytes_max = 1000
         self._waiting: list[tuple[int, int, Callable[[ErrorCode], None]]] = []
 
     def append(
         self,
         partition: int,
+        leader_epoch: int,
         batch: memoryview,
         now_ms: int,
         verification: object | None = None,
@@ -99,6 +101,7 @@ class MemoryLog:
             raise ApiError(self.refuse)
         assert len(batch) <= self.bytes_max
         self.verifications.append(verification)
+        self.leader_epochs.append(leader_epoch)
         stamp(batch, self.end_offset(partition), 0)
         self.stored.setdefault(partition, []).append(bytes(batch))
         return self.end_offset(partition)

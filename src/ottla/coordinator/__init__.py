@@ -1,6 +1,6 @@
 """Coordinators: groups and transactions as state machines over internal topics.
 
-`runtime` keeps a state machine per partition of a topic: it replays the log before serving, appends what is
-decided, and parks every answer until what it saw is committed. `group` and `txn` are those state machines.
-Nothing here knows asyncio, sockets, threads, the wall clock or a global random.
+`runtime` runs one state machine per partition of a topic. It replays the log before it serves requests, appends the
+records of each decision, and delays each response until the records it depends on are committed. `group` and `txn` are
+the state machines. This package does not use asyncio, sockets, threads, the wall clock or a global random generator.
 """

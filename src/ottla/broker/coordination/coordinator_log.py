@@ -14,7 +14,7 @@ from collections.abc import Callable
 from ottla.base.clock import Clock
 from ottla.base.errors import ErrorCode
 from ottla.coordinator.runtime.ports import Batches
-from ottla.replication.partition import ACKS_ALL, Partition
+from ottla.replication.partition import ACKS_ALL, NO_EPOCH, Partition
 from ottla.replication.replicas import Replicas
 from ottla.storage.producers.producer_state import Verification
 
@@ -44,6 +44,7 @@ class CoordinatorLog:
     def append(
         self,
         partition: int,
+        leader_epoch: int,
         batch: memoryview,
         now_ms: int,
         verification: object | None = None,
@@ -51,7 +52,7 @@ class CoordinatorLog:
         transaction_version: int = 0,
     ) -> int:
         known = verification if isinstance(verification, Verification) else None
-        appended = self._led(partition).append_own(
+        appended = self._led(partition, leader_epoch).append_own(
             batch, now_ms, guard=known, transaction_version=transaction_version
         )
         return appended.last_offset + 1
@@ -72,9 +73,9 @@ class CoordinatorLog:
     def batch_bytes_max(self, partition: int) -> int:
         return self._led(partition).log.config.max_message_bytes
 
-    def _led(self, partition: int) -> Partition:
+    def _led(self, partition: int, leader_epoch: int = NO_EPOCH) -> Partition:
         found = self._replicas.get(self._topic, partition)
-        found.check_leader()
+        found.check_leader(leader_epoch)
         return found
 
 

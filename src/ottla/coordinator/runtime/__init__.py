@@ -1,1 +1,1 @@
-"""What all coordinators share: decisions, promises, timers, and shards that follow a log."""
+"""The parts that all coordinators share: decisions, timers, and shards that replay and append to a log."""

@@ -1,10 +1,10 @@
-"""Records of coordinators' logs as bytes.
+"""Binary format of the records in the logs of coordinators.
 
     key    type i16, then the key's message in version 0
-    value  version i16, then the value's message in that version; null erases the key
+    value  version i16, then the value's message in that version; null is a tombstone of the key
 
-A type that is not in the table was written by a newer broker and is skipped by readers. Anything else that
-cannot be read means a damaged log. Pure.
+Readers skip a type that is not in the table: a newer broker wrote it. Any other record that cannot be decoded means
+that the log is damaged. Pure.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _KEY_VERSION = 0
 
 
 class DamagedRecord(OttlaError):
-    """A record in a coordinator's log that means nothing."""
+    """A record in a coordinator's log cannot be decoded."""
 
 
 class RecordTable:
-    """The types of records that one coordinator writes."""
+    """The record types of one coordinator."""
 
     def __init__(self, messages: Iterable[object]) -> None:
-        """Keys and values among `messages` (the contents of a module, say) belong together by their number."""
+        """Match the keys and values among `messages`, for example the contents of a module, by their type number."""
         keys: dict[int, type[Message]] = {}
         values: dict[int, type[Message]] = {}
         for each in messages:
@@ -41,7 +41,7 @@ class RecordTable:
         self._types = {number: (key, values[number]) for number, key in keys.items()}
 
     def decode(self, key: bytes | None, value: bytes | None) -> LogRecord | None:
-        """The record; None if its type is not known. Raises DamagedRecord."""
+        """Decode a record; None if its type is not in the table. Raises DamagedRecord."""
         try:
             (number,) = _PREFIX.unpack_from(key or b"")
             found = self._types.get(number)
@@ -53,7 +53,7 @@ class RecordTable:
                 return LogRecord(made)
             (version,) = _PREFIX.unpack_from(value)
             if version not in value_type.SPEC.versions:
-                raise DamagedRecord(f"{value_type.__name__} has no version {version}")
+                raise DamagedRecord(f"{value_type.__name__} does not have version {version}")
             return LogRecord(made, codec.decode(value_type, value, version, start=_PREFIX.size), version)
         except (StructError, RemoteProtocolError) as error:
             raise DamagedRecord(str(error)) from error

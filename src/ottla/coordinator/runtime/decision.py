@@ -1,10 +1,10 @@
-"""What a coordinator decides: records to be written, and the answer to give once they are committed.
+"""Decisions of a coordinator: the records to append and the response to send once they are committed.
 
-Deciding reads state and changes nothing that the log keeps: only replaying a record does. State that lives in
-memory alone (who has joined a rebalance, when a heartbeat was seen) may be changed while deciding.
+Deciding reads state and does not change what the log stores: only the replay of a record does. State that exists only
+in memory (which members have joined a rebalance, the time of the last heartbeat) may change while deciding.
 
-`settled`, if given, is told how the records fared: NONE once they are committed, else the error that kept
-them out of the log, in which case none of them was replayed.
+`on_complete`, if given, is called with NONE once the records are committed. If they could not be appended, it is
+called with the error, and none of them was replayed.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ R = TypeVar("R")
 
 
 class LogRecord(NamedTuple):
-    """A record of a coordinator's log: key and value as messages; without a value it erases the key.
+    """A record of a coordinator's log: key and value as messages. Without a value it is a tombstone.
 
-    `version` is the version in which the value is written.
+    `version` is the version in which the value is encoded.
     """
 
     key: Message
@@ -31,7 +31,7 @@ class LogRecord(NamedTuple):
 
 
 class Decision(Generic[R]):
-    """Records and an answer, which may itself be a promise."""
+    """Records and a response, which may be a promise."""
 
     __slots__ = ("on_complete", "records", "response")
 

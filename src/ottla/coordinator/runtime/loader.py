@@ -1,10 +1,11 @@
-"""Replaying logs into machines that are to serve, a slice at a time, so that nobody else has to wait long.
+"""Replays logs into state machines before they serve requests, in slices, so that other work is not delayed.
 
-Shards are loaded one after another, in the order of their election. First everything that is in the log must be
-committed: a machine made of what is lost later would be wrong. Then records and markers are replayed; records of
-a type that nobody knows here are skipped, as those of a newer broker.
+Shards are loaded one after another, in the order of their election. Loading starts when the whole log is committed,
+because a state machine built from records that are lost later would be wrong. Records and transaction markers are
+replayed. Records of unknown types are skipped: a newer broker wrote them.
 
-What cannot be read makes its shard fail, with a word in the log, and no other. Concurrency: one thread.
+A log that cannot be read fails its own shard, with an error in the broker's log, and no other shard. Concurrency: one
+thread.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ if TYPE_CHECKING:
     from ottla.coordinator.runtime.shard import Shard
 
 SLICE_RECORDS: Final = 500
-_SHARD_COST: Final = 10  # what making a machine and looking for its log costs, in records
+_SHARD_COST: Final = 10  # the cost of creating a state machine and opening its log, in records
 
 
 def replay_batches(machine: StateMachine, batches: Batches, table: RecordTable) -> Iterator[None]:
-    """Replay a log; one step per record. Raises DamagedRecord or CorruptBatch."""
+    """Replay a log; yields after each record. Raises DamagedRecord or CorruptBatch."""
     for header, data in batches:
         for record in iter_records(data, header):
             if header.is_control:
@@ -56,7 +57,7 @@ def _stamp(header: BatchHeader, delta: int, timestamp_ms: int) -> Stamp:
 
 
 class Loader:
-    """The shards of a runtime that wait to be loaded."""
+    """The queue of shards to load."""
 
     def __init__(self, runtime: Runtime[Any]) -> None:
         self._runtime = runtime
@@ -74,36 +75,36 @@ class Loader:
         budget = SLICE_RECORDS
         while budget > 0 and (self._current is not None or self._waiting):
             if self._current is None:
-                self._begin(self._waiting.popleft())
+                self._start_loading(self._waiting.popleft())
                 budget -= _SHARD_COST
             else:
-                budget -= self._go_on(self._current, budget)
+                budget -= self._replay_some(self._current, budget)
         self._running = self._current is not None or bool(self._waiting)
         if self._running:
             self._runtime.scheduler.call_soon(self._slice)
 
-    def _begin(self, shard: Shard[Any]) -> None:
+    def _start_loading(self, shard: Shard[Any]) -> None:
         if not shard.is_loading:
             return
         log, partition = self._runtime.log, shard.partition
         try:
             end_offset = log.end_offset(partition)
             if log.committed_offset(partition) < end_offset:
-                log.when_committed(partition, end_offset, lambda error: self._waited(shard, error))
+                log.when_committed(partition, end_offset, lambda error: self._on_log_committed(shard, error))
                 return
             steps = replay_batches(shard.machine, log.batches(partition), self._runtime.table)
             self._current = (shard, end_offset, steps)
         except ApiError as error:
-            self._failed(shard, error)
+            self._on_failure(shard, error)
 
-    def _waited(self, shard: Shard[Any], error: ErrorCode) -> None:
+    def _on_log_committed(self, shard: Shard[Any], error: ErrorCode) -> None:
         if error and shard.is_loading:
-            self._failed(shard, ApiError(error))
+            self._on_failure(shard, ApiError(error))
         else:
             self.add(shard)
 
-    def _go_on(self, current: tuple[Shard[Any], int, Iterator[None]], budget: int) -> int:
-        """Replay at most `budget` records; how many it were."""
+    def _replay_some(self, current: tuple[Shard[Any], int, Iterator[None]], budget: int) -> int:
+        """Replay at most `budget` records; returns the number of records."""
         shard, end_offset, steps = current
         if not shard.is_loading:
             self._current = None
@@ -116,12 +117,12 @@ class Loader:
                     return count
             self._current = None
             shard.activate(end_offset)
-        except Exception as error:  # noqa: BLE001 - one shard's trouble is not the broker's
+        except Exception as error:  # noqa: BLE001 - the error fails this shard only
             self._current = None
-            self._failed(shard, error)
+            self._on_failure(shard, error)
         return count
 
-    def _failed(self, shard: Shard[Any], error: Exception) -> None:
+    def _on_failure(self, shard: Shard[Any], error: Exception) -> None:
         shard.close(failed=True)
         damaged = isinstance(error, ApiError | DamagedRecord)
         self._runtime.load_failed(shard, error, unexpected=not damaged)

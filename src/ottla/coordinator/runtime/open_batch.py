@@ -1,6 +1,6 @@
-"""The batch that a shard is filling: records of several decisions, those of one decision never torn apart.
+"""The batch that a shard is filling: records of several decisions, where one decision is never split.
 
-A decision is added whole or not at all, and only if the batch stays within the topic's limit. Records bear the
+A decision is added completely or not at all, and only if the batch stays within the topic's limit. Records have the
 time at which they were decided. Pure.
 """
 
@@ -42,7 +42,7 @@ class OpenBatch:
         return self.base_offset + self.count
 
     def add(self, records: list[LogRecord], now_ms: int) -> bool:
-        """Take the records of one decision; False, and nothing taken, if there is no room for them."""
+        """Add the records of one decision; False, and nothing added, if they do not fit."""
         start_ms = self._start_ms if self.count else now_ms
         added = bytearray()
         for delta, record in enumerate(records, self.count):
@@ -63,7 +63,7 @@ class OpenBatch:
         *,
         transactional: bool = False,
     ) -> memoryview:
-        """The batch's bytes, to be stamped by the log."""
+        """Encode the batch; the log sets its offset and leader epoch."""
         return memoryview(
             assemble_batch(
                 self._section,

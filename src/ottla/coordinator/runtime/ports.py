@@ -1,7 +1,7 @@
-"""What a runtime needs from outside: a log to append to and read, and somebody who calls back.
+"""The interfaces that a runtime needs: a log to append to and read, and a scheduler.
 
-Both have two implementations: the broker's (`coordination.coordinator_log`, over replicas and an event loop) and a
-simulation's. Neither may call back from within the call that asked for it.
+The broker implements both over replicas and an event loop (`broker.coordination.coordinator_log`), the tests in memory.
+Neither may call a callback before the call that registered it has returned.
 """
 
 from __future__ import annotations
@@ -21,39 +21,41 @@ class ShardLog(Protocol):
     def append(
         self,
         partition: int,
+        leader_epoch: int,
         batch: memoryview,
         now_ms: int,
         verification: object | None = None,
         *,
         transaction_version: int = 0,
     ) -> int:
-        """Stage one batch at the end; the log's end offset behind it. Raises ApiError and appends nothing.
+        """Append one batch; returns the log end offset after it. Raises ApiError and appends nothing.
 
-        `verification` is the proof that a transaction coordinator knows of this transactional batch, of a marker
-        `transaction_version` says by which rules its producer's epochs rise.
+        The append is refused if the partition is no longer led in `leader_epoch`. `verification` shows that the
+        transaction coordinator has verified this transactional batch. For a marker, `transaction_version` is the
+        transaction.version of the client, which determines how the epochs of its producer rise.
         """
 
     def end_offset(self, partition: int) -> int:
-        """Where the next batch will stand; raises ApiError."""
+        """The offset of the next batch; raises ApiError."""
 
     def committed_offset(self, partition: int) -> int:
-        """Everything below it is committed; raises ApiError."""
+        """All records below this offset are committed; raises ApiError."""
 
     def when_committed(self, partition: int, end_offset: int, callback: Callable[[ErrorCode], None]) -> None:
-        """Tell once: NONE when everything below `end_offset` is committed, else why that cannot be known."""
+        """Call `callback` once: with NONE when all records below `end_offset` are committed, else with the error."""
 
     def batches(self, partition: int) -> Batches:
-        """Everything that is committed, in order, read bit by bit; raises ApiError."""
+        """All committed batches in order, read in parts; raises ApiError."""
 
     def batch_bytes_max(self, partition: int) -> int:
-        """The largest batch that the topic takes."""
+        """The maximum size of a batch of the topic."""
 
 
 class Scheduler(Protocol):
-    """Calls back, in order; there is no way to take a call back."""
+    """Runs callbacks in order. A callback cannot be cancelled."""
 
     def call_soon(self, callback: Callable[[], None]) -> None:
-        """When what is ready now has been handled."""
+        """Run the callback after the callbacks that are ready now."""
 
     def call_at(self, due_ms: int, callback: Callable[[], None]) -> None:
-        """When the monotonic clock (`Clock.monotonic`, in milliseconds) has reached `due_ms`."""
+        """Run the callback when the monotonic clock (`Clock.monotonic`, in milliseconds) reaches `due_ms`."""

@@ -1,13 +1,14 @@
-"""The coordinators of one internal topic: a shard for each partition that this broker leads.
+"""The coordinators of one internal topic: one shard for each partition that this broker leads.
 
-The edge tells who is elected and who resigns, and asks; everything asked of a partition that is not here, or not
-yet, fails with the error that sends a client to look again. Promises may be kept before they are returned.
+The caller reports elections and resignations and sends operations. An operation on a partition that is not led here,
+or not loaded yet, fails with an error after which a client looks for the coordinator again. A returned promise may
+already be complete.
 
-After a failed append a shard starts over from its log, at once the first time, then with a growing pause until
+After a failed append a shard is loaded again from its log: at once the first time, then after a growing delay until
 an append is committed again.
 
-Invariants: at most one shard of a partition serves; a shard's leader epoch only grows. Must not know groups,
-transactions, event loops. Concurrency: one thread.
+Invariants: at most one shard of a partition is active; the leader epoch of a partition's shards only grows. This
+module is independent of groups, transactions and event loops. Concurrency: one thread.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _logger = structlog.get_logger(__name__)
 
 
 class Runtime(Generic[M]):
-    """Shards, their timers and their loading."""
+    """The shards of a topic, their timers and their loader."""
 
     def __init__(
         self,
@@ -56,7 +57,7 @@ class Runtime(Generic[M]):
         report: Callable[[BaseException], None],
         image: MetadataImage = EMPTY_IMAGE,
     ) -> None:
-        """`make` builds the empty machine of a partition; `report` is told of exceptions that nobody awaits."""
+        """`make` creates the empty state machine of a partition; `report` gets exceptions that no caller receives."""
         self.topic = topic
         self.log = log
         self.make = make
@@ -75,7 +76,7 @@ class Runtime(Generic[M]):
     # --- leadership and metadata ---
 
     def elect(self, partition: int, leader_epoch: int) -> None:
-        """This broker leads the partition: load it, unless it is being served in that epoch already."""
+        """This broker leads the partition: load it, unless there is a shard of that epoch already."""
         known = self._shards.get(partition)
         if known is not None and leader_epoch <= known.leader_epoch:
             return
@@ -86,20 +87,20 @@ class Runtime(Generic[M]):
         self._loader.add(self._shards[partition])
 
     def resign(self, partition: int) -> None:
-        """This broker does not lead the partition any more."""
+        """This broker no longer leads the partition."""
         shard = self._shards.pop(partition, None)
         self._pauses_ms.pop(partition, None)
         if shard is not None:
             shard.close()
 
     def close(self) -> None:
-        """Resign everywhere; what was decided is still appended, but nobody waits for it."""
+        """Append the open batches and resign from all partitions, without waiting for the commits."""
         for partition in list(self._shards):
             self._shards[partition].flush()
             self.resign(partition)
 
     def leader_epoch(self, partition: int) -> int:
-        """The epoch in which the partition was last led here; -1 if never."""
+        """The epoch in which this broker last led the partition; -1 if never."""
         return self._epochs.get(partition, -1)
 
     def on_metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
@@ -111,12 +112,12 @@ class Runtime(Generic[M]):
     # --- operations ---
 
     def write(self, partition: int, operation: Callable[[M], Decision[R]]) -> Promise[R]:
-        """Let the machine decide; the answer comes when its records are committed."""
+        """Decide an operation; the response is sent when its records are committed."""
         shard = self._shards.get(partition)
         return _not_here() if shard is None else shard.write(operation)
 
     def read(self, partition: int, operation: Callable[[M], R]) -> Promise[R]:
-        """Ask the machine; the answer comes when everything it knows is committed."""
+        """Read the state; the response is sent when all records replayed before it are committed."""
         shard = self._shards.get(partition)
         return _not_here() if shard is None else shard.read(operation)
 
@@ -128,7 +129,7 @@ class Runtime(Generic[M]):
         operation: Callable[[M], Decision[R]],
         verification: object | None = None,
     ) -> Promise[R]:
-        """Like `write`, the records being part of a producer's transaction."""
+        """Like `write`, but the records are part of a producer's transaction."""
         shard = self._shards.get(partition)
         if shard is None:
             return _not_here()
@@ -144,7 +145,7 @@ class Runtime(Generic[M]):
         committed: bool,
         transaction_version: int = 0,
     ) -> Promise[None]:
-        """End a producer's transaction in the partition."""
+        """Write the marker that ends a producer's transaction in the partition."""
         shard = self._shards.get(partition)
         if shard is None:
             return _not_here()
@@ -157,33 +158,36 @@ class Runtime(Generic[M]):
         )
 
     def write_all(self, operation: Callable[[M], Decision[R]]) -> list[Promise[R]]:
-        """`write` to every partition that is led here, in their order."""
+        """`write` to every partition that this broker leads, in ascending order."""
         return [self._shards[partition].write(operation) for partition in sorted(self._shards)]
 
     def read_all(self, operation: Callable[[M], R]) -> list[Promise[R]]:
-        """`read` from every partition that is led here, in their order."""
+        """`read` from every partition that this broker leads, in ascending order."""
         return [self._shards[partition].read(operation) for partition in sorted(self._shards)]
 
     def is_active(self, partition: int) -> bool:
-        """Whether the partition is served here now."""
+        """Whether the shard of the partition is active."""
         shard = self._shards.get(partition)
         return shard is not None and shard.state is ShardState.ACTIVE
 
-    # --- what shards ask for ---
+    # --- called by shards ---
 
     def flush_soon(self, shard: Shard[M]) -> None:
-        """Append the shard's open batch at the end of this turn."""
+        """Append the shard's open batch at the end of this turn of the event loop."""
         if not self._to_flush:
             self.scheduler.call_soon(self._flush)
         self._to_flush.append(shard)
 
-    def start_over(self, shard: Shard[M], error: ErrorCode) -> None:
-        """The machine has seen what the log refused: tell `error` to who waits, and load anew."""
+    def reload(self, shard: Shard[M], error: ErrorCode) -> None:
+        """Load the shard again, because the log refused replayed records; waiting requests fail with `error`."""
         partition = shard.partition
         if self._shards.get(partition) is not shard:
             return
         _logger.warning(
-            "coordinator starts over", topic=self.topic, partition=partition, reason=error.name.lower()
+            "coordinator is reloaded after a failed append",
+            topic=self.topic,
+            partition=partition,
+            reason=error.name.lower(),
         )
         fresh = self._replace(partition, shard.leader_epoch)
         shard.close(error)
@@ -193,12 +197,12 @@ class Runtime(Generic[M]):
         self.scheduler.call_at(due_ms, partial(self._loader.add, fresh))
 
     def committed(self, shard: Shard[M]) -> None:
-        """Appending works again."""
+        """An append was committed: reset the reload delay."""
         self._pauses_ms.pop(shard.partition, None)
 
     def load_failed(self, shard: Shard[M], error: Exception, *, unexpected: bool) -> None:
         _logger.error(
-            "coordinator cannot be loaded: its partition answers NOT_COORDINATOR until it is elected again",
+            "coordinator cannot be loaded; requests to it fail with NOT_COORDINATOR until it is elected again",
             topic=self.topic,
             partition=shard.partition,
             reason=str(error),

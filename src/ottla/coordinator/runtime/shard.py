@@ -1,20 +1,23 @@
-"""One partition of an internal topic and the state machine that follows it.
+"""One partition of an internal topic and its state machine.
 
     new -> loading -> active -> closed
-              ^ |       |
-              | +-------+-> failed     (what is in the log cannot be read; closed and elected anew it may be)
-              +---------+              (an append failed: what was replayed must be forgotten)
+              |         |
+              +---------+-> failed     (the log cannot be read, until the partition is elected again)
 
-A write is decided, its records are put into the open batch and replayed at once; at the end of the turn the
-batch is appended, and when it is committed those who waited are answered, in order. Whoever is answered without
-writing waits as well, for everything that was in the machine when he asked: nobody is told what may yet be lost.
-Because the machine runs ahead of the log and keeps no history, an append that fails costs the machine: it is
-thrown away and made again from the log, and everyone who waits hears why.
+A write is decided; its records are added to the open batch and replayed at once. At the end of the turn the batch is
+appended, and when it is committed the responses are sent, in order. A read response also waits until all records
+replayed before the read are committed. No client sees state that can still be lost.
 
-Refusals (`ApiError`) of an operation are told at once; other exceptions are bugs and reach whoever asked.
+The state machine is ahead of the log and stores no history. When an append fails, the shard closes, all waiting
+requests fail with the error, and the runtime loads a new shard from the log.
 
-Invariants: parked answers are in the order of the offsets they wait for; the open batch stands at the end of the
-log. Concurrency: one thread; nothing here waits.
+An ApiError that an operation raises is returned at once. Other exceptions are bugs and fail the promise of the
+request.
+
+Every append names the leader epoch in which the shard was elected; the log refuses it in any other epoch.
+
+Invariants: waiting responses are in the order of the offsets they wait for; the open batch is at the end of the log.
+Concurrency: one thread; nothing here blocks.
 """
 
 from __future__ import annotations
@@ -41,13 +44,15 @@ if TYPE_CHECKING:
 M = TypeVar("M", bound=StateMachine)
 R = TypeVar("R")
 
-# What a refused append means to a client of a coordinator, as in Kafka; other errors mean what they say.
+# The error that a client gets for a refused append, as in Kafka; other errors are not translated.
 _APPEND_ERRORS: Final = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.FENCED_LEADER_EPOCH: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.UNKNOWN_LEADER_EPOCH: ErrorCode.NOT_COORDINATOR,
     ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
 }
 
@@ -60,17 +65,17 @@ class ShardState(Enum):
 
 
 class _Parked:
-    """Somebody who waits for the log to be committed up to an offset."""
+    """A callback that waits until the log is committed up to an offset."""
 
-    __slots__ = ("end_offset", "told")
+    __slots__ = ("callback", "end_offset")
 
-    def __init__(self, end_offset: int, told: Callable[[ErrorCode], None]) -> None:
+    def __init__(self, end_offset: int, callback: Callable[[ErrorCode], None]) -> None:
         self.end_offset = end_offset
-        self.told = told
+        self.callback = callback
 
 
 class Shard(Generic[M]):
-    """The coordinator of one partition, in one term of leadership."""
+    """The coordinator of one partition in one leader epoch."""
 
     def __init__(self, runtime: Runtime[M], partition: int, leader_epoch: int) -> None:
         self.partition = partition
@@ -81,24 +86,24 @@ class Shard(Generic[M]):
         self._runtime = runtime
         self._log = runtime.log
         self._batch: OpenBatch | None = None
-        self._appended = 0  # the end of the log, as far as this shard has written it
+        self._appended = 0  # the end offset of the last append of this shard
         self._committed = 0
         self._parked: deque[_Parked] = deque()
 
-    # --- its life ---
+    # --- lifecycle ---
 
     @property
     def is_loading(self) -> bool:
         return self.state is ShardState.LOADING
 
     def activate(self, end_offset: int) -> None:
-        """The log has been replayed up to `end_offset`, which is its end and committed."""
+        """Start to serve: the log has been replayed up to `end_offset`, which is its committed end."""
         self._appended = self._committed = end_offset
         self.state = ShardState.ACTIVE
         self.machine.on_loaded(self._runtime.image)
 
     def close(self, error: ErrorCode = ErrorCode.NOT_COORDINATOR, *, failed: bool = False) -> None:
-        """Stop coordinating: timers go, whoever waits is told `error`, the machine answers who waits in it."""
+        """Stop coordinating: cancel timers, fail waiting responses with `error`, and notify the state machine."""
         if self.state in (ShardState.CLOSED, ShardState.FAILED):
             return
         was_active = self.state is ShardState.ACTIVE
@@ -107,12 +112,12 @@ class Shard(Generic[M]):
         self._batch = None
         parked, self._parked = self._parked, deque()
         for each in parked:
-            self._tell(each, error)
+            self._notify(each, error)
         if was_active:
             self.machine.on_unloaded()
 
     def check_active(self) -> None:
-        """Raise what a client is told unless the shard serves."""
+        """Raise the error for the client unless the shard is active."""
         if self.state is ShardState.LOADING:
             raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         if self.state is not ShardState.ACTIVE:
@@ -121,11 +126,11 @@ class Shard(Generic[M]):
     # --- operations ---
 
     def write(self, operation: Callable[[M], Decision[R]]) -> Promise[R]:
-        """Decide, replay, append with others; answered when that is committed."""
+        """Decide an operation, replay its records and append them; the response waits for the commit."""
         promise: Promise[R] = Promise()
-        try:  # not `_failing`: every commit of an offset comes by here
+        try:  # not `_failing`, because this is the path of every offset commit
             self.check_active()
-            self._carry_out(operation(self.machine), promise)
+            self._apply(operation(self.machine), promise)
         except Exception as error:
             if promise.done:
                 raise
@@ -133,7 +138,7 @@ class Shard(Generic[M]):
         return promise
 
     def read(self, operation: Callable[[M], R]) -> Promise[R]:
-        """Ask; answered when everything the answer can depend on is committed."""
+        """Read the state; the response waits until all records it can depend on are committed."""
         return self.write(lambda machine: Decision(operation(machine)))
 
     def write_transactional(
@@ -143,13 +148,13 @@ class Shard(Generic[M]):
         operation: Callable[[M], Decision[R]],
         verification: object | None,
     ) -> Promise[R]:
-        """Like `write`, but the records are a batch of their own within the producer's transaction."""
+        """Like `write`, but the records form one batch in the producer's transaction."""
         promise: Promise[R] = Promise()
         with _failing(promise):
             self.check_active()
             decision = operation(self.machine)
             if not decision.records:
-                self._carry_out(decision, promise)
+                self._apply(decision, promise)
                 return promise
             now_ms = self._runtime.clock.now_ms()
             try:
@@ -176,7 +181,7 @@ class Shard(Generic[M]):
         if not batch.add(decision.records, now_ms):
             raise _too_large()
         data = batch.build(producer_id, producer_epoch, transactional=True)
-        # The log may refuse the producer, so it is asked before anything is replayed.
+        # The log may refuse the producer, so the batch is appended before its records are replayed.
         self._append(data, now_ms, verification)
         return batch
 
@@ -189,7 +194,7 @@ class Shard(Generic[M]):
         committed: bool,
         transaction_version: int = 0,
     ) -> Promise[None]:
-        """End a producer's transaction in this partition: a marker in the log, and told to the machine."""
+        """End a producer's transaction in this partition: append the marker and replay it."""
         promise: Promise[None] = Promise()
         with _failing(promise):
             self.check_active()
@@ -215,23 +220,23 @@ class Shard(Generic[M]):
         promise: Promise[None] = Promise()
         promise.when_done(partial(_report, self._runtime.report))
         with _failing(promise):
-            self._carry_out(operation(), promise)
+            self._apply(operation(), promise)
 
-    # --- from a decision to its answer ---
+    # --- appending and replaying a decision ---
 
-    def _carry_out(self, decision: Decision[R], promise: Promise[R]) -> None:
+    def _apply(self, decision: Decision[R], promise: Promise[R]) -> None:
         if decision.records:
             now_ms = self._runtime.clock.now_ms()
             try:
-                batch = self._room_for(decision, now_ms)
+                batch = self._add_to_batch(decision, now_ms)
             except ApiError as error:
                 self._refuse(decision, promise, error)
                 return
             self._replay(decision, batch.end_offset - len(decision.records), now_ms)
         self._park(decision, promise)
 
-    def _room_for(self, decision: Decision[R], now_ms: int) -> OpenBatch:
-        """The open batch with the decision's records in it; a full one is appended first."""
+    def _add_to_batch(self, decision: Decision[R], now_ms: int) -> OpenBatch:
+        """Add the decision's records to the open batch; a full batch is appended first."""
         batch = self._batch
         if batch is not None:
             if batch.add(decision.records, now_ms):
@@ -260,8 +265,8 @@ class Shard(Generic[M]):
             for at, record in enumerate(decision.records, offset):
                 self.machine.replay(record, Stamp(at, now_ms, producer_id, producer_epoch))
         except Exception:
-            # The machine refuses what it decided itself: neither it nor the batch can be believed.
-            self._runtime.start_over(self, ErrorCode.NOT_COORDINATOR)
+            # The state machine cannot replay its own decision: discard both the machine and the batch.
+            self._runtime.reload(self, ErrorCode.NOT_COORDINATOR)
             raise
 
     def flush(self) -> None:
@@ -272,14 +277,14 @@ class Shard(Generic[M]):
         try:
             end_offset = self._append(batch.build(), self._runtime.clock.now_ms(), None)
         except ApiError as error:
-            self._runtime.start_over(self, _APPEND_ERRORS.get(error.code, error.code))
+            self._runtime.reload(self, _APPEND_ERRORS.get(error.code, error.code))
             return
         if end_offset != batch.end_offset:
-            # Somebody else wrote into the topic (an administrator may): the machine has wrong offsets.
-            self._runtime.start_over(self, ErrorCode.NOT_COORDINATOR)
+            # Another producer wrote to the topic, which an administrator can do: the replayed offsets are wrong.
+            self._runtime.reload(self, ErrorCode.NOT_COORDINATOR)
 
     def _flush_first(self) -> None:
-        """What was decided before comes before in the log; raises if that did not work."""
+        """Append the open batch, so that earlier decisions precede; raises ApiError if that fails."""
         self.flush()
         self.check_active()
 
@@ -287,76 +292,83 @@ class Shard(Generic[M]):
         self, data: memoryview, now_ms: int, verification: object | None, transaction_version: int = 0
     ) -> int:
         end_offset = self._appended = self._log.append(
-            self.partition, data, now_ms, verification, transaction_version=transaction_version
+            self.partition,
+            self.leader_epoch,
+            data,
+            now_ms,
+            verification,
+            transaction_version=transaction_version,
         )
-        self._log.when_committed(self.partition, end_offset, partial(self._commit_told, end_offset))
+        self._log.when_committed(self.partition, end_offset, partial(self._on_commit, end_offset))
         return end_offset
 
     def _refuse(self, decision: Decision[R], promise: Promise[R], error: ApiError) -> None:
-        """Nothing was appended, nothing replayed."""
+        """Fail a decision that was neither appended nor replayed."""
         code = _APPEND_ERRORS.get(error.code, error.code)
         if decision.on_complete is not None:
             decision.on_complete(code)
         promise.fail(ApiError(code, error.message))
 
-    # --- waiting ---
+    # --- waiting for the commit ---
 
     @property
     def _end_offset(self) -> int:
-        """The end of everything the machine has seen."""
+        """The end offset of all records that the state machine has replayed."""
         return self._appended if self._batch is None else self._batch.end_offset
 
     def _park(self, decision: Decision[R], promise: Promise[R]) -> None:
         if self.state is not ShardState.ACTIVE:
-            # Flushing for this very decision failed, or an answer closed the shard.
-            self._answer(decision, promise, ErrorCode.NOT_COORDINATOR)
+            # The flush for this decision failed, or a response closed the shard.
+            self._respond(decision, promise, ErrorCode.NOT_COORDINATOR)
         elif self._end_offset <= self._committed and not self._parked:
-            self._answer(decision, promise, ErrorCode.NONE)
+            self._respond(decision, promise, ErrorCode.NONE)
         else:
-            self._parked.append(_Parked(self._end_offset, partial(self._answer, decision, promise)))
+            self._parked.append(_Parked(self._end_offset, partial(self._respond, decision, promise)))
 
-    def _answer(self, decision: Decision[R], promise: Promise[R], error: ErrorCode) -> None:
+    def _respond(self, decision: Decision[R], promise: Promise[R], error: ErrorCode) -> None:
         if decision.on_complete is not None:
             decision.on_complete(error)
         if error:
             promise.fail(ApiError(error))
         elif isinstance(decision.response, Promise):
-            decision.response.when_done(partial(self._late_answer, promise))
+            decision.response.when_done(partial(self._respond_later, promise))
         else:
             promise.keep(decision.response)
 
-    def _late_answer(self, promise: Promise[Any], value: Any, error: BaseException | None) -> None:
-        """A response that took its time leaves like any other: when what it may depend on is committed."""
+    def _respond_later(self, promise: Promise[Any], value: Any, error: BaseException | None) -> None:
+        """Send a delayed response when the records that it can depend on are committed."""
         if error is not None:
             promise.fail(error)
         elif self.state is not ShardState.ACTIVE:
-            promise.keep(value)  # the machine's word to who waited in it when it ended
+            promise.keep(
+                value
+            )  # a response to a request that waited in the state machine when the shard closed
         else:
             self._park(Decision(value), promise)
 
-    def _commit_told(self, end_offset: int, error: ErrorCode) -> None:
+    def _on_commit(self, end_offset: int, error: ErrorCode) -> None:
         if self.state is not ShardState.ACTIVE:
             return
         if error:
-            self._runtime.start_over(self, _APPEND_ERRORS.get(error, error))
+            self._runtime.reload(self, _APPEND_ERRORS.get(error, error))
             return
         self._committed = max(self._committed, end_offset)
         self._runtime.committed(self)
         parked = self._parked
         while parked and parked[0].end_offset <= self._committed and self.state is ShardState.ACTIVE:
-            self._tell(parked.popleft(), ErrorCode.NONE)
+            self._notify(parked.popleft(), ErrorCode.NONE)
 
-    def _tell(self, parked: _Parked, error: ErrorCode) -> None:
-        """One who cannot take his answer must not keep the others from theirs."""
+    def _notify(self, parked: _Parked, error: ErrorCode) -> None:
+        """Call one callback; an exception in it must not keep the others from being called."""
         try:
-            parked.told(error)
-        except Exception as trouble:  # noqa: BLE001 - reported
-            self._runtime.report(trouble)
+            parked.callback(error)
+        except Exception as exception:  # noqa: BLE001 - reported
+            self._runtime.report(exception)
 
 
 @contextmanager
 def _failing(promise: Promise[R]) -> Iterator[None]:
-    """Whoever asked learns what went wrong, unless he has his answer already."""
+    """Fail the promise with an exception, unless the promise is already complete."""
     try:
         yield
     except Exception as error:
@@ -366,11 +378,14 @@ def _failing(promise: Promise[R]) -> Iterator[None]:
 
 
 def _too_large() -> ApiError:
-    """Whoever asked decides what that means to a client: Kafka has one code for offsets, one for the rest."""
-    return ApiError(ErrorCode.MESSAGE_TOO_LARGE, "what was decided does not fit into one batch of the topic")
+    """The caller translates this error for the client: Kafka uses one code for offsets and another for the rest."""
+    return ApiError(
+        ErrorCode.MESSAGE_TOO_LARGE,
+        "the records do not fit into one batch of the internal topic",
+    )
 
 
 def _report(report: Callable[[BaseException], None], value: None, error: BaseException | None) -> None:
-    """How a timer's decision ended: that its coordinator went meanwhile is nothing to tell."""
+    """Report the error of a timer's decision, unless its coordinator has closed."""
     if error is not None and not (isinstance(error, ApiError) and error.code is ErrorCode.NOT_COORDINATOR):
         report(error)

@@ -1,8 +1,8 @@
-"""The face of a coordinator's state machine towards the runtime that feeds it.
+"""The interface between a coordinator's state machine and the runtime.
 
-One machine follows one partition of an internal topic. It is made empty, sees every record of the log in order,
-is told that it is loaded, and from then on is asked to decide. Each decision's records come back to it through
-`replay` before anything else is asked.
+A state machine belongs to one partition of an internal topic. It starts empty, replays every record of the log in
+order, is notified by `on_loaded`, and from then on decides requests. The records of each decision are replayed before
+the next request is decided.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ NO_PRODUCER = -1
 
 
 class Stamp(NamedTuple):
-    """Where a replayed record stands in the log, and in whose transaction (NO_PRODUCER: in none)."""
+    """Position and timestamp of a replayed record, and the producer of its transaction (NO_PRODUCER: none)."""
 
     offset: int
     timestamp_ms: int
@@ -26,19 +26,19 @@ class Stamp(NamedTuple):
 
 
 class StateMachine(Protocol):
-    """State that is a function of the log, plus what lives in memory while this broker coordinates."""
+    """State that results from the log, plus state that exists in memory while this broker coordinates."""
 
     def replay(self, record: LogRecord, stamp: Stamp) -> None:
-        """Take in one record. A tombstone has no value."""
+        """Apply one record. A tombstone has no value."""
 
     def replay_marker(self, producer_id: int, producer_epoch: int, *, committed: bool) -> None:
-        """The transaction of that producer ended in this partition."""
+        """Apply a transaction marker: the transaction of that producer has ended in this partition."""
 
     def on_loaded(self, image: MetadataImage) -> None:
-        """The log has been replayed to its end: set timers, begin to serve."""
+        """Called when the log has been replayed to its end: start timers and serve requests."""
 
     def on_unloaded(self) -> None:
-        """Coordination ended here: answer who waits with NOT_COORDINATOR. Timers are already gone."""
+        """Called when the shard closes: fail waiting requests with NOT_COORDINATOR. Timers are already cancelled."""
 
     def on_metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Topics or settings changed."""
+        """Called when topics or configurations have changed."""

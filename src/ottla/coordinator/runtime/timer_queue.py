@@ -1,10 +1,10 @@
-"""The timers of all shards of a runtime: one heap, one wake-up asked for at a time.
+"""The timers of all shards of a runtime: one heap, and one scheduled wake-up at a time.
 
-A name has at most one entry in the heap. Putting a timer off, which every heartbeat does, or cancelling it only
-notes that in the entry: when its old time comes it is put where it belongs by then, or dropped. So the heap
-never outgrows the number of names, and a heartbeat costs no sorting.
+A name has at most one entry in the heap. Postponing a timer, which every heartbeat does, or cancelling it only
+changes the entry. When the old time is reached, the entry is moved to its new time or dropped. So the heap never has
+more entries than there are names, and a heartbeat does not sort.
 
-Time is the monotonic clock's: a wall clock that jumps expires nobody. Concurrency: one thread.
+The timers use the monotonic clock, so a jump of the wall clock does not expire sessions. Concurrency: one thread.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from ottla.coordinator.runtime.ports import Scheduler
 from ottla.coordinator.runtime.timers import TimerOperation
 
 Run = Callable[[TimerOperation], None]
-"""Carries out what a timer decides; must not raise."""
+"""Applies the decision of a timer; must not raise."""
 
 
 class _Timer:
-    """One name: what is due when (never, if `operation` is None), and where it stands in the heap."""
+    """One name: its operation (None: cancelled), when it is due, and the time of its entry in the heap."""
 
     __slots__ = ("due_ms", "name", "operation", "owner", "queued_ms")
 
@@ -35,7 +35,7 @@ class _Timer:
 
 
 class TimerQueue:
-    """Timers in the order in which they are due."""
+    """The heap of timers, ordered by due time."""
 
     def __init__(self, clock: Clock, scheduler: Scheduler) -> None:
         self._clock = clock
@@ -63,7 +63,7 @@ class TimerQueue:
 
     def _wake(self, asked_ms: int) -> None:
         if asked_ms != self._wake_ms:
-            return  # an earlier one has been asked for since, and has seen to it
+            return  # an earlier wake-up was scheduled since and has handled the timers
         self._wake_ms = None
         now_ms = self.now_ms()
         due = []
@@ -104,13 +104,13 @@ class ShardTimers:
         return timer is not None and timer.operation is not None
 
     def clear(self) -> None:
-        """Forget everything; entries in the heap go when their time comes."""
+        """Cancel all timers; their entries in the heap are dropped when their time is reached."""
         for timer in self._timers.values():
             timer.operation = None
         self._timers = {}
 
     def reached(self, timer: _Timer, now_ms: int) -> None:
-        """The time has come at which a timer was queued: run it, unless it was put off or cancelled."""
+        """Handle a timer whose entry is due: run it, unless it was postponed or cancelled."""
         operation = timer.operation
         if operation is None:
             if timer.queued_ms < 0 and self._timers.get(timer.name) is timer:

@@ -1,7 +1,7 @@
-"""Timers of a shard: what is to be decided when some time has passed, unless it was cancelled before.
+"""Timers of a shard: operations that are decided after a delay unless they are cancelled.
 
-A timer has a name within its shard; scheduling a name again replaces what was there. What it decides goes the
-way of every decision, so its records are appended and replayed like those of a request.
+A timer has a name within its shard; scheduling a name again replaces the timer. The records of a timer's decision are
+appended and replayed like those of a request.
 """
 
 from __future__ import annotations

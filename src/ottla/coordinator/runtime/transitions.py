@@ -1,9 +1,9 @@
-"""Tables of transitions: which states a machine has, which moves it may make, and what causes each.
+"""Transition tables: the states of a state machine, its allowed transitions, and the event of each transition.
 
-A machine never asks "may I?" in scattered conditions: it moves through `check`, and a move that its table does
-not list is a bug of ours, found at once. The diagrams in docs/STATE_MACHINES.md are made from the same tables.
+Code that changes a state calls `check`. A transition that is not in the table raises InvariantViolation. The diagrams
+in docs/STATE_MACHINES.md are generated from the same tables.
 
-A table is data and holds no state of its own: one table serves all machines of its kind.
+A table is immutable data: one table serves all state machines of its kind.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ S = TypeVar("S", bound=Enum)
 
 
 class Move(NamedTuple, Generic[S]):
-    """What happens, in which states it may happen, and the state that it leads to."""
+    """An event, the states in which it can occur, and the state after it."""
 
     event: str
     sources: tuple[S, ...]
@@ -26,10 +26,10 @@ class Move(NamedTuple, Generic[S]):
 
 
 class Transitions(Generic[S]):
-    """The moves of one kind of machine.
+    """The transitions of one kind of state machine.
 
-    A state may move to itself only if a move says so. `start` is where a new machine stands; every other state
-    must be reachable from it, so a table cannot keep a state that nothing leads to.
+    A transition from a state to itself must be listed, too. `start` is the initial state; every other state must be
+    reachable from it.
     """
 
     __slots__ = ("_allowed", "moves", "name", "start", "states")
@@ -41,19 +41,19 @@ class Transitions(Generic[S]):
         self.moves = tuple(moves)
         self._allowed = frozenset((source, move.target) for move in self.moves for source in move.sources)
         lost = [state for state in states if state not in self._reachable()]
-        invariant(not lost, f"{name}: nothing leads to {lost}")
+        invariant(not lost, f"{name}: no transition leads to {lost}")
 
     def allows(self, before: S, after: S) -> bool:
         """True if some event leads from `before` to `after`."""
         return (before, after) in self._allowed
 
     def check(self, before: S, after: S) -> None:
-        """Stop if no event leads from `before` to `after`."""
+        """Raise InvariantViolation if no event leads from `before` to `after`."""
         if (before, after) not in self._allowed:
             raise InvariantViolation(f"{self.name}: no event leads from {before.name} to {after.name}")
 
     def events(self, before: S, after: S) -> list[str]:
-        """What may lead from `before` to `after`, in the order of the table."""
+        """The events that lead from `before` to `after`, in the order of the table."""
         return [move.event for move in self.moves if move.target == after and before in move.sources]
 
     def _reachable(self) -> set[S]:

@@ -48,7 +48,7 @@ class AddPartitions:
             updated_ms=now_ms,
             client_version=EPOCH_PER_TRANSACTION if raising else 0,
         )
-        return Decision(ErrorCode.NONE, [self._table.moved(transactional_id, after)])
+        return Decision(ErrorCode.NONE, [self._table.transition(transactional_id, after)])
 
     def verify(
         self, transactional_id: str, producer: Producer, partitions: frozenset[TopicPartition]

@@ -57,7 +57,7 @@ class MarkerSender(Protocol):
         """Call `told` exactly once with what became of each partition; one left out counts as not written."""
 
 
-class _Waiting:
+class _PendingMarkers:
     """The partitions of one transaction that have not acknowledged yet."""
 
     __slots__ = ("attempt", "partitions")
@@ -77,11 +77,11 @@ class Completion:
         self._timers = timers
         self._sender = sender
         self._coordinator_epoch = coordinator_epoch
-        self._waiting: dict[str, _Waiting] = {}
+        self._waiting: dict[str, _PendingMarkers] = {}
 
     def begin(self, transactional_id: str) -> None:
         """The end is committed: send the markers."""
-        self._waiting[transactional_id] = _Waiting(self._table[transactional_id].partitions)
+        self._waiting[transactional_id] = _PendingMarkers(self._table[transactional_id].partitions)
         self._send(transactional_id)
 
     def stop(self) -> None:
@@ -109,9 +109,11 @@ class Completion:
             sorted(waiting.partitions),
             transaction.client_version,
         )
-        self._sender.send(marker, partial(self._told, transactional_id, waiting, waiting.attempt))
+        self._sender.send(marker, partial(self._on_results, transactional_id, waiting, waiting.attempt))
 
-    def _told(self, transactional_id: str, waiting: _Waiting, attempt: int, results: MarkerResults) -> None:
+    def _on_results(
+        self, transactional_id: str, waiting: _PendingMarkers, attempt: int, results: MarkerResults
+    ) -> None:
         if self._waiting.get(transactional_id) is not waiting or waiting.attempt != attempt:
             return
         for partition, error in results.items():
@@ -145,4 +147,4 @@ class Completion:
             partitions=frozenset(),
             updated_ms=self._table.clock.now_ms(),
         )
-        return Decision(None, [self._table.moved(transactional_id, after)])
+        return Decision(None, [self._table.transition(transactional_id, after)])

@@ -1,7 +1,7 @@
 """EndTxn, and transactions that are ended for their producer: because another one started, or time is up.
 
 An end is decided once, by the record that prepares it; from then on it can only be completed that way. Markers go
-out when that record is committed (`when_prepared`), never before: a marker cannot be taken back.
+out when that record is committed (`send_markers_once_prepared`), never before: a marker cannot be taken back.
 
 Two generations of the protocol, by what the client speaks and the finalised feature transaction.version:
 - before KIP-890's second part the epoch stays, and an end that is repeated is known by the state alone;
@@ -30,7 +30,7 @@ from ottla.coordinator.txn.transaction import (
     NO_PRODUCER_ID,
     Producer,
     Transaction,
-    following,
+    next_producer,
 )
 from ottla.coordinator.txn.transitions import TxnState
 
@@ -60,7 +60,7 @@ class EndTransaction:
         if before is None:
             return _refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         if client_version >= EPOCH_PER_TRANSACTION and _is_repeated(before, producer):
-            return _decided_before(before, committed)
+            return _already_decided(before, committed)
         if min(client_version, self._table.transaction_version) >= EPOCH_PER_TRANSACTION:
             return self._end_and_raise(transactional_id, before, producer, committed, fresh_id)
         return self._end(transactional_id, before, producer, committed)
@@ -77,9 +77,9 @@ class EndTransaction:
         )
         # Where every end raises the epoch, the producer may learn of this one by repeating its request.
         last_epoch = client.epoch if raising else NO_EPOCH
-        return self._table.moved(transactional_id, after, last_epoch=last_epoch, fenced=True)
+        return self._table.transition(transactional_id, after, last_epoch=last_epoch, fenced=True)
 
-    def when_prepared(self, *transactional_ids: str) -> Callable[[ErrorCode], None]:
+    def send_markers_once_prepared(self, *transactional_ids: str) -> Callable[[ErrorCode], None]:
         """For a decision that prepares ends: told that it is committed, it sends the markers."""
 
         def on_complete(error: ErrorCode) -> None:
@@ -93,13 +93,13 @@ class EndTransaction:
         self, transactional_id: str, before: Transaction, producer: Producer, committed: bool
     ) -> Decision[EndTxnResult]:
         if producer != before.client:
-            return _not_the_producer(before, producer)
+            return _wrong_producer(before, producer)
         if before.state is TxnState.EMPTY:
             return _refused(ErrorCode.INVALID_TXN_STATE)
         if before.state is not TxnState.ONGOING:
-            return _decided_before(before, committed)
+            return _already_decided(before, committed)
         after = msgspec.structs.replace(self._prepared(before, committed=committed), client_version=0)
-        record = self._table.moved(transactional_id, after)
+        record = self._table.transition(transactional_id, after)
         return self._prepared_decision(transactional_id, after, record)
 
     def _end_and_raise(
@@ -114,10 +114,10 @@ class EndTransaction:
             # It has heard of the end and is ahead of the markers.
             return _refused(ErrorCode.CONCURRENT_TRANSACTIONS)
         if before.state.preparing or producer != before.client:
-            return _not_the_producer(before, producer)
+            return _wrong_producer(before, producer)
         if before.state is not TxnState.ONGOING and committed:
             return _refused(ErrorCode.INVALID_TXN_STATE)
-        follower = following(producer, fresh_id)
+        follower = next_producer(producer, fresh_id)
         after = msgspec.structs.replace(
             self._prepared(before, committed=committed),
             producer_epoch=before.producer_epoch + 1,
@@ -125,7 +125,7 @@ class EndTransaction:
             next_producer_epoch=follower.epoch if before.kept else NO_EPOCH,
             client_version=EPOCH_PER_TRANSACTION,
         )
-        record = self._table.moved(transactional_id, after, last_epoch=producer.epoch)
+        record = self._table.transition(transactional_id, after, last_epoch=producer.epoch)
         return self._prepared_decision(transactional_id, after, record)
 
     def _prepared(self, before: Transaction, *, committed: bool) -> Transaction:
@@ -143,7 +143,7 @@ class EndTransaction:
         self, transactional_id: str, after: Transaction, record: LogRecord
     ) -> Decision[EndTxnResult]:
         ended = EndTxnResult(ErrorCode.NONE, after.successor)
-        return Decision(ended, [record], self.when_prepared(transactional_id))
+        return Decision(ended, [record], self.send_markers_once_prepared(transactional_id))
 
 
 def _is_repeated(before: Transaction, producer: Producer) -> bool:
@@ -160,7 +160,7 @@ def _is_decided(before: Transaction) -> bool:
     return before.state not in (TxnState.EMPTY, TxnState.ONGOING)
 
 
-def _decided_before(before: Transaction, committed: bool) -> Decision[EndTxnResult]:
+def _already_decided(before: Transaction, committed: bool) -> Decision[EndTxnResult]:
     """The answer to an end that was decided earlier: as before, to come back, or that it was the other way."""
     if (before.state in _COMMITTING) is not committed:
         return _refused(ErrorCode.INVALID_TXN_STATE)
@@ -169,7 +169,7 @@ def _decided_before(before: Transaction, committed: bool) -> Decision[EndTxnResu
     return Decision(EndTxnResult(ErrorCode.NONE, before.client))
 
 
-def _not_the_producer(before: Transaction, producer: Producer) -> Decision[EndTxnResult]:
+def _wrong_producer(before: Transaction, producer: Producer) -> Decision[EndTxnResult]:
     known = producer.id == before.client.id
     return _refused(ErrorCode.PRODUCER_FENCED if known else ErrorCode.INVALID_PRODUCER_ID_MAPPING)
 

@@ -40,7 +40,7 @@ class TransactionExpiration:
         pause_ms = self._table.settings.timeout_check_interval_ms if len(due) < RECORDS_AT_ONCE else 0
         self._timers.schedule(ABORT_TIMED_OUT, pause_ms, self._abort_timed_out)
         records = [self._end_transaction.fence(name, transaction) for name, transaction in due.items()]
-        return Decision(None, records, self._end_transaction.when_prepared(*due))
+        return Decision(None, records, self._end_transaction.send_markers_once_prepared(*due))
 
     def _forget_expired(self) -> Decision[None]:
         settings, now_ms = self._table.settings, self._table.clock.now_ms()
@@ -50,4 +50,4 @@ class TransactionExpiration:
         due = list(islice(unused, RECORDS_AT_ONCE))
         pause_ms = settings.id_expiration_check_interval_ms if len(due) < RECORDS_AT_ONCE else 0
         self._timers.schedule(FORGET_EXPIRED, pause_ms, self._forget_expired)
-        return Decision(None, [self._table.forgotten(name) for name in due])
+        return Decision(None, [self._table.tombstone(name) for name in due])

@@ -30,7 +30,7 @@ from ottla.coordinator.txn.transaction import (
     NeedsProducerId,
     Producer,
     Transaction,
-    following,
+    next_producer,
 )
 from ottla.coordinator.txn.transitions import TxnState
 
@@ -63,7 +63,9 @@ class InitProducerId:
             if fresh_id is None:
                 raise NeedsProducerId("a new transactional id")
             first = Producer(fresh_id, 0)
-            return self._taken(transactional_id, parameters, first, previous_id=fresh_id, last_epoch=NO_EPOCH)
+            return self._initialised(
+                transactional_id, parameters, first, previous_id=fresh_id, last_epoch=NO_EPOCH
+            )
         if parameters.expected is not None and not self._is_known(
             transactional_id, before, parameters.expected
         ):
@@ -71,20 +73,20 @@ class InitProducerId:
         if before.state.preparing:
             return _refused(ErrorCode.CONCURRENT_TRANSACTIONS)
         if before.state is TxnState.ONGOING:
-            return self._over_open(transactional_id, parameters, before, fresh_id)
+            return self._with_open_transaction(transactional_id, parameters, before, fresh_id)
         if parameters.expected not in (None, before.client) and before.client.epoch <= LAST_CLIENT_EPOCH:
             # The answer to this request was lost: nobody else has come since, so it is given again.
-            return self._taken(
+            return self._initialised(
                 transactional_id,
                 parameters,
                 before.client,
                 previous_id=before.previous_producer_id,
                 last_epoch=self._table.last_epoch(transactional_id),
             )
-        return self._taken(
+        return self._initialised(
             transactional_id,
             parameters,
-            following(before.client, fresh_id),
+            next_producer(before.client, fresh_id),
             previous_id=before.client.id,
             last_epoch=NO_EPOCH if parameters.expected is None else parameters.expected.epoch,
         )
@@ -114,7 +116,7 @@ class InitProducerId:
             return False
         return expected.id == client.id or (expected.id == before.previous_producer_id and expected.exhausted)
 
-    def _taken(
+    def _initialised(
         self,
         transactional_id: str,
         parameters: InitParameters,
@@ -134,10 +136,10 @@ class InitProducerId:
             updated_ms=self._table.clock.now_ms(),
             client_version=0 if before is None else before.client_version,
         )
-        record = self._table.moved(transactional_id, after, last_epoch=last_epoch)
+        record = self._table.transition(transactional_id, after, last_epoch=last_epoch)
         return Decision(InitProducerIdResult(ErrorCode.NONE, producer), [record])
 
-    def _over_open(
+    def _with_open_transaction(
         self, transactional_id: str, parameters: InitParameters, before: Transaction, fresh_id: int | None
     ) -> Decision[InitProducerIdResult]:
         """A producer starts while a transaction is open."""
@@ -147,13 +149,13 @@ class InitProducerId:
         if parameters.keep_prepared:
             return self._kept(transactional_id, parameters, before, fresh_id)
         record = self._end_transaction.fence(transactional_id, before)
-        on_complete = self._end_transaction.when_prepared(transactional_id)
+        on_complete = self._end_transaction.send_markers_once_prepared(transactional_id)
         return Decision(InitProducerIdResult(ErrorCode.CONCURRENT_TRANSACTIONS), [record], on_complete)
 
     def _kept(
         self, transactional_id: str, parameters: InitParameters, before: Transaction, fresh_id: int | None
     ) -> Decision[InitProducerIdResult]:
-        client = following(before.client, fresh_id)
+        client = next_producer(before.client, fresh_id)
         after = msgspec.structs.replace(
             before,
             next_producer_id=client.id,
@@ -162,7 +164,7 @@ class InitProducerId:
             timeout_ms=NEVER_TIMES_OUT_MS if parameters.two_phase else before.timeout_ms,
             updated_ms=self._table.clock.now_ms(),
         )
-        record = self._table.moved(transactional_id, after, last_epoch=NO_EPOCH)
+        record = self._table.transition(transactional_id, after, last_epoch=NO_EPOCH)
         return Decision(InitProducerIdResult(ErrorCode.NONE, client, before.producer), [record])
 
 

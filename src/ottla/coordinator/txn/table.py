@@ -59,7 +59,7 @@ class TxnTable:
         """The epoch before the present one, if the same producer held it; else NO_EPOCH."""
         return self._last_epochs.get(transactional_id, NO_EPOCH)
 
-    def moved(
+    def transition(
         self,
         transactional_id: str,
         after: Transaction,
@@ -78,7 +78,7 @@ class TxnTable:
             self._last_epochs[transactional_id] = last_epoch
         return to_record(transactional_id, after, log_value_version(self.transaction_version))
 
-    def forgotten(self, transactional_id: str) -> LogRecord:
+    def tombstone(self, transactional_id: str) -> LogRecord:
         """The tombstone of an id that expires."""
         TRANSITIONS.check(self._transactions[transactional_id].state, TxnState.DEAD)
         return to_tombstone(transactional_id)

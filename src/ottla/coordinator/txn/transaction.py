@@ -60,7 +60,7 @@ class Producer(NamedTuple):
 NO_PRODUCER: Final = Producer(NO_PRODUCER_ID, NO_EPOCH)
 
 
-def following(producer: Producer, fresh_id: int | None) -> Producer:
+def next_producer(producer: Producer, fresh_id: int | None) -> Producer:
     """The producer that fences this one; raises NeedsProducerId if that takes an id and none is given."""
     if not producer.exhausted:
         return Producer(producer.id, producer.epoch + 1)

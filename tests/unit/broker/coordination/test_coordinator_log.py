@@ -10,8 +10,9 @@ import pytest
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.coordination.coordinator_log import CoordinatorLog, LoopScheduler
 from ottla.coordinator.runtime.runtime import Runtime
+from ottla.metadata.image import PartitionImage
 from tests.support.coordination import FakeClock
-from tests.support.leaders import Leaders
+from tests.support.leaders import NODE, Leaders
 from tests.support.shards import TABLE, FakeScheduler, Words, say
 
 
@@ -102,6 +103,28 @@ def test_a_log_that_went_offline_costs_the_coordinator() -> None:
     with pytest.raises(ApiError, match="NOT_COORDINATOR"):
         serving.runtime.write(0, say("b")).result()
     assert serving.reported == []
+
+
+def test_an_append_of_an_earlier_leader_epoch_is_refused() -> None:
+    serving = Serving()
+    serving.runtime.elect(0, 0)
+    serving.run()
+    partition = serving.leaders.get("__words", 0)
+    partition.become(
+        PartitionImage(replicas=(NODE,), directories=(), isr=(NODE,), leader=NODE, leader_epoch=1)
+    )
+    end_offset = partition.log.log_end_offset
+    refused = serving.runtime.write(0, say("a"))
+    serving.scheduler.turn()
+    with pytest.raises(ApiError, match="NOT_COORDINATOR"):
+        refused.result()
+    assert partition.log.log_end_offset == end_offset
+    serving.runtime.elect(0, 1)
+    serving.run()
+    accepted = serving.runtime.write(0, say("a"))
+    serving.run()
+    serving.leaders.settle()
+    assert accepted.result() == "a"
 
 
 def test_the_loop_calls_back_at_the_time_of_the_clock() -> None:

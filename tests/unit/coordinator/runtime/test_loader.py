@@ -15,7 +15,7 @@ from tests.support.shards import Bench, MemoryLog, say, word
 
 
 def stored(log: MemoryLog, batch: bytes, partition: int = 0) -> None:
-    log.append(partition, memoryview(bytearray(batch)), 0)
+    log.append(partition, 0, memoryview(bytearray(batch)), 0)
     log.commit(partition)
 
 
@@ -61,7 +61,7 @@ def test_many_empty_partitions_are_loaded_in_few_turns() -> None:
 def test_what_is_not_committed_is_waited_for() -> None:
     log = MemoryLog()
     stored(log, plain("a"))
-    log.append(0, memoryview(bytearray(plain("b"))), 0)
+    log.append(0, 0, memoryview(bytearray(plain("b"))), 0)
     bench = Bench(log)
     bench.runtime.elect(0, 0)
     bench.runtime.elect(1, 0)
@@ -154,7 +154,7 @@ def test_a_shard_that_resigns_while_it_loads_is_left_alone() -> None:
 
 def test_a_log_that_breaks_while_it_is_waited_for_fails_the_shard() -> None:
     log = MemoryLog()
-    log.append(0, memoryview(bytearray(plain("b"))), 0)
+    log.append(0, 0, memoryview(bytearray(plain("b"))), 0)
     bench = Bench(log)
     bench.runtime.elect(0, 0)
     bench.scheduler.run()

@@ -128,15 +128,36 @@ def test_answers_leave_in_order() -> None:
     assert order == ["a", "read", "b", "read"]
 
 
-def test_settled_is_told_when_the_records_are_committed() -> None:
+def test_every_append_names_the_leader_epoch_of_the_election() -> None:
+    bench = Bench()
+    bench.serve(epoch=7)
+    bench.runtime.write(0, say("a"))
+    bench.runtime.write_transactional(0, 17, 3, say("b"), verification="verified")
+    bench.runtime.complete_transaction(0, 17, 3, 1, committed=True)
+    bench.scheduler.run()
+    assert bench.log.leader_epochs == [7, 7, 7]
+
+
+@pytest.mark.parametrize("code", [ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH])
+def test_an_append_in_another_leader_epoch_fails_with_not_coordinator(code: ErrorCode) -> None:
     bench = Bench()
     bench.serve()
-    told: list[ErrorCode] = []
-    bench.runtime.write(0, lambda _: Decision(None, [word("a")], told.append))
+    bench.log.refuse = code
+    response = bench.runtime.write(0, say("a"))
     bench.scheduler.run()
-    assert told == []
+    with pytest.raises(ApiError, match="NOT_COORDINATOR"):
+        response.result()
+
+
+def test_on_complete_is_called_when_the_records_are_committed() -> None:
+    bench = Bench()
+    bench.serve()
+    results: list[ErrorCode] = []
+    bench.runtime.write(0, lambda _: Decision(None, [word("a")], results.append))
+    bench.scheduler.run()
+    assert results == []
     bench.log.commit()
-    assert told == [ErrorCode.NONE]
+    assert results == [ErrorCode.NONE]
 
 
 def test_a_promised_answer_waits_for_the_promise_and_for_what_was_written_until_then() -> None:

@@ -43,5 +43,5 @@ def test_events_name_what_leads_from_one_state_to_another() -> None:
 
 
 def test_a_state_that_nothing_leads_to_is_refused() -> None:
-    with pytest.raises(InvariantViolation, match="nothing leads to"):
+    with pytest.raises(InvariantViolation, match="no transition leads to"):
         Transitions("door", Door, Door.OPEN, [Move("pushed", (Door.OPEN,), Door.SHUT)])

@@ -7,7 +7,7 @@ Invariants:
 - an instance id belongs to one member;
 - a pending id, given out in the known-member-id round, is no member until it comes back with it.
 
-Counters (`_joined`, `_speakers`) are kept with the members, so that no question asked per request walks over all
+Counters (`_joined`, `_supporters`) are kept with the members, so that no question asked per request walks over all
 members. Members are in the order in which they came, which is what makes a run repeatable.
 
 The log keeps generation, protocol, leader and members as of the last plan. The rest lives in memory.
@@ -23,7 +23,7 @@ from ottla.base.clock import Clock
 from ottla.base.errors import ApiError, ErrorCode, invariant
 from ottla.base.promise import Promise
 from ottla.coordinator.group.classic.classic_member import ClassicMember, Protocols
-from ottla.coordinator.group.classic.subscribed_topics import CONSUMER_PROTOCOL_TYPE, topics_of_all
+from ottla.coordinator.group.classic.subscribed_topics import CONSUMER_PROTOCOL_TYPE, subscribed_topics
 from ottla.coordinator.group.classic.transitions import TRANSITIONS, ClassicState
 from ottla.coordinator.group.group import Group, GroupKind
 from ottla.coordinator.group.records import GroupMetadataKey
@@ -38,15 +38,15 @@ class ClassicGroup(Group):
         "_clock",
         "_joined",
         "_protocol_type",
-        "_speakers",
+        "_supporters",
         "_topics",
+        "assigned_generation",
         "generation",
-        "grew",
         "leader_id",
         "members",
+        "new_member_added",
         "pending_joins",
         "pending_syncs",
-        "planned_generation",
         "previous_state",
         "protocol_name",
         "state",
@@ -85,12 +85,12 @@ class ClassicGroup(Group):
         """Ids given out to clients that have yet to come back with them."""
         self.pending_syncs: dict[str, None] = {}
         """Members of this generation that have yet to ask for their assignment."""
-        self.planned_generation = -1
+        self.assigned_generation = -1
         """The generation whose plan was last given to the log."""
-        self.grew = False
+        self.new_member_added = False
         """A member came while the first rebalance was waiting for more."""
         self._joined = 0
-        self._speakers: Counter[str] = Counter()
+        self._supporters: Counter[str] = Counter()
         self._topics: frozenset[str] | None = None
 
     # States
@@ -130,7 +130,7 @@ class ClassicGroup(Group):
         """End the join phase: the members there are wait for a plan; with none the group is empty."""
         self.generation += 1
         self.protocol_name = self.select_protocol() if self.members else None
-        self.learn_topics()
+        self.update_subscribed_topics()
         self.transition_to(ClassicState.COMPLETING if self.members else ClassicState.EMPTY)
 
     # Members
@@ -176,8 +176,8 @@ class ClassicGroup(Group):
         if member is not None:
             self._count_protocols(member.protocols, -1)
             unknown = ErrorCode.UNKNOWN_MEMBER_ID
-            self.answer_join(member, JoinGroupResponse(error_code=unknown))
-            member.refuse_sync(unknown)
+            self.complete_join(member, JoinGroupResponse(error_code=unknown))
+            member.fail_sync(unknown)
             if member.instance_id is not None:
                 del self.static_members[member.instance_id]
         if self.leader_id == member_id:
@@ -189,8 +189,8 @@ class ClassicGroup(Group):
         """Give an instance another member id; whoever waits under the old one is fenced."""
         old = self.members[self.static_members[instance_id]]
         fenced = ErrorCode.FENCED_INSTANCE_ID
-        self.answer_join(old, JoinGroupResponse(error_code=fenced, member_id=old.member_id))
-        old.refuse_sync(fenced)
+        self.complete_join(old, JoinGroupResponse(error_code=fenced, member_id=old.member_id))
+        old.fail_sync(fenced)
         new = old.named(member_id)
         del self.members[old.member_id]
         self.members[member_id] = new
@@ -232,12 +232,12 @@ class ClassicGroup(Group):
         """Whether every member is back and nobody is about to come with an id it was given."""
         return self._joined == len(self.members) and not self.pending_joins
 
-    def answer_join(self, member: ClassicMember, response: JoinGroupResponse) -> None:
+    def complete_join(self, member: ClassicMember, response: JoinGroupResponse) -> None:
         """Answer a member's parked join, if there is one."""
-        if member.answer_join(response):
+        if member.complete_join(response):
             self._joined -= 1
 
-    def elect_joined_leader(self) -> bool:
+    def select_joined_leader(self) -> bool:
         """Have a leader that is back, if anybody is; says whether there is one."""
         leader = None if self.leader_id is None else self.members.get(self.leader_id)
         if leader is not None and leader.awaits_join:
@@ -260,24 +260,24 @@ class ClassicGroup(Group):
             return bool(protocol_type) and bool(protocols)
         everybody = len(self.members)
         return protocol_type == self._protocol_type and any(
-            self._speakers[name] == everybody for name, _ in protocols
+            self._supporters[name] == everybody for name, _ in protocols
         )
 
     def select_protocol(self) -> str:
         """Of the protocols that all speak, the one that most members like best."""
         everybody = len(self.members)
-        candidates = {name for name, speakers in self._speakers.items() if speakers == everybody}
+        candidates = {name for name, speakers in self._supporters.items() if speakers == everybody}
         votes = Counter(member.vote(candidates) for member in self.members.values())
         return votes.most_common(1)[0][0]
 
-    def learn_topics(self) -> None:
+    def update_subscribed_topics(self) -> None:
         """Read from the members' metadata which topics the group subscribes to."""
         self._topics = None
         if self.uses_consumer_protocol:
             if not self.members:
                 self._topics = frozenset()
             elif (name := self.protocol_name) is not None:
-                self._topics = topics_of_all(member.metadata(name) for member in self.members.values())
+                self._topics = subscribed_topics(member.metadata(name) for member in self.members.values())
 
     def is_subscribed_to(self, topic: str) -> bool:
         # Consumers whose subscription is not known yet may be reading the topic.
@@ -285,9 +285,9 @@ class ClassicGroup(Group):
 
     def _count_protocols(self, protocols: Protocols, change: int) -> None:
         for name in {name: None for name, _ in protocols}:
-            self._speakers[name] += change
-            if not self._speakers[name]:
-                del self._speakers[name]
+            self._supporters[name] += change
+            if not self._supporters[name]:
+                del self._supporters[name]
 
     # What offsets, listings and deletion ask
 

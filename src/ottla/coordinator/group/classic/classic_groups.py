@@ -124,14 +124,14 @@ class ClassicGroups:
         """A commit shows as well as a heartbeat that a member lives."""
         member = group.members.get(member_id)
         if member is not None and group.state in (ClassicState.STABLE, ClassicState.PREPARING):
-            self.rebalances.expect(group, member)
+            self.rebalances.restart_session_timer(group, member)
 
     def replay(self, key: GroupMetadataKey, value: GroupMetadataValue | None) -> None:
         """Take in a record of the log."""
         known = self.find(key.group)
         if value is None:
             if known is not None:
-                self.rebalances.retire(known, ErrorCode.UNKNOWN_MEMBER_ID)
+                self.rebalances.stop(known, ErrorCode.UNKNOWN_MEMBER_ID)
                 known.transition_to(ClassicState.DEAD)
                 del self._context.groups[key.group]
         elif known is None or not self._loaded:
@@ -142,14 +142,14 @@ class ClassicGroups:
         self._loaded = True
         for group in self._all():
             for member in group.members.values():
-                self.rebalances.expect(group, member)
+                self.rebalances.restart_session_timer(group, member)
             if len(group.members) > self._context.settings.max_size:
                 self.rebalances.prepare(group)
 
     def on_unloaded(self) -> None:
         """Send everybody who waits to find the coordinator anew."""
         for group in self._all():
-            self.rebalances.retire(group, ErrorCode.NOT_COORDINATOR)
+            self.rebalances.stop(group, ErrorCode.NOT_COORDINATOR)
             group.transition_to(ClassicState.DEAD)
 
     def _all(self) -> Iterator[ClassicGroup]:

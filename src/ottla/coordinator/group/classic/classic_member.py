@@ -72,7 +72,7 @@ class ClassicMember:
         return self._awaited_sync is not None
 
     @property
-    def is_excused(self) -> bool:
+    def is_exempt_from_heartbeats(self) -> bool:
         """Whether it need not send heartbeats: it waits for us. A new member's patience has an end all the same."""
         return not self.is_new and (self.awaits_join or self.awaits_sync)
 
@@ -111,7 +111,7 @@ class ClassicMember:
             code = ErrorCode.REBALANCE_IN_PROGRESS
             superseded.keep(JoinGroupResponse(error_code=code, member_id=self.member_id))
 
-    def answer_join(self, response: JoinGroupResponse) -> bool:
+    def complete_join(self, response: JoinGroupResponse) -> bool:
         """Answer the parked join, if there is one."""
         promise, self._awaited_join = self._awaited_join, None
         if promise is not None:
@@ -124,11 +124,11 @@ class ClassicMember:
         if superseded is not None:
             superseded.keep(SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
 
-    def refuse_sync(self, code: ErrorCode) -> bool:
+    def fail_sync(self, code: ErrorCode) -> bool:
         """Answer the parked sync, if there is one, with an error."""
-        return self.answer_sync(SyncGroupResponse(error_code=code))
+        return self.complete_sync(SyncGroupResponse(error_code=code))
 
-    def answer_sync(self, response: SyncGroupResponse) -> bool:
+    def complete_sync(self, response: SyncGroupResponse) -> bool:
         """Answer the parked sync, if there is one."""
         promise, self._awaited_sync = self._awaited_sync, None
         if promise is not None:

@@ -81,7 +81,7 @@ def group_of(group_id: str, value: GroupMetadataValue, clock: Clock) -> ClassicG
                 assignment=member.assignment,
             )
         )
-    group.learn_topics()
+    group.update_subscribed_topics()
     return group
 
 

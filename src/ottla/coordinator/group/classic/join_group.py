@@ -95,7 +95,7 @@ class JoinGroup:
 
         def on_complete(code: ErrorCode) -> None:
             if code is not ErrorCode.NONE and self._context.groups.get(group_id) is group:
-                self._rebalances.retire(group, write_error(code))
+                self._rebalances.stop(group, write_error(code))
                 del self._context.groups[group_id]
 
         return Decision(decision.response, [new_group_record(group), *decision.records], on_complete)
@@ -103,7 +103,7 @@ class JoinGroup:
     def _join(self, group: ClassicGroup, join: JoinAttempt) -> Decision[JoinGroupResponse]:
         member_id = join.request.member_id
         if not self._has_room(group, member_id):
-            self._rebalances.drop(group, member_id)
+            self._rebalances.remove_member(group, member_id)
             records = self._rebalances.complete_if_joined(group)
             return Decision(JoinGroupResponse(error_code=ErrorCode.GROUP_MAX_SIZE_REACHED), records)
         if group.state is ClassicState.DEAD:
@@ -133,7 +133,7 @@ class JoinGroup:
         if join.api_version < KNOWN_MEMBER_ID_VERSION:
             return self._add(group, join, member_id)
         group.pending_joins[member_id] = None
-        self._rebalances.expect_within(group, member_id, join.request.session_timeout_ms)
+        self._rebalances.start_session_timer(group, member_id, join.request.session_timeout_ms)
         return join.refuse(ErrorCode.MEMBER_ID_REQUIRED, member_id)
 
     def _join_instance(
@@ -161,9 +161,9 @@ class JoinGroup:
         )
         member.is_new = True
         if group.is_first_rebalance:
-            group.grew = True
+            group.new_member_added = True
         group.add(member, join.promise)
-        self._rebalances.expect_within(group, member_id, NEW_MEMBER_JOIN_TIMEOUT_MS)
+        self._rebalances.start_session_timer(group, member_id, NEW_MEMBER_JOIN_TIMEOUT_MS)
         return join.parked(self._rebalances.rebalance_or_complete(group))
 
     # Clients with one
@@ -217,8 +217,8 @@ class JoinGroup:
         old_leader = group.leader_id
         before = group.members[old_id]
         member = group.rename_static(instance_id, member_id)
-        self._rebalances.cancel_session(group, old_id)
-        self._rebalances.expect(group, member)
+        self._rebalances.cancel_session_timer(group, old_id)
+        self._rebalances.restart_session_timer(group, member)
         self._update(group, join, member)
         if group.state is ClassicState.STABLE and group.select_protocol() == group.protocol_name:
             return self._keep_assignment(group, join, before, member, old_leader)
@@ -246,11 +246,11 @@ class JoinGroup:
                 return
             elif can_skip:
                 leads = group.leader_id == member.member_id
-                group.answer_join(member, joined_response(group, member.member_id, skip_assignment=leads))
+                group.complete_join(member, joined_response(group, member.member_id, skip_assignment=leads))
             else:
                 response = joined_response(group, member.member_id)
                 response.leader, response.members = old_leader or "", []
-                group.answer_join(member, response)
+                group.complete_join(member, response)
 
         assignment = {each.member_id: each.assignment for each in group.members.values()}
         return Decision(join.promise, [group_record(group, assignment)], on_complete)
@@ -262,7 +262,7 @@ class JoinGroup:
         instance_id = before.instance_id
         if instance_id is None or group.static_members.get(instance_id) != member.member_id:
             return
-        group.answer_join(member, JoinGroupResponse(error_code=code))
+        group.complete_join(member, JoinGroupResponse(error_code=code))
         group.update(
             member,
             before.protocols,
@@ -270,5 +270,5 @@ class JoinGroup:
             session_timeout_ms=before.session_timeout_ms,
             promise=None,
         )
-        self._rebalances.cancel_session(group, member.member_id)
-        self._rebalances.expect(group, group.rename_static(instance_id, before.member_id))
+        self._rebalances.cancel_session_timer(group, member.member_id)
+        self._rebalances.restart_session_timer(group, group.rename_static(instance_id, before.member_id))

@@ -52,7 +52,7 @@ class LeaveGroup:
     def _leave(self, group: ClassicGroup, identity: MemberIdentity) -> MemberResponse:
         code = ErrorCode.NONE
         try:
-            self._rebalances.drop(group, self._find(group, identity))
+            self._rebalances.remove_member(group, self._find(group, identity))
         except ApiError as error:
             code = error.code
         return MemberResponse(

@@ -81,47 +81,47 @@ class Rebalances:
 
     # Sessions
 
-    def expect(self, group: ClassicGroup, member: ClassicMember) -> None:
+    def restart_session_timer(self, group: ClassicGroup, member: ClassicMember) -> None:
         """Start a member's session clock anew."""
-        self.expect_within(group, member.member_id, member.session_timeout_ms)
+        self.start_session_timer(group, member.member_id, member.session_timeout_ms)
 
-    def expect_within(self, group: ClassicGroup, member_id: str, timeout_ms: int) -> None:
+    def start_session_timer(self, group: ClassicGroup, member_id: str, timeout_ms: int) -> None:
         """Start a session clock of another length."""
-        operation = partial(self._session_over, group.group_id, member_id)
+        operation = partial(self._on_session_timeout, group.group_id, member_id)
         self._timers.schedule(session_timer(group.group_id, member_id), timeout_ms, operation)
 
-    def cancel_session(self, group: ClassicGroup, member_id: str) -> None:
+    def cancel_session_timer(self, group: ClassicGroup, member_id: str) -> None:
         """Stop a session clock."""
         self._timers.cancel(session_timer(group.group_id, member_id))
 
-    def drop(self, group: ClassicGroup, member_id: str) -> None:
+    def remove_member(self, group: ClassicGroup, member_id: str) -> None:
         """Remove a member or pending id and its clock; what this means for the rebalance is for the caller to ask."""
-        self.cancel_session(group, member_id)
+        self.cancel_session_timer(group, member_id)
         group.remove(member_id)
 
-    def retire(self, group: ClassicGroup, code: ErrorCode) -> None:
+    def stop(self, group: ClassicGroup, code: ErrorCode) -> None:
         """Answer all who wait with `code` and stop the group's clocks, for the group goes away as a classic group."""
         for member in group.members.values():
-            group.answer_join(member, JoinGroupResponse(error_code=code, member_id=member.member_id))
-            member.refuse_sync(code)
+            group.complete_join(member, JoinGroupResponse(error_code=code, member_id=member.member_id))
+            member.fail_sync(code)
         for member_id in (*group.members, *group.pending_joins):
-            self.cancel_session(group, member_id)
+            self.cancel_session_timer(group, member_id)
         self._timers.cancel(join_timer(group.group_id))
         self._timers.cancel(sync_timer(group.group_id))
 
-    def _session_over(self, group_id: str, member_id: str) -> Decision[None]:
+    def _on_session_timeout(self, group_id: str, member_id: str) -> Decision[None]:
         group = self._find(group_id)
         if group is None:
             return _NOTHING
         member = group.members.get(member_id)
         if member is None and member_id not in group.pending_joins:
             return _NOTHING
-        if member is not None and member.is_excused:
+        if member is not None and member.is_exempt_from_heartbeats:
             return _NOTHING
         group.remove(member_id)
-        return Decision(None, self.after_loss(group, was_member=member is not None))
+        return Decision(None, self.after_removal(group, was_member=member is not None))
 
-    def after_loss(self, group: ClassicGroup, *, was_member: bool) -> list[LogRecord]:
+    def after_removal(self, group: ClassicGroup, *, was_member: bool) -> list[LogRecord]:
         """Somebody is gone: those who are left rebalance, or need not wait for it any more."""
         if group.state is ClassicState.PREPARING:
             return self.complete(group) if group.has_all_joined else []
@@ -138,26 +138,26 @@ class Rebalances:
     def prepare(self, group: ClassicGroup) -> list[LogRecord]:
         """Begin to gather a new generation."""
         if group.state is ClassicState.COMPLETING:
-            self.refuse_syncs(group, ErrorCode.REBALANCE_IN_PROGRESS)
+            self.fail_syncs(group, ErrorCode.REBALANCE_IN_PROGRESS)
         group.pending_syncs.clear()
         self._timers.cancel(sync_timer(group.group_id))
         first = group.is_empty()
         group.transition_to(ClassicState.PREPARING)
         if first:
             delay_ms = self._context.settings.initial_rebalance_delay_ms
-            self._wait_for_more(group, delay_ms, max(group.rebalance_timeout_ms - delay_ms, 0))
+            self._wait_for_new_members(group, delay_ms, max(group.rebalance_timeout_ms - delay_ms, 0))
             return []
         if group.has_all_joined:
             return self.complete(group)
         self._wait_for_joins(group)
         return []
 
-    def refuse_syncs(self, group: ClassicGroup, code: ErrorCode) -> None:
+    def fail_syncs(self, group: ClassicGroup, code: ErrorCode) -> None:
         """There will be no plan for this generation: whoever waits for it is told why, and nobody owns anything."""
         for member in group.members.values():
             member.assignment = b""
-            if member.refuse_sync(code):
-                self.expect(group, member)
+            if member.fail_sync(code):
+                self.restart_session_timer(group, member)
 
     def complete_if_joined(self, group: ClassicGroup) -> list[LogRecord]:
         """End the join phase if all are there; the first one waits for more until its time is up."""
@@ -175,49 +175,49 @@ class Rebalances:
             if not member.awaits_join and member.instance_id is None
         ]
         for member_id in late:
-            self.drop(group, member_id)
-        if group.members and not group.elect_joined_leader():
+            self.remove_member(group, member_id)
+        if group.members and not group.select_joined_leader():
             # Only instances are left and none came: sessions will remove them, or they will come.
             self._wait_for_joins(group)
             return []
         group.begin_generation()
         if group.is_empty():
             return [group_record(group, {})]
-        self._tell_generation(group)
+        self._complete_joins(group)
         return []
 
-    def _tell_generation(self, group: ClassicGroup) -> None:
+    def _complete_joins(self, group: ClassicGroup) -> None:
         for member in group.members.values():
             group.pending_syncs[member.member_id] = None
             member.is_new = False
-            self.expect(group, member)
+            self.restart_session_timer(group, member)
             if member.awaits_join:
-                group.answer_join(member, joined_response(group, member.member_id))
-        operation = partial(self._syncs_over, group.group_id)
+                group.complete_join(member, joined_response(group, member.member_id))
+        operation = partial(self._on_sync_timeout, group.group_id)
         self._timers.schedule(sync_timer(group.group_id), group.rebalance_timeout_ms, operation)
 
     def _wait_for_joins(self, group: ClassicGroup) -> None:
-        operation = partial(self._joins_over, group.group_id)
+        operation = partial(self._on_join_timeout, group.group_id)
         self._timers.schedule(join_timer(group.group_id), group.rebalance_timeout_ms, operation)
 
-    def _joins_over(self, group_id: str) -> Decision[None]:
+    def _on_join_timeout(self, group_id: str) -> Decision[None]:
         group = self._find(group_id)
         if group is None or group.state is not ClassicState.PREPARING:
             return _NOTHING
         return Decision(None, self.complete(group))
 
-    def _wait_for_more(self, group: ClassicGroup, delay_ms: int, remaining_ms: int) -> None:
-        operation = partial(self._first_wait_over, group.group_id, delay_ms, remaining_ms)
+    def _wait_for_new_members(self, group: ClassicGroup, delay_ms: int, remaining_ms: int) -> None:
+        operation = partial(self._on_initial_delay, group.group_id, delay_ms, remaining_ms)
         self._timers.schedule(join_timer(group.group_id), delay_ms, operation)
 
-    def _first_wait_over(self, group_id: str, delay_ms: int, remaining_ms: int) -> Decision[None]:
+    def _on_initial_delay(self, group_id: str, delay_ms: int, remaining_ms: int) -> Decision[None]:
         group = self._find(group_id)
         if group is None or group.state is not ClassicState.PREPARING:
             return _NOTHING
-        if group.grew and remaining_ms > 0:
-            group.grew = False
+        if group.new_member_added and remaining_ms > 0:
+            group.new_member_added = False
             next_delay_ms = min(self._context.settings.initial_rebalance_delay_ms, remaining_ms)
-            self._wait_for_more(group, next_delay_ms, max(remaining_ms - next_delay_ms, 0))
+            self._wait_for_new_members(group, next_delay_ms, max(remaining_ms - next_delay_ms, 0))
             return _NOTHING
         return Decision(None, self.complete(group))
 
@@ -229,12 +229,12 @@ class Rebalances:
         if not group.pending_syncs:
             self._timers.cancel(sync_timer(group.group_id))
 
-    def _syncs_over(self, group_id: str) -> Decision[None]:
+    def _on_sync_timeout(self, group_id: str) -> Decision[None]:
         group = self._find(group_id)
         if group is None or not group.pending_syncs:
             return _NOTHING
         for member_id in list(group.pending_syncs):
-            self.drop(group, member_id)
+            self.remove_member(group, member_id)
         return Decision(None, self.prepare(group))
 
     def _find(self, group_id: str) -> ClassicGroup | None:

@@ -19,7 +19,7 @@ CONSUMER_PROTOCOL_TYPE = "consumer"
 _VERSION = Struct(">h")
 
 
-def topics_of(metadata: bytes) -> list[str] | None:
+def topics_of_subscription(metadata: bytes) -> list[str] | None:
     """The topics of one member's subscription; None if the bytes are no subscription."""
     if len(metadata) < _VERSION.size or _VERSION.unpack_from(metadata)[0] < 0:
         return None
@@ -29,11 +29,11 @@ def topics_of(metadata: bytes) -> list[str] | None:
         return None
 
 
-def topics_of_all(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
+def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
     """All topics that some member subscribes to; None if one of them cannot be read."""
     found: set[str] = set()
     for metadata in subscriptions:
-        topics = topics_of(metadata)
+        topics = topics_of_subscription(metadata)
         if topics is None:
             return None
         found.update(topics)

@@ -40,7 +40,7 @@ class SyncGroup:
             return Decision(_assigned(group, member.assignment))
         promise: Promise[SyncGroupResponse] = Promise()
         member.park_sync(promise)
-        if group.leader_id != member.member_id or group.planned_generation == group.generation:
+        if group.leader_id != member.member_id or group.assigned_generation == group.generation:
             return Decision(promise)
         return self._plan(group, request, promise)
 
@@ -62,7 +62,7 @@ class SyncGroup:
         """Write the leader's plan; a member it does not mention gets nothing."""
         planned = {each.member_id: bytes(each.assignment) for each in request.assignments}
         assignment = {member_id: planned.get(member_id, b"") for member_id in group.members}
-        generation = group.planned_generation = group.generation
+        generation = group.assigned_generation = group.generation
 
         def on_complete(code: ErrorCode) -> None:
             # Meanwhile somebody may have joined or left: then this plan is for nobody.
@@ -71,7 +71,7 @@ class SyncGroup:
             if code is ErrorCode.NONE:
                 self._hand_out(group, assignment)
             else:
-                self._rebalances.refuse_syncs(group, write_error(code))
+                self._rebalances.fail_syncs(group, write_error(code))
                 records = self._rebalances.prepare(group)
                 invariant(not records, "a rebalance that begins with members writes nothing")
 
@@ -81,8 +81,8 @@ class SyncGroup:
         group.transition_to(ClassicState.STABLE)
         for member in group.members.values():
             member.assignment = assignment[member.member_id]
-            if member.answer_sync(_assigned(group, member.assignment)):
-                self._rebalances.expect(group, member)
+            if member.complete_sync(_assigned(group, member.assignment)):
+                self._rebalances.restart_session_timer(group, member)
 
     def heartbeat(self, group: ClassicGroup, request: HeartbeatRequest) -> Decision[HeartbeatResponse]:
         """Note that a member lives; tell it if it must join again."""
@@ -91,7 +91,7 @@ class SyncGroup:
         member = group.check_member(request.member_id, request.group_instance_id)
         if request.generation_id != group.generation:
             raise ApiError(ErrorCode.ILLEGAL_GENERATION)
-        self._rebalances.expect(group, member)
+        self._rebalances.restart_session_timer(group, member)
         rejoin = group.state is ClassicState.PREPARING
         return Decision(
             HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS if rejoin else ErrorCode.NONE)

@@ -253,7 +253,7 @@ class ConsumerGroup(Group):
 
     def all_classic_without(self, leaving: list[ConsumerMember]) -> bool:
         """Whether only members of the classic protocol stay when these go."""
-        classic = sum(member.speaks_classic for member in leaving)
+        classic = sum(member.uses_classic_protocol for member in leaving)
         return self.classic_count - classic == len(self.members) - len(leaving)
 
     def waits_for_others(self, member: ConsumerMember) -> bool:
@@ -285,7 +285,11 @@ class ConsumerGroup(Group):
         if transactional and epoch == -1 and not member_id and instance_id is None:
             return None
         member = self.member(member_id)
-        if not transactional and not member.speaks_classic and api_version < _OFFSET_COMMIT_WITH_MEMBER_EPOCH:
+        if (
+            not transactional
+            and not member.uses_classic_protocol
+            and api_version < _OFFSET_COMMIT_WITH_MEMBER_EPOCH
+        ):
             text = "OffsetCommit version 9 or above must be used by members using the consumer group protocol"
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION, text)
         if epoch == member.epoch:
@@ -326,9 +330,9 @@ class ConsumerGroup(Group):
 
 
 def _name(member: ConsumerMember) -> str:
-    return "generation id" if member.speaks_classic else "member epoch"
+    return "generation id" if member.uses_classic_protocol else "member epoch"
 
 
 def _stale(member: ConsumerMember, text: str) -> ApiError:
-    code = ErrorCode.ILLEGAL_GENERATION if member.speaks_classic else ErrorCode.STALE_MEMBER_EPOCH
+    code = ErrorCode.ILLEGAL_GENERATION if member.uses_classic_protocol else ErrorCode.STALE_MEMBER_EPOCH
     return ApiError(code, text)

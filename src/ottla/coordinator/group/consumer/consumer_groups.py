@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from ottla.base.errors import violated
 from ottla.coordinator.group.client import ClientInfo
 from ottla.coordinator.group.consumer.consumer_group import ConsumerGroup
-from ottla.coordinator.group.consumer.consumer_member import LEAVING, LEAVING_FOR_A_WHILE
+from ottla.coordinator.group.consumer.consumer_member import LEAVING, LEAVING_TEMPORARILY
 from ottla.coordinator.group.consumer.description import described
 from ottla.coordinator.group.consumer.heartbeat import ConsumerHeartbeat
 from ottla.coordinator.group.consumer.member_removal import MemberRemoval
@@ -55,7 +55,7 @@ class ConsumerGroups:
     ) -> Decision[ConsumerGroupHeartbeatResponse]:
         """A member joins, stays or leaves. Raises what it is refused with."""
         check_request(request, api_version, self._context.settings.consumer_assignors)
-        if request.member_epoch in (LEAVING, LEAVING_FOR_A_WHILE):
+        if request.member_epoch in (LEAVING, LEAVING_TEMPORARILY):
             return self._removal.leave(request)
         return self._heartbeat.decide(request, client)
 

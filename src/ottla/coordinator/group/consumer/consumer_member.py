@@ -25,7 +25,7 @@ JOINING = 0
 """The epoch of a member that (re)joins."""
 LEAVING = -1
 """The epoch of a member that leaves for good."""
-LEAVING_FOR_A_WHILE = -2
+LEAVING_TEMPORARILY = -2
 """The epoch of a static member that leaves but will be back within its session timeout."""
 
 Assigned = Mapping[Uuid, Mapping[int, int]]
@@ -54,7 +54,7 @@ class ConsumerMember(msgspec.Struct, frozen=True, gc=False):
     classic: ClassicMemberMetadata | None = None
 
     @property
-    def speaks_classic(self) -> bool:
+    def uses_classic_protocol(self) -> bool:
         return self.classic is not None
 
     @property
@@ -112,7 +112,7 @@ class ConsumerMember(msgspec.Struct, frozen=True, gc=False):
         """
         return msgspec.structs.replace(
             self,
-            epoch=LEAVING_FOR_A_WHILE,
+            epoch=LEAVING_TEMPORARILY,
             assigned={topic: dict.fromkeys(held, 0) for topic, held in self.assigned.items()},
             revoking=NONE_ASSIGNED,
         )

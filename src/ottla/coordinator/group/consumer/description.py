@@ -45,7 +45,7 @@ def _member(group: ConsumerGroup, member: ConsumerMember, image: MetadataImage) 
         subscribed_topic_regex=member.topic_regex,
         assignment=_assignment(held, image),
         target_assignment=_assignment(group.targets.get(member.member_id, NOTHING), image),
-        member_type=_CLASSIC_MEMBER if member.speaks_classic else _CONSUMER_MEMBER,
+        member_type=_CLASSIC_MEMBER if member.uses_classic_protocol else _CONSUMER_MEMBER,
     )
 
 

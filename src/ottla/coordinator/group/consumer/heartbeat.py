@@ -79,7 +79,7 @@ class ConsumerHeartbeat:
         owned = owned_by(request.topic_partitions)
         before = self._member(group, request, member_id, owned, records)
         after = _updated(before, request, client)
-        names_changed = note_subscription(group, before, after, records)
+        names_changed = append_subscription(group, before, after, records)
         regex = self._regexes.update(group, before, after, records)
         epoch = group.epoch
         # A pattern that is still to be resolved brings a new epoch when it is, not twice.
@@ -139,14 +139,14 @@ class ConsumerHeartbeat:
             member = group.members.get(member_id) if joins else group.member(member_id)
             member = member or ConsumerMember(member_id)
         elif joins:
-            return self.static_joining(group, member_id, request.instance_id, records, classic=False)
+            return self.join_static_member(group, member_id, request.instance_id, records, classic=False)
         else:
             member = known_static_member(group, member_id, request.instance_id)
         check_epoch(member, request.member_epoch, owned)
         return member
 
     @staticmethod
-    def static_joining(
+    def join_static_member(
         group: ConsumerGroup, member_id: str, instance_id: str, records: list[LogRecord], *, classic: bool
     ) -> ConsumerMember:
         """A static member comes, or comes back under another id and takes over what it had.
@@ -157,7 +157,7 @@ class ConsumerHeartbeat:
         existing = group.static_member(instance_id)
         if existing is None:
             return group.members.get(member_id) or ConsumerMember(member_id)
-        if not classic and not existing.speaks_classic:
+        if not classic and not existing.uses_classic_protocol:
             check_released(existing, member_id)
         successor = existing.replaced_by(member_id)
         records.extend(consumer_records.member_tombstones(group.group_id, existing.member_id))
@@ -217,7 +217,7 @@ class ConsumerHeartbeat:
         return after
 
 
-def note_subscription(
+def append_subscription(
     group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember, records: list[LogRecord]
 ) -> bool:
     """Write down a member that is new or says something else; whether it names other topics."""

@@ -12,7 +12,7 @@ from typing import TypeVar
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.coordinator.group.consumer import consumer_records
 from ottla.coordinator.group.consumer.consumer_group import ConsumerGroup
-from ottla.coordinator.group.consumer.consumer_member import LEAVING_FOR_A_WHILE, ConsumerMember
+from ottla.coordinator.group.consumer.consumer_member import LEAVING_TEMPORARILY, ConsumerMember
 from ottla.coordinator.group.consumer.sessions import Sessions
 from ottla.coordinator.group.consumer.subscription.metadata_hash import MetadataHashes
 from ottla.coordinator.group.consumer.validation import known_static_member
@@ -46,7 +46,7 @@ class MemberRemoval:
         if request.instance_id is None:
             return self.remove(group, [group.member(request.member_id)], response)
         member = known_static_member(group, request.member_id, request.instance_id)
-        if request.member_epoch == LEAVING_FOR_A_WHILE:
+        if request.member_epoch == LEAVING_TEMPORARILY:
             return Decision(response, [consumer_records.current_assignment(group.group_id, member.away())])
         return self.remove(group, [member], response)
 

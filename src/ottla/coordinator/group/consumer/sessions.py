@@ -74,7 +74,7 @@ class Sessions:
 
     def after_step(self, group_id: str, member: ConsumerMember) -> None:
         """The member's reconciliation went on: it must give up something now, or no longer."""
-        if member.speaks_classic:
+        if member.uses_classic_protocol:
             return
         if member.state is MemberState.UNREVOKED_PARTITIONS:
             self.expect_revocation(group_id, member)
@@ -89,7 +89,7 @@ class Sessions:
     def resume(self, group: ConsumerGroup) -> None:
         """The group was loaded: all members get their time anew."""
         for member in group.members.values():
-            own_ms = member.session_timeout_ms if member.speaks_classic else None
+            own_ms = member.session_timeout_ms if member.uses_classic_protocol else None
             self.expect_heartbeat(group.group_id, member.member_id, own_ms)
             if member.state is MemberState.UNREVOKED_PARTITIONS:
                 self.expect_revocation(group.group_id, member)

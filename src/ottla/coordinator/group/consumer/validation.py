@@ -12,7 +12,7 @@ from ottla.coordinator.group.consumer.consumer_group import ConsumerGroup
 from ottla.coordinator.group.consumer.consumer_member import (
     JOINING,
     LEAVING,
-    LEAVING_FOR_A_WHILE,
+    LEAVING_TEMPORARILY,
     ConsumerMember,
 )
 from ottla.coordinator.group.consumer.reconciliation import Owned
@@ -41,10 +41,10 @@ def check_request(request: ConsumerGroupHeartbeatRequest, api_version: int, assi
     _refuse_blank(request.rack_id, "RackId")
     if epoch == JOINING:
         _check_joining(request)
-    elif epoch == LEAVING_FOR_A_WHILE:
+    elif epoch == LEAVING_TEMPORARILY:
         if request.instance_id is None:
             raise _invalid("InstanceId can't be null.")
-    elif epoch < LEAVING_FOR_A_WHILE:
+    elif epoch < LEAVING_TEMPORARILY:
         raise _invalid("MemberEpoch is invalid.")
     if request.server_assignor is not None and request.server_assignor not in assignors:
         raise ApiError(
@@ -111,7 +111,7 @@ def _is_part_of(owned: Owned | None, member: ConsumerMember) -> bool:
 
 def check_released(member: ConsumerMember, member_id: str) -> None:
     """Refuse to take over an instance id from a member that has not left."""
-    if member.epoch != LEAVING_FOR_A_WHILE:
+    if member.epoch != LEAVING_TEMPORARILY:
         raise ApiError(
             ErrorCode.UNRELEASED_INSTANCE_ID,
             f"Static member {member_id} with instance id {member.instance_id} cannot join the group because the "

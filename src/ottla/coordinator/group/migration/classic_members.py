@@ -17,7 +17,7 @@ from ottla.coordinator.group.classic.leave_group import leave_group_response, le
 from ottla.coordinator.group.client import ClientInfo
 from ottla.coordinator.group.consumer.consumer_group import PROTOCOL_TYPE, ConsumerGroup
 from ottla.coordinator.group.consumer.consumer_member import ConsumerMember
-from ottla.coordinator.group.consumer.heartbeat import ConsumerHeartbeat, note_subscription
+from ottla.coordinator.group.consumer.heartbeat import ConsumerHeartbeat, append_subscription
 from ottla.coordinator.group.consumer.member_removal import MemberRemoval
 from ottla.coordinator.group.consumer.subscription.regex_refresh import RegexChange, RegexRefresh
 from ottla.coordinator.group.consumer.target_assignment import current_target, is_due, next_target
@@ -103,7 +103,7 @@ class ClassicMembers:
         except RemoteProtocolError:
             raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL) from None
         after = _updated(before, request, client, subscription)
-        names_changed = note_subscription(group, before, after, records)
+        names_changed = append_subscription(group, before, after, records)
         regex = self._regexes.update(group, before, after, records)
         changed = names_changed or regex is not RegexChange.NONE
         epoch = group.epoch
@@ -134,7 +134,7 @@ class ClassicMembers:
             return group.members.get(member_id) or ConsumerMember(member_id)
         if request.member_id:
             return known_static_member(group, member_id, instance_id)
-        return ConsumerHeartbeat.static_joining(group, member_id, instance_id, records, classic=True)
+        return ConsumerHeartbeat.join_static_member(group, member_id, instance_id, records, classic=True)
 
     def _wait_for_sync(self, group: ConsumerGroup, member: ConsumerMember) -> None:
         sessions, group_id = self._removal.sessions, group.group_id
@@ -239,7 +239,7 @@ class ClassicMembers:
 
 
 def _check_classic(member: ConsumerMember) -> None:
-    if not member.speaks_classic:
+    if not member.uses_classic_protocol:
         text = f"Member {member.member_id} does not use the classic protocol."
         raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, text)
 

@@ -72,7 +72,7 @@ def upgraded(
     ]
     for record in born:
         replay_into(made, record.key, record.value)
-    Rebalances(context).retire(group, ErrorCode.REBALANCE_IN_PROGRESS)
+    Rebalances(context).stop(group, ErrorCode.REBALANCE_IN_PROGRESS)
     for member in members:
         sessions.expect_heartbeat(group.group_id, member.member_id, member.session_timeout_ms)
     records.extend(group.tombstones())
@@ -146,7 +146,7 @@ def can_downgrade_without(context: GroupContext, group: ConsumerGroup, leaving: 
 
 def can_downgrade_replacing(context: GroupContext, group: ConsumerGroup, member: ConsumerMember) -> bool:
     """Whether the group becomes a classic one when this static member comes back speaking the classic protocol."""
-    if member.speaks_classic or not group.all_classic_without([member]):
+    if member.uses_classic_protocol or not group.all_classic_without([member]):
         return False
     return _may_be_classic(context, len(group.members))
 
@@ -222,7 +222,7 @@ def _start_when_replayed(context: GroupContext, group_id: str, *, rebalance: boo
         if not isinstance(group, ClassicGroup):
             return Decision(None)
         for member in group.members.values():
-            rebalances.expect(group, member)
+            rebalances.restart_session_timer(group, member)
         return Decision(None, rebalances.prepare(group) if rebalance and group.can_rebalance else [])
 
     context.timers.schedule(("downgraded", group_id), 0, start)

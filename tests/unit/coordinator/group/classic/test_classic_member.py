@@ -57,19 +57,19 @@ def test_syncing_again_answers_the_sync_before() -> None:
 def test_an_answer_is_given_once() -> None:
     someone = member()
     someone.park_join(Promise())
-    assert someone.answer_join(JoinGroupResponse())
+    assert someone.complete_join(JoinGroupResponse())
     assert not someone.awaits_join
-    assert not someone.answer_join(JoinGroupResponse())
-    assert not someone.answer_sync(SyncGroupResponse())
+    assert not someone.complete_join(JoinGroupResponse())
+    assert not someone.complete_sync(SyncGroupResponse())
 
 
 def test_who_waits_for_us_is_excused_from_heartbeats_unless_new() -> None:
     someone = member()
-    assert not someone.is_excused
+    assert not someone.is_exempt_from_heartbeats
     someone.park_sync(Promise())
-    assert someone.is_excused
+    assert someone.is_exempt_from_heartbeats
     someone.is_new = True
-    assert not someone.is_excused
+    assert not someone.is_exempt_from_heartbeats
 
 
 def test_another_name_keeps_everything_but_what_was_waited_for() -> None:

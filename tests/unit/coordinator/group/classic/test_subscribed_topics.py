@@ -1,16 +1,16 @@
 import pytest
 
-from ottla.coordinator.group.classic.subscribed_topics import topics_of, topics_of_all
+from ottla.coordinator.group.classic.subscribed_topics import subscribed_topics, topics_of_subscription
 from tests.support.classic_groups import subscription
 
 
 @pytest.mark.parametrize("version", [0, 1, 2, 3])
 def test_topics_are_read_from_every_version(version: int) -> None:
-    assert topics_of(subscription("orders", "bills", version=version)) == ["orders", "bills"]
+    assert topics_of_subscription(subscription("orders", "bills", version=version)) == ["orders", "bills"]
 
 
 def test_a_version_yet_to_come_begins_like_the_first() -> None:
-    assert topics_of(b"\x00\x09" + subscription("orders")[2:] + b"more") == ["orders"]
+    assert topics_of_subscription(b"\x00\x09" + subscription("orders")[2:] + b"more") == ["orders"]
 
 
 @pytest.mark.parametrize(
@@ -26,9 +26,9 @@ def test_a_version_yet_to_come_begins_like_the_first() -> None:
     ids=["empty", "half a version", "no array", "no name", "negative version", "more names than bytes"],
 )
 def test_other_bytes_say_nothing(metadata: bytes) -> None:
-    assert topics_of(metadata) is None
+    assert topics_of_subscription(metadata) is None
 
 
 def test_a_group_knows_all_topics_or_none() -> None:
-    assert topics_of_all([subscription("a", "b"), subscription("b", "c")]) == {"a", "b", "c"}
-    assert topics_of_all([subscription("a"), b"?"]) is None
+    assert subscribed_topics([subscription("a", "b"), subscription("b", "c")]) == {"a", "b", "c"}
+    assert subscribed_topics([subscription("a"), b"?"]) is None

@@ -53,7 +53,11 @@ def test_what_a_join_tells_is_kept(bench: ConsumerBench) -> None:
     bench.join("n", "t")
     bench.classic_join("c", "t", "u", session_timeout_ms=12_000)
     member = bench.member("c")
-    assert (member.topics, member.session_timeout_ms, member.speaks_classic) == ({"t", "u"}, 12_000, True)
+    assert (member.topics, member.session_timeout_ms, member.uses_classic_protocol) == (
+        {"t", "u"},
+        12_000,
+        True,
+    )
     assert bench.timers.due_in(session_timer("g", "c")) == 12_000
     assert bench.timers.due_in(sync_timer("g", "c")) == TIMEOUT_MS
 

@@ -247,7 +247,7 @@ def test_a_classic_member_that_is_upgraded_itself(bench: ConsumerBench) -> None:
     bench.beat("m", 2)
     bench.beat("m", 2, owned={"t": (0, 1)})
     assert bench.join("c", "t").epoch == 3
-    assert not bench.member("c").speaks_classic
+    assert not bench.member("c").uses_classic_protocol
     assert bench.beat("c", 3, owned={"t": (2, 3)}) == Told(3, None)
 
 
@@ -265,7 +265,7 @@ def test_a_turned_group_comes_back_from_its_log(bench: ConsumerBench) -> None:
     member = bench.classic_group({"t": (0, 1, 2, 3)}, "t")
     bench.join("n", "t")
     bench.restart()
-    assert bench.member(member).speaks_classic
+    assert bench.member(member).uses_classic_protocol
     bench.beat("n", -1)
     bench.restart()
     assert classic(bench).members.keys() == {member}
