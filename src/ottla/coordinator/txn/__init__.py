@@ -1,1 +1,1 @@
-"""The transaction coordinator: who may write under a transactional id, and how its transaction ends."""
+"""The transaction coordinator: the owner of each transactional id, and the state of its transaction."""

@@ -1,8 +1,9 @@
-"""AddPartitionsToTxn and AddOffsetsToTxn: which partitions a transaction writes to, and whether it does.
+"""AddPartitionsToTxn and AddOffsetsToTxn: adds partitions to a transaction, or verifies that they are part of it.
 
-A partition must be in the transaction before a record of it is in the partition: otherwise its marker would not
-be sent there. Whoever is asked first opens the transaction. While markers are written nothing can be added, and to
-a transaction that was kept by a new process (KIP-939) nothing can be added at all.
+A partition must be part of the transaction before a record of the transaction is written to it. Otherwise no marker
+would be sent to the partition. The first partition starts the transaction. While markers are being written no
+partition can be added. To a prepared transaction that a new process has kept (KIP-939) no partition can be added at
+all.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from ottla.coordinator.txn.transitions import TxnState
 
 
 class AddPartitions:
-    """Decides what belongs to a transaction."""
+    """Decides which partitions belong to a transaction."""
 
     def __init__(self, table: TxnTable) -> None:
         self._table = table
@@ -31,7 +32,7 @@ class AddPartitions:
         *,
         client_version: int,
     ) -> Decision[ErrorCode]:
-        """Add all partitions, or none and say why."""
+        """Add all partitions, or none and return the error."""
         before, error = self._writable(transactional_id, producer)
         if before is None:
             return Decision(error)
@@ -53,7 +54,7 @@ class AddPartitions:
     def verify(
         self, transactional_id: str, producer: Producer, partitions: frozenset[TopicPartition]
     ) -> dict[TopicPartition, ErrorCode]:
-        """Whether each partition is in the producer's transaction; TRANSACTION_ABORTABLE if not."""
+        """For each partition NONE if it is in the producer's transaction, else TRANSACTION_ABORTABLE."""
         before, error = self._writable(transactional_id, producer)
         if before is None:
             return dict.fromkeys(sorted(partitions), error)
@@ -63,7 +64,7 @@ class AddPartitions:
         }
 
     def _writable(self, transactional_id: str, producer: Producer) -> tuple[Transaction | None, ErrorCode]:
-        """The transaction that this producer may write in, or why it may not."""
+        """The transaction that this producer may write to, or the error."""
         if not transactional_id:
             return None, ErrorCode.INVALID_REQUEST
         before = self._table.get(transactional_id)

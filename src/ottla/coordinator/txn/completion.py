@@ -1,12 +1,11 @@
-"""From a prepared transaction to a complete one: markers to all its partitions, then the record that says so.
+"""Completes prepared transactions: sends markers to all partitions, then appends the completion record.
 
-Every partition of the transaction must acknowledge its marker, or be gone: a partition of a deleted topic waits
-for nobody. What fails is sent again after a pause, for as long as it takes; the coordinator never gives up and
-never changes its mind. After a reload it begins anew with all partitions, and a marker that comes twice ends
-nothing twice.
+Every partition of the transaction must acknowledge its marker, unless the partition no longer exists. A failed marker
+is sent again after a delay, without a limit: the coordinator never gives up and never changes the result. After a
+reload it sends all markers again. A marker that a partition gets twice has no effect the second time.
 
-Concurrency: one thread. Markers are told of in any order, also before `send` returns; an answer to an attempt
-that is not the last one any more, or to a coordinator that has been unloaded, is ignored.
+Concurrency: one thread. Results may arrive in any order, also before `send` returns. A result of an attempt that is
+not the latest one, or of a coordinator that has been unloaded, is ignored.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from ottla.coordinator.txn.transitions import TxnState
 
 RETRY_MS: Final = 100
 
-# The partition has no transaction of this epoch and will not get one: there is nothing left to end.
+# The partition has no transaction of this epoch and will not get one: there is nothing to end.
 _NOTHING_TO_END: Final = frozenset(
     {
         ErrorCode.INVALID_PRODUCER_EPOCH,
@@ -40,7 +39,7 @@ MarkerResults = Mapping[TopicPartition, ErrorCode]
 
 
 class TxnMarkerEntry(NamedTuple):
-    """The end of a transaction, for some of its partitions."""
+    """The marker of a transaction and the partitions to write it to."""
 
     producer_id: int
     producer_epoch: int
@@ -51,14 +50,14 @@ class TxnMarkerEntry(NamedTuple):
 
 
 class MarkerSender(Protocol):
-    """Brings markers to the leaders of partitions."""
+    """Sends markers to the leaders of partitions."""
 
-    def send(self, marker: TxnMarkerEntry, told: Callable[[MarkerResults], None]) -> None:
-        """Call `told` exactly once with what became of each partition; one left out counts as not written."""
+    def send(self, marker: TxnMarkerEntry, callback: Callable[[MarkerResults], None]) -> None:
+        """Call `callback` exactly once with the result of each partition; a missing one counts as not written."""
 
 
 class _PendingMarkers:
-    """The partitions of one transaction that have not acknowledged yet."""
+    """The partitions of one transaction that have not acknowledged their marker."""
 
     __slots__ = ("attempt", "partitions")
 
@@ -68,7 +67,7 @@ class _PendingMarkers:
 
 
 class Completion:
-    """The transactions of a shard that are being completed."""
+    """The transactions of a shard that wait for their markers."""
 
     def __init__(
         self, table: TxnTable, timers: Timers, sender: MarkerSender, coordinator_epoch: Callable[[], int]
@@ -80,16 +79,16 @@ class Completion:
         self._waiting: dict[str, _PendingMarkers] = {}
 
     def begin(self, transactional_id: str) -> None:
-        """The end is committed: send the markers."""
+        """Send the markers. The prepare record must be committed."""
         self._waiting[transactional_id] = _PendingMarkers(self._table[transactional_id].partitions)
         self._send(transactional_id)
 
     def stop(self) -> None:
-        """Coordination ended here; who comes next begins anew."""
+        """Forget all transactions; the next coordinator sends their markers again."""
         self._waiting.clear()
 
-    def left(self, transactional_id: str) -> frozenset[TopicPartition]:
-        """The partitions of a transaction that have no marker yet."""
+    def pending_partitions(self, transactional_id: str) -> frozenset[TopicPartition]:
+        """The partitions of a transaction that have not acknowledged their marker."""
         waiting = self._waiting.get(transactional_id)
         return self._table[transactional_id].partitions if waiting is None else frozenset(waiting.partitions)
 
@@ -130,7 +129,7 @@ class Completion:
         return Decision(None)
 
     def _complete_soon(self, transactional_id: str) -> None:
-        # A decision of its own: the markers may have been told of in the midst of another one.
+        # This is a separate decision, because results may arrive during another decision.
         self._timers.schedule(("markers", transactional_id), 0, partial(self._complete, transactional_id))
 
     def _complete(self, transactional_id: str) -> Decision[None]:

@@ -1,13 +1,16 @@
-"""EndTxn, and transactions that are ended for their producer: because another one started, or time is up.
+"""EndTxn, and aborts by the coordinator: because another producer has started, or because of a timeout.
 
-An end is decided once, by the record that prepares it; from then on it can only be completed that way. Markers go
-out when that record is committed (`send_markers_once_prepared`), never before: a marker cannot be taken back.
+The prepare record decides the end of a transaction; from then on the transaction can only be completed that way.
+Markers are sent when that record is committed (`send_markers_once_prepared`), never before: a marker cannot be
+undone.
 
-Two generations of the protocol, by what the client speaks and the finalised feature transaction.version:
-- before KIP-890's second part the epoch stays, and an end that is repeated is known by the state alone;
-- since, every end raises the epoch (or, when epochs run out, goes over to a new producer id), so that a request of
-  an earlier transaction is never taken for one of the present. A repeated end names the epoch before. An end
-  with the present epoch belongs to the next transaction; if that is still empty it can only be aborted.
+There are two versions of the protocol. The version of the client's request and the finalised feature
+transaction.version determine which one is used:
+- before the second part of KIP-890 the epoch stays the same, and a repeated EndTxn is recognised by the state alone;
+- since then every end raises the epoch, or continues with a new producer id when the epochs are exhausted, so that a
+  request of an earlier transaction is never taken for one of the current transaction. A repeated EndTxn names the
+  previous epoch. An EndTxn with the current epoch belongs to the next transaction; if that is still empty, it can
+  only be aborted.
 """
 
 from __future__ import annotations
@@ -38,7 +41,7 @@ _COMMITTING: Final = (TxnState.PREPARE_COMMIT, TxnState.COMPLETE_COMMIT)
 
 
 class EndTransaction:
-    """Decides how transactions end."""
+    """Decides the ends of transactions."""
 
     def __init__(self, table: TxnTable, completion: Completion) -> None:
         self._table = table
@@ -53,7 +56,7 @@ class EndTransaction:
         client_version: int,
         fresh_id: int | None,
     ) -> Decision[EndTxnResult]:
-        """`fresh_id` is a producer id that nobody has; raises NeedsProducerId if one is needed and not given."""
+        """`fresh_id` is an unused producer id; raises NeedsProducerId if one is needed and None is given."""
         if not transactional_id:
             return _refused(ErrorCode.INVALID_REQUEST)
         before = self._table.get(transactional_id)
@@ -66,7 +69,7 @@ class EndTransaction:
         return self._end(transactional_id, before, producer, committed)
 
     def fence(self, transactional_id: str, before: Transaction) -> LogRecord:
-        """Abort an open transaction with a raised epoch, so that its producer cannot go on with it."""
+        """Abort an open transaction with a raised epoch, so that its producer is fenced."""
         client = before.client
         raising = self._table.transaction_version >= EPOCH_PER_TRANSACTION
         after = msgspec.structs.replace(
@@ -75,12 +78,12 @@ class EndTransaction:
             next_producer_epoch=min(client.epoch + 1, EPOCH_MAX) if before.kept else NO_EPOCH,
             client_version=EPOCH_PER_TRANSACTION if raising else 0,
         )
-        # Where every end raises the epoch, the producer may learn of this one by repeating its request.
+        # Where every end raises the epoch, the producer gets the new epoch when it repeats its request.
         last_epoch = client.epoch if raising else NO_EPOCH
         return self._table.transition(transactional_id, after, last_epoch=last_epoch, fenced=True)
 
     def send_markers_once_prepared(self, *transactional_ids: str) -> Callable[[ErrorCode], None]:
-        """For a decision that prepares ends: told that it is committed, it sends the markers."""
+        """The `on_complete` callback of a decision that prepares ends: sends the markers after the commit."""
 
         def on_complete(error: ErrorCode) -> None:
             if error is ErrorCode.NONE:
@@ -111,7 +114,7 @@ class EndTransaction:
         fresh_id: int | None,
     ) -> Decision[EndTxnResult]:
         if before.state.preparing and producer == before.successor:
-            # It has heard of the end and is ahead of the markers.
+            # The producer has the response of its EndTxn already, and the markers are not written yet.
             return _refused(ErrorCode.CONCURRENT_TRANSACTIONS)
         if before.state.preparing or producer != before.client:
             return _wrong_producer(before, producer)
@@ -134,7 +137,7 @@ class EndTransaction:
             before,
             state=TxnState.PREPARE_COMMIT if committed else TxnState.PREPARE_ABORT,
             previous_producer_id=before.client.id,
-            # An empty transaction that is aborted has never started; its times are those of its end.
+            # An empty transaction that is aborted has no start time; it gets the time of its end.
             started_ms=before.started_ms if before.state is TxnState.ONGOING else now_ms,
             updated_ms=now_ms,
         )
@@ -147,7 +150,7 @@ class EndTransaction:
 
 
 def _is_repeated(before: Transaction, producer: Producer) -> bool:
-    """Whether an end that raised the epoch is asked for again by who asked for it."""
+    """Whether the producer repeats the EndTxn that raised its epoch."""
     if before.client_version < EPOCH_PER_TRANSACTION or not _is_decided(before):
         return False
     now = before.successor
@@ -161,7 +164,7 @@ def _is_decided(before: Transaction) -> bool:
 
 
 def _already_decided(before: Transaction, committed: bool) -> Decision[EndTxnResult]:
-    """The answer to an end that was decided earlier: as before, to come back, or that it was the other way."""
+    """The result of an end that was decided before: the same, a retriable error, or INVALID_TXN_STATE."""
     if (before.state in _COMMITTING) is not committed:
         return _refused(ErrorCode.INVALID_TXN_STATE)
     if before.state.preparing:

@@ -1,7 +1,7 @@
-"""What happens without being asked: transactions that ran out of time are aborted, unused ids are forgotten.
+"""Periodic tasks: aborts transactions whose timeout has passed, and removes expired transactional ids.
 
-Both are looks over all ids at an interval. A look that finds a lot does a part of it and goes on at once, so that
-its records fit into a batch and others get their turn. A transaction in two-phase commit never runs out of time.
+Each task checks all ids at an interval. If many are due, it handles a part and runs again at once, so that the
+records fit into a batch and other requests are not delayed. A transaction in two-phase commit has no timeout.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FORGET_EXPIRED: Final = "forget expired transactional ids"
 
 
 class TransactionExpiration:
-    """The two looks of a shard."""
+    """The two periodic tasks of a shard."""
 
     def __init__(self, table: TxnTable, timers: Timers, end_transaction: EndTransaction) -> None:
         self._table = table

@@ -1,14 +1,14 @@
-"""InitProducerId: a producer takes over a transactional id, and whoever held it before is fenced.
+"""InitProducerId: a producer takes over a transactional id, and the previous producer is fenced.
 
-- A new id starts with epoch 0; every later start raises the epoch. When the epochs of a producer id run out, a
-  new producer id follows and the old one is remembered as the previous.
-- A transaction that is still open is aborted first, with a raised epoch, and the client is told to come back
-  (CONCURRENT_TRANSACTIONS), as it is while markers are written.
-- A producer that names its id and epoch only wants to go on (KIP-360): it is fenced if another one has started
-  since, and gets the answer again if it lost it.
-- With two-phase commit (KIP-939) a transaction has no timeout; and with `keep_prepared` an open one is not aborted:
-  the newcomer gets an epoch of its own and is told in whose name the transaction was written. Only the newcomer
-  can end it; nobody can add to it.
+- A new transactional id starts with epoch 0; each later call raises the epoch. When the epochs of a producer id are
+  exhausted, a new producer id is used and the old one is recorded as the previous one.
+- An open transaction is aborted first, with a raised epoch, and the client gets CONCURRENT_TRANSACTIONS, as it does
+  while markers are being written. It has to retry.
+- A producer that names its id and epoch wants to continue (KIP-360). It is fenced if another producer has started
+  since. If it has lost the response, it gets the same response again.
+- With two-phase commit (KIP-939) a transaction has no timeout. With `keep_prepared` an open transaction is not
+  aborted: the new producer gets a new epoch and the producer that wrote the transaction is returned. Only the new
+  producer can end the transaction, and no partition can be added to it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from ottla.coordinator.txn.transitions import TxnState
 
 
 class InitParameters(NamedTuple):
-    """What a producer asks for. `expected` is who it believes to be; None if it is new."""
+    """Parameters of InitProducerId. `expected` is the producer id and epoch of the client; None if it is new."""
 
     timeout_ms: int
     expected: Producer | None = None
@@ -45,7 +45,7 @@ class InitParameters(NamedTuple):
 
 
 class InitProducerId:
-    """Decides who holds a transactional id."""
+    """Decides which producer owns a transactional id."""
 
     def __init__(self, table: TxnTable, end_transaction: EndTransaction) -> None:
         self._table = table
@@ -54,7 +54,7 @@ class InitProducerId:
     def decide(
         self, transactional_id: str, parameters: InitParameters, fresh_id: int | None
     ) -> Decision[InitProducerIdResult]:
-        """`fresh_id` is a producer id that nobody has; raises NeedsProducerId if one is needed and not given."""
+        """`fresh_id` is an unused producer id; raises NeedsProducerId if one is needed and None is given."""
         error = self._refusal(transactional_id, parameters)
         if error is not ErrorCode.NONE:
             return _refused(error)
@@ -75,7 +75,7 @@ class InitProducerId:
         if before.state is TxnState.ONGOING:
             return self._with_open_transaction(transactional_id, parameters, before, fresh_id)
         if parameters.expected not in (None, before.client) and before.client.epoch <= LAST_CLIENT_EPOCH:
-            # The answer to this request was lost: nobody else has come since, so it is given again.
+            # The response to this request was lost and no other producer has started: send it again.
             return self._initialised(
                 transactional_id,
                 parameters,
@@ -98,7 +98,7 @@ class InitProducerId:
         if parameters.two_phase and not settings.two_phase_commit:
             return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         if parameters.keep_prepared and self._table.transaction_version < 1:
-            # The log could not hold both producers.
+            # Version 0 of the log format cannot store both producers.
             return ErrorCode.UNSUPPORTED_VERSION
         if parameters.timeout_ms <= 0 or (
             parameters.timeout_ms > settings.max_timeout_ms and not parameters.two_phase
@@ -107,7 +107,7 @@ class InitProducerId:
         return ErrorCode.NONE
 
     def _is_known(self, transactional_id: str, before: Transaction, expected: Producer) -> bool:
-        """Whether a producer that wants to go on is the last that started, or was just before its lost answer."""
+        """Whether `expected` is the current producer, or its previous epoch after a lost response."""
         client = before.client
         if expected == client:
             return True
@@ -142,9 +142,9 @@ class InitProducerId:
     def _with_open_transaction(
         self, transactional_id: str, parameters: InitParameters, before: Transaction, fresh_id: int | None
     ) -> Decision[InitProducerIdResult]:
-        """A producer starts while a transaction is open."""
+        """Decide a call while a transaction is open."""
         if parameters.expected not in (None, before.client):
-            # A request from before that transaction, come late: its producer has gone on since.
+            # A delayed request from before that transaction: the producer has continued since.
             return _refused(ErrorCode.PRODUCER_FENCED)
         if parameters.keep_prepared:
             return self._kept(transactional_id, parameters, before, fresh_id)
@@ -160,7 +160,7 @@ class InitProducerId:
             before,
             next_producer_id=client.id,
             next_producer_epoch=client.epoch,
-            # Whoever prepared it was promised its timeout; it may become endless, never shorter.
+            # The timeout of the prepared transaction may become infinite but never shorter.
             timeout_ms=NEVER_TIMES_OUT_MS if parameters.two_phase else before.timeout_ms,
             updated_ms=self._table.clock.now_ms(),
         )

@@ -1,7 +1,7 @@
-"""What the coordinator of transactions answers, apart from the wire.
+"""Results of the transaction coordinator, independent of the wire format.
 
-A refusal that depends on the state of a transaction is an answer like any other and waits with it: a client is
-not told that it is fenced by something that may still be lost.
+An error that depends on the state of a transaction is a result like any other and waits for the commit: a client
+never sees that it is fenced by a record that can still be lost.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ottla.coordinator.txn.transaction import NO_PRODUCER, Producer, Transaction
 
 
 class InitProducerIdResult(NamedTuple):
-    """Who the producer is from now on and, if a transaction was kept, in whose name that was written."""
+    """The new producer id and epoch and, if a transaction was kept, the producer that wrote it."""
 
     error: ErrorCode
     producer: Producer = NO_PRODUCER
@@ -23,21 +23,21 @@ class InitProducerIdResult(NamedTuple):
 
 
 class EndTxnResult(NamedTuple):
-    """How a transaction was told to end, and who the producer is for the next one."""
+    """The error of an end of a transaction, and the producer id and epoch of the next transaction."""
 
     error: ErrorCode
     producer: Producer = NO_PRODUCER
 
 
 class TransactionDescription(NamedTuple):
-    """A transaction as an administrator sees it; `partitions` are those that still wait for a marker."""
+    """A transaction as DescribeTransactions shows it; `partitions` are those without a marker."""
 
     transaction: Transaction
     partitions: frozenset[TopicPartition]
 
 
 class ListFilters(NamedTuple):
-    """Which transactions to list; what is empty, negative or None lets everything pass."""
+    """Filters of ListTransactions. A filter that is empty, negative or None matches everything."""
 
     states: frozenset[str] = frozenset()
     producer_ids: frozenset[int] = frozenset()
@@ -46,7 +46,7 @@ class ListFilters(NamedTuple):
 
 
 class TransactionListing(NamedTuple):
-    """One line of a list of transactions."""
+    """One transaction in the response of ListTransactions."""
 
     transactional_id: str
     producer_id: int

@@ -1,4 +1,4 @@
-"""The settings of transactions, read where they are in force at the moment of asking."""
+"""Current values of the configurations of transactions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ottla.config.broker import BrokerValues
 
 
 class TxnSettings:
-    """Typed access by meaning; `config` follows changes made while the broker runs."""
+    """Typed access to the configurations; dynamic changes take effect at the next access."""
 
     __slots__ = ("_config",)
 
@@ -31,5 +31,5 @@ class TxnSettings:
 
     @property
     def two_phase_commit(self) -> bool:
-        """Whether an outside coordinator may hold transactions open."""
+        """Whether an external coordinator may keep transactions open (two-phase commit)."""
         return self._config.bool("transaction.two.phase.commit.enable")

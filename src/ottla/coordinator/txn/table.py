@@ -1,11 +1,10 @@
-"""The transactional ids of one shard, and the one way in which they change.
+"""The transactional ids of one shard. Only `replay` changes them.
 
-`moved` turns the next value of a transaction into a record, after checking that the table of transitions has the
-move; `replay` puts records in place. Nothing else changes what the log keeps.
+`transition` checks a change against the transition table and returns its record; `replay` applies records.
 
-One thing lives in memory alone, because the log has no place for it: the epoch that a producer held before its
-last one, by which a request repeated after a lost answer is told from one of a fenced producer (KIP-360). After
-a reload nobody is recognised that way, and such a producer is fenced: the safe side.
+One value exists only in memory, because the log format has no field for it: the epoch that a producer had before its
+current one. With it, a request that is repeated after a lost response is distinguished from a request of a fenced
+producer (KIP-360). After a reload the value is unknown and such a producer is fenced, which is safe.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ TRANSACTION_VERSION = "transaction.version"
 
 
 class TxnTable:
-    """All transactions of a shard, with what decisions about them need."""
+    """All transactions of a shard, and the settings and metadata that decisions need."""
 
     def __init__(self, clock: Clock, settings: TxnSettings) -> None:
         self.clock = clock
@@ -42,7 +41,7 @@ class TxnTable:
 
     @property
     def transaction_version(self) -> int:
-        """The finalised level of the feature: 0, 1, or 2 (epochs rise at every end)."""
+        """The finalised level of the feature: 0, 1, or 2 (every end raises the epoch)."""
         return self.image.features.get(TRANSACTION_VERSION, 0)
 
     def get(self, transactional_id: str) -> Transaction | None:
@@ -52,11 +51,11 @@ class TxnTable:
         return self._transactions[transactional_id]
 
     def items(self) -> Iterator[tuple[str, Transaction]]:
-        """In the order in which the ids came."""
+        """All ids in the order in which they were created."""
         return iter(self._transactions.items())
 
     def last_epoch(self, transactional_id: str) -> int:
-        """The epoch before the present one, if the same producer held it; else NO_EPOCH."""
+        """The previous epoch, if the same producer had it; else NO_EPOCH."""
         return self._last_epochs.get(transactional_id, NO_EPOCH)
 
     def transition(
@@ -67,7 +66,8 @@ class TxnTable:
         last_epoch: int | None = None,
         fenced: bool = False,
     ) -> LogRecord:
-        """The record of a move; `last_epoch` (None: as it was) is remembered, `fenced` goes by way of the fence."""
+        """The record of a transition. `last_epoch`: the new previous epoch (None: unchanged). `fenced`: passes through
+        PREPARE_EPOCH_FENCE."""
         before = self._transactions.get(transactional_id)
         state = TRANSITIONS.start if before is None else before.state
         if fenced:
@@ -79,7 +79,7 @@ class TxnTable:
         return to_record(transactional_id, after, log_value_version(self.transaction_version))
 
     def tombstone(self, transactional_id: str) -> LogRecord:
-        """The tombstone of an id that expires."""
+        """The tombstone of an expired id."""
         TRANSITIONS.check(self._transactions[transactional_id].state, TxnState.DEAD)
         return to_tombstone(transactional_id)
 
@@ -91,6 +91,6 @@ class TxnTable:
             self._transactions[key.transactional_id] = from_value(value)
 
     def has_partition(self, topic: str, partition: int) -> bool:
-        """Whether the metadata knows the partition."""
+        """Whether the partition exists."""
         found = self.image.topics.by_name.get(topic)
         return found is not None and partition in found.partitions

@@ -1,18 +1,19 @@
-"""What is known about one transactional id: who its producer is, and how its transaction stands.
+"""The state of one transactional id: its producer and its transaction.
 
-A `Transaction` is a value: a decision makes the next one, its record is written, and replaying the record puts it
-in place. It is what the log keeps, field by field; the log's formats are `TransactionLogValue` 0 (until the
-feature transaction.version is 1) and 1, whose tagged fields hold what version 0 cannot: the previous and the next
-producer, and the protocol generation that the client spoke.
+A `Transaction` is immutable: a decision creates the next one, its record is appended, and replaying the record stores
+it. Its fields are those of the log record. The log formats are `TransactionLogValue` 0 (until the feature
+transaction.version is 1) and 1, whose tagged fields store what version 0 cannot: the previous and the next producer,
+and the protocol version of the client.
 
-There are up to two producers in play:
-- (`producer_id`, `producer_epoch`): in whose name the open transaction was written, and its markers will be;
-- the *client's*: whom requests must name. It is the same one unless a transaction was kept by a new process
-  (KIP-939); then it is (`next_producer_id`, `next_producer_epoch`), and becomes the first at completion.
-A `next_producer_id` without an epoch means that the epochs of the current id ran out with this transaction:
-that id follows at completion, with epoch 0.
+A transaction has up to two producers:
+- (`producer_id`, `producer_epoch`) wrote the open transaction, and its markers name it;
+- requests must name the *client's* producer. It is the same one unless a new process has kept a prepared transaction
+  (KIP-939); then it is (`next_producer_id`, `next_producer_epoch`) and becomes the first one at completion.
 
-Epochs: 32767 is never given to a client, so that whoever holds 32766 can still be fenced.
+A `next_producer_id` without an epoch means that this transaction has exhausted the epochs of the current id: at
+completion that id follows, with epoch 0.
+
+Epoch 32767 is never given to a client, so that a producer with epoch 32766 can still be fenced.
 """
 
 from __future__ import annotations
@@ -35,14 +36,14 @@ NO_TIME: Final = -1
 EPOCH_MAX: Final = 32_767
 LAST_CLIENT_EPOCH: Final = EPOCH_MAX - 1
 NEVER_TIMES_OUT_MS: Final = 2**31 - 1
-"""The timeout of a transaction in two-phase commit: only its coordinator outside ends it."""
+"""The timeout of a transaction in two-phase commit: only its external coordinator ends it."""
 
 EPOCH_PER_TRANSACTION: Final = 2
-"""The transaction.version from which on every end of a transaction raises the epoch (KIP-890)."""
+"""The first transaction.version in which every end of a transaction raises the epoch (KIP-890)."""
 
 
 class NeedsProducerId(OttlaError):
-    """A new producer id is needed: take one and ask again with it."""
+    """The operation needs a new producer id: allocate one and repeat the operation with it."""
 
 
 class Producer(NamedTuple):
@@ -53,7 +54,7 @@ class Producer(NamedTuple):
 
     @property
     def exhausted(self) -> bool:
-        """True if a client may not be given a higher epoch of this id."""
+        """True if a client cannot get a higher epoch of this id."""
         return self.epoch >= LAST_CLIENT_EPOCH
 
 
@@ -61,16 +62,16 @@ NO_PRODUCER: Final = Producer(NO_PRODUCER_ID, NO_EPOCH)
 
 
 def next_producer(producer: Producer, fresh_id: int | None) -> Producer:
-    """The producer that fences this one; raises NeedsProducerId if that takes an id and none is given."""
+    """The producer that fences this one; raises NeedsProducerId if it needs a new id and None is given."""
     if not producer.exhausted:
         return Producer(producer.id, producer.epoch + 1)
     if fresh_id is None:
-        raise NeedsProducerId("the epochs of this producer id ran out")
+        raise NeedsProducerId("the epochs of this producer id are exhausted")
     return Producer(fresh_id, 0)
 
 
 class Transaction(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of one transactional id, as its last record says."""
+    """The state of one transactional id after its last record."""
 
     producer_id: int
     producer_epoch: int
@@ -83,26 +84,26 @@ class Transaction(msgspec.Struct, frozen=True, kw_only=True):
     started_ms: int = NO_TIME
     updated_ms: int = NO_TIME
     client_version: int = 0
-    """The transaction.version that the client spoke at the last step; 2: its epochs rise at every end."""
+    """The transaction.version of the client's last request; 2: every end raises the epoch."""
 
     @property
     def producer(self) -> Producer:
-        """In whose name the transaction is written."""
+        """The producer that writes the transaction."""
         return Producer(self.producer_id, self.producer_epoch)
 
     @property
     def kept(self) -> bool:
-        """The open transaction was taken over as it stood; it can only be ended."""
+        """Whether a new process has kept the open transaction (KIP-939); it can only be ended."""
         return self.next_producer_epoch != NO_EPOCH
 
     @property
     def client(self) -> Producer:
-        """Whom requests must name."""
+        """The producer that requests must name."""
         return Producer(self.next_producer_id, self.next_producer_epoch) if self.kept else self.producer
 
     @property
     def successor(self) -> Producer:
-        """Who the producer will be once the transaction is complete."""
+        """The producer after the completion of the transaction."""
         if self.next_producer_id == NO_PRODUCER_ID:
             return self.producer
         return Producer(self.next_producer_id, max(self.next_producer_epoch, 0))
@@ -112,7 +113,7 @@ class Transaction(msgspec.Struct, frozen=True, kw_only=True):
         return self.timeout_ms == NEVER_TIMES_OUT_MS
 
     def timed_out(self, now_ms: int) -> bool:
-        """True if an open transaction has had its time."""
+        """True if the timeout of an open transaction has passed."""
         return (
             self.state is TxnState.ONGOING
             and not self.two_phase
@@ -120,17 +121,17 @@ class Transaction(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def expired(self, now_ms: int, expiration_ms: int) -> bool:
-        """True if nobody has used the id for so long that it may be forgotten."""
+        """True if the id has been unused for longer than `transactional.id.expiration.ms`."""
         return self.state.idle and self.updated_ms <= now_ms - expiration_ms
 
 
 def log_value_version(transaction_version: int) -> int:
-    """In which version values are written while the feature transaction.version has this level."""
+    """The version of log values at this level of the feature transaction.version."""
     return 1 if transaction_version >= 1 else 0
 
 
 def to_record(transactional_id: str, transaction: Transaction, version: int) -> LogRecord:
-    """The record that puts the transaction in place."""
+    """The record that stores the transaction."""
     value = TransactionLogValue(
         producer_id=transaction.producer_id,
         producer_epoch=transaction.producer_epoch,
@@ -149,12 +150,12 @@ def to_record(transactional_id: str, transaction: Transaction, version: int) -> 
 
 
 def to_tombstone(transactional_id: str) -> LogRecord:
-    """The record that forgets the transactional id."""
+    """The record that removes the transactional id."""
     return LogRecord(TransactionLogKey(transactional_id=transactional_id))
 
 
 def from_value(value: TransactionLogValue) -> Transaction:
-    """The transaction that a record puts in place; raises ValueError for a status that does not exist."""
+    """The transaction that a record stores; raises ValueError for an unknown status."""
     return Transaction(
         producer_id=value.producer_id,
         producer_epoch=value.producer_epoch,
@@ -181,7 +182,7 @@ def by_topic(partitions: Iterable[TopicPartition]) -> list[tuple[str, list[int]]
 
 
 def _listed(transaction: Transaction) -> list[PartitionsSchema] | None:
-    # An id without a transaction has no list at all, as in Kafka.
+    # As in Kafka, the list is null if there is no transaction.
     if transaction.state is TxnState.EMPTY:
         return None
     return [

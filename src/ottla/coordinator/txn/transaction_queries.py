@@ -1,4 +1,4 @@
-"""DescribeTransactions and ListTransactions: what an administrator sees."""
+"""DescribeTransactions and ListTransactions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ottla.coordinator.txn.table import TxnTable
 
 
 class TransactionQueries:
-    """Reads; changes nothing."""
+    """Reads transactions for administrators."""
 
     def __init__(self, table: TxnTable, completion: Completion) -> None:
         self._table = table
@@ -22,10 +22,10 @@ class TransactionQueries:
         transaction = self._table.get(transactional_id)
         if transaction is None:
             raise ApiError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
-        return TransactionDescription(transaction, self._completion.left(transactional_id))
+        return TransactionDescription(transaction, self._completion.pending_partitions(transactional_id))
 
     def list(self, filters: ListFilters) -> list[TransactionListing]:
-        """Those that pass all filters, in the order in which their ids came."""
+        """The transactions that match all filters, in the order in which their ids were created."""
         now_ms = self._table.clock.now_ms()
         return [
             TransactionListing(transactional_id, each.producer_id, each.state.label)

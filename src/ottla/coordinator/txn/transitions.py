@@ -1,8 +1,8 @@
-"""The states of a transactional id and the moves between them.
+"""The states of a transactional id and the transitions between them.
 
-The numbers are those of the status byte in the transaction log, the labels those that DescribeTransactions and
-ListTransactions show. `DEAD` and `PREPARE_EPOCH_FENCE` are passed through and never written: the first ends in
-a tombstone, the second in the `PREPARE_ABORT` that carries the raised epoch.
+The numbers are those of the status byte in the transaction log, the labels those of DescribeTransactions and
+ListTransactions. `DEAD` and `PREPARE_EPOCH_FENCE` are intermediate states and never written: `DEAD` ends in a
+tombstone, `PREPARE_EPOCH_FENCE` in the `PREPARE_ABORT` record with the raised epoch.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class TxnState(Enum):
 
     @property
     def preparing(self) -> bool:
-        """The outcome is decided, markers are on their way."""
+        """Whether the end is decided and markers are being written."""
         return self in (TxnState.PREPARE_COMMIT, TxnState.PREPARE_ABORT)
 
     @property
     def idle(self) -> bool:
-        """No transaction is open: the id may be taken over, or expire."""
+        """Whether no transaction is open, so that a producer can start or the id can expire."""
         return self in (TxnState.EMPTY, TxnState.COMPLETE_COMMIT, TxnState.COMPLETE_ABORT)
 
 
@@ -50,14 +50,18 @@ TRANSITIONS: Final = Transitions(
     (
         Move("a producer starts", _IDLE, TxnState.EMPTY),
         Move("a partition is added", (*_IDLE, TxnState.ONGOING), TxnState.ONGOING),
-        Move("a producer starts and keeps what is prepared", (TxnState.ONGOING,), TxnState.ONGOING),
+        Move("a producer starts and keeps the prepared transaction", (TxnState.ONGOING,), TxnState.ONGOING),
         Move("the producer commits", (TxnState.ONGOING,), TxnState.PREPARE_COMMIT),
         Move("the producer aborts", (TxnState.ONGOING,), TxnState.PREPARE_ABORT),
-        Move("the producer aborts and has added nothing", _IDLE, TxnState.PREPARE_ABORT),
-        Move("another producer starts, or time is up", (TxnState.ONGOING,), TxnState.PREPARE_EPOCH_FENCE),
+        Move("the producer aborts an empty transaction", _IDLE, TxnState.PREPARE_ABORT),
+        Move(
+            "another producer starts, or the timeout passes",
+            (TxnState.ONGOING,),
+            TxnState.PREPARE_EPOCH_FENCE,
+        ),
         Move("the epoch is raised", (TxnState.PREPARE_EPOCH_FENCE,), TxnState.PREPARE_ABORT),
         Move("all markers are written", (TxnState.PREPARE_COMMIT,), TxnState.COMPLETE_COMMIT),
         Move("all markers are written", (TxnState.PREPARE_ABORT,), TxnState.COMPLETE_ABORT),
-        Move("unused for too long", _IDLE, TxnState.DEAD),
+        Move("the id expires", _IDLE, TxnState.DEAD),
     ),
 )

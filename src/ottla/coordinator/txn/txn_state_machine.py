@@ -1,9 +1,8 @@
 """The state machine of one partition of __transaction_state: its transactional ids and their transactions.
 
-It owns nothing but the way: records go to the table, requests to the part that decides about them. On loading,
-every transaction whose end was decided goes on to be completed; one that is open stays open, with the time that
-it has left. Nothing of a transaction is ever answered before the records it rests on are committed; that is the
-runtime's part.
+This module only dispatches: records to the table, requests to the class that decides them. On loading, every
+transaction whose end was decided is completed. An open transaction stays open until the rest of its timeout has
+passed. The runtime delays every response until the records it depends on are committed.
 """
 
 from __future__ import annotations
@@ -41,8 +40,8 @@ from ottla.metadata.image import MetadataImage
 class TxnStateMachine:
     """All transactional ids of one shard. Implements `StateMachine`.
 
-    `coordinator_epoch` is the leader epoch under which this shard coordinates; partitions refuse markers of
-    an older coordinator by it.
+    `coordinator_epoch` is the leader epoch of this shard; partitions use it to refuse markers of an older
+    coordinator.
     """
 
     def __init__(
@@ -68,7 +67,7 @@ class TxnStateMachine:
         self.table.replay(key, cast("TransactionLogValue | None", record.value))
 
     def replay_marker(self, producer_id: int, producer_epoch: int, *, committed: bool) -> None:
-        """Nothing here is written in a transaction."""
+        """No record of this topic is part of a transaction."""
 
     def on_loaded(self, image: MetadataImage) -> None:
         self.table.image = image
@@ -81,7 +80,7 @@ class TxnStateMachine:
         self._completion.stop()
 
     def on_metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        # Markers for topics that are gone are dropped when they are sent again.
+        # Markers for deleted topics are dropped when they are sent again.
         self.table.image = image
 
     # Producers
@@ -89,7 +88,7 @@ class TxnStateMachine:
     def init_producer_id(
         self, transactional_id: str, parameters: InitParameters, fresh_id: int | None = None
     ) -> Decision[InitProducerIdResult]:
-        """InitProducerId; raises NeedsProducerId if it takes a new producer id and `fresh_id` gives none."""
+        """InitProducerId; raises NeedsProducerId if a new producer id is needed and `fresh_id` is None."""
         return self._init_producer_id.decide(transactional_id, parameters, fresh_id)
 
     def add_partitions(
@@ -102,7 +101,7 @@ class TxnStateMachine:
     ) -> Decision[ErrorCode]:
         """AddPartitionsToTxn and AddOffsetsToTxn.
 
-        `client_version` 2: the broker asks in the name of a client whose epochs rise at every end.
+        `client_version` 2: the client uses a protocol in which every end of a transaction raises the epoch.
         """
         return self._add_partitions.decide(
             transactional_id, producer, partitions, client_version=client_version
@@ -111,7 +110,7 @@ class TxnStateMachine:
     def verify(
         self, transactional_id: str, producer: Producer, partitions: frozenset[TopicPartition]
     ) -> dict[TopicPartition, ErrorCode]:
-        """Whether a producer may write to partitions as part of its transaction."""
+        """AddPartitionsToTxn with verify only: whether each partition is in the producer's transaction."""
         return self._add_partitions.verify(transactional_id, producer, partitions)
 
     def end(
@@ -123,7 +122,7 @@ class TxnStateMachine:
         client_version: int = 0,
         fresh_id: int | None = None,
     ) -> Decision[EndTxnResult]:
-        """EndTxn; raises NeedsProducerId if epochs run out and `fresh_id` gives no new producer id."""
+        """EndTxn; raises NeedsProducerId if the epochs are exhausted and `fresh_id` is None."""
         return self._end_transaction.decide(
             transactional_id, producer, committed=committed, client_version=client_version, fresh_id=fresh_id
         )
