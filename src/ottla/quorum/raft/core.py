@@ -1,0 +1,597 @@
+"""The KRaft protocol of one replica, as a pure state machine: elections with pre-vote, replication by Fetch.
+
+Events come in as method calls with the current time; effects (`messages`) collect in order and are taken with
+`take_effects`. The core reads no clock, opens no socket and waits for nothing. The log is a port (`raft_log`).
+
+Parts: `election` counts votes, `leader` and `follower` hold what belongs to one role in one epoch, `outbound` the
+requests under way. Rules that the protocol rests on:
+
+- The election state is durable before a response or request that depends on it is sent (`Persist` is a barrier).
+- A replica votes once per epoch, and only for a candidate whose log is at least as up to date as its own.
+- A leader counts a replica's records when that replica fetches from beyond them: a follower fetches again only when
+  all records it has appended are on stable storage. Its own records count when they are durable.
+- The high watermark moves only over records of the leader's own epoch, and never back.
+- A follower truncates only in response to its outstanding fetch of the current epoch, never below the high watermark.
+- A response to a request that is no longer outstanding is ignored, so nothing from an earlier role has an effect.
+
+A connection to the leader that was closed or refused is evidence that the leader died (`peer_lost`). A follower
+then starts a pre-vote without waiting for its fetch timeout, one voter after another in the order of node ids, so that
+votes rarely split. Wrong evidence is harmless: voters that hear from the leader refuse the pre-vote.
+
+Concurrency: one owner. Time: milliseconds of any clock that does not go backwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Final, NamedTuple
+
+from ottla.base.errors import ErrorCode, RemoteProtocolError, violated
+from ottla.base.rng import Random
+from ottla.quorum.quorum import NotLeader
+from ottla.quorum.raft.election import Election
+from ottla.quorum.raft.follower import Following
+from ottla.quorum.raft.leader import Leadership
+from ottla.quorum.raft.messages import (
+    NO_LEADER,
+    UNKNOWN_OFFSET,
+    BeginEpoch,
+    BeginEpochResponse,
+    Committed,
+    Effect,
+    ElectionState,
+    EndEpoch,
+    EndEpochResponse,
+    Fetch,
+    FetchResponse,
+    FetchSnapshot,
+    FetchSnapshotResponse,
+    LeaderChanged,
+    OffsetAndEpoch,
+    Persist,
+    Request,
+    Respond,
+    Response,
+    Send,
+    SnapshotInstalled,
+    Vote,
+    VoteResponse,
+)
+from ottla.quorum.raft.outbound import Outbound
+from ottla.quorum.raft.raft_log import RaftLog
+from ottla.quorum.raft.roles import TRANSITIONS, Role
+from ottla.quorum.raft.voters import ReplicaKey, VoterSet
+from ottla.wire.messages.control import LeaderChangeMessage
+from ottla.wire.messages.control import Voter as VoterField
+
+_NOMINEES: Final = (Role.PROSPECTIVE, Role.CANDIDATE)
+
+
+class Timeouts(NamedTuple):
+    """Kafka's `controller.quorum.*` settings, in milliseconds."""
+
+    election_ms: int = 1000
+    fetch_ms: int = 2000
+    election_backoff_max_ms: int = 1000
+    fetch_wait_ms: int = 500
+    retry_backoff_ms: int = 20
+
+
+DEFAULT_TIMEOUTS: Final = Timeouts()
+
+
+class Core:
+    """One replica: a voter, or an observer if `voters` does not contain it."""
+
+    def __init__(
+        self,
+        local: ReplicaKey,
+        voters: VoterSet,
+        log: RaftLog,
+        state: ElectionState,
+        rng: Random,
+        timeouts: Timeouts = DEFAULT_TIMEOUTS,
+    ) -> None:
+        self.local = local
+        self.voters = voters
+        self.role = Role.UNATTACHED
+        self.epoch = max(state.epoch, log.last_epoch)
+        is_current = state.epoch == self.epoch
+        self.leader_id = state.leader_id if is_current else NO_LEADER
+        self.voted = state.voted if is_current else None
+        self.high_watermark = UNKNOWN_OFFSET
+        self.leadership: Leadership | None = None
+        self._following: Following | None = None
+        self._election = Election()
+        self._log = log
+        self._rng = rng
+        self._timeouts = timeouts
+        self._effects: list[Effect] = []
+        self._outbound = Outbound(timeouts.retry_backoff_ms)
+        self._deadline_ms = 0.0
+        self._resigning_to: tuple[ReplicaKey, ...] = ()
+        self._unacknowledged: set[int] = set()
+
+    # State
+
+    @property
+    def is_voter(self) -> bool:
+        return self.local in self.voters
+
+    @property
+    def state(self) -> ElectionState:
+        """The election state as it must be persisted."""
+        return ElectionState(self.epoch, self.leader_id, self.voted)
+
+    @property
+    def log_end(self) -> OffsetAndEpoch:
+        return OffsetAndEpoch(self._log.end_offset, self._log.last_epoch)
+
+    def take_effects(self) -> list[Effect]:
+        """The effects since the last call, to be executed in order."""
+        effects, self._effects = self._effects, []
+        return effects
+
+    def wake_at_ms(self) -> float:
+        """When `tick` has to be called next if nothing else happens."""
+        leading = [] if self.leadership is None else [self.leadership.wake_at_ms()]
+        return min([self._deadline_ms, *leading, *self._outbound.retry_times()])
+
+    # Events
+
+    def start(self, now_ms: float) -> None:
+        """Begin to take part. The only voter elects itself at once."""
+        if self.voters.ids == (self.local.node_id,) and self.is_voter:
+            self._become_prospective(now_ms)
+        elif self.leader_id not in (NO_LEADER, self.local.node_id):
+            self._become_follower(now_ms, self.epoch, self.leader_id)
+        else:
+            # A replica that led this epoch before its restart does not lead it again: it voted for itself.
+            self.leader_id = NO_LEADER
+            self._deadline_ms = now_ms + self._election_timeout()
+        self._poll(now_ms)
+
+    def tick(self, now_ms: float) -> None:
+        """Time has passed."""
+        if self.leadership is not None:
+            self._respond_all(self.leadership.expired(now_ms, self.voters))
+            self._publish_high_watermark(now_ms)
+        self._poll(now_ms)
+
+    def receive(self, now_ms: float, token: Hashable, request: Request) -> None:
+        """A request of another replica; it gets exactly one `Respond`, perhaps later."""
+        match request:
+            case Vote():
+                self._respond(token, self._on_vote(now_ms, request))
+            case BeginEpoch():
+                self._respond(token, self._on_begin_epoch(now_ms, request))
+            case EndEpoch():
+                self._respond(token, self._on_end_epoch(now_ms, request))
+            case Fetch():
+                self._on_fetch(now_ms, token, request)
+            case FetchSnapshot():
+                self._respond(token, self._on_fetch_snapshot(request))
+        self._poll(now_ms)
+
+    def responded(self, now_ms: float, node_id: int, request: Request, response: Response) -> None:
+        """The response to a request that this replica sent."""
+        if not self._outbound.finished(node_id, request):
+            return
+        if response.error:
+            self._outbound.back_off(node_id, now_ms)
+        if not self._observe(now_ms, node_id, response):
+            match response:
+                case VoteResponse() if not response.error:
+                    self._count_vote(now_ms, node_id, granted=response.granted)
+                case EndEpochResponse():
+                    self._unacknowledged.discard(node_id)
+                case FetchResponse() if not response.error:
+                    self._on_fetch_response(now_ms, response)
+                case FetchSnapshotResponse():
+                    self._on_snapshot_response(now_ms, response)
+                case _:
+                    pass
+        self._poll(now_ms)
+
+    def failed(self, now_ms: float, node_id: int, request: Request) -> None:
+        """A request that this replica sent got no response in time, or its connection failed."""
+        if self._outbound.finished(node_id, request):
+            self._outbound.back_off(node_id, now_ms)
+            self._poll(now_ms)
+
+    def peer_lost(self, now_ms: float, node_id: int) -> None:
+        """The connection to a node was closed or refused: its process has probably ended."""
+        following = self._following
+        if following is not None and node_id == following.leader_id and self.is_voter:
+            following.leader_suspected = True
+            others = [voter_id for voter_id in self.voters.ids if voter_id != node_id]
+            self._elect_in_turn(now_ms, others.index(self.local.node_id))
+            self._poll(now_ms)
+
+    def durable(self, now_ms: float) -> None:
+        """The log's durable offset has moved."""
+        if self.leadership is not None:
+            self.leadership.advance(self.voters)
+            self._publish_high_watermark(now_ms)
+        self._poll(now_ms)
+
+    def append(self, now_ms: float, epoch: int, values: Sequence[bytes]) -> int:
+        """Append one decision of the controller; returns the offset of its last record."""
+        if self.leadership is None or epoch != self.epoch:
+            raise NotLeader(f"this node does not lead epoch {epoch} of the metadata quorum")
+        end_offset = self._log.append(epoch, values, int(now_ms))
+        self._complete_fetches(now_ms)
+        return end_offset - 1
+
+    def resign(self, now_ms: float) -> None:
+        """Give up leadership and let the other voters elect a leader at once."""
+        if self.leadership is not None:
+            self._become_resigned(now_ms)
+            self._poll(now_ms)
+
+    # Transitions
+
+    def _enter(self, role: Role) -> None:
+        if role not in TRANSITIONS[self.role]:
+            violated(f"a replica cannot change from {self.role.value} to {role.value}")
+        self.role = role
+        self._outbound.forget_all()
+        self._election = Election()
+        self._following = None
+        leadership, self.leadership = self.leadership, None
+        if leadership is not None:
+            refusal = self._fetch_error(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            self._respond_all((token, refusal) for token in leadership.waiting())
+
+    def _become_unattached(self, now_ms: float, epoch: int) -> None:
+        is_new = epoch > self.epoch
+        announce = is_new or self.leader_id != NO_LEADER
+        if is_new:
+            self.epoch, self.voted = epoch, None
+        self.leader_id = NO_LEADER
+        self._enter(Role.UNATTACHED)
+        self._deadline_ms = now_ms + self._election_timeout()
+        if is_new:
+            self._effects.append(Persist(self.state))
+        if announce:
+            self._effects.append(LeaderChanged(self.epoch, NO_LEADER))
+
+    def _become_follower(self, now_ms: float, epoch: int, leader_id: int) -> None:
+        if epoch > self.epoch:
+            self.epoch, self.voted = epoch, None
+        self.leader_id = leader_id
+        self._enter(Role.FOLLOWER)
+        self._following = Following(epoch, leader_id, self._log)
+        self._deadline_ms = now_ms + self._timeouts.fetch_ms
+        self._effects.append(Persist(self.state))
+        self._effects.append(LeaderChanged(self.epoch, leader_id))
+
+    def _become_prospective(self, now_ms: float) -> None:
+        self._enter(Role.PROSPECTIVE)
+        self._deadline_ms = now_ms + self._election_timeout()
+        self._count_vote(now_ms, self.local.node_id, granted=True)
+
+    def _become_candidate(self, now_ms: float) -> None:
+        self._enter(Role.CANDIDATE)
+        self.epoch += 1
+        self.voted = self.local
+        self.leader_id = NO_LEADER
+        self._deadline_ms = now_ms + self._election_timeout()
+        self._effects.append(Persist(self.state))
+        self._effects.append(LeaderChanged(self.epoch, NO_LEADER))
+        self._count_vote(now_ms, self.local.node_id, granted=True)
+
+    def _become_leader(self, now_ms: float) -> None:
+        granting = sorted(self._election.granted)
+        self._enter(Role.LEADER)
+        self.leader_id = self.local.node_id
+        self._effects.append(Persist(self.state))
+        start_offset = self._log.end_offset
+        self.leadership = Leadership(self.local, self.epoch, self._log, self.high_watermark, now_ms)
+        leader_change = LeaderChangeMessage(
+            leader_id=self.local.node_id,
+            voters=[VoterField(voter_id=node_id) for node_id in self.voters.ids],
+            granting_voters=[VoterField(voter_id=node_id) for node_id in granting],
+        )
+        self._log.append_controls(self.epoch, [leader_change], int(now_ms))
+        self._effects.append(LeaderChanged(self.epoch, self.leader_id, start_offset))
+        self._deadline_ms = now_ms + self._check_quorum_ms
+
+    def _become_resigned(self, now_ms: float) -> None:
+        if self.leadership is not None:
+            self._resigning_to = self.leadership.progress.successors(self.voters)
+        self._enter(Role.RESIGNED)
+        self.leader_id = NO_LEADER
+        self._effects.append(LeaderChanged(self.epoch, NO_LEADER))
+        self._unacknowledged = set(self._others())
+        self._deadline_ms = now_ms + self._election_timeout()
+
+    @property
+    def _check_quorum_ms(self) -> float:
+        return self._timeouts.fetch_ms * 1.5
+
+    def _election_timeout(self) -> int:
+        return self._timeouts.election_ms + self._rng.randrange(self._timeouts.election_ms)
+
+    def _elect_in_turn(self, now_ms: float, position: int) -> None:
+        """Start a pre-vote soon: at once for the first in turn, later for the others, so that votes do not split."""
+        self._deadline_ms = min(self._deadline_ms, now_ms + position * self._timeouts.election_ms / 8)
+
+    # What is due
+
+    def _poll(self, now_ms: float) -> None:
+        self._outbound.end_pauses(now_ms)
+        if now_ms >= self._deadline_ms:
+            self._timed_out(now_ms)
+        match self.role:
+            case Role.PROSPECTIVE | Role.CANDIDATE:
+                self._send_votes(now_ms)
+            case Role.FOLLOWER:
+                self._send_fetch(now_ms)
+            case Role.UNATTACHED:
+                self._look_for_leader(now_ms)
+            case Role.LEADER:
+                self._send_begin_epoch(now_ms)
+            case Role.RESIGNED:
+                self._send_end_epoch(now_ms)
+
+    def _timed_out(self, now_ms: float) -> None:
+        match self.role:
+            case Role.UNATTACHED | Role.FOLLOWER if self.is_voter:
+                self._become_prospective(now_ms)
+            case Role.UNATTACHED | Role.FOLLOWER:
+                self._become_unattached(now_ms, self.epoch)
+            case Role.PROSPECTIVE:
+                self._pre_vote_lost(now_ms)
+            case Role.CANDIDATE:
+                self._become_prospective(now_ms)
+            case Role.RESIGNED:
+                self._become_unattached(now_ms, self.epoch + 1)
+            case Role.LEADER:
+                self._check_quorum(now_ms)
+
+    def _check_quorum(self, now_ms: float) -> None:
+        """Resign if no majority of the voters has fetched for too long: another leader may exist already."""
+        if self.leadership is not None:
+            contact_ms = self.leadership.progress.majority_contact_ms(self.voters, now_ms)
+            self._deadline_ms = contact_ms + self._check_quorum_ms
+            if now_ms >= self._deadline_ms:
+                self._become_resigned(now_ms)
+
+    def _pre_vote_lost(self, now_ms: float) -> None:
+        if self.leader_id not in (NO_LEADER, self.local.node_id):
+            self._become_follower(now_ms, self.epoch, self.leader_id)
+        else:
+            self._become_unattached(now_ms, self.epoch)
+
+    def _others(self) -> list[int]:
+        return [node_id for node_id in self.voters.ids if node_id != self.local.node_id]
+
+    def _voter_key(self, node_id: int) -> ReplicaKey:
+        voter = self.voters.get(node_id)
+        return ReplicaKey(node_id) if voter is None else voter.key
+
+    def _send(self, node_id: int, request: Request) -> None:
+        """Send a request unless one to this node is outstanding or it is too early to try again."""
+        if self._outbound.ready(node_id):
+            self._outbound.sent(node_id, request)
+            self._effects.append(Send(node_id, request))
+
+    def _send_votes(self, now_ms: float) -> None:
+        is_pre_vote = self.role is Role.PROSPECTIVE
+        for node_id in self._election.open_votes(self.voters):
+            vote = Vote(self.local, self._voter_key(node_id), self.epoch, self.log_end, is_pre_vote)
+            self._send(node_id, vote)
+
+    def _send_begin_epoch(self, now_ms: float) -> None:
+        leadership = self.leadership
+        if leadership is None or now_ms < leadership.begin_epoch_at_ms:
+            return
+        leadership.begin_epoch_at_ms = now_ms + self._timeouts.fetch_ms / 2
+        for node_id in self._others():
+            replica = leadership.progress.replica(node_id)
+            if replica is None or now_ms - replica.last_fetch_ms >= self._timeouts.fetch_ms / 2:
+                request = BeginEpoch(self.local.node_id, self._voter_key(node_id), self.epoch)
+                self._send(node_id, request)
+
+    def _send_end_epoch(self, now_ms: float) -> None:
+        for node_id in sorted(self._unacknowledged):
+            self._send(node_id, EndEpoch(self.local.node_id, self.epoch, self._resigning_to))
+
+    def _send_fetch(self, now_ms: float) -> None:
+        if self._following is not None:
+            wait_ms = self._timeouts.fetch_wait_ms
+            request = self._following.next_request(self.local, self.high_watermark, wait_ms)
+            if request is not None:
+                self._send(self.leader_id, request)
+
+    def _look_for_leader(self, now_ms: float) -> None:
+        """Send a fetch to one of the voters: its response names its epoch and leader."""
+        ready = [node_id for node_id in self._others() if self._outbound.ready(node_id)]
+        if ready and self._outbound.idle:
+            end = self.log_end
+            fetch = Fetch(self.local, self.epoch, end.offset, end.epoch, self.high_watermark, 0)
+            self._send(self._rng.choice(ready), fetch)
+
+    # Elections
+
+    def _on_vote(self, now_ms: float, vote: Vote) -> VoteResponse:
+        last_epoch_max = vote.epoch if vote.pre_vote else vote.epoch - 1
+        if vote.last.offset < 0 or not 0 <= vote.last.epoch <= last_epoch_max or vote.candidate.node_id < 0:
+            return VoteResponse(ErrorCode.INVALID_REQUEST, self.epoch, self.leader_id)
+        if vote.epoch < self.epoch:
+            return VoteResponse(ErrorCode.FENCED_LEADER_EPOCH, self.epoch, self.leader_id)
+        if vote.epoch > self.epoch:
+            self._become_unattached(now_ms, vote.epoch)
+        if not vote.voter.matches(self.local):
+            return VoteResponse(ErrorCode.INVALID_VOTER_KEY, self.epoch, self.leader_id)
+        granted = self._may_grant(vote)
+        if granted and not vote.pre_vote and self.voted is None:
+            self.voted = vote.candidate
+            self._deadline_ms = now_ms + self._election_timeout()
+            self._effects.append(Persist(self.state))
+        return VoteResponse(ErrorCode.NONE, self.epoch, self.leader_id, granted)
+
+    def _may_grant(self, vote: Vote) -> bool:
+        mine = self.log_end
+        is_up_to_date = (vote.last.epoch, vote.last.offset) >= (mine.epoch, mine.offset)
+        if vote.pre_vote:
+            following = self._following
+            hears_leader = following is not None and following.has_fetched and not following.leader_suspected
+            return is_up_to_date and self.role is not Role.LEADER and not hears_leader
+        if self.voted is not None:
+            return self.voted.matches(vote.candidate)
+        return is_up_to_date and self.leader_id == NO_LEADER and self.role is not Role.RESIGNED
+
+    def _count_vote(self, now_ms: float, node_id: int, *, granted: bool) -> None:
+        if self.role not in _NOMINEES:
+            return
+        self._election.count(node_id, granted=granted)
+        if self._election.won(self.voters):
+            if self.role is Role.PROSPECTIVE:
+                self._become_candidate(now_ms)
+            else:
+                self._become_leader(now_ms)
+        elif self._election.lost(self.voters):
+            if self.role is Role.PROSPECTIVE:
+                self._pre_vote_lost(now_ms)
+            else:
+                # Wait before the next attempt: the voters that refused may elect another leader meanwhile.
+                backoff_ms = self._rng.randrange(1, self._timeouts.election_backoff_max_ms)
+                self._deadline_ms = min(self._deadline_ms, now_ms + backoff_ms)
+
+    # Leaders of epochs
+
+    def _observe(self, now_ms: float, node_id: int, response: Response) -> bool:
+        """Take over the epoch and leader that a response names; True if the response has no other meaning."""
+        epoch, leader_id = response.epoch, response.leader_id
+        if epoch < self.epoch:
+            return True
+        is_news = epoch > self.epoch or self.role in (Role.UNATTACHED, *_NOMINEES)
+        if is_news and self._heard_of(now_ms, epoch, leader_id):
+            return True
+        resigned = response.error in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.BROKER_NOT_AVAILABLE)
+        if resigned and self._following is not None and node_id == self.leader_id:
+            # The leader has resigned or restarted, and will not lead this epoch again.
+            self.peer_lost(now_ms, node_id)
+            return True
+        return False
+
+    def _heard_of(self, now_ms: float, epoch: int, leader_id: int) -> bool:
+        """Another replica named a leader, or a higher epoch; True if that changed the role."""
+        if leader_id not in (NO_LEADER, self.local.node_id):
+            if epoch == self.epoch and self.leader_id not in (NO_LEADER, leader_id):
+                violated(f"nodes {self.leader_id} and {leader_id} both lead epoch {epoch} of the quorum")
+            if self.role is not Role.FOLLOWER or epoch > self.epoch:
+                self._become_follower(now_ms, epoch, leader_id)
+                return True
+        elif epoch > self.epoch:
+            self._become_unattached(now_ms, epoch)
+            return True
+        return False
+
+    def _on_begin_epoch(self, now_ms: float, request: BeginEpoch) -> BeginEpochResponse:
+        error = self._check_leader_request(now_ms, request.epoch, request.leader_id)
+        if not error and not request.voter.matches(self.local):
+            error = ErrorCode.INVALID_VOTER_KEY
+        return BeginEpochResponse(error, self.epoch, self.leader_id)
+
+    def _on_end_epoch(self, now_ms: float, request: EndEpoch) -> EndEpochResponse:
+        error = self._check_leader_request(now_ms, request.epoch, request.leader_id)
+        following = self._following
+        if not error and following is not None and following.leader_id == request.leader_id and self.is_voter:
+            following.leader_suspected = True
+            keys = enumerate(request.successors)
+            position = next((at for at, key in keys if key.matches(self.local)), len(request.successors))
+            self._elect_in_turn(now_ms, position)
+        return EndEpochResponse(error, self.epoch, self.leader_id)
+
+    def _check_leader_request(self, now_ms: float, epoch: int, leader_id: int) -> ErrorCode:
+        if leader_id < 0 or (leader_id == self.local.node_id and epoch >= self.epoch):
+            return ErrorCode.INVALID_REQUEST
+        if epoch < self.epoch:
+            return ErrorCode.FENCED_LEADER_EPOCH
+        self._heard_of(now_ms, epoch, leader_id)
+        return ErrorCode.NONE
+
+    # Replication
+
+    def _on_fetch(self, now_ms: float, token: Hashable, fetch: Fetch) -> None:
+        error = self._check_fetch_epoch(fetch.epoch)
+        if fetch.max_wait_ms < 0 or fetch.offset < 0 or not 0 <= fetch.last_epoch <= fetch.epoch:
+            error = ErrorCode.INVALID_REQUEST
+        if error or self.leadership is None:
+            self._respond(token, self._fetch_error(error))
+            return
+        self._outbound.forget(fetch.replica.node_id)
+        response = self.leadership.fetch(now_ms, token, fetch, self.voters)
+        if response is not None:
+            self._respond(token, response)
+        self._publish_high_watermark(now_ms)
+
+    def _check_fetch_epoch(self, epoch: int) -> ErrorCode:
+        if epoch < self.epoch:
+            return ErrorCode.FENCED_LEADER_EPOCH
+        if epoch > self.epoch:
+            return ErrorCode.UNKNOWN_LEADER_EPOCH
+        return ErrorCode.NONE if self.role is Role.LEADER else ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    def _fetch_error(self, error: ErrorCode) -> FetchResponse:
+        return FetchResponse(error, self.epoch, self.leader_id)
+
+    def _publish_high_watermark(self, now_ms: float) -> None:
+        """Report a high watermark that the leadership has moved, and complete the fetches that wait for it."""
+        leadership = self.leadership
+        while leadership is not None and leadership.high_watermark > self.high_watermark:
+            self.high_watermark = leadership.high_watermark
+            self._effects.append(Committed(self.high_watermark))
+            self._respond_all(leadership.completed(now_ms, self.voters))
+
+    def _complete_fetches(self, now_ms: float) -> None:
+        if self.leadership is not None:
+            self._respond_all(self.leadership.completed(now_ms, self.voters))
+            self._publish_high_watermark(now_ms)
+
+    def _on_fetch_snapshot(self, request: FetchSnapshot) -> FetchSnapshotResponse:
+        error = self._check_fetch_epoch(request.epoch)
+        part = None if error else self._log.read_snapshot(request.snapshot, request.position)
+        if part is None:
+            error = error or ErrorCode.SNAPSHOT_NOT_FOUND
+        elif not 0 <= request.position < part[0]:
+            error = ErrorCode.POSITION_OUT_OF_RANGE
+        response = FetchSnapshotResponse(error, self.epoch, self.leader_id)
+        if error or part is None:
+            return response
+        size, data = part
+        return response._replace(snapshot=request.snapshot, size=size, position=request.position, data=data)
+
+    def _on_fetch_response(self, now_ms: float, response: FetchResponse) -> None:
+        if self._following is None:
+            return
+        self._deadline_ms = now_ms + self._timeouts.fetch_ms
+        try:
+            self._following.fetched(response, self.high_watermark)
+        except RemoteProtocolError:
+            # The batches are damaged or do not continue the log: fetch them again after a pause.
+            self._outbound.back_off(self.leader_id, now_ms)
+            return
+        committed = min(response.high_watermark, self._log.end_offset)
+        if response.diverging is None and response.snapshot is None and committed > self.high_watermark:
+            self.high_watermark = committed
+            self._effects.append(Committed(committed))
+
+    def _on_snapshot_response(self, now_ms: float, response: FetchSnapshotResponse) -> None:
+        if self._following is None:
+            return
+        if not response.error:
+            self._deadline_ms = now_ms + self._timeouts.fetch_ms
+        snapshot = self._following.snapshot_fetched(response)
+        if snapshot is not None:
+            self.high_watermark = max(self.high_watermark, snapshot.offset)
+            self._effects.append(SnapshotInstalled(snapshot))
+
+    def _respond(self, token: Hashable, response: Response) -> None:
+        self._effects.append(Respond(token, response))
+
+    def _respond_all(self, completed: Iterable[tuple[Hashable, Response]]) -> None:
+        self._effects += [Respond(token, response) for token, response in completed]

@@ -1,0 +1,85 @@
+"""The follower's side of replication: what to fetch next, and what a response changes in the log.
+
+A follower fetches again only when all records that it has appended are on stable storage, because the leader counts
+what lies below a fetch offset as stored. It truncates only when the leader says where the logs diverge, and never
+below the high watermark.
+
+Owned by the core for as long as this replica follows one leader in one epoch.
+"""
+
+from __future__ import annotations
+
+from ottla.base.errors import invariant
+from ottla.quorum.raft.messages import (
+    Fetch,
+    FetchResponse,
+    FetchSnapshot,
+    FetchSnapshotResponse,
+    OffsetAndEpoch,
+)
+from ottla.quorum.raft.raft_log import RaftLog
+from ottla.quorum.raft.voters import ReplicaKey
+
+
+class Following:
+    """A replica that follows `leader_id` in `epoch`."""
+
+    __slots__ = ("_log", "_snapshot", "epoch", "has_fetched", "leader_id", "leader_suspected")
+
+    def __init__(self, epoch: int, leader_id: int, log: RaftLog) -> None:
+        self.epoch = epoch
+        self.leader_id = leader_id
+        self.has_fetched = False
+        """The leader has answered a fetch in this epoch."""
+        self.leader_suspected = False
+        """There is evidence that the leader has ended, and nothing has been heard from it since."""
+        self._log = log
+        self._snapshot: tuple[OffsetAndEpoch, int] | None = None
+
+    def next_request(
+        self, local: ReplicaKey, high_watermark: int, max_wait_ms: int
+    ) -> Fetch | FetchSnapshot | None:
+        """The request to send next; None while fetched records are not on stable storage."""
+        if self._snapshot is not None:
+            return FetchSnapshot(local, self.epoch, *self._snapshot)
+        log = self._log
+        if log.durable_offset < log.end_offset:
+            return None
+        return Fetch(local, self.epoch, log.end_offset, log.last_epoch, high_watermark, max_wait_ms)
+
+    def fetched(self, response: FetchResponse, high_watermark: int) -> None:
+        """Apply a successful response; RemoteProtocolError if its records do not continue the log."""
+        self.has_fetched = True
+        self.leader_suspected = False
+        if response.diverging is not None:
+            self._truncate(response.diverging, high_watermark)
+        elif response.snapshot is not None:
+            self._snapshot = (response.snapshot, 0)
+        elif response.records:
+            self._log.append_fetched(response.records)
+
+    def _truncate(self, diverging: OffsetAndEpoch, high_watermark: int) -> None:
+        mine = self._log.end_of_epoch(diverging.epoch)
+        offset = min(mine.offset, diverging.offset) if mine.epoch == diverging.epoch else mine.offset
+        invariant(
+            offset >= high_watermark,
+            f"the leader asks to truncate to {offset}, below the high watermark {high_watermark}",
+        )
+        self._log.truncate(offset)
+
+    def snapshot_fetched(self, response: FetchSnapshotResponse) -> OffsetAndEpoch | None:
+        """Apply a part of a snapshot; returns the snapshot if it is complete and now replaces the log."""
+        if self._snapshot is None:
+            return None
+        snapshot, position = self._snapshot
+        if response.error or response.snapshot != snapshot or response.position != position:
+            self._snapshot = None
+            return None
+        self._log.write_snapshot_part(snapshot, position, response.data)
+        position += len(response.data)
+        if position < response.size:
+            self._snapshot = (snapshot, position)
+            return None
+        self._snapshot = None
+        self._log.install_snapshot(snapshot)
+        return snapshot

@@ -1,0 +1,95 @@
+"""The leader's view of its replicas: how far each has fetched, and what follows from that.
+
+Invariants: the high watermark never moves back, and moves only over records of the leader's own epoch (Raft §5.4.2):
+`candidate_high_watermark` counts an offset only above the start of the epoch.
+"""
+
+from __future__ import annotations
+
+from ottla.quorum.raft.voters import ReplicaKey, VoterSet
+
+
+class ReplicaProgress:
+    """One voter or observer, as of its last fetch. Times are those of the core; -1 means never."""
+
+    __slots__ = ("end_offset", "key", "last_caught_up_ms", "last_fetch_leader_end", "last_fetch_ms")
+
+    def __init__(self, key: ReplicaKey) -> None:
+        self.key = key
+        self.end_offset = -1
+        self.last_fetch_ms = -1.0
+        self.last_caught_up_ms = -1.0
+        self.last_fetch_leader_end = -1
+
+    def fetched(self, now_ms: float, offset: int, leader_end: int) -> None:
+        if offset >= leader_end:
+            self.last_caught_up_ms = now_ms
+        elif offset >= self.last_fetch_leader_end >= 0:
+            self.last_caught_up_ms = max(self.last_caught_up_ms, self.last_fetch_ms)
+        self.end_offset = offset
+        self.last_fetch_ms = now_ms
+        self.last_fetch_leader_end = leader_end
+
+
+class LeaderProgress:
+    """What one leader knows about its replicas during one epoch."""
+
+    def __init__(self, local: ReplicaKey, epoch_start: int, now_ms: float) -> None:
+        self.epoch_start = epoch_start
+        self._local = local
+        self._since_ms = now_ms
+        self._replicas: dict[ReplicaKey, ReplicaProgress] = {}
+
+    def fetched(self, key: ReplicaKey, now_ms: float, offset: int, leader_end: int) -> None:
+        """A replica asks for records from `offset` on, so it has everything below on stable storage."""
+        replica = self._replicas.get(key)
+        if replica is None:
+            replica = self._replicas[key] = ReplicaProgress(key)
+        replica.fetched(now_ms, offset, leader_end)
+
+    def replica(self, node_id: int) -> ReplicaProgress | None:
+        """The latest replica with this node id that has fetched in this epoch."""
+        found = [one for one in self._replicas.values() if one.key.node_id == node_id]
+        return max(found, key=lambda one: one.last_fetch_ms, default=None)
+
+    @property
+    def replicas(self) -> list[ReplicaProgress]:
+        return list(self._replicas.values())
+
+    def candidate_high_watermark(self, voters: VoterSet, durable_offset: int) -> int | None:
+        """The offset that a majority of the voters has reached; None while it is not in this epoch."""
+
+        def end_of(node_id: int) -> float:
+            if node_id == self._local.node_id:
+                return durable_offset
+            voter, replica = voters.get(node_id), self.replica(node_id)
+            if voter is None or replica is None or not voter.key.matches(replica.key):
+                return -1
+            return replica.end_offset
+
+        offset = int(voters.majority_value(end_of))
+        return offset if offset > self.epoch_start else None
+
+    def majority_contact_ms(self, voters: VoterSet, now_ms: float) -> float:
+        """The latest time at which a majority of the voters, the leader included, had fetched."""
+
+        def contact_of(node_id: int) -> float:
+            if node_id == self._local.node_id:
+                return now_ms
+            replica = self.replica(node_id)
+            return self._since_ms if replica is None else replica.last_fetch_ms
+
+        return voters.majority_value(contact_of)
+
+    def has_fetched(self, node_id: int) -> bool:
+        return self.replica(node_id) is not None
+
+    def successors(self, voters: VoterSet) -> tuple[ReplicaKey, ...]:
+        """The other voters, those with the longest logs first."""
+        others = [voter.key for voter in voters if voter.key.node_id != self._local.node_id]
+
+        def end_of(key: ReplicaKey) -> tuple[int, int]:
+            replica = self.replica(key.node_id)
+            return (-replica.end_offset if replica else 1, key.node_id)
+
+        return tuple(sorted(others, key=end_of))
