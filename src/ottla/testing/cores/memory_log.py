@@ -8,7 +8,7 @@ having said so.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from ottla.base.errors import RemoteProtocolError
@@ -43,13 +43,34 @@ class Image(NamedTuple):
     snapshot: OffsetAndEpoch | None
     batches: tuple[Batch, ...]
 
-    @property
-    def start_offset(self) -> int:
-        return 0 if self.snapshot is None else self.snapshot.offset
+
+class _Disk:
+    """The batches and the snapshot that a disk has, changed by operations one after another."""
+
+    def __init__(self, image: Image) -> None:
+        self.snapshot = image.snapshot
+        self.batches = list(image.batches)
 
     @property
     def end_offset(self) -> int:
-        return self.batches[-1].end_offset if self.batches else self.start_offset
+        if self.batches:
+            return self.batches[-1].end_offset
+        return 0 if self.snapshot is None else self.snapshot.offset
+
+    def append(self, batches: Sequence[Batch]) -> None:
+        self.batches += batches
+
+    def truncate(self, offset: int) -> None:
+        while self.batches and self.batches[-1].end_offset > offset:
+            self.batches.pop()
+
+    def start_at(self, snapshot: OffsetAndEpoch) -> None:
+        self.snapshot = snapshot
+        self.batches = [batch for batch in self.batches if batch.base_offset >= snapshot.offset]
+
+    def restart_at(self, snapshot: OffsetAndEpoch) -> None:
+        self.snapshot = snapshot
+        self.batches.clear()
 
 
 EMPTY = Image(None, ())
@@ -60,14 +81,27 @@ class MemoryLog:
     """Implements `quorum.raft.raft_log.RaftLog`."""
 
     def __init__(self, image: Image = EMPTY) -> None:
-        self.batches = list(image.batches)
-        self.snapshot = image.snapshot
-        self.start_offset = image.start_offset
-        self.end_offset = image.end_offset
-        self.durable_offset = image.end_offset
-        self._disk = image
-        self._unfinished: list[Image] = []
-        self._parts = 0
+        self._now = _Disk(image)
+        self._written = _Disk(image)
+        self._unfinished: list[Callable[[_Disk], None]] = []
+        self._ends: list[int] = []
+        self.durable_offset = self.end_offset
+
+    @property
+    def batches(self) -> list[Batch]:
+        return self._now.batches
+
+    @property
+    def snapshot(self) -> OffsetAndEpoch | None:
+        return self._now.snapshot
+
+    @property
+    def start_offset(self) -> int:
+        return 0 if self._now.snapshot is None else self._now.snapshot.offset
+
+    @property
+    def end_offset(self) -> int:
+        return self._now.end_offset
 
     @property
     def last_epoch(self) -> int:
@@ -81,18 +115,22 @@ class MemoryLog:
 
     def finish_write(self) -> None:
         """The disk has finished the oldest operation."""
-        self._disk = self._unfinished.pop(0)
-        later = min((image.end_offset for image in self._unfinished), default=self.end_offset)
-        self.durable_offset = min(self._disk.end_offset, later, self.end_offset)
+        self._unfinished.pop(0)(self._written)
+        self._ends.pop(0)
+        self.durable_offset = min(self._written.end_offset, self.end_offset, *self._ends)
 
     def crash(self, kept: int) -> Image:
         """The disk after a crash in which `kept` unfinished operations were written all the same."""
-        return ([self._disk, *self._unfinished])[min(kept, len(self._unfinished))]
+        for operation in self._unfinished[:kept]:
+            operation(self._written)
+        return Image(self._written.snapshot, tuple(self._written.batches))
 
-    def _changed(self) -> None:
-        self.end_offset = self.batches[-1].end_offset if self.batches else self.start_offset
+    def _do(self, operation: Callable[[_Disk], None]) -> int:
+        operation(self._now)
+        self._unfinished.append(operation)
+        self._ends.append(self.end_offset)
         self.durable_offset = min(self.durable_offset, self.end_offset)
-        self._unfinished.append(Image(self.snapshot, tuple(self.batches)))
+        return self.end_offset
 
     def end_of_epoch(self, epoch: int) -> OffsetAndEpoch:
         at = bisect_right(self.batches, epoch, key=lambda batch: batch.epoch)
@@ -110,36 +148,31 @@ class MemoryLog:
         return self._append(epoch, len(values), tuple(values))
 
     def _append(self, epoch: int, count: int, values: tuple[bytes, ...]) -> int:
-        self.batches.append(Batch(self.end_offset, self.end_offset + count, epoch, values))
-        self._changed()
-        return self.end_offset
+        batch = Batch(self.end_offset, self.end_offset + count, epoch, values)
+        return self._do(lambda disk: disk.append([batch]))
 
     def append_fetched(self, records: bytes) -> int:
-        if isinstance(records, BatchBytes) and records.batches:
-            if records.batches[0].base_offset != self.end_offset:
-                raise RemoteProtocolError("the batches do not continue the log")
-            self.batches += records.batches
-            self._changed()
-        return self.end_offset
+        if not isinstance(records, BatchBytes) or not records.batches:
+            return self.end_offset
+        batches = records.batches
+        if batches[0].base_offset != self.end_offset:
+            raise RemoteProtocolError("the batches do not continue the log")
+        return self._do(lambda disk: disk.append(batches))
 
     def read(self, offset: int) -> bytes:
         at = bisect_right(self.batches, offset, key=lambda batch: batch.end_offset)
         return pack(self.batches[at : at + FETCH_BATCHES_MAX])
 
     def truncate(self, offset: int) -> None:
-        while self.batches and self.batches[-1].end_offset > offset:
-            self.batches.pop()
-        self._changed()
+        self._do(lambda disk: disk.truncate(offset))
 
     def take_snapshot(self, offset: int) -> None:
         """Replace the batches below a committed offset by a snapshot."""
         at = bisect_right(self.batches, offset, key=lambda batch: batch.end_offset)
         if at:
             last = self.batches[at - 1]
-            self.snapshot = OffsetAndEpoch(last.end_offset, last.epoch)
-            self.start_offset = last.end_offset
-            del self.batches[:at]
-            self._changed()
+            snapshot = OffsetAndEpoch(last.end_offset, last.epoch)
+            self._do(lambda disk: disk.start_at(snapshot))
 
     def oldest_snapshot(self) -> OffsetAndEpoch | None:
         return self.snapshot
@@ -151,10 +184,7 @@ class MemoryLog:
         return (2, b"x") if snapshot == self.snapshot else None
 
     def write_snapshot_part(self, snapshot: OffsetAndEpoch, position: int, data: bytes) -> None:
-        self._parts = position + len(data)
+        """Nothing is kept of a snapshot but its id."""
 
     def install_snapshot(self, snapshot: OffsetAndEpoch) -> None:
-        self.snapshot = snapshot
-        self.start_offset = snapshot.offset
-        self.batches.clear()
-        self._changed()
+        self._do(lambda disk: disk.restart_at(snapshot))

@@ -131,7 +131,7 @@ class QuorumSimulation:
         replica.life += 1
         replica.log = MemoryLog(replica.image)
         replica.waiting, replica.persisting, replica.wake_at = [], False, -1.0
-        replica.checked_offset = replica.image.start_offset
+        replica.checked_offset = replica.log.start_offset
         rng = Random(self.rng.random())
         replica.core = Core(
             ReplicaKey(replica.node_id), self.voters, replica.log, replica.state, rng, Timeouts()
