@@ -14,12 +14,12 @@ import pytest
 
 from ottla.testing.sim.run import Result, Run
 
-CHAOS_MS = 8_000
+FAULT_MS = 8_000
 SEEDS = range(1, 25)
 
 
-def run(seed: int, chaos_ms: int = CHAOS_MS) -> Result:
-    return Run(seed, chaos_ms=chaos_ms).finish()
+def run(seed: int, fault_ms: int = FAULT_MS) -> Result:
+    return Run(seed, fault_ms=fault_ms).finish()
 
 
 def test_no_seed_violates_an_invariant_and_everything_happens() -> None:
@@ -35,15 +35,15 @@ def test_no_seed_violates_an_invariant_and_everything_happens() -> None:
         "broker stops",
         "clients killed",
         "clock jumps",
-        "connections cut",
+        "connections reset",
         "disk errors",
         "group epochs",
         "group generations",
         "members left",
         "offset commits",
         "partitions revoked",
-        "requests without answer",
-        "stalls",
+        "requests without response",
+        "link cuts",
         "transactions aborted",
         "transactions committed",
         "transactions of copiers",
@@ -56,7 +56,7 @@ def test_no_seed_violates_an_invariant_and_everything_happens() -> None:
 @pytest.mark.parametrize("hash_seed", ["0", "4711"])
 def test_a_seed_repeats_itself_bit_by_bit(hash_seed: str) -> None:
     """In another process, with another order of sets and another layout of memory."""
-    code = f"from ottla.testing.sim.run import Run; print(Run(7, chaos_ms={CHAOS_MS}).finish().digest)"
+    code = f"from ottla.testing.sim.run import Run; print(Run(7, fault_ms={FAULT_MS}).finish().digest)"
     other = subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, "PYTHONHASHSEED": hash_seed},

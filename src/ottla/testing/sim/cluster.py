@@ -1,29 +1,47 @@
-"""Everything of one run in one place: kernel, network, broker, what is known, and who is there."""
+"""Cluster under test: its nodes and topics, the hosts of its clients, and the checkers that verify it.
+
+A simulation may contain several clusters. Each has its own hosts, network conditions, random streams and checkers, so
+that what happens in one does not influence another one.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
 from ottla.base.ids import TopicPartition, Uuid
+from ottla.base.rng import Random
+from ottla.replication.partition import Partition
 from ottla.testing.sim.checkers.groups import GroupChecker
 from ottla.testing.sim.checkers.logs import Listener, LogChecker
 from ottla.testing.sim.checkers.offsets import OffsetChecker, Slot
 from ottla.testing.sim.checkers.ownership import OwnershipChecker
 from ottla.testing.sim.checkers.transaction_states import TransactionStateChecker
 from ottla.testing.sim.checkers.transactions import TransactionChecker
-from ottla.testing.sim.kernel.events import Kernel
-from ottla.testing.sim.kernel.network import Network, Weather
+from ottla.testing.sim.kernel.events import Kernel, Owner, Trace
+from ottla.testing.sim.kernel.host import Host
+from ottla.testing.sim.kernel.links import Conditions
+from ottla.testing.sim.kernel.network import Network
 from ottla.testing.sim.node import SimNode
 
-OFFSETS_TOPIC = "__consumer_offsets"
-TXN_TOPIC = "__transaction_state"
-
-__all__ = ["OFFSETS_TOPIC", "TXN_TOPIC", "Cluster"]
+OFFSETS_TOPIC: Final = "__consumer_offsets"
+TXN_TOPIC: Final = "__transaction_state"
 
 
 class Cluster:
-    def __init__(self, seed: int, settings: dict[str, str]) -> None:
-        self.kernel = Kernel(seed)
-        self.network = Network(self.kernel, Weather(self.kernel.stream("weather")))
-        self.node = SimNode(self.kernel, self.network, settings)
+    """One cluster. `name` precedes the names of its hosts; it is empty if the simulation has one cluster."""
+
+    def __init__(self, network: Network, name: str, settings: Mapping[str, str]) -> None:
+        self.kernel: Kernel = network.kernel
+        self.network = network
+        self.name = name
+        self._prefix = f"{name}-" if name else ""
+        self.conditions = Conditions()
+        self.hosts: dict[str, Host] = {}
+        scenario = f"{self._prefix}scenario"
+        self.owner = Owner(scenario, self.kernel.trace(scenario))
+        """Owner of the events of the scenario: starts of clients, faults."""
         self.ownership = OwnershipChecker(self.kernel)
         self.groups = GroupChecker(self.kernel)
         self.txns = TransactionChecker(self.kernel)
@@ -31,35 +49,96 @@ class Cluster:
         self.txn_states = TransactionStateChecker(self.kernel)
         self.logs = LogChecker(self.kernel, self._listener_of)
         self.topics: dict[str, int] = {}
+        """Number of partitions by topic."""
         self.topic_ids: dict[str, Uuid] = {}
         self.transaction_version = 2
         self.ending = False
-        """Producers and members with an end of their own come to it."""
-        self.node.on_ready = self._verify
+        """Set when the faults are over: producers finish, and no client is restarted."""
+        self.nodes = [self._add_node(1, settings)]
+
+    # Hosts
+
+    def _add_node(self, node_id: int, settings: Mapping[str, str]) -> SimNode:
+        node = SimNode(self.network, self.host(f"node{node_id}"), node_id, settings)
+        node.after_event = self._checker_of(node)
+        node.on_ready = lambda: self._verify(node)
+        return node
+
+    @property
+    def node(self) -> SimNode:
+        """The only node."""
+        return self.nodes[0]
+
+    def host(self, name: str) -> Host:
+        """The host of that name in this cluster; it is created if needed."""
+        found = self.hosts.get(name)
+        if found is None:
+            found = self.hosts[name] = self.network.add_host(f"{self._prefix}{name}", self.conditions)
+        return found
+
+    def stream(self, purpose: str) -> Random:
+        """Random numbers for one purpose in this cluster."""
+        return self.kernel.stream(f"{self._prefix}{purpose}")
+
+    @property
+    def traces(self) -> list[Trace]:
+        return [self.owner.trace, *(host.trace for host in self.hosts.values())]
+
+    @property
+    def counts(self) -> Counter[str]:
+        """How often each thing has happened in this cluster."""
+        total: Counter[str] = Counter()
+        for trace in self.traces:
+            total.update(trace.counts)
+        return total
+
+    @property
+    def digests(self) -> dict[str, str]:
+        """Digests of everything that happened on the hosts of this cluster."""
+        return {trace.name: trace.digest for trace in self.traces}
+
+    def shut_down(self) -> None:
+        """End of the run: nothing in this cluster has an effect any more."""
+        self.owner.alive = False
+        for host in self.hosts.values():
+            host.shut_down()
+
+    # Topics
 
     def partitions(self, topic: str) -> list[TopicPartition]:
         return [TopicPartition(topic, index) for index in range(self.topics[topic])]
 
-    def log_ends(self) -> dict[TopicPartition, int]:
-        """Where the logs end now, staged records included."""
-        return {part.log.topic_partition: part.log.log_end_offset for part in self.node.partitions}
+    @property
+    def replicas(self) -> Iterator[Partition]:
+        """The partitions of all nodes that serve requests."""
+        return (partition for node in self.nodes for partition in node.partitions)
 
-    def check(self) -> None:
-        """After each event: has anything been committed that must not be?"""
-        for partition in self.node.partitions:
-            self.logs.check(partition)
+    def log_ends(self) -> dict[TopicPartition, int]:
+        """Current log end offsets, including records that are not durable yet."""
+        return {replica.log.topic_partition: replica.log.log_end_offset for replica in self.replicas}
+
+    # Checks
 
     def processed_by(self, group: str, tp: TopicPartition, start: int, end: int) -> None:
-        """A member has processed the offsets from `start` to before `end`."""
+        """Record that a member has processed the offsets from `start` to before `end`."""
         slot = Slot(group, tp)
         done = self.offsets.processed.get(slot, 0)
         self.kernel.check(
-            start <= done, "G6 a group skips nothing", f"{slot}: goes on at {start}, was at {done}"
+            start <= done, "G6 a group skips no record", f"{slot}: continues at {start}, was at {done}"
         )
         self.offsets.processed[slot] = max(done, end)
 
-    def _verify(self) -> None:
-        for partition in self.node.partitions:
+    def _checker_of(self, node: SimNode) -> Callable[[], None]:
+        check = self.logs.check
+
+        def check_all() -> None:
+            for partition in node.partitions:
+                check(partition)
+
+        return check_all
+
+    def _verify(self, node: SimNode) -> None:
+        for partition in node.partitions:
             self.logs.verify(partition.log)
 
     def _listener_of(self, topic: str) -> Listener:

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from ottla.testing.sim.run import CHAOS_MS, Result, run_seed
+from ottla.testing.sim.run import FAULT_MS, Result, run_seed
 
 _LINES_SHOWN: Final = 60
 _SHOWN_AS: Final = "make sim SEED={}"
@@ -29,7 +29,7 @@ def simulate(
     seed: Annotated[int | None, typer.Option(help="run this seed alone, and show its digest")] = None,
     seeds: Annotated[int, typer.Option(help="how many seeds")] = 100,
     first: Annotated[int, typer.Option(help="the first of them")] = 1,
-    seconds: Annotated[int, typer.Option(help="virtual seconds of faults in each")] = CHAOS_MS // 1000,
+    seconds: Annotated[int, typer.Option(help="virtual seconds of faults in each")] = FAULT_MS // 1000,
     jobs: Annotated[int, typer.Option(help="processes; 0: one for each processor")] = 0,
     first_only: Annotated[bool, typer.Option(help="stop at the first violation")] = False,
     diary: Annotated[bool, typer.Option(help="show the last lines of the diary")] = False,
@@ -62,22 +62,22 @@ def simulate(
     console.print(f"[bold green]{len(results)} seeds, no violation[/]")
 
 
-def _run_until_violated(seeds: range, chaos_ms: int) -> list[Result]:
+def _run_until_violated(seeds: range, fault_ms: int) -> list[Result]:
     results = []
     for seed in seeds:
-        results.append(run_seed(seed, chaos_ms))
+        results.append(run_seed(seed, fault_ms))
         if results[-1].violation is not None:
             break
     return results
 
 
-def _run_quietly(seed: int, chaos_ms: int) -> Result:
+def _run_quietly(seed: int, fault_ms: int) -> Result:
     """Without Python's warnings about coroutines of processes that were killed: nobody awaits those any more."""
     warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
-    return run_seed(seed, chaos_ms)
+    return run_seed(seed, fault_ms)
 
 
-def _run_many(console: Console, seeds: range, chaos_ms: int, jobs: int) -> list[Result]:
+def _run_many(console: Console, seeds: range, fault_ms: int, jobs: int) -> list[Result]:
     columns = (
         TextColumn("simulating"),
         BarColumn(),
@@ -91,7 +91,7 @@ def _run_many(console: Console, seeds: range, chaos_ms: int, jobs: int) -> list[
         ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool,
     ):
         bar = progress.add_task("", total=len(seeds), news="")
-        waiting = [pool.submit(_run_quietly, seed, chaos_ms) for seed in seeds]
+        waiting = [pool.submit(_run_quietly, seed, fault_ms) for seed in seeds]
         broken = 0
         for done in as_completed(waiting):
             result = done.result()

@@ -1,11 +1,12 @@
-"""What goes wrong, and when: each seed picks some kinds of faults and how often they come.
+"""Faults of a scenario: each seed chooses some kinds of faults, and how often they are injected.
 
-Every kind is a method named `do_<kind>`; `KINDS` is derived from that, so a new fault is a new method.
+Every kind is a method named `do_<kind>`. `KINDS` is derived from the methods, so a new fault is a new method.
 """
 
 from __future__ import annotations
 
 import errno
+from functools import partial
 
 from ottla.testing.disk import Survival
 from ottla.testing.sim.clients.client_set import ClientSet
@@ -14,57 +15,54 @@ from ottla.testing.sim.clients.member import Member
 from ottla.testing.sim.clients.producers import TxnProducer
 from ottla.testing.sim.cluster import Cluster
 from ottla.testing.sim.kernel.events import START_MS
+from ottla.testing.sim.kernel.links import Conditions, Link
+from ottla.testing.sim.node import SimNode
 
 _HOUR_MS = 3_600_000
 _BACK_MS_MAX = 3_300_000
 
 
 class Faults:
-    name = "faults"
-    alive = True
-    paused_until_us = 0
+    """Injects faults into one cluster until `stop`."""
 
     def __init__(self, cluster: Cluster, clients: ClientSet) -> None:
         self._cluster = cluster
         self._clients = clients
         self._kernel = cluster.kernel
-        self._rng = cluster.kernel.stream("faults")
+        self._rng = cluster.stream("faults")
         self._over = False
         chosen = [kind for kind in KINDS if self._rng.random() < 0.6]
         self.chosen = chosen or [self._rng.choice(KINDS)]
-        self._pause_ms = self._rng.choice((500, 1500, 4000))
-        self._restart_due = False
+        self._interval_ms = self._rng.choice((500, 1500, 4000))
+        self._restarting: set[SimNode] = set()
 
     def start(self) -> None:
-        weather = self._cluster.network.weather
+        conditions = self._cluster.conditions
         if "late messages" in self.chosen:
-            weather.late_chance, weather.late_ms_max = 0.01, self._rng.choice((50, 500, 4000))
-        if "cut connections" in self.chosen:
-            weather.cut_chance = 0.003
+            conditions.late_chance, conditions.late_ms_max = 0.01, self._rng.choice((50, 500, 4000))
+        if "reset connections" in self.chosen:
+            conditions.reset_chance = 0.003
+        for node in self._cluster.nodes:
+            node.on_power_lost = partial(self._power_lost, node)
         self._next()
 
     def stop(self) -> None:
-        """No more faults; what is broken is mended."""
+        """Inject no more faults, and repair everything."""
         self._over = True
         cluster = self._cluster
-        cluster.network.end_faults()
-        cluster.node.slow_chance = 0.0
-        if cluster.node.workers is not None:
-            cluster.node.workers.slow_chance = 0.0
-        if cluster.node.loop is not None:
-            cluster.node.loop.paused_until_us = 0
-        cluster.node.disk.lose_power_in(-1)
-        cluster.node.disk.fail_at(-1)
-        self._ensure_broker()
-
-    def broker_lost_power(self) -> None:
-        """The disk died under the broker: so does the broker, and comes back."""
-        survival = self._rng.choice((Survival.SOME, Survival.SOME, Survival.NONE, Survival.ALL))
-        self._cluster.node.kill(survival)
-        self._restart()
+        cluster.conditions.end_faults()
+        cluster.network.restore(set(cluster.hosts.values()))
+        for node in cluster.nodes:
+            host = node.host
+            host.slow_chance = 0.0
+            host.resume()
+            host.disk.lose_power_in(-1)
+            host.disk.fail_at(-1)
+            self._ensure_running(node)
 
     def _next(self) -> None:
-        self._kernel.after_ms(self._rng.uniform(0.2, 2) * self._pause_ms, self, self._act)
+        delay_ms = self._rng.uniform(0.2, 2) * self._interval_ms
+        self._kernel.after_ms(delay_ms, self._cluster.owner, self._act)
 
     def _act(self) -> None:
         if self._over:
@@ -74,80 +72,133 @@ class Faults:
         getattr(self, "do_" + kind.replace(" ", "_"))()
         self._next()
 
-    def _restart(self) -> None:
-        if not self._restart_due:
-            self._restart_due = True
-            self._kernel.after_ms(self._rng.uniform(20, 2500), self, self._ensure_broker)
+    # What faults apply to
 
-    def _ensure_broker(self) -> None:
-        self._restart_due = False
-        if not self._cluster.node.running:
-            self._cluster.node.start()
+    def _node(self) -> SimNode:
+        nodes = self._cluster.nodes
+        return self._rng.choice(nodes) if len(nodes) > 1 else nodes[0]
 
     def _client(self) -> str:
         return self._rng.choice(list(self._clients.clients))
 
-    # Kinds of faults
+    def _links(self) -> tuple[Link, Link]:
+        """The links between a client and a node: to the node, and back."""
+        client = self._clients.clients[self._client()]
+        return self._cluster.network.links_between(client.process.host, self._node().host)
+
+    def _power_lost(self, node: SimNode) -> None:
+        """The disk of a node has lost power: so does its host, which is switched on again later."""
+        node.power_off(self._rng.choice((Survival.SOME, Survival.SOME, Survival.NONE, Survival.ALL)))
+        self._restart(node)
+
+    def _restart(self, node: SimNode) -> None:
+        if node not in self._restarting:
+            self._restarting.add(node)
+            delay_ms = self._rng.uniform(20, 2500)
+            self._kernel.after_ms(delay_ms, self._cluster.owner, lambda: self._ensure_running(node))
+
+    def _ensure_running(self, node: SimNode) -> None:
+        self._restarting.discard(node)
+        if not node.running:
+            node.start()
+
+    # Faults of nodes
 
     def do_power_loss(self) -> None:
-        """At one of the next changes of the disk."""
-        self._cluster.node.disk.lose_power_in(self._rng.randrange(60))
+        """The power fails at one of the next changes of the disk."""
+        self._node().host.disk.lose_power_in(self._rng.randrange(60))
 
     def do_kill_broker(self) -> None:
-        if self._cluster.node.running:
-            self._cluster.node.kill(Survival.ALL)
-            self._restart()
+        self._kill(self._node())
+
+    def _kill(self, node: SimNode) -> None:
+        if node.running:
+            node.kill()
+            self._restart(node)
 
     def do_stop_broker(self) -> None:
-        self._cluster.node.stop(self._restart)
+        node = self._node()
+        node.stop(lambda: self._restart(node))
 
     def do_pause_broker(self) -> None:
-        loop = self._cluster.node.loop
-        if loop is not None:
+        node = self._node()
+        if node.running:
             self._kernel.count("broker pauses")
-            loop.pause(self._rng.choice((100, 1000, 6000)) * self._rng.random())
+            node.host.pause(self._rng.choice((100, 1000, 6000)) * self._rng.random())
 
     def do_disk_error(self) -> None:
-        """A write or sync fails: the directory goes offline, until somebody starts the broker again."""
+        """A write or sync fails: the directory is offline until the broker is restarted."""
         self._kernel.count("disk errors")
+        node = self._node()
         code = self._rng.choice((errno.EIO, errno.ENOSPC))
-        self._cluster.node.disk.fail_at(self._rng.randrange(40), code)
+        node.host.disk.fail_at(self._rng.randrange(40), code)
 
-        def mend() -> None:
-            self._cluster.node.disk.fail_at(-1)
-            self.do_kill_broker()
+        def repair() -> None:
+            node.host.disk.fail_at(-1)
+            self._kill(node)
 
-        self._kernel.after_ms(self._rng.uniform(500, 3000), self, mend)
+        self._kernel.after_ms(self._rng.uniform(500, 3000), self._cluster.owner, repair)
 
     def do_slow_disk(self) -> None:
-        node = self._cluster.node
-        if node.workers is not None:
-            self._kernel.count("slow disks")
-            node.workers.slow_chance, node.workers.slow_ms_max = 0.2, self._rng.choice((50, 500))
+        host = self._node().host
+        self._kernel.count("slow disks")
+        host.slow_chance, host.slow_ms_max = 0.2, self._rng.choice((50, 500))
 
     def do_clock_jump(self) -> None:
-        """The broker's wall clock; seconds mostly, sometimes hours, and back."""
+        """The wall clock of a node jumps, forward or back, mostly by seconds and sometimes by hours."""
         self._kernel.count("clock jumps")
         size_ms = self._rng.choice((2000, 30_000, _HOUR_MS))
-        clock = self._cluster.node.clock
-        # Records from more than an hour ahead are refused (message.timestamp.after.max.ms): never that far back.
+        clock = self._node().host.clock
+        # Records from more than an hour ahead are refused (message.timestamp.after.max.ms): never jump back that far.
         moved_ms = clock.offset_ms + int(self._rng.uniform(-1, 1) * size_ms)
         clock.offset_ms = max(moved_ms, START_MS - _BACK_MS_MAX)
 
+    # Faults of links
+
     def do_late_messages(self) -> None:
-        """Much of what one client sends or gets comes late."""
-        self._kernel.count("stalls")
+        """The link between a client and a node delivers nothing for a while, in one direction or in both."""
+        self._kernel.count("link cuts")
+        there, back = self._links()
         both = self._rng.random() < 0.5
         to_node = both or self._rng.random() < 0.5
-        self._cluster.network.stall(
-            self._clients.clients[self._client()].name,
-            self._rng.uniform(100, 8000),
-            to_node=to_node,
-            from_node=both or not to_node,
+        duration_ms = self._rng.uniform(100, 8000)
+        if to_node:
+            there.cut(duration_ms)
+        if both or not to_node:
+            back.cut(duration_ms)
+
+    def do_reset_connections(self) -> None:
+        client = self._clients.clients[self._client()]
+        network = self._cluster.network
+        self._kernel.count(
+            "connections reset", network.reset_connections(client.process.host, self._node().host)
         )
 
-    def do_cut_connections(self) -> None:
-        self._cluster.network.cut(self._clients.clients[self._client()].name)
+    def do_slow_link(self) -> None:
+        conditions = Conditions()
+        conditions.bytes_per_ms = self._rng.choice((0.2, 2, 20))
+        self._degrade("slow links", conditions)
+
+    def do_lossy_link(self) -> None:
+        conditions = Conditions()
+        conditions.loss_chance = self._rng.choice((0.05, 0.3))
+        self._degrade("lossy links", conditions)
+
+    def _degrade(self, what: str, conditions: Conditions) -> None:
+        """Give the links between a client and a node other conditions for a while."""
+        self._kernel.count(what)
+        links = self._links()
+
+        def restore() -> None:
+            for link in links:
+                if link.conditions is conditions:
+                    link.conditions = self._cluster.conditions
+
+        for link in links:
+            link.conditions = conditions
+        self._kernel.after_ms(self._rng.uniform(500, 6000), self._cluster.owner, restore)
+
+    # Faults of clients
 
     def do_kill_client(self) -> None:
         self._clients.kill(self._client())
@@ -163,7 +214,7 @@ class Faults:
             self._rng.choice(members).leaves_at_ms = self._kernel.now_ms
 
     def do_zombie(self) -> None:
-        """Whoever has an identity that the next life takes over: a transactional id, or an instance id."""
+        """Pause a client whose identity the next incarnation takes over: a transactional or an instance id."""
         kinds = TxnProducer | ClassicCopier | ConsumerCopier
         candidates = [
             client_id
@@ -174,4 +225,4 @@ class Faults:
             self._clients.make_zombie(self._rng.choice(candidates), self._rng.uniform(100, 9000))
 
 
-KINDS = [name.removeprefix("do_").replace("_", " ") for name in vars(Faults) if name.startswith("do_")]
+KINDS = tuple(name.removeprefix("do_").replace("_", " ") for name in vars(Faults) if name.startswith("do_"))

@@ -1,8 +1,7 @@
-"""The broker under test: the real node, on a simulated machine, that dies and is started again.
+"""Node under test: the real node on a simulated host, which crashes and is started again.
 
-Everything of `ottla.node` runs as it is: sockets, router, handlers, coordinators, controller, logs, recovery,
-compaction. Below it, disk, clock, workers and network are simulated. A life begins with `start` and ends with
-`kill`; what the next life finds is what the disk kept.
+All of `ottla.node` runs unchanged: sockets, router, handlers, coordinators, controller, logs, recovery, compaction.
+Only the host below it is simulated. Each start is a new incarnation, which finds what the disk has kept.
 """
 
 from __future__ import annotations
@@ -16,47 +15,28 @@ from ottla.base.writer import ExecutorWriter
 from ottla.node.build import Node
 from ottla.node.config import assemble
 from ottla.node.machine import Machine
+from ottla.peer.connect import Cancel, OnConnect
 from ottla.replication.partition import Partition
 from ottla.testing.disk import Survival
-from ottla.testing.sim.kernel.disk import PowerLossDisk, SimExecutor
-from ottla.testing.sim.kernel.events import START_MS, Kernel
+from ottla.testing.sim.kernel.events import Kernel
+from ottla.testing.sim.kernel.executor import SimExecutor
+from ottla.testing.sim.kernel.host import Host
 from ottla.testing.sim.kernel.loop import SimLoop
 from ottla.testing.sim.kernel.network import Network
 
 PORT: Final = 9092
-_PROPERTIES: Final = {
-    "process.roles": "broker,controller",
-    "node.id": "1",
-    "listeners": f"PLAINTEXT://127.0.0.1:{PORT},CONTROLLER://127.0.0.1:9093",
-    "log.dirs": "/data",
-    "offsets.topic.replication.factor": "1",
-    "transaction.state.log.replication.factor": "1",
-    "transaction.state.log.min.isr": "1",
-}
-
-
-class WallClock:
-    """Wall time that may jump, and monotonic time that does not."""
-
-    def __init__(self, kernel: Kernel) -> None:
-        self._kernel = kernel
-        self.offset_ms = START_MS
-
-    def now_ms(self) -> int:
-        return self._kernel.now_ms + self.offset_ms
-
-    def monotonic(self) -> float:
-        return self._kernel.now_us / 1_000_000
+_CONTROLLER_PORT: Final = 9093
 
 
 class TraceLogger:
-    """The log of a node, written into the diary. A traceback in it is a bug that somebody swallowed."""
+    """Logger of a node that writes to the trace of its host. A logged exception is a violation."""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, name: str) -> None:
         self._kernel = kernel
+        self._name = name
 
     def log(self, level: int, event: str, **fields: object) -> None:
-        self._kernel.note("node", f"{event} {fields or ''}")
+        self._kernel.note(self._name, f"{event} {fields or ''}")
 
     def info(self, event: str, **fields: object) -> None:
         self.log(20, event, **fields)
@@ -68,109 +48,141 @@ class TraceLogger:
 
     def exception(self, event: str, **fields: object) -> None:
         text = traceback.format_exc()
-        self._kernel.violated("no request fails unexpectedly", f"{event} {fields}\n{text}")
+        self._kernel.violated("no request fails unexpectedly", f"{self._name}: {event} {fields}\n{text}")
 
 
 class SimNode:
-    """One broker through all its lives."""
+    """One node in all its incarnations."""
 
-    def __init__(self, kernel: Kernel, network: Network, settings: Mapping[str, str]) -> None:
-        self.kernel = kernel
-        self.clock = WallClock(kernel)
+    def __init__(self, network: Network, host: Host, node_id: int, settings: Mapping[str, str]) -> None:
+        self.kernel = network.kernel
+        self.network = network
+        self.host = host
+        self.node_id = node_id
         self.incarnation = 0
-        self.ready = False
-        self._stopping = False
-        self.on_ready: Callable[[], None] = lambda: None
-        self._network = network
-        self._config = assemble({**_PROPERTIES, **settings}, {})
-        self.disk = PowerLossDisk(kernel.stream("disk"))
         self.node: Node | None = None
         self.loop: SimLoop | None = None
-        self.workers: SimExecutor | None = None
-        self.slow_chance = 0.0
-        self.slow_ms_max = 0.0
-        self._dead: list[tuple[SimLoop, Node | None]] = []
+        self.on_ready: Callable[[], None] = lambda: None
+        """Called when the node serves requests."""
+        self.after_event: Callable[[], None] = lambda: None
+        """Called after each event of a node that serves requests."""
+        self.on_power_lost: Callable[[], None] = lambda: self.power_off(Survival.SOME)
+        """Called after the event in which the disk lost power; it must call `power_off`."""
+        self._config = assemble({**_properties(host.name, node_id), **settings}, {})
+        self._ready = False
+        self._stopping = False
+        self._former: list[Node] = []
+
+    @property
+    def address(self) -> tuple[str, int]:
+        return self.host.name, PORT
 
     @property
     def running(self) -> bool:
-        return self.loop is not None
+        return self.loop is not None and self.loop.alive
+
+    @property
+    def ready(self) -> bool:
+        """Whether the node serves requests."""
+        return self._ready and self.running
 
     @property
     def partitions(self) -> Iterator[Partition]:
-        """All partitions of the running node."""
+        """All partitions of the node while it serves requests."""
         return iter(()) if self.node is None or not self.ready else iter(self.node._replicas)
 
-    # Life and death
+    # Start
 
     def start(self) -> None:
+        """Start a new incarnation, and switch the host on if it is off."""
+        if not self.host.alive:
+            self.host.power_on()
         self.incarnation += 1
         self.kernel.count("broker starts")
-        loop = self.loop = SimLoop(self.kernel, f"node{self.incarnation}")
+        if self.node is not None:
+            self._former.append(self.node)  # its tasks must not be garbage-collected while other code runs
+        self.node, self._ready, self._stopping = None, False, False
+        loop = self.loop = self.host.start_process(f"{self.host.name}.{self.incarnation}")
         loop.on_error = self._unexpected
+        loop.after_event = self._after_event
         loop.call_soon(self._boot, loop)
 
-    def _boot(self, loop: SimLoop) -> None:
-        rng = self.kernel.stream(f"node{self.incarnation}")
-        workers = self.workers = SimExecutor(loop, rng)
-        workers.slow_chance, workers.slow_ms_max = self.slow_chance, self.slow_ms_max
-        machine = Machine(
-            self.clock,
-            rng,
-            self.disk,
-            workers,
-            ExecutorWriter(workers),
-            cast(Any, self._network.listen),
-            self._network.connector("node", loop),
+    def machine(self, loop: SimLoop) -> Machine:
+        """The ports of a node that runs in this process of the host."""
+        host, network = self.host, self.network
+        executor = SimExecutor(host, loop)
+
+        def connect(name: str, port: int, on_done: OnConnect, /) -> Cancel:
+            return network.connect(host, loop, name, port, on_done)
+
+        return Machine(
+            host.clock,
+            host.stream(loop.name),
+            host.disk,
+            executor,
+            ExecutorWriter(executor),
+            cast(Any, lambda listener: network.listen(host, loop, listener)),
+            connect,
         )
-        self.node = Node(self._config, cast(Any, TraceLogger(self.kernel)), machine)
+
+    def _boot(self, loop: SimLoop) -> None:
+        logger = TraceLogger(self.kernel, loop.name)
+        self.node = Node(self._config, cast(Any, logger), self.machine(loop))
         task = loop.create_task(self.node.start())
         task.add_done_callback(lambda done: self._booted(loop, done))
 
     def _booted(self, loop: SimLoop, task: Any) -> None:
         error = task.exception()
+        disk = self.host.disk
         if error is None:
-            self.ready = True
-            self.kernel.note("node", f"life {self.incarnation} serves")
+            self._ready = True
+            self.kernel.note(loop.name, "serves requests")
             self.on_ready()
-        elif self.disk.failures:
-            self.kernel.note("node", f"cannot start on a broken disk: {error!r}")
-        elif isinstance(error, Exception) and not self.disk.dead:
-            self.kernel.violated("a broker starts again after any crash", repr(error))
+        elif disk.failures:
+            self.kernel.note(loop.name, f"cannot start on a failed disk: {error!r}")
+        elif isinstance(error, Exception) and not disk.power_lost:
+            self.kernel.violated("a broker starts again after any crash", f"{loop.name}: {error!r}")
 
-    def kill(self, survival: Survival) -> None:
-        """The process is gone; with ALL nothing written is lost, as when only the process died."""
-        if self.loop is None:
-            return
-        self.kernel.note("node", f"life {self.incarnation} ends, of unsynced writes survive {survival.value}")
+    def _after_event(self) -> None:
+        if self._ready:
+            self.after_event()
+        if self.host.disk.power_lost:
+            self.on_power_lost()
+
+    # End
+
+    def kill(self) -> None:
+        """Kill the process; its writes survive, because the operating system still runs."""
+        if self.running:
+            self._crashed("is killed")
+            self.host.kill()
+
+    def power_off(self, survival: Survival) -> None:
+        """Switch the host off; `survival`: what is left of unsynced writes."""
+        if self.running:
+            self._crashed(f"loses power, of unsynced writes survive {survival.value}")
+            self.host.power_off(survival)
+
+    def _crashed(self, how: str) -> None:
+        self.kernel.note(self.host.name, f"incarnation {self.incarnation} {how}")
         self.kernel.count("broker crashes")
-        self.loop.kill()
-        self._dead.append((self.loop, self.node))  # its tasks must not be collected while others run
-        self.loop, self.node, self.ready, self._stopping = None, None, False, False
-        self._network.node_died()
-        left, self.disk = self.disk, cast(PowerLossDisk, self.disk.crash(survival))
-        left.discard()
-
-    def shut_down(self) -> None:
-        """The run is over: nothing of any life has an effect any more."""
-        if self.loop is not None:
-            self.loop.kill()
-        self.disk.discard()
 
     def stop(self, stopped: Callable[[], None]) -> None:
-        """A clean stop, told when it is done."""
+        """Stop the node cleanly, and call `stopped` afterwards."""
         loop, node = self.loop, self.node
         if loop is None or node is None or not self.ready or self._stopping:
             return
         self._stopping = True
-        self.kernel.note("node", f"life {self.incarnation} is stopped")
+        self.kernel.note(self.host.name, f"incarnation {self.incarnation} is stopped")
         self.kernel.count("broker stops")
         task = loop.create_task(node.stop())
 
         def done(ended: Any) -> None:
-            if self.loop is loop:
-                if isinstance(ended.exception(), Exception) and not (self.disk.dead or self.disk.failures):
+            if loop.alive:
+                failed = self.host.disk.power_lost or self.host.disk.failures
+                if isinstance(ended.exception(), Exception) and not failed:
                     self.kernel.violated("a broker stops cleanly", repr(ended.exception()))
-                self.kill(Survival.ALL)
+                self.host.kill()
                 stopped()
 
         task.add_done_callback(done)
@@ -181,4 +193,16 @@ class SimNode:
             "invariants of the broker hold" if isinstance(error, InvariantViolation) else "no process fails"
         )
         trace = "".join(traceback.format_exception(error)) if error is not None else ""
-        self.kernel.violated(rule, f"{context.get('message')}\n{trace}")
+        self.kernel.violated(rule, f"{self.host.name}: {context.get('message')}\n{trace}")
+
+
+def _properties(host: str, node_id: int) -> dict[str, str]:
+    return {
+        "process.roles": "broker,controller",
+        "node.id": str(node_id),
+        "listeners": f"PLAINTEXT://{host}:{PORT},CONTROLLER://{host}:{_CONTROLLER_PORT}",
+        "log.dirs": "/data",
+        "offsets.topic.replication.factor": "1",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
+    }

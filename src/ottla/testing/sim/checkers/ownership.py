@@ -54,7 +54,7 @@ class OwnershipChecker:
             if member in ownership:
                 ownership[member] = max(ownership[member], until_us)
 
-    def drop(self, group: str, member: str, partitions: list[TopicPartition]) -> None:
+    def release(self, group: str, member: str, partitions: list[TopicPartition]) -> None:
         for tp in partitions:
             self._owned.get((group, tp), {}).pop(member, None)
 

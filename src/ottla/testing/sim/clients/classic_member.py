@@ -40,7 +40,7 @@ class ClassicMember(Member):
         self, cluster: Cluster, client_id: str, incarnation: int = 0, *, group: str, topics: tuple[str, ...]
     ) -> None:
         super().__init__(cluster, client_id, incarnation, group=group, topics=topics)
-        traits = cluster.kernel.stream(f"traits of {client_id}")
+        traits = cluster.stream(f"traits of {client_id}")
         if traits.random() < 0.3:
             self.instance_id = client_id
         self.join_version = traits.choice((5, 7, 9) if self.instance_id else (2, 4, 5, 6, 9))

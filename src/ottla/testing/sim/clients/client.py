@@ -1,7 +1,7 @@
-"""What all simulated clients share: a process, a wire, and what to do with each kind of error.
+"""Base class of all simulated clients: a process, a connection, and the reaction to each error code.
 
-`expect` is the place where a client says which errors it can live with. Any other is a violation: no client of
-Kafka would understand it.
+A client passes the error codes that it can handle to `expect`. Any other error code is a violation: no Kafka client
+could handle it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.testing.sim.clients.process import Connection, NoResponse, Process
 from ottla.testing.sim.cluster import Cluster
-from ottla.testing.sim.node import PORT
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.wire.schema import Message
 
@@ -36,11 +35,11 @@ GROUP, TXN = 0, 1
 
 
 class Fenced(Exception):
-    """Somebody younger has taken this client's place: its life is over."""
+    """A newer incarnation has taken over the identity of this client, which ends."""
 
 
 class Client:
-    """One life of a simulated client. `name` tells lives apart: `<who>.<life>`."""
+    """One incarnation of a simulated client, on the host of that client; `name` is `<client id>.<incarnation>`."""
 
     def __init__(self, cluster: Cluster, client_id: str, incarnation: int = 0) -> None:
         self.cluster = cluster
@@ -48,15 +47,19 @@ class Client:
         self.client_id = client_id
         self.incarnation = incarnation
         self.name = f"{client_id}.{incarnation}"
-        self.process = Process(cluster.kernel, cluster.network, self.name)
+        self.process = Process(cluster.network, cluster.host(client_id), self.name)
         self.rng = self.process.rng
-        self.connection = self.process.connection(PORT)
+        self.connection = self.connect()
+
+    def connect(self) -> Connection:
+        """Another connection to a broker of the cluster."""
+        return self.process.connection(self.cluster.node.address)
 
     def start(self) -> None:
         self.process.run(self._run)
 
     def kill(self) -> None:
-        """The process dies, now."""
+        """End the process at once."""
         self.kernel.note(self.name, "is killed")
         self.process.kill()
 
@@ -68,14 +71,14 @@ class Client:
             self.kernel.note(self.name, "is fenced")
 
     async def run(self) -> None:
-        """What this client does."""
+        """Do the work of this client. Subclasses define it."""
 
     def next_incarnation(self) -> Client:
-        """The next life of the same client."""
+        """A new process of the same client."""
         return type(self)(self.cluster, self.client_id, self.incarnation + 1)
 
     def expect(self, code: int, *known: ErrorCode | frozenset[ErrorCode], doing: str) -> ErrorCode:
-        """The error, if this client knows what to do about it; any other is a violation."""
+        """Return the error if this client can handle it; report a violation otherwise."""
         error = ErrorCode(code)
         for each in known:
             if error == each or (isinstance(each, frozenset) and error in each):
@@ -85,12 +88,12 @@ class Client:
                 return error
         if error is not ErrorCode.NONE:
             self.kernel.violated(
-                "T2 errors are those that clients know", f"{self.name}, {doing}: {error.name}"
+                "T2 clients only get error codes that they can handle", f"{self.name}, {doing}: {error.name}"
             )
         return error
 
     async def find_coordinator(self, kind: int, key: str) -> None:
-        """Ask until there is a coordinator, as every client does first."""
+        """Look up the coordinator until there is one, as every client does first."""
         while True:
             request = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
             try:
@@ -104,7 +107,7 @@ class Client:
             await self.process.backoff()
 
     async def retried(self, connection: Connection, request: Message, version: int, response: type[R]) -> R:
-        """Ask until there is any answer."""
+        """Send a request again until there is a response."""
         while True:
             try:
                 return await connection.request(request, version, response)
@@ -113,7 +116,7 @@ class Client:
 
 
 def by_topic(partitions: list[TopicPartition]) -> dict[str, list[int]]:
-    """Partitions by their topic, in order."""
+    """Group partitions by topic, in order."""
     found: dict[str, list[int]] = {}
     for tp in sorted(partitions):
         found.setdefault(tp.topic, []).append(tp.partition)

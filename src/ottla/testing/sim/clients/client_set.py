@@ -1,6 +1,6 @@
-"""Who is on stage: starts clients, starts them again after they died, and lets some live twice.
+"""All clients of a cluster: starts them, restarts those that were killed, and creates zombies.
 
-Each client has a name and one life after another. A zombie is an old life that goes on beside a new one.
+A client has one incarnation after another. A zombie is an old incarnation that continues beside a new one.
 """
 
 from __future__ import annotations
@@ -13,33 +13,31 @@ from ottla.testing.sim.cluster import Cluster
 
 
 class ClientSet:
-    name = "cast"
-    alive = True
-    paused_until_us = 0
+    """The clients of one cluster, by client id."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._kernel = cluster.kernel
-        self._rng = cluster.kernel.stream("cast")
+        self._rng = cluster.stream("clients")
         self.clients: dict[str, Client] = {}
         self.zombies: list[Client] = []
         self._restarting: set[str] = set()
-        """Those of whom a next life is on its way."""
+        """Clients whose next incarnation is scheduled."""
 
     def start(self, client: Client) -> None:
         self.clients[client.client_id] = client
         client.start()
 
     def kill(self, client_id: str) -> None:
-        """A client's process dies; it comes back, as a new process, after a while."""
+        """Kill the process of a client, and start a new one after a while."""
         if client_id in self._restarting:
             return
         self._kernel.count("clients killed")
         self.clients[client_id].kill()
-        self._return_after(self._rng.uniform(200, 4000), client_id)
+        self._restart_after(self._rng.uniform(200, 4000), client_id)
 
     def make_zombie(self, client_id: str, pause_ms: float) -> None:
-        """A client is held up, taken for dead and replaced; then it goes on."""
+        """Pause a client and start its next incarnation; the old one continues after the pause."""
         if client_id in self._restarting:
             return
         old = self.clients[client_id]
@@ -50,24 +48,24 @@ class ClientSet:
         old.process.loop.pause(pause_ms)
         self.zombies.append(old)
         if isinstance(old, Member) and old.instance_id is not None:
-            # Two under one instance id, which may take it from each other: whoever sets that up gets what he asks for.
-            self._cluster.ownership.drop(old.group, old.name, list(old.positions))
+            # Two members with one instance id take it from each other: their claims overlap, as configured.
+            self._cluster.ownership.release(old.group, old.name, list(old.positions))
             old.claims_disabled = True
-        self._return_after(1, client_id)
+        self._restart_after(1, client_id)
 
     def restart_finished(self) -> None:
-        """Called now and then: whoever came to an end before the run does gets a next life."""
+        """Start the next incarnation of each client that has finished; called at intervals."""
         for client_id, client in list(self.clients.items()):
             if not client.process.done or client_id in self._restarting or self._cluster.ending:
                 continue
             if isinstance(client, Preparer) and client.prepared is not None:
                 self.start(Finisher(self._cluster, f"end-{client.name}", left=client))
-                self._return_when_ended(f"end-{client.name}", client_id)
+                self._restart_when_done(f"end-{client.name}", client_id)
             elif not isinstance(client, Finisher):
-                self._return_after(self._rng.uniform(100, 2000), client_id)
+                self._restart_after(self._rng.uniform(100, 2000), client_id)
 
     def end_faults(self) -> None:
-        """The faults are over: zombies end, everybody who reads or copies is here to stay."""
+        """End zombies and pauses; members and readers run until the end of the scenario."""
         for zombie in self.zombies:
             zombie.kill()
         self.zombies.clear()
@@ -75,28 +73,20 @@ class ClientSet:
             client.process.loop.paused_until_us = 0
             if isinstance(client, Member):
                 client.leaves_at_ms = None
-            if (
-                isinstance(client, Member | Reader)
-                and client.process.done
-                and client_id not in self._restarting
-            ):
-                self._return_after(1, client_id)
+            ended = client.process.done and client_id not in self._restarting
+            if isinstance(client, Member | Reader) and ended:
+                self._restart_after(1, client_id)
 
-    def shut_down(self) -> None:
-        """The run is over."""
-        for client in (*self.clients.values(), *self.zombies):
-            client.process.loop.kill()
-
-    def _return_after(self, delay_ms: float, client_id: str) -> None:
+    def _restart_after(self, delay_ms: float, client_id: str) -> None:
         self._restarting.add(client_id)
 
         def restart() -> None:
             self._restarting.discard(client_id)
             self.start(self.clients[client_id].next_incarnation())
 
-        self._kernel.after_ms(delay_ms, self, restart)
+        self._kernel.after_ms(delay_ms, self._cluster.owner, restart)
 
-    def _return_when_ended(self, other: str, client_id: str) -> None:
+    def _restart_when_done(self, other: str, client_id: str) -> None:
         self._restarting.add(client_id)
 
         def check() -> None:
@@ -106,6 +96,6 @@ class ClientSet:
                 if not self._cluster.ending:
                     self.start(self.clients[client_id].next_incarnation())
             else:
-                self._kernel.after_ms(200, self, check)
+                self._kernel.after_ms(200, self._cluster.owner, check)
 
         check()

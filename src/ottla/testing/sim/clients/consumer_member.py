@@ -32,7 +32,7 @@ class ConsumerMember(Member):
         self, cluster: Cluster, client_id: str, incarnation: int = 0, *, group: str, topics: tuple[str, ...]
     ) -> None:
         super().__init__(cluster, client_id, incarnation, group=group, topics=topics)
-        traits = cluster.kernel.stream(f"traits of {client_id}")
+        traits = cluster.stream(f"traits of {client_id}")
         if traits.random() < 0.3:
             self.instance_id = client_id
         self.assignor = traits.choice((None, "uniform", "range"))

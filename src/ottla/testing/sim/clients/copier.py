@@ -27,7 +27,7 @@ class _Copier(Member):
     _initialised = False
 
     def _start_session(self) -> None:
-        traits = self.cluster.kernel.stream(f"session of {self.client_id}")
+        traits = self.cluster.stream(f"session of {self.client_id}")
         self.session = TransactionalSession(self, generation=traits.choice((1, 2)), timeout_ms=4000)
         self.instance_id = None
         self._copies = 0

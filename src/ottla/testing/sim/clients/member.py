@@ -15,7 +15,6 @@ from ottla.testing.sim.clients.fetch import fetch
 from ottla.testing.sim.clients.process import Connection, NoResponse
 from ottla.testing.sim.cluster import Cluster
 from ottla.testing.sim.kernel.events import US_PER_MS
-from ottla.testing.sim.node import PORT
 from ottla.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -70,7 +69,7 @@ class Member(Client):
         self.instance_id: str | None = None
         self.positions: dict[TopicPartition, int] = {}
         self.uncommitted: dict[TopicPartition, None] = {}
-        self.data: Connection = self.process.connection(PORT)
+        self.data: Connection = self.connect()
         self.commit_version = 8
         self.leaves_at_ms: int | None = None
         self.claims_disabled = False
@@ -83,7 +82,7 @@ class Member(Client):
 
     def kill(self) -> None:
         super().kill()
-        self.cluster.ownership.drop(self.group, self.name, list(self.positions))
+        self.cluster.ownership.release(self.group, self.name, list(self.positions))
 
     async def _run(self) -> None:
         await super()._run()
@@ -113,7 +112,7 @@ class Member(Client):
         return sent_us + min(self.session_ms, self.rebalance_ms) * US_PER_MS
 
     def release(self, partitions: list[TopicPartition]) -> None:
-        self.cluster.ownership.drop(self.group, self.name, partitions)
+        self.cluster.ownership.release(self.group, self.name, partitions)
         for tp in partitions:
             self.positions.pop(tp, None)
             self.uncommitted.pop(tp, None)

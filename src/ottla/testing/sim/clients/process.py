@@ -1,8 +1,8 @@
-"""A client's process and its connections: ask, wait, give up, ask again.
+"""Process of a simulated client, and its connections: send a request, wait, time out.
 
-`Process` is one life of a client: a loop of its own, killed or paused as a whole. `Wire` is one connection at a
-time to the broker; an answer that does not come in time, or a connection that breaks, raises `NoResponse`: nobody
-knows then whether the request was, is being, or will be carried out.
+`Process` is one incarnation of a client on its host. It is killed or paused as a whole. `Connection` has at most one
+TCP connection to a broker at a time. If no response arrives in time, or the connection breaks, a request raises
+`NoResponse`: it is then unknown whether the broker has executed the request, is executing it, or will execute it.
 """
 
 from __future__ import annotations
@@ -10,12 +10,14 @@ from __future__ import annotations
 import asyncio
 import traceback
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from ottla.base.rng import Random
+from ottla.peer.connect import Cancel
 from ottla.testing.sim.kernel.events import Kernel
-from ottla.testing.sim.kernel.loop import SimLoop
-from ottla.testing.sim.kernel.network import Network, Socket
+from ottla.testing.sim.kernel.host import Host
+from ottla.testing.sim.kernel.network import Network
+from ottla.testing.sim.kernel.sockets import Socket
 from ottla.wire import codec
 from ottla.wire.frames import parse_response_header, request_frame, take_frame
 from ottla.wire.schema import Message
@@ -24,20 +26,24 @@ R = TypeVar("R", bound=Message)
 
 
 class NoResponse(Exception):
-    """No answer came; the request may have been carried out all the same, or still be."""
+    """No response has arrived; the request may have been executed, or may still be."""
+
+
+class _Refused(NoResponse):
+    """The connection could not be opened."""
 
 
 class Process:
-    """One life of a client."""
+    """One incarnation of a client."""
 
-    def __init__(self, kernel: Kernel, network: Network, name: str) -> None:
-        self.kernel = kernel
+    def __init__(self, network: Network, host: Host, name: str) -> None:
+        self.kernel: Kernel = network.kernel
         self.network = network
+        self.host = host
         self.name = name
-        self.loop = SimLoop(kernel, name)
-        self.rng: Random = kernel.stream(name)
+        self.loop = host.start_process(name)
+        self.rng: Random = host.stream(name)
         self.task: asyncio.Task[Any] | None = None
-        self._connections: list[Connection] = []
 
     def run(self, work: Callable[[], Coroutine[Any, Any, Any]]) -> None:
         def begin() -> None:
@@ -50,21 +56,19 @@ class Process:
         error = task.exception()
         if isinstance(error, Exception):
             detail = "".join(traceback.format_exception(error))
-            self.kernel.violated("clients understand what they are told", f"{self.name}: {detail}")
+            self.kernel.violated("clients can process every response", f"{self.name}: {detail}")
+        self.kill()
 
     @property
     def done(self) -> bool:
         return self.task is not None and self.task.done()
 
     def kill(self) -> None:
-        self.loop.kill()
-        for connection in self._connections:
-            connection.abandon()
+        """End the process; the operating system closes its connections."""
+        self.host.kill_process(self.loop)
 
-    def connection(self, port: int, timeout_ms: int = 3000) -> Connection:
-        made = Connection(self, port, timeout_ms)
-        self._connections.append(made)
-        return made
+    def connection(self, address: tuple[str, int], timeout_ms: int = 3000) -> Connection:
+        return Connection(self, address, timeout_ms)
 
     async def sleep(self, milliseconds: float) -> None:
         future = self.loop.create_future()
@@ -76,87 +80,106 @@ class Process:
 
 
 class Connection:
-    """Requests one after another over one connection, opened when needed."""
+    """Sends one request at a time over a TCP connection, which it opens when needed."""
 
-    def __init__(self, process: Process, port: int, timeout_ms: int) -> None:
+    def __init__(self, process: Process, address: tuple[str, int], timeout_ms: int) -> None:
         self._process = process
-        self._port = port
+        self._address = address
         self._timeout_ms = timeout_ms
         self._socket: Socket | None = None
+        self._cancel: Cancel | None = None
+        self._unsent = b""
         self._received = bytearray()
         self._correlation = 0
         self._waiting: asyncio.Future[bytes] | None = None
-        self.sent_us = 0
-        """When the last request was sent."""
 
     async def request(
         self, request: Message, version: int, response: type[R], timeout_ms: int | None = None
     ) -> R:
-        """Send a request and wait for its answer; raises NoResponse."""
+        """Send a request and wait for its response; raises NoResponse."""
         process = self._process
         self._correlation += 1
         correlation = self._correlation
         api_key = request.SPEC.api_key
         frame = request_frame(request, version, correlation, process.name)
-        try:
-            socket = self._connected()
-            self.sent_us = process.kernel.now_us
-            process.kernel.note(process.name, f"asks {type(request).__name__} v{version}")
-            waiting = self._waiting = process.loop.create_future()
-            socket.send(frame)
-        except OSError as error:
-            self.abandon()
-            await process.backoff()
-            raise NoResponse("no connection") from error
+        process.kernel.note(process.name, f"sends {type(request).__name__} v{version}")
+        waiting = self._waiting = process.loop.create_future()
         limit = (timeout_ms or self._timeout_ms) / 1000
         timer = process.loop.call_later(limit, _expire, waiting)
+        self._send(frame)
         try:
             data = await waiting
-        except NoResponse:
-            self.abandon()
-            process.kernel.count("requests without answer")
-            process.kernel.note(process.name, f"gives up on {type(request).__name__}")
+        except NoResponse as error:
+            self.close()
+            process.kernel.count("requests without response")
+            process.kernel.note(process.name, f"{type(request).__name__}: {error}")
+            if isinstance(error, _Refused):
+                await process.backoff()
             raise
         finally:
             timer.cancel()
             self._waiting = None
         got, body = parse_response_header(data, api_key, version)
         if got != correlation:
-            process.kernel.violated("answers come in order", f"{process.name}: {got}, not {correlation}")
+            process.kernel.violated(
+                "responses are sent in order", f"{process.name}: {got} instead of {correlation}"
+            )
         return codec.decode(response, data, version, start=body)
 
-    def abandon(self) -> None:
+    def close(self) -> None:
         """Close the connection. What was sent may still arrive."""
+        if self._cancel is not None:
+            self._cancel()
+            self._cancel = None
         if self._socket is not None:
             self._socket.close()
             self._socket = None
         self._received.clear()
 
-    def _connected(self) -> Socket:
+    def _send(self, frame: bytes) -> None:
+        process = self._process
         if self._socket is None:
-            self._socket = self._process.network.connect(self._process.name, self._port)
-            socket = self._socket
-            self._socket.on_change = lambda: self._changed(socket)
-        return self._socket
+            self._unsent = frame
+            host, port = self._address
+            self._cancel = process.network.connect(process.host, process.loop, host, port, self._connected)
+            return
+        try:
+            self._socket.send(frame)
+        except OSError:
+            self._fail(NoResponse("the connection is broken"))
+
+    def _connected(self, sock: object, error: OSError | None) -> None:
+        self._cancel = None
+        if error is not None:
+            self._fail(_Refused("the connection is refused"))
+            return
+        socket = self._socket = cast(Socket, sock)
+        socket.on_change = lambda: self._changed(socket)
+        self._send(self._unsent)
 
     def _changed(self, socket: Socket) -> None:
-        """Bytes or the end of the connection arrived: look at them when the process gets to it."""
+        """Data or the end of the connection has arrived: read it in an event of the process."""
         self._process.loop.call_soon(self._read, socket)
 
     def _read(self, socket: Socket) -> None:
         if socket is not self._socket:
             return
-        self._received += socket.own()
+        self._received += socket.take()
         waiting = self._waiting
         if waiting is not None and not waiting.done():
             frame = take_frame(self._received)
             if frame is not None:
                 waiting.set_result(frame)
                 return
-        if socket.broken and waiting is not None and not waiting.done():
-            waiting.set_exception(NoResponse("connection broken"))
-        elif socket.broken and (waiting is None or waiting.done()):
-            self.abandon()
+        if socket.broken:
+            if waiting is None or waiting.done():
+                self.close()
+            else:
+                self._fail(NoResponse("the connection is broken"))
+
+    def _fail(self, error: NoResponse) -> None:
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_exception(error)
 
 
 def _wake(future: asyncio.Future[None]) -> None:

@@ -17,7 +17,6 @@ from ottla.testing.sim.checkers.transactions import Epoch, Txn, TxnName
 from ottla.testing.sim.clients.client import RETRIABLE, TXN, Client, Fenced, by_topic
 from ottla.testing.sim.clients.process import Connection
 from ottla.testing.sim.kernel.events import START_MS
-from ottla.testing.sim.node import PORT
 from ottla.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from ottla.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -59,7 +58,7 @@ class ProducerSession:
 
     def __init__(self, client: Client) -> None:
         self.client = client
-        self.connection: Connection = client.process.connection(PORT)
+        self.connection: Connection = client.connect()
         self.producer_id = -1
         self.epoch = -1
         self._sequences: dict[TopicPartition, int] = {}

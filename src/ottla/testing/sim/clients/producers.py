@@ -32,7 +32,7 @@ class TxnProducer(Client):
 
     def __init__(self, cluster: Cluster, client_id: str, incarnation: int = 0) -> None:
         super().__init__(cluster, client_id, incarnation)
-        traits = cluster.kernel.stream(f"traits of {client_id}")
+        traits = cluster.stream(f"traits of {client_id}")
         generation = traits.choice((1, 2))
         self.session = TransactionalSession(
             self, generation=generation, timeout_ms=traits.choice((2000, 4000, 8000))

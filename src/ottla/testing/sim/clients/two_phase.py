@@ -60,6 +60,6 @@ class Finisher(Client):
         session = left.session
         session.client, session.connection = self, self.connection
         # Whoever comes after one that died knows its decision.
-        committed = self.kernel.stream(f"end of {left.name}").random() < 0.6
+        committed = self.cluster.stream(f"end of {left.name}").random() < 0.6
         await session.end(left.prepared, committed=committed)
         self.kernel.count("transactions ended by another process")

@@ -1,12 +1,13 @@
-"""Virtual time: one queue of events for everything that is simulated, and the diary of what happened.
+"""Virtual time: the queue of all simulated events, the random streams of a seed, and the traces of a run.
 
-Time is counted in whole microseconds and moves only from event to event; each takes at least one, so that time never
-stands still. Events of one moment happen in the order in which they were scheduled. All randomness comes from
-streams that are derived from the seed by name, so that one more draw in one place does not change what another place
-draws.
+Time is counted in whole microseconds and advances only from event to event. An event is scheduled at least one
+microsecond after the event that schedules it, so that time always advances. Events of one microsecond are run in the
+order in which they were scheduled. All randomness comes from streams that are derived from the seed and a name, so
+that an additional draw from one stream does not change the values of another one.
 
-The diary: every event, and whatever is noted with `note`, goes into a running digest. Two runs of one seed are the
-same run exactly if their digests are equal; the last lines are kept to be shown when something goes wrong.
+Every host has a `Trace`: a running digest of its events and of the lines that are written with `note`. Two runs are
+identical if and only if the digests of all their traces are equal. What happens on one host changes the trace of
+another one only through messages between the two. The last lines are kept for the report of a violation.
 """
 
 from __future__ import annotations
@@ -15,27 +16,19 @@ import hashlib
 from collections import Counter, deque
 from collections.abc import Callable
 from heapq import heappop, heappush
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from ottla.base.rng import Random
 
 US_PER_MS: Final = 1000
 US_PER_SECOND: Final = 1_000_000
 START_MS: Final = 1_750_000_000_000
-"""What a right clock shows when a run begins."""
+"""Wall-clock time of a correct clock at the start of a run."""
 _LINES_KEPT: Final = 400
 
 
-class Owner(Protocol):
-    """Whose event it is: one that died has none any more, one that is paused has them later."""
-
-    name: str
-    alive: bool
-    paused_until_us: int
-
-
 class Violation(NamedTuple):
-    """Something happened that must never happen; `rule` names the invariant."""
+    """A broken invariant; `rule` names it."""
 
     rule: str
     detail: str
@@ -44,68 +37,133 @@ class Violation(NamedTuple):
         return f"{self.rule}: {self.detail}"
 
 
-class Kernel:
-    def __init__(self, seed: int) -> None:
-        self.seed = seed
-        self.now_us = 0
-        self.events = 0
-        self.counts: Counter[str] = Counter()
-        """What happened how often: shown to the user, so that one sees that the faults really happen."""
-        self.violation: Violation | None = None
-        self.client: Owner | None = None
-        """Whose event the last one was."""
-        self.lines: deque[str] = deque(maxlen=_LINES_KEPT)
-        self._queue: list[tuple[int, int, Owner, Callable[[], None]]] = []
-        self._sequence = 0
-        self._digest = hashlib.blake2b(digest_size=16)
+class Trace:
+    """Digest and counters of the events of one host."""
 
-    @property
-    def now_ms(self) -> int:
-        return self.now_us // US_PER_MS
+    __slots__ = ("_digest", "counts", "name", "update")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.counts: Counter[str] = Counter()
+        self._digest = hashlib.blake2b(digest_size=16)
+        self.update = self._digest.update
 
     @property
     def digest(self) -> str:
         return self._digest.hexdigest()
 
+
+class Owner:
+    """Base class of everything that has events: hosts, processes, and the parts of a scenario.
+
+    Events of an owner that is not `alive` are discarded. Events of a paused owner are delayed. `after_event` is
+    called after each event.
+    """
+
+    def __init__(self, name: str, trace: Trace) -> None:
+        self.name = name
+        self.trace = trace
+        self.alive = True
+        self.paused_until_us = 0
+        self.after_event: Callable[[], None] | None = None
+        self.label = f" {name}\n".encode()
+
+
+class Kernel:
+    """The event queue of one run."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.now_us = 0
+        self.events = 0
+        self.violation: Violation | None = None
+        self.traces: dict[str, Trace] = {}
+        self.root = Owner("simulation", self.trace("simulation"))
+        """Owner of the events that belong to no host."""
+        self.current = self.root
+        """Owner of the event that is being run."""
+        self._lines: deque[tuple[int, str, str]] = deque(maxlen=_LINES_KEPT)
+        self._queue: list[tuple[int, int, Owner, Callable[[], None]]] = []
+        self._sequence = 0
+
+    @property
+    def now_ms(self) -> int:
+        return self.now_us // US_PER_MS
+
+    # Traces
+
+    def trace(self, name: str) -> Trace:
+        """Create the trace of a host. Names are unique in a run."""
+        if name in self.traces:
+            raise ValueError(f"two hosts are named {name!r}: host names must be unique in a run")
+        made = self.traces[name] = Trace(name)
+        return made
+
+    @property
+    def digest(self) -> str:
+        """Digest of the whole run."""
+        total = hashlib.blake2b(digest_size=16)
+        for name in sorted(self.traces):
+            total.update(f"{name} {self.traces[name].digest}\n".encode())
+        return total.hexdigest()
+
+    @property
+    def counts(self) -> Counter[str]:
+        """How often each thing has happened, on all hosts. Shown to the user as evidence that faults occur."""
+        total: Counter[str] = Counter()
+        for trace in self.traces.values():
+            total.update(trace.counts)
+        return total
+
+    @property
+    def lines(self) -> list[str]:
+        """The last lines of all traces."""
+        return [f"{at_us / US_PER_MS:>12.3f} {name:<12} {text}" for at_us, name, text in self._lines]
+
+    def note(self, name: str, text: str) -> None:
+        """Write a line to the trace of the current event's owner."""
+        self._lines.append((self.now_us, name, text))
+        self.current.trace.update(f"{name} {text}\n".encode())
+
+    def count(self, what: str, by: int = 1) -> None:
+        self.current.trace.counts[what] += by
+
+    # Events
+
     def stream(self, name: str) -> Random:
-        """Randomness for one purpose. Seeding by text does not depend on the hash seed of the process."""
+        """Random numbers for one purpose. Seeding by text does not depend on the hash seed of the process."""
         return Random(f"{self.seed}/{name}")
 
     def schedule(self, at_us: int, owner: Owner, action: Callable[[], None]) -> None:
         self._sequence += 1
-        heappush(self._queue, (max(at_us, self.now_us), self._sequence, owner, action))
+        heappush(self._queue, (max(at_us, self.now_us + 1), self._sequence, owner, action))
 
     def after_ms(self, delay_ms: float, owner: Owner, action: Callable[[], None]) -> None:
         self.schedule(self.now_us + int(delay_ms * US_PER_MS), owner, action)
 
     def step(self) -> bool:
-        """Let the next event happen; False if there is none."""
+        """Run the next event; False if there is none."""
         while self._queue:
             at_us, _, owner, action = heappop(self._queue)
             if not owner.alive:
                 continue
-            self.now_us = max(at_us, self.now_us + 1)
-            if owner.paused_until_us > self.now_us:
+            self.now_us = at_us
+            if owner.paused_until_us > at_us:
                 self.schedule(owner.paused_until_us, owner, action)
                 continue
             self.events += 1
-            self.client = owner
-            self._digest.update(b"%d %s\n" % (self.now_us, owner.name.encode()))
+            self.current = owner
+            owner.trace.update(b"%d%b" % (at_us, owner.label))
             action()
+            if owner.after_event is not None:
+                owner.after_event()
             return True
         return False
 
-    def note(self, client_id: str, text: str) -> None:
-        """Write a line of the diary."""
-        line = f"{self.now_us / US_PER_MS:>12.3f} {client_id:<12} {text}"
-        self.lines.append(line)
-        self._digest.update(line.encode())
-
-    def count(self, what: str, by: int = 1) -> None:
-        self.counts[what] += by
+    # Violations
 
     def violated(self, rule: str, detail: str) -> None:
-        """An invariant does not hold. The first violation counts: what follows it may be its consequence."""
+        """Report a broken invariant. Only the first one counts: later ones may be its consequence."""
         if self.violation is None:
             self.note("VIOLATION", f"{rule}: {detail}")
             self.violation = Violation(rule, detail)

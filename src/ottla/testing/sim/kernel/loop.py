@@ -1,11 +1,11 @@
-"""An event loop in virtual time: what code written for asyncio sees of the kernel.
+"""Event loop of one simulated process: the part of asyncio's loop that nodes and simulated clients use.
 
-Each process of the simulation (a node's life, a client's life) has a loop of its own. Killing it makes all that it
-had scheduled vanish; pausing it delays all of that, while time goes on. Only what brokers and simulated clients use
-is here; anything else raises, which is the point.
+Each process has its own loop on its host. Killing the process discards everything it had scheduled. Pausing it delays
+all of that while time continues. A method of asyncio's loop that is not defined here raises AttributeError: code that
+needs it cannot run in the simulation.
 
-Sockets are those of `network`: they tell the loop when they become readable or writable, and callbacks are repeated
-as long as they stay so, as with a selector.
+Sockets are those of `network`. They notify the loop when they become readable or writable. Callbacks are repeated as
+long as the socket stays ready, as with a level-triggered selector.
 """
 
 from __future__ import annotations
@@ -16,46 +16,42 @@ from contextvars import Context
 from math import ceil
 from typing import Any, Protocol, cast
 
-from ottla.testing.sim.kernel.events import US_PER_SECOND, Kernel
+from ottla.testing.sim.kernel.events import US_PER_MS, US_PER_SECOND, Kernel, Owner, Trace
 
 
-class Watched(Protocol):
-    """A socket of the simulation."""
+class Pollable(Protocol):
+    """A socket of the simulation, as a loop uses it."""
 
     def readable(self) -> bool: ...
 
     def writable(self) -> bool: ...
 
     def watch(self, loop: SimLoop) -> None:
-        """Tell `loop` (`SimLoop.poke`) whenever something changed."""
+        """Call `SimLoop.notify` whenever the state of the socket changes."""
 
 
-class SimLoop:
-    """The loop of one simulated process."""
+class SimLoop(Owner):
+    """One simulated process with its event loop."""
 
-    def __init__(self, kernel: Kernel, name: str) -> None:
+    def __init__(self, kernel: Kernel, name: str, trace: Trace) -> None:
+        super().__init__(name, trace)
         self.kernel = kernel
-        self.name = name
         self.asyncio = cast(asyncio.AbstractEventLoop, self)
-        """The same for whoever was written for asyncio."""
-        self.alive = True
-        self.paused_until_us = 0
+        """The same object, for code that is written for asyncio."""
         self.on_error: Callable[[dict[str, Any]], None] = self._unexpected
         self._handler: Callable[[asyncio.AbstractEventLoop, dict[str, Any]], object] | None = None
-        self._readers: dict[Watched, asyncio.Handle] = {}
-        self._writers: dict[Watched, asyncio.Handle] = {}
-        self._notified: set[Watched] = set()
+        self._readers: dict[Pollable, asyncio.Handle] = {}
+        self._writers: dict[Pollable, asyncio.Handle] = {}
+        self._notified: set[Pollable] = set()
 
-    # Life
-
-    def kill(self) -> None:
-        """The process is gone, in the middle of whatever it did."""
+    def terminate(self) -> None:
+        """End the process, whatever it was doing. `Host.kill_process` also closes its sockets."""
         self.alive = False
         self._readers.clear()
         self._writers.clear()
 
     def pause(self, milliseconds: float) -> None:
-        until_us = self.kernel.now_us + int(milliseconds * 1000)
+        until_us = self.kernel.now_us + int(milliseconds * US_PER_MS)
         self.paused_until_us = max(self.paused_until_us, until_us)
 
     # Scheduling
@@ -85,7 +81,7 @@ class SimLoop:
         return handle
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """Nothing to do: a cancelled handle is skipped when its time comes."""
+        """Do nothing: a cancelled handle is skipped when it is due."""
 
     def _enqueue(self, at_us: int, handle: asyncio.Handle) -> None:
         if self.alive:
@@ -129,7 +125,7 @@ class SimLoop:
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         error = context.get("exception")
         if not self.alive or (error is not None and not isinstance(error, Exception)):
-            return  # a dead process: found by the garbage collector, or the power is just going
+            return  # the process is dead, or its host loses power in this event
         if self._handler is not None:
             self._handler(self.asyncio, context)
         self.on_error(context)
@@ -156,13 +152,13 @@ class SimLoop:
     def remove_writer(self, fd: Any) -> bool:
         return self._writers.pop(fd, None) is not None
 
-    def notify(self, fd: Watched) -> None:
-        """Something about a socket changed: look at it in the next turn."""
+    def notify(self, fd: Pollable) -> None:
+        """Check the socket in the next turn, because its state has changed."""
         if fd not in self._notified and self.alive:
             self._notified.add(fd)
             self.kernel.schedule(self.kernel.now_us, self, lambda: self._serve(fd))
 
-    def _serve(self, fd: Watched) -> None:
+    def _serve(self, fd: Pollable) -> None:
         self._notified.discard(fd)
         busy = False
         for table, ready in ((self._readers, fd.readable), (self._writers, fd.writable)):
