@@ -18,7 +18,7 @@ from ottla.testing.sim.kernel.links import Conditions
 from ottla.testing.sim.kernel.sockets import Socket
 from ottla.testing.sim.node import PORT, SimNode
 from ottla.testing.sim.run import Result, Run, Simulation
-from ottla.wire.frames import parse_response_header, request_frame
+from ottla.wire.frames import parse_response_header, request_frame, take_frame
 from ottla.wire.messages.api_versions import ApiVersionsRequest
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 
@@ -217,10 +217,8 @@ class PeerConnection:
             self.error = self.error or ConnectionError("closed")
             return
         self._received += buffer[:size]
-        end = 4 + int.from_bytes(self._received[:4], "big")
-        if len(self._received) >= end:
-            self.responses.append(parse_response_header(bytes(self._received[4:end]), 18, 3)[0])
-            del self._received[:end]
+        while (frame := take_frame(self._received)) is not None:
+            self.responses.append(parse_response_header(frame, 18, 3)[0])
 
 
 @pytest.fixture
