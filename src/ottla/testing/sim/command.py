@@ -32,14 +32,14 @@ def simulate(
     seconds: Annotated[int, typer.Option(help="virtual seconds of faults in each")] = FAULT_MS // 1000,
     jobs: Annotated[int, typer.Option(help="processes; 0: one for each processor")] = 0,
     first_only: Annotated[bool, typer.Option(help="stop at the first violation")] = False,
-    diary: Annotated[bool, typer.Option(help="show the last lines of the diary")] = False,
+    trace: Annotated[bool, typer.Option(help="show the last lines of the trace")] = False,
 ) -> None:
     """Run the broker against simulated clients, network, disk and clock, with faults."""
     console = Console()
     if seed is not None:
         result = run_seed(seed, seconds * 1000)
         console.print(_table([result]))
-        if diary:
+        if trace:
             _show_lines(console, result)
         console.print(
             f"seed {seed}: {result.events} events, {result.virtual_ms} virtual ms, digest {result.digest}"
