@@ -1,0 +1,21 @@
+"""The UnregisterBroker request and response, all versions. Made by tools/declare_messages.py."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from ottla.wire.schema import F, Message, Spec
+
+
+class UnregisterBrokerRequest(Message):
+    SPEC: ClassVar[Spec] = Spec("request", api_key=64, versions="0", flexible="0+")
+
+    broker_id: Annotated[int, F("int32", "0+")] = 0
+
+
+class UnregisterBrokerResponse(Message):
+    SPEC: ClassVar[Spec] = Spec("response", api_key=64, versions="0", flexible="0+")
+
+    throttle_time_ms: Annotated[int, F("int32", "0+")] = 0
+    error_code: Annotated[int, F("int16", "0+")] = 0
+    error_message: Annotated[str | None, F("string", "0+", nullable="0+")] = ""
