@@ -11,7 +11,6 @@ import uuid
 from typing import Any
 
 from ottla.broker.handlers import load_all
-from ottla.broker.registry import ROUTES
 from ottla.records.builder import NewRecord, build_batch
 from ottla.records.compression import Codec
 from ottla.wire.frames import request_frame
@@ -84,14 +83,13 @@ class RequestMaker:
     """Draws requests for every API and version the broker serves."""
 
     def __init__(self, rng: random.Random, topics: dict[str, uuid.UUID]) -> None:
-        load_all()
         self._rng = rng
         self._names = list(topics)
         self._ids = list(topics.values())
         classes: dict[int, type[Message]] = {0: produce.ProduceRequest, 1: fetch.FetchRequest}
         self.targets: list[tuple[type[Message], int]] = []
-        for key, route in sorted(ROUTES.items()):
-            message = route.request or classes[key]
+        for route in sorted(load_all(), key=lambda each: each.api_key):
+            message = route.request or classes[route.api_key]
             self.targets += [
                 (message, version) for version in range(route.versions[0], route.versions[1] + 1)
             ]

@@ -8,7 +8,7 @@ from typing import Any
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.base.promise import Promise
-from ottla.broker.coordination.verification import Verifier
+from ottla.broker.coordination.verification import TxnVerifier
 from ottla.config.broker import BrokerConfig
 from ottla.config.dynamic import DynamicConfig
 from ottla.coordinator.runtime.codec import RecordTable
@@ -72,7 +72,7 @@ class Stage:
             report=self._report,
             image=IMAGE,
         )
-        self.verifier = Verifier(
+        self.verifier = TxnVerifier(
             self.runtime, lambda _: 0, self.leaders.replicas, config, self.clock, self.scheduler
         )
         self.runtime.elect(0, 0)
@@ -100,7 +100,7 @@ class Stage:
     def ask(
         self, sequence: int = 0, *, add: bool = True, abortable: bool = True
     ) -> Promise[Verification | None]:
-        return self.verifier.ask(ID, self.producer, WHERE, sequence, add=add, abortable=abortable)
+        return self.verifier.verify(ID, self.producer, WHERE, sequence, add=add, abortable=abortable)
 
     def append(self, sequence: int, guard: Verification | None) -> int:
         return self.leaders.append("t", *self.producer, sequence, guard)

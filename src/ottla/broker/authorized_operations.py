@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-NOT_ASKED: Final = -(2**31)
+NOT_REQUESTED: Final = -(2**31)
 
 _READ, _WRITE, _CREATE, _DELETE, _ALTER, _DESCRIBE = 3, 4, 5, 6, 7, 8
 _CLUSTER_ACTION, _DESCRIBE_CONFIGS, _ALTER_CONFIGS, _IDEMPOTENT_WRITE = 9, 10, 11, 12

@@ -1,113 +1,196 @@
-"""The table of APIs this broker answers: each handler registers itself, ApiVersions is derived from the table.
+"""Declarations of the APIs: each handler class declares its API, versions, listeners and dependencies.
 
-A handler is a function of (request, call), plain or async, that returns the response message. It turns
-refusals into the error places of its own response; whatever else it raises closes the one connection and
-is logged. A handler may also return `bytes`: a body it has already encoded for `call.api_version`.
+A handler is a class with a method `handle`, mostly a frozen dataclass. The parameters of its constructor are the parts
+of the broker that it uses, by their names in `broker.dependencies.Dependencies`; it gets nothing else. `@handles`
+declares a handler of decoded requests: `handle(request, call)` returns the response message, `bytes` (a body already
+encoded for `call.api_version`), or a promise of either; it may also be a coroutine function. `@handles_frames` declares
+a handler that reads the frame itself and responds through the connection.
 
-Versions outside `versions` are not parsed. `advertised` differs from it in two places only (Produce lists
-versions it refuses, GetTelemetrySubscriptions is answered but not listed), as Kafka 4.3 does. The newest version of
-an API may be listed only where a setting is on (InitProducerId).
+A handler puts errors into the error fields of its response. Any other exception closes the connection and is
+logged.
+
+Declarations are immutable and belong to the process; `Handlers` creates the handlers of one node from them.
+
+Versions outside `versions` are not parsed. `advertised` differs from `versions` in two cases only, as in Kafka 4.3:
+Produce lists versions that it refuses, GetTelemetrySubscriptions is served but not listed. The newest version of an
+API may be listed only if a setting is on (InitProducerId).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import inspect
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ottla.base.errors import invariant
+from ottla.base.promise import Promise
+from ottla.broker.net.listeners import Listener, ListenerType
 from ottla.wire.apis import ApiKey
 
 if TYPE_CHECKING:
+    from ottla.broker.dependencies import Dependencies
     from ottla.broker.net.connection import Connection
-    from ottla.broker.net.listeners import Listener
-    from ottla.broker.services import Broker
     from ottla.config.broker import BrokerConfig
 
-Request = TypeVar("Request")
-Answer = TypeVar("Answer")  # a response or, from an async handler, a promise of one
-Handler = Callable[[Any, "Call"], Any]
-RawHandler = Callable[[memoryview, int, "Call"], None]
+H = TypeVar("H")
+Handle = Callable[[Any, "Call"], Any]
+"""Handle a decoded request; returns a response or a promise of one."""
+HandleFrame = Callable[["Connection", memoryview, int, "Call"], None]
+"""Handle a frame whose body starts at the given position; responds through the connection."""
+
+BROKER = frozenset({ListenerType.BROKER})
+BROKER_AND_CONTROLLER = frozenset(ListenerType)
 
 
 class Call:
-    """The circumstances of one request: who asked, in which version, through which listener."""
+    """The context of one request: its version, its client and the listener that received it."""
 
-    __slots__ = ("api_version", "broker", "client_id", "connection", "correlation_id", "listener")
+    __slots__ = ("api_version", "client_id", "correlation_id", "listener", "peer")
 
     def __init__(
-        self,
-        api_version: int,
-        correlation_id: int,
-        client_id: str | None,
-        connection: Connection,
-        broker: Broker,
+        self, api_version: int, correlation_id: int, client_id: str | None, listener: Listener, peer: str
     ) -> None:
         self.api_version = api_version
         self.correlation_id = correlation_id
         self.client_id = client_id
-        self.connection = connection
-        self.listener: Listener = connection.listener
-        self.broker = broker
+        self.listener = listener
+        self.peer = peer
 
 
 class Route(NamedTuple):
-    """One API: how its requests are read and who answers them."""
+    """The declaration of one API on some types of listeners."""
 
     api_key: ApiKey
     versions: tuple[int, int]
     advertised: tuple[int, int] | None
     request: type | None
-    handler: Handler | RawHandler
+    """The message to decode; None if the handler reads the frame itself."""
+    handler: type
+    listeners: frozenset[ListenerType] = BROKER
     newest_needs: str | None = None
-    """The setting without which the newest version is answered, but not listed."""
+    """The setting without which the newest version is served but not listed."""
 
     def listed(self, config: BrokerConfig) -> tuple[int, int] | None:
-        """The versions that clients are told of; None if the API is not listed."""
+        """Return the versions that ApiVersions lists; None if it does not list the API."""
         if self.advertised is None or self.newest_needs is None or config.bool(self.newest_needs):
             return self.advertised
         return self.advertised[0], self.advertised[1] - 1
 
 
-ROUTES: dict[int, Route] = {}
+class BoundRoute(NamedTuple):
+    """An API as one node serves it."""
+
+    api_key: ApiKey
+    versions: tuple[int, int]
+    request: type | None
+    handle: Callable[..., Any]
+    """A `Handle`, or a `HandleFrame` if `request` is None."""
 
 
-def _add(route: Route) -> None:
-    invariant(route.api_key not in ROUTES, f"{route.api_key.name} has two handlers")
-    ROUTES[route.api_key] = route
+class ListedApis:
+    """The APIs and versions that ApiVersions lists, for each type of listener."""
+
+    def __init__(self, routes: Iterable[Route], config: BrokerConfig) -> None:
+        self._listed: dict[ListenerType, dict[ApiKey, tuple[int, int]]] = {each: {} for each in ListenerType}
+        for route in sorted(routes, key=lambda each: each.api_key):
+            versions = route.listed(config)
+            if versions is not None:
+                for listener_type in route.listeners:
+                    self._listed[listener_type][route.api_key] = versions
+
+    def on(self, listener_type: ListenerType) -> Mapping[ApiKey, tuple[int, int]]:
+        return self._listed[listener_type]
 
 
 def handles(
     api_key: ApiKey,
-    request: type[Request],
+    request: type,
     *,
     versions: tuple[int, int],
+    listeners: frozenset[ListenerType] = BROKER,
     listed: bool = True,
     newest_needs: str | None = None,
-) -> Callable[
-    [Callable[[Request, Call], Answer]],
-    Callable[[Request, Call], Answer],
-]:
-    """Register a handler of decoded requests."""
+) -> Callable[[type[H]], type[H]]:
+    """Declare a handler of decoded requests."""
+    advertised = versions if listed else None
 
-    def register(
-        handler: Callable[[Request, Call], Answer],
-    ) -> Callable[[Request, Call], Answer]:
-        _add(Route(api_key, versions, versions if listed else None, request, handler, newest_needs))
-        return handler
+    def declare(handler: type[H]) -> type[H]:
+        return _declare(
+            handler, Route(api_key, versions, advertised, request, handler, listeners, newest_needs)
+        )
 
-    return register
+    return declare
 
 
 def handles_frames(
     api_key: ApiKey, *, versions: tuple[int, int], advertised: tuple[int, int] | None = None
-) -> Callable[[RawHandler], RawHandler]:
-    """Register a handler that reads the frame itself (a hot codec) and answers through the connection.
+) -> Callable[[type[H]], type[H]]:
+    """Declare a handler that reads the frame itself (a hot codec) and responds through the connection."""
 
-    It is given the frame, the position of the body in it, and the call.
-    """
+    def declare(handler: type[H]) -> type[H]:
+        return _declare(handler, Route(api_key, versions, advertised or versions, None, handler))
 
-    def register(handler: RawHandler) -> RawHandler:
-        _add(Route(api_key, versions, advertised or versions, None, handler))
-        return handler
+    return declare
 
-    return register
+
+_ROUTE = "__route__"
+
+
+def _declare(handler: type[H], route: Route) -> type[H]:
+    setattr(handler, _ROUTE, route)
+    return handler
+
+
+def declared_route(value: object) -> Route | None:
+    """Return the declaration of a handler class; None for anything else."""
+    route = vars(value).get(_ROUTE) if isinstance(value, type) else None
+    return route if isinstance(route, Route) else None
+
+
+class Handlers:
+    """The handlers of one node: created with their dependencies, one table for each type of listener."""
+
+    def __init__(
+        self, routes: Iterable[Route], dependencies: Dependencies, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self._loop = loop
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._tables: dict[ListenerType, dict[int, BoundRoute]] = {each: {} for each in ListenerType}
+        for route in routes:
+            bound = self._bind(route, dependencies)
+            for listener_type in route.listeners:
+                table = self._tables[listener_type]
+                invariant(route.api_key not in table, f"{route.api_key.name} has two handlers")
+                table[route.api_key] = bound
+
+    def on(self, listener_type: ListenerType) -> dict[int, BoundRoute]:
+        """Return the APIs that are served on listeners of this type, by their keys."""
+        return self._tables[listener_type]
+
+    def _bind(self, route: Route, dependencies: Dependencies) -> BoundRoute:
+        needed = inspect.signature(route.handler).parameters
+        handle = route.handler(**{name: getattr(dependencies, name) for name in needed}).handle
+        if inspect.iscoroutinefunction(handle):
+            handle = self._promised(handle)
+        return BoundRoute(route.api_key, route.versions, route.request, handle)
+
+    def _promised(self, handle: Callable[[Any, Call], Any]) -> Handle:
+        """Adapt a coroutine function: each call runs as a task and returns a promise."""
+
+        async def run(request: Any, call: Call, promise: Promise[Any]) -> None:
+            try:
+                response = await handle(request, call)
+            except Exception as error:  # noqa: BLE001 - the router decides what the error closes
+                promise.fail(error)
+            else:
+                promise.keep(response)
+
+        def start(request: Any, call: Call) -> Promise[Any]:
+            promise: Promise[Any] = Promise()
+            task = self._loop.create_task(run(request, call, promise))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+            return promise
+
+        return start

@@ -1,23 +1,21 @@
-"""From a frame to its handler, and from the handler's result to an answer.
+"""From a frame to its handler, and from the handler's result to a response.
 
-An API or version this broker does not serve closes the connection, as Kafka does; only ApiVersions answers an
-unknown version (in its version 0, so that any client can read it). A handler may answer at once, await, or
-return a promise, which spares requests that come often a task; in any case its request is the only one of its
-connection until it is answered, Produce excepted.
+A router serves the listeners of one type. An API or a version that it does not serve closes the connection, as in
+Kafka. Only ApiVersions responds to an unknown version, in its version 0, so that any client can read the response.
+A handler returns a response or a promise of one. Until the promise is settled no other request of its connection is
+handled; Produce, which responds through the connection itself, is the exception.
 """
 
 from __future__ import annotations
 
-import asyncio
-import inspect
-from collections.abc import Coroutine
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from ottla.base.errors import InvariantViolation, RemoteProtocolError
 from ottla.base.promise import Promise
-from ottla.broker.net.outbox import Answer
-from ottla.broker.registry import ROUTES, Call, RawHandler, Route
+from ottla.broker.net.outbox import PendingResponse
+from ottla.broker.registry import BoundRoute, Call
 from ottla.wire import codec
 from ottla.wire.apis import ApiKey
 from ottla.wire.frames import parse_request_header, response_prefix
@@ -26,84 +24,80 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
     from ottla.broker.net.connection import Connection
-    from ottla.broker.services import Broker
 
 
 class Router:
-    """Answers frames with the handlers of `ROUTES`."""
+    """Passes request frames to the handlers of one type of listener."""
 
-    def __init__(self, broker: Broker, loop: asyncio.AbstractEventLoop, log: FilteringBoundLogger) -> None:
-        self._broker = broker
-        self._loop = loop
+    def __init__(
+        self,
+        routes: dict[int, BoundRoute],
+        on_violation: Callable[[InvariantViolation], None],
+        log: FilteringBoundLogger,
+    ) -> None:
+        self._routes = routes
+        self._on_violation = on_violation
         self._log = log
-        self._tasks: set[asyncio.Task[None]] = set()
 
     def __call__(self, connection: Connection, frame: memoryview) -> None:
         api_key, version, correlation_id, client_id, body = parse_request_header(frame)
-        route = ROUTES.get(api_key)
+        route = self._routes.get(api_key)
         if route is None:
-            raise RemoteProtocolError(f"API {api_key} is not served")
-        call = Call(version, correlation_id, client_id, connection, self._broker)
+            raise RemoteProtocolError(f"API {api_key} is not served on listener {connection.listener.name}")
+        call = Call(version, correlation_id, client_id, connection.listener, connection.peer)
         if not route.versions[0] <= version <= route.versions[1]:
             if api_key != ApiKey.API_VERSIONS:
                 raise RemoteProtocolError(f"{route.api_key.name} version {version} is not served")
-            self._answer_unknown_api_versions(route, call)
+            self._refuse_api_versions(route, connection, call)
         elif route.request is None:
-            cast(RawHandler, route.handler)(frame, body, call)
+            route.handle(connection, frame, body, call)
         else:
-            self._answer(route, frame, body, call)
+            self._handle(route, connection, frame, body, call)
 
-    def _answer(self, route: Route, frame: memoryview, body: int, call: Call) -> None:
-        version = call.api_version
-        request = codec.decode(cast(Any, route.request), frame, version, start=body)
-        result: Any = route.handler(request, call)  # type: ignore[call-arg, arg-type]
-        connection = call.connection
-        if isinstance(result, Promise):
-            answer = Answer()
-            connection.expect(answer, exclusive=True)
-            result.when_done(partial(self._finish_promised, route, answer, call))
-        elif not inspect.iscoroutine(result):
-            connection.reply(_encode(route.api_key, call, result))
-        else:
-            answer = Answer()
-            connection.expect(answer, exclusive=True)
-            task = self._loop.create_task(self._finish(route, result, answer, call))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+    def _handle(
+        self, route: BoundRoute, connection: Connection, frame: memoryview, body: int, call: Call
+    ) -> None:
+        request = codec.decode(cast(Any, route.request), frame, call.api_version, start=body)
+        result = route.handle(request, call)
+        if not isinstance(result, Promise):
+            connection.respond(_encode(route.api_key, call, result))
+            return
+        pending = PendingResponse()
+        connection.reserve(pending, exclusive=True)
+        result.when_done(partial(self._complete, route, connection, pending, call))
 
-    async def _finish(self, route: Route, work: Coroutine[Any, Any, Any], answer: Answer, call: Call) -> None:
-        try:
-            result = await work
-            call.connection.finish(answer, _encode(route.api_key, call, result))
-        except Exception as error:  # noqa: BLE001 - one bad request must not reach other connections
-            self._give_up(route, call, error)
-
-    def _finish_promised(
-        self, route: Route, answer: Answer, call: Call, result: Any, error: BaseException | None
+    def _complete(
+        self,
+        route: BoundRoute,
+        connection: Connection,
+        pending: PendingResponse,
+        call: Call,
+        result: Any,
+        error: BaseException | None,
     ) -> None:
         try:
             if error is not None:
                 raise error
-            call.connection.finish(answer, _encode(route.api_key, call, result))
-        except Exception as failure:  # noqa: BLE001 - nor whoever kept the promise
-            self._give_up(route, call, failure)
+            connection.complete(pending, _encode(route.api_key, call, result))
+        except Exception as failure:  # noqa: BLE001 - must reach neither other connections nor the caller of `keep`
+            self._fail(route, connection, failure)
 
-    def _give_up(self, route: Route, call: Call, error: Exception) -> None:
-        """A request that cannot be answered ends its connection."""
-        call.connection.close()
+    def _fail(self, route: BoundRoute, connection: Connection, error: Exception) -> None:
+        """Close the connection of a request that has no response."""
+        connection.close()
         if isinstance(error, RemoteProtocolError):
-            self._log.info("connection closed", peer=call.connection.peer, reason=str(error))
+            self._log.info("connection closed", peer=connection.peer, reason=str(error))
         elif isinstance(error, InvariantViolation):
-            self._loop.call_exception_handler({"message": "request failed", "exception": error})
+            self._on_violation(error)
         else:
-            peer, api = call.connection.peer, route.api_key.name
-            self._log.error("request failed", peer=peer, api=api, exc_info=error)
+            self._log.error("request failed", peer=connection.peer, api=route.api_key.name, exc_info=error)
 
-    def _answer_unknown_api_versions(self, route: Route, call: Call) -> None:
+    @staticmethod
+    def _refuse_api_versions(route: BoundRoute, connection: Connection, call: Call) -> None:
         call.api_version = -1
-        result: Any = route.handler(None, call)  # type: ignore[call-arg, arg-type]
+        result = route.handle(None, call)
         call.api_version = 0
-        call.connection.reply(_encode(route.api_key, call, result))
+        connection.respond(_encode(route.api_key, call, result))
 
 
 def _encode(api_key: ApiKey, call: Call, result: Any) -> list[bytes]:

@@ -19,17 +19,18 @@ from ottla.base.ids import TopicPartition, uuid_text
 from ottla.base.rng import random_uuid
 from ottla.broker.coordination.coordinators import Coordinators
 from ottla.broker.coordination.producer_ids import ProducerIds
+from ottla.broker.dependencies import Dependencies, MetadataCache
 from ottla.broker.fetch.sessions import FetchSessions
 from ottla.broker.handlers import load_all
 from ottla.broker.housekeeping import Housekeeping
 from ottla.broker.net.edge import Edge
 from ottla.broker.net.limits import Limits
-from ottla.broker.net.listeners import Listener
+from ottla.broker.net.listeners import Listener, ListenerType
 from ottla.broker.net.read_buffers import ReadBuffers
 from ottla.broker.net.server import Server
 from ottla.broker.purgatory import Purgatory
+from ottla.broker.registry import Handlers, ListedApis
 from ottla.broker.router import Router
-from ottla.broker.services import Broker
 from ottla.config.dynamic import DynamicConfig
 from ottla.metadata.image import MetadataImage, ResourceType
 from ottla.metadata.publisher import MetadataPublisher
@@ -111,10 +112,8 @@ class Node:
             loop=self._loop,
         )
         self._lifecycle = BrokerLifecycle(self._config.node_id, metadata.controller, metadata.publisher)
-        broker = self._broker = self._make_broker(metadata, image)
-        load_all()
-        router = Router(broker, self._loop, self._log)
-        self._edge = Edge(self._loop, Limits.from_config(self._settings), router, self._log)
+        self._metadata_cache = MetadataCache(image)
+        self._edge = self._make_edge(metadata)
         self._server = Server(self._edge, self._machine.listen)
         listeners = self._server.bind(self._config.listeners)
         await self._lifecycle.register(registration(self._config, listeners, self._log_dirs.dirs, self._rng))
@@ -138,7 +137,7 @@ class Node:
 
     def _follow(self, publisher: MetadataPublisher) -> MetadataImage:
         """Lead and set strays aside by the current image, and follow each change from now on."""
-        image = self._broker.image = publisher.image
+        image = self._metadata_cache.image = publisher.image
         self._settings.update(image.configs)
         self._replicas.load(image)
         self._set_strays_aside(image)
@@ -240,37 +239,49 @@ class Node:
             on_fault=self._metadata_failed,
         )
 
-    def _make_broker(self, metadata: MetadataNode, image: MetadataImage) -> Broker:
-        broker = Broker()
-        broker.cluster_id = self._cluster_id
-        broker.node_id = self._config.node_id
-        broker.config = self._config.broker
-        broker.settings = self._settings
-        broker.clock = self._clock
-        broker.rng = self._rng
-        broker.disk = self._disk
-        broker.executor = self._executor
-        broker.image = image
-        broker.controller = metadata.controller
-        broker.finalized_features = metadata.publisher.finalized_features
-        broker.replicas = self._replicas
-        broker.log_dirs = self._log_dirs
-        broker.purgatory = Purgatory(self._loop)
-        slots = self._config.broker.int("max.incremental.fetch.session.cache.slots")
-        broker.sessions = FetchSessions(self._rng, slots)
-        broker.producer_ids = ProducerIds(
-            lambda: metadata.controller.allocate_producer_ids(
-                self._config.node_id, self._lifecycle.broker_epoch
-            )
+    def _make_edge(self, metadata: MetadataNode) -> Edge:
+        """Create the handlers with their dependencies, and a router for each type of listener."""
+        routes = load_all()
+        handlers = Handlers(
+            routes, self._dependencies(metadata, ListedApis(routes, self._config.broker)), self._loop
         )
-        broker.groups = self._coordinators.groups
-        broker.transactions = self._coordinators.transactions
-        broker.markers = self._coordinators.markers
-        broker.verifier = self._coordinators.verifier
-        broker.read_buffers = ReadBuffers()
-        broker.fetch_bytes_max = self._config.broker.int("fetch.max.bytes")
-        broker.storage_failed = lambda directory, error: self._log_dirs.fail(StorageFault(directory, error))
-        return broker
+        routers = {each: Router(handlers.on(each), self._violated, self._log) for each in ListenerType}
+        return Edge(self._loop, Limits.from_config(self._settings), routers, self._log)
+
+    def _violated(self, violation: InvariantViolation) -> None:
+        self._loop.call_exception_handler({"message": "request failed", "exception": violation})
+
+    def _dependencies(self, metadata: MetadataNode, listed_apis: ListedApis) -> Dependencies:
+        sessions_max = self._config.broker.int("max.incremental.fetch.session.cache.slots")
+        controller = metadata.controller
+        return Dependencies(
+            cluster_id=self._cluster_id,
+            node_id=self._config.node_id,
+            config=self._config.broker,
+            settings=self._settings,
+            clock=self._clock,
+            rng=self._rng,
+            disk=self._disk,
+            executor=self._executor,
+            metadata=self._metadata_cache,
+            finalized_features=metadata.publisher.finalized_features,
+            controller=controller,
+            replicas=self._replicas,
+            log_dirs=self._log_dirs,
+            purgatory=Purgatory(self._loop),
+            fetch_sessions=FetchSessions(self._rng, sessions_max),
+            fetch_bytes_max=self._config.broker.int("fetch.max.bytes"),
+            read_buffers=ReadBuffers(),
+            on_read_error=lambda directory, error: self._log_dirs.fail(StorageFault(directory, error)),
+            producer_ids=ProducerIds(
+                lambda: controller.allocate_producer_ids(self._config.node_id, self._lifecycle.broker_epoch)
+            ),
+            groups=self._coordinators.groups,
+            transactions=self._coordinators.transactions,
+            markers=self._coordinators.markers,
+            verifier=self._coordinators.verifier,
+            listed_apis=listed_apis,
+        )
 
     def _start_housekeeping(self) -> None:
         self._housekeeping = Housekeeping(
@@ -307,7 +318,7 @@ class Node:
         return LogConfig.from_values(self._settings.topic_values(image.config(ResourceType.TOPIC, topic)))
 
     def _metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        self._broker.image = image
+        self._metadata_cache.image = image
         for complaint in self._settings.update(image.configs):
             self._log.warning(complaint)
         self._replicas.apply(delta, image)

@@ -185,11 +185,11 @@ class Partition:
         acks: int,
         now_ms: int,
         api_version: int,
-        guard: Verification | None = None,
+        verification: Verification | None = None,
     ) -> Appended:
         """Validate and stage one produced batch; it is committed when the high watermark has passed it.
 
-        A transaction begins here only with its `guard` (`verify`).
+        A transaction begins here only with its `verification` (`verify`).
         """
         if self.leader != self.node_id:
             offline = self.log.offline
@@ -203,7 +203,7 @@ class Partition:
                 self.leader_epoch,
                 now_ms,
                 epoch_per_transaction=api_version >= EPOCH_PER_TRANSACTION_SINCE,
-                guard=guard,
+                verification=verification,
             )
         except StorageFault as fault:
             raise self._storage_error(fault) from fault
@@ -216,7 +216,7 @@ class Partition:
         data: memoryview,
         now_ms: int,
         *,
-        guard: Verification | None = None,
+        verification: Verification | None = None,
         transaction_version: int = 0,
     ) -> Appended:
         """Stage a batch that a coordinator built, of records or a marker; raises ApiError.
@@ -232,7 +232,7 @@ class Partition:
                 self.leader_epoch,
                 now_ms,
                 epoch_per_transaction=transaction_version >= EPOCH_PER_TRANSACTION_VERSION,
-                guard=guard,
+                verification=verification,
             )
         except StorageFault as fault:
             raise self._storage_error(fault) from fault
@@ -292,17 +292,16 @@ class Partition:
         # A topic with fewer replicas than the setting asks for could never be written to: the limit is capped.
         return len(self.isr) < min(self._min_insync_replicas, len(self.replicas))
 
-    def wait_append(self, end_offset: int, acks: int, waiter: AppendWaiter) -> bool:
-        """Notify `waiter` when all records below `end_offset` are acknowledged; False if they are already."""
+    def wait_append(self, end_offset: int, acks: int, waiter: AppendWaiter) -> None:
+        """Notify `waiter` when all records below `end_offset` are acknowledged, at once if they are already."""
         if acks == ACKS_ALL:
-            if end_offset <= self.log.high_watermark:
-                return False
-            self._all_waiters.append((end_offset, waiter))
-        else:
-            if end_offset <= self.log.committable_offset:
-                return False
+            if end_offset > self.log.high_watermark:
+                self._all_waiters.append((end_offset, waiter))
+                return
+        elif end_offset > self.log.committable_offset:
             self._local_waiters.append((end_offset, waiter))
-        return True
+            return
+        waiter.append_done(ErrorCode.NONE)
 
     def progressed(self) -> None:
         """The local log has more committable records: advance the high watermark and notify the waiters."""

@@ -1,25 +1,171 @@
-"""What clients are told of an API."""
+"""Declarations of APIs: versions, listeners, dependencies; and the handlers that are created from them."""
 
 from __future__ import annotations
 
+import asyncio
+import inspect
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any, cast
+
 import pytest
 
+from ottla.base.errors import ApiError, ErrorCode, InvariantViolation
+from ottla.base.promise import Promise
+from ottla.broker.coordination.coordinators import settled
+from ottla.broker.dependencies import Dependencies
 from ottla.broker.handlers import load_all
-from ottla.broker.registry import ROUTES
+from ottla.broker.net.listeners import ListenerType
+from ottla.broker.registry import (
+    BROKER_AND_CONTROLLER,
+    Call,
+    Handlers,
+    ListedApis,
+    Route,
+    declared_route,
+    handles,
+)
 from ottla.config.broker import BrokerConfig
 from ottla.wire.apis import ApiKey
+from ottla.wire.messages.api_versions import ApiVersionsRequest
 
-load_all()
+ROUTES = load_all()
+BROKER, CONTROLLER = ListenerType.BROKER, ListenerType.CONTROLLER
+# As in the message definitions of Apache Kafka 4.3.1.
+ON_BOTH = {
+    1,
+    17,
+    18,
+    19,
+    20,
+    29,
+    30,
+    31,
+    32,
+    33,
+    36,
+    37,
+    38,
+    39,
+    40,
+    41,
+    43,
+    44,
+    45,
+    46,
+    49,
+    50,
+    51,
+    55,
+    57,
+    60,
+}
+ON_BOTH |= {64, 80, 81}
+ON_CONTROLLERS_ONLY = {52, 53, 54, 56, 58, 59, 62, 63, 67, 70, 73, 82}
+
+
+def _route(key: ApiKey) -> Route:
+    (found,) = (route for route in ROUTES if route.api_key == key)
+    return found
 
 
 @pytest.mark.parametrize(("enabled", "newest"), [("true", 6), ("false", 5)])
-def test_a_version_that_needs_a_setting_is_listed_where_that_is_on(enabled: str, newest: int) -> None:
-    route = ROUTES[ApiKey.INIT_PRODUCER_ID]
+def test_a_version_that_needs_a_setting_is_listed_if_it_is_on(enabled: str, newest: int) -> None:
+    route = _route(ApiKey.INIT_PRODUCER_ID)
     assert route.versions == (0, 6)
     assert route.listed(BrokerConfig({"transaction.two.phase.commit.enable": enabled})) == (0, newest)
 
 
-def test_everything_else_is_listed_as_declared() -> None:
+def test_all_other_versions_are_listed_as_declared() -> None:
     config = BrokerConfig({})
-    others = [route for route in ROUTES.values() if route.newest_needs is None]
+    others = [route for route in ROUTES if route.newest_needs is None]
     assert [route.listed(config) for route in others] == [route.advertised for route in others]
+
+
+def test_apis_are_served_on_the_listeners_of_kafka_only() -> None:
+    for route in ROUTES:
+        if route.api_key in ON_CONTROLLERS_ONLY:
+            assert route.listeners == {CONTROLLER}
+        elif route.api_key not in ON_BOTH:
+            assert route.listeners == {BROKER}
+
+
+def test_what_is_listed_depends_on_the_listener() -> None:
+    listed = ListedApis(ROUTES, BrokerConfig({}))
+    assert ApiKey.PRODUCE in listed.on(BROKER)
+    assert ApiKey.PRODUCE not in listed.on(CONTROLLER)
+    assert ApiKey.API_VERSIONS in listed.on(CONTROLLER)
+    assert list(listed.on(BROKER)) == sorted(listed.on(BROKER))
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=[route.api_key.name for route in ROUTES])
+def test_declared_dependencies_exist_and_have_the_declared_types(route: Route) -> None:
+    parameters = inspect.signature(route.handler).parameters
+    declared = {name: each.annotation for name, each in parameters.items()}
+    assert declared == {name: Dependencies.__annotations__[name] for name in declared}
+
+
+@dataclass(frozen=True)
+class _Echo:
+    node_id: int
+
+    def handle(self, request: object, call: Call) -> object:
+        return self.node_id, request
+
+
+@dataclass(frozen=True)
+class _Slow:
+    node_id: int
+
+    async def handle(self, request: object, call: Call) -> object:
+        if request is None:
+            raise ApiError(ErrorCode.INVALID_REQUEST)
+        return self.node_id, request
+
+
+def _declare(handler: type, key: ApiKey = ApiKey.API_VERSIONS, **options: Any) -> Route:
+    route = declared_route(handles(key, ApiVersionsRequest, versions=(0, 1), **options)(handler))
+    assert route is not None
+    return route
+
+
+def _parts(node_id: int) -> Dependencies:
+    return cast(Dependencies, SimpleNamespace(node_id=node_id, cluster_id="not declared"))
+
+
+def test_two_nodes_have_handlers_of_their_own() -> None:
+    route = _declare(_Echo)
+    loop = cast(asyncio.AbstractEventLoop, None)
+    tables = [Handlers([route], _parts(node_id), loop).on(BROKER) for node_id in (1, 2)]
+    call = cast(Call, None)
+    assert [table[ApiKey.API_VERSIONS].handle("x", call) for table in tables] == [(1, "x"), (2, "x")]
+
+
+def test_a_handler_is_bound_on_its_listeners() -> None:
+    loop = cast(asyncio.AbstractEventLoop, None)
+    both = Handlers([_declare(_Echo, listeners=BROKER_AND_CONTROLLER)], _parts(1), loop)
+    assert both.on(BROKER).keys() == both.on(CONTROLLER).keys() == {ApiKey.API_VERSIONS}
+    one = Handlers([_declare(_Echo)], _parts(1), loop)
+    assert not one.on(CONTROLLER)
+
+
+def test_an_api_has_one_handler_on_a_listener() -> None:
+    route = _declare(_Echo)
+    with pytest.raises(InvariantViolation):
+        Handlers([route, route], _parts(1), cast(asyncio.AbstractEventLoop, None))
+
+
+def test_a_coroutine_becomes_a_promise() -> None:
+    async def run() -> tuple[object, ApiError]:
+        handlers = Handlers([_declare(_Slow)], _parts(3), asyncio.get_running_loop())
+        handle = handlers.on(BROKER)[ApiKey.API_VERSIONS].handle
+        kept: Promise[object] = handle("x", cast(Call, None))
+        failed: Promise[object] = handle(None, cast(Call, None))
+        value = await settled(kept)
+        with pytest.raises(ApiError) as refused:
+            await settled(failed)
+        return value, refused.value
+
+    value, error = asyncio.run(run())
+    assert value == (3, "x")
+    assert error.code is ErrorCode.INVALID_REQUEST

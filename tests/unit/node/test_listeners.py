@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ottla.broker.net.listeners import ListenerType
 from ottla.config import BrokerConfig, ConfigRefused
 from ottla.node.listeners import Listeners, is_loopback, parse_listeners
 
@@ -29,7 +30,7 @@ MAP = "EXTERNAL:PLAINTEXT,PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURE:SASL_S
 )
 def test_one_listener(entry: str, host: str, port: int, told: str) -> None:
     (listener,) = _parse(entry).clients
-    assert listener == ("PLAINTEXT", host, port, told, port)
+    assert listener == ("PLAINTEXT", host, port, told, port, ListenerType.BROKER)
 
 
 def test_several_with_advertised_addresses_and_a_controller() -> None:

@@ -1,7 +1,7 @@
-"""The runtime's view of this broker: an internal topic's partitions as its log, the event loop as its scheduler.
+"""The coordinator runtime's ports: partitions of an internal topic as its log, the event loop as its scheduler.
 
-What a coordinator appends goes the way of every batch (staged, written in a group, committed at the high
-watermark) but is not judged like a client's: control batches and batches without sequence numbers may pass.
+Batches of a coordinator are staged, written in a group commit and committed at the high watermark like all others, but
+they are not validated like those of clients: control batches and batches without sequence numbers are allowed.
 
 Concurrency: the event loop only.
 """
@@ -53,7 +53,7 @@ class CoordinatorLog:
     ) -> int:
         known = verification if isinstance(verification, Verification) else None
         appended = self._led(partition, leader_epoch).append_own(
-            batch, now_ms, guard=known, transaction_version=transaction_version
+            batch, now_ms, verification=known, transaction_version=transaction_version
         )
         return appended.last_offset + 1
 
@@ -64,8 +64,11 @@ class CoordinatorLog:
         return self._led(partition).high_watermark
 
     def when_committed(self, partition: int, end_offset: int, callback: Callable[[ErrorCode], None]) -> None:
-        if not self._led(partition).wait_append(end_offset, ACKS_ALL, _AppendCallback(callback)):
+        led = self._led(partition)
+        if end_offset <= led.high_watermark:
             self._scheduler.call_soon(lambda: callback(ErrorCode.NONE))
+        else:
+            led.wait_append(end_offset, ACKS_ALL, _AppendCallback(callback))
 
     def batches(self, partition: int) -> Batches:
         return self._led(partition).batches()

@@ -1,15 +1,14 @@
-"""The coordinators of this broker, as handlers see them.
+"""The group and transaction coordinators of this broker, as handlers use them.
 
-`Coordinator` finds the partition that is responsible for a group or a transactional id, asks its shard and turns
-the promise into something to await. `Coordinators` holds both kinds and follows the metadata: a shard is loaded
-when this broker leads its partition, and unloaded when it does not.
+`Coordinator` maps a group id or transactional id to its partition and passes the request to the shard of that
+partition. `Coordinators` contains both kinds and follows the metadata: a shard is loaded when this broker becomes the
+leader of its partition, and unloaded when it no longer is.
 
-An id belongs to the partition that Kafka's hash of it names, so the number of partitions must never change. As
-long as the topic does not exist nobody coordinates (NOT_COORDINATOR); asking for a coordinator makes it
-(`handlers.k10_find_coordinator`).
+An id is mapped to a partition by Kafka's hash, so the number of partitions must never change. While the topic does not
+exist, no broker coordinates (NOT_COORDINATOR); FindCoordinator creates it (`handlers.k10_find_coordinator`).
 
-Loading starts when the event loop is free, a bit at a time: a start does not wait for it. Concurrency: the event
-loop only.
+Loading starts when the event loop is idle, in small steps; the start of the node does not wait for it. Concurrency:
+the event loop only.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ from ottla.base.ids import TopicPartition
 from ottla.base.promise import Promise
 from ottla.base.rng import Random
 from ottla.broker.coordination.coordinator_log import CoordinatorLog, LoopScheduler
-from ottla.broker.coordination.marker_sender import LocalMarkers
-from ottla.broker.coordination.verification import Verifier
+from ottla.broker.coordination.marker_sender import LocalMarkerSender
+from ottla.broker.coordination.verification import TxnVerifier
 from ottla.config.dynamic import DynamicConfig
 from ottla.coordinator.group import records as group_records
 from ottla.coordinator.group.group_state_machine import GroupStateMachine
@@ -50,12 +49,12 @@ M = TypeVar("M", bound=StateMachine)
 R = TypeVar("R")
 
 _INT_MIN: Final = -(1 << 31)
-_OFFSETS_KNOW_ABORTABLE: Final = 4
-_OFFSETS_ADD_THEMSELVES: Final = 5
+_KNOWS_ABORTABLE: Final = 4
+_ADDS_PARTITION: Final = 5
 
 
 def java_hash(text: str) -> int:
-    """Java's hash of a string: over its UTF-16 code units, as a 32-bit integer with a sign."""
+    """Return Java's hash of a string: over its UTF-16 code units, as a signed 32-bit integer."""
     units = text.encode("utf-16-be", "surrogatepass")
     value = 0
     for at in range(0, len(units), 2):
@@ -65,18 +64,18 @@ def java_hash(text: str) -> int:
 
 @lru_cache(16_384)
 def partition_of(key: str, count: int) -> int:
-    """The partition of an internal topic that is responsible for a group or transactional id."""
+    """Return the partition of an internal topic to which a group or transactional id is mapped."""
     value = java_hash(key)
     return 0 if value == _INT_MIN else abs(value) % count
 
 
-async def answered(promise: Promise[R]) -> R:
-    """Wait for a promise; raises what it failed with."""
+async def settled(promise: Promise[R]) -> R:
+    """Wait for a promise and return its value; raises its error."""
     if promise.done:
         return promise.result()
-    settled = asyncio.get_running_loop().create_future()
-    promise.when_done(lambda value, error: None if settled.done() else settled.set_result(None))
-    await settled
+    done = asyncio.get_running_loop().create_future()
+    promise.when_done(lambda value, error: None if done.done() else done.set_result(None))
+    await done
     return promise.result()
 
 
@@ -90,28 +89,28 @@ class Coordinator(Generic[M]):
         self._partitions_default = partitions_default
 
     def partition_for(self, key: str) -> int:
-        """Where the group or transactional id belongs."""
+        """Return the partition to which the group or transactional id is mapped."""
         topic = self.runtime.image.topics.by_name.get(self.topic)
         return partition_of(key, self._partitions_default if topic is None else len(topic.partitions))
 
-    def promised(self, key: str, operation: Callable[[M], Decision[R]]) -> Promise[R]:
-        """Let the responsible machine decide, for those who do not await; fails with ApiError."""
+    def submit(self, key: str, operation: Callable[[M], Decision[R]]) -> Promise[R]:
+        """Let the responsible state machine decide; the promise can fail with ApiError."""
         return self.runtime.write(self.partition_for(key), operation)
 
     async def write(self, key: str, operation: Callable[[M], Decision[R]]) -> R:
-        """Let the responsible machine decide; raises ApiError."""
-        return await answered(self.promised(key, operation))
+        """Let the responsible state machine decide and wait for the result; raises ApiError."""
+        return await settled(self.submit(key, operation))
 
     async def read(self, key: str, operation: Callable[[M], R]) -> R:
-        """Ask the responsible machine; raises ApiError."""
-        return await answered(self.runtime.read(self.partition_for(key), operation))
+        """Read from the responsible state machine; raises ApiError."""
+        return await settled(self.runtime.read(self.partition_for(key), operation))
 
     async def read_all(self, operation: Callable[[M], R]) -> list[R]:
-        """Ask every machine of this broker; raises ApiError if one of them is loading."""
+        """Read from all state machines of this broker; raises ApiError if one of them is loading."""
         found = []
         for promise in self.runtime.read_all(operation):
             try:
-                found.append(await answered(promise))
+                found.append(await settled(promise))
             except ApiError as error:
                 if error.code is not ErrorCode.NOT_COORDINATOR:
                     raise
@@ -120,16 +119,16 @@ class Coordinator(Generic[M]):
     # Following the metadata
 
     def load(self, image: MetadataImage) -> None:
-        """Take over a whole image, at the start."""
+        """Apply a whole image, at the start."""
         self.runtime.image = image
         topic = image.topics.by_name.get(self.topic)
         if topic is not None:
             self._lead({index: (each.leader, each.leader_epoch) for index, each in topic.partitions.items()})
 
     def changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        gone = delta.base.topics.by_name.get(self.topic)
-        if gone is not None and gone.topic_id in delta.deleted_topic_ids:
-            for index in gone.partitions:
+        deleted = delta.base.topics.by_name.get(self.topic)
+        if deleted is not None and deleted.topic_id in delta.deleted_topic_ids:
+            for index in deleted.partitions:
                 self.runtime.resign(index)
         self.runtime.on_metadata_changed(delta, image)
         topic = image.topics.by_name.get(self.topic)
@@ -148,9 +147,9 @@ class Coordinator(Generic[M]):
 
 
 class GroupCoordinator(Coordinator[GroupStateMachine]):
-    """Groups and their offsets."""
+    """The coordinator of groups and their offsets."""
 
-    verifier: Verifier
+    verifier: TxnVerifier
 
     async def write_transactional(
         self,
@@ -162,29 +161,29 @@ class GroupCoordinator(Coordinator[GroupStateMachine]):
         *,
         api_version: int,
     ) -> R:
-        """Let the machine decide about offsets in a transaction, if that includes the group; raises ApiError."""
+        """Let the state machine decide about offsets of a transaction that includes the group; raises ApiError."""
         index = self.partition_for(group_id)
-        guard = await answered(
-            self.verifier.ask(
+        verification = await settled(
+            self.verifier.verify(
                 transactional_id,
                 Producer(producer_id, producer_epoch),
                 TopicPartition(self.topic, index),
                 NO_SEQUENCE,
-                add=api_version >= _OFFSETS_ADD_THEMSELVES,
-                abortable=api_version >= _OFFSETS_KNOW_ABORTABLE,
+                add=api_version >= _ADDS_PARTITION,
+                abortable=api_version >= _KNOWS_ABORTABLE,
             )
         )
-        return await answered(
-            self.runtime.write_transactional(index, producer_id, producer_epoch, operation, guard)
+        return await settled(
+            self.runtime.write_transactional(index, producer_id, producer_epoch, operation, verification)
         )
 
 
 class TxnCoordinator(Coordinator[TxnStateMachine]):
-    """Transactions."""
+    """The coordinator of transactions."""
 
 
 class Coordinators:
-    """Groups and transactions of one broker, and what transactions need of its partitions."""
+    """The coordinators of one broker, and the verifier and marker sender that transactions need."""
 
     def __init__(
         self,
@@ -206,7 +205,7 @@ class Coordinators:
             RecordTable(vars(group_records).values()),
             lambda _, timers: GroupStateMachine(group_settings, timers, clock, rng),
         )
-        self.markers = LocalMarkers(replicas, groups, clock)
+        self.markers = LocalMarkerSender(replicas, groups, clock)
         transactions: Runtime[TxnStateMachine] = self._runtime(
             TRANSACTION_TOPIC,
             RecordTable(vars(txn_records).values()),
@@ -218,7 +217,7 @@ class Coordinators:
         self.transactions = TxnCoordinator(
             transactions, node_id, settings.int("transaction.state.log.num.partitions")
         )
-        self.verifier = Verifier(
+        self.verifier = TxnVerifier(
             transactions, self.transactions.partition_for, replicas, settings, clock, self._scheduler
         )
         self.groups.verifier = self.verifier
@@ -238,16 +237,16 @@ class Coordinators:
         self._loop.call_exception_handler({"message": "a coordinator failed", "exception": error})
 
     def load(self, image: MetadataImage) -> None:
-        """Begin to lead what the image says, at the start."""
+        """Lead the partitions of the image, at the start."""
         for each in (self.groups, self.transactions):
             each.load(image)
 
     def changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """The metadata moved on, and the replicas with it."""
+        """Apply a change of the metadata; the replicas have applied it before."""
         for each in (self.groups, self.transactions):
             each.changed(delta, image)
 
     def close(self) -> None:
-        """Answer everybody who waits; nothing is coordinated here from now on."""
+        """Fail all pending requests; nothing is coordinated by this broker from now on."""
         for each in (self.transactions, self.groups):
             each.runtime.close()

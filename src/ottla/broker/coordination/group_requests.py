@@ -1,8 +1,7 @@
-"""What handlers of group requests share: who asks, what an error of the coordinator is called, and which of the
-named partitions exist.
+"""Functions that the handlers of group requests share: client information, error mapping, missing partitions.
 
-A commit that names some partitions which do not exist is answered in two parts: those are refused at once, the
-others are decided by the group. In the answer the refused ones come first, each topic once, as in Kafka.
+Partitions of a commit that do not exist are refused at once, the others are decided by the group. In the response the
+refused ones come first, each topic once, as in Kafka.
 """
 
 from __future__ import annotations
@@ -13,80 +12,85 @@ from typing import Any, Final, Generic, Protocol, TypeVar, cast
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.promise import Promise
 from ottla.broker.registry import Call
+from ottla.config.dynamic import DynamicConfig
 from ottla.coordinator.group.client import ClientInfo
 from ottla.metadata.image import MetadataImage, TopicImage
 
-# What a client of a group cannot act upon is told as a failure of the server.
-_UNTOLD: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
+# Errors that clients of groups do not handle are reported as UNKNOWN_SERVER_ERROR.
+_NOT_FOR_CLIENTS: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 
 
 class TopicOfPartitions(Protocol):
-    """A topic in a request or response about offsets."""
+    """A topic of a request or response about offsets."""
 
     name: str
     partitions: list[Any]
 
 
-Asked = TypeVar("Asked", bound=TopicOfPartitions)
-Answered = TypeVar("Answered", bound=TopicOfPartitions)
+Requested = TypeVar("Requested", bound=TopicOfPartitions)
+Responded = TypeVar("Responded", bound=TopicOfPartitions)
 Decided = TypeVar("Decided")
 Response = TypeVar("Response")
 
 
-def client_of(call: Call) -> ClientInfo:
-    """Who asks."""
-    host, _, _ = call.connection.peer.rpartition(":")
+def client_info(call: Call) -> ClientInfo:
+    """Return the client id and host as group descriptions show them."""
+    host, _, _ = call.peer.rpartition(":")
     return ClientInfo(call.client_id or "", f"/{host}")
 
 
-def code_of(error: ApiError) -> ErrorCode:
-    """The error as a client of groups is told it."""
-    return ErrorCode.UNKNOWN_SERVER_ERROR if error.code in _UNTOLD else error.code
+def client_error(error: ApiError) -> ErrorCode:
+    """Return the code with which an error of the coordinator is reported to clients of groups."""
+    return ErrorCode.UNKNOWN_SERVER_ERROR if error.code in _NOT_FOR_CLIENTS else error.code
 
 
-def answering(
-    promise: Promise[Decided], say: Callable[[Decided], Response], refuse: Callable[[ApiError], Response]
+def to_response(
+    promise: Promise[Decided],
+    accept: Callable[[Decided], Response],
+    refuse: Callable[[ApiError], Response],
 ) -> Promise[Response]:
-    """The response that follows from a decision or, if that fails, from the error."""
-    answer: Promise[Response] = Promise()
+    """Return a promise of the response that `accept` makes of the value, or `refuse` of an ApiError."""
+    response: Promise[Response] = Promise()
 
-    def told(decided: Decided | None, error: BaseException | None) -> None:
+    def settle(decided: Decided | None, error: BaseException | None) -> None:
         if error is None:
-            answer.keep(say(cast(Decided, decided)))
+            response.keep(accept(cast(Decided, decided)))
         elif isinstance(error, ApiError):
-            answer.keep(refuse(error))
+            response.keep(refuse(error))
         else:
-            answer.fail(error)
+            response.fail(error)
 
-    promise.when_done(told)
-    return answer
-
-
-def serves_consumer_groups(call: Call) -> bool:
-    """Whether the cluster has the feature, and the operator has not turned the protocol off."""
-    broker = call.broker
-    offered = broker.settings.list("group.coordinator.rebalance.protocols")
-    return "consumer" in offered and broker.image.features.get("group.version", 0) >= 1
+    promise.when_done(settle)
+    return response
 
 
-class TopicAnswers(Generic[Asked, Answered]):
-    """Collects the answer for the topics of one request."""
+def consumer_protocol_enabled(settings: DynamicConfig, image: MetadataImage) -> bool:
+    """Return whether the cluster has the feature and the operator has not disabled the protocol."""
+    enabled = settings.list("group.coordinator.rebalance.protocols")
+    return "consumer" in enabled and image.features.get("group.version", 0) >= 1
+
+
+class TopicResponses(Generic[Requested, Responded]):
+    """Collects the response for the topics of one request."""
 
     __slots__ = ("_make", "_topics")
 
-    def __init__(self, make: Callable[[Asked, list[tuple[int, ErrorCode]]], Answered]) -> None:
-        """`make` builds the answer of a topic from partitions and their errors."""
+    def __init__(self, make: Callable[[Requested, list[tuple[int, ErrorCode]]], Responded]) -> None:
+        """`make` builds the response of a topic from partitions and their errors."""
         self._make = make
-        self._topics: dict[str, Answered] = {}
+        self._topics: dict[str, Responded] = {}
 
     def existing(
         self,
-        topics: list[Asked],
+        topics: list[Requested],
         image: MetadataImage,
-        find: Callable[[Asked, MetadataImage], TopicImage | None],
+        find: Callable[[Requested, MetadataImage], TopicImage | None],
         missing: ErrorCode = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    ) -> list[Asked]:
-        """The topics with their partitions that exist; the rest is refused. `missing` is a topic's error."""
+    ) -> list[Requested]:
+        """Return the topics with their existing partitions and refuse the rest.
+
+        `missing` is the error of a topic that does not exist.
+        """
         kept = []
         for topic in topics:
             found = find(topic, image)
@@ -105,18 +109,18 @@ class TopicAnswers(Generic[Asked, Answered]):
                 kept.append(topic)
         return kept
 
-    def refused(self, topic: Asked, code: ErrorCode) -> Answered:
-        """All partitions of a topic with one error."""
+    def refused(self, topic: Requested, code: ErrorCode) -> Responded:
+        """Return the response of a topic with one error for all its partitions."""
         return self._make(topic, [(each.partition_index, code) for each in topic.partitions])
 
-    def joined(self, decided: list[Answered]) -> list[Answered]:
-        """The refused partitions, and what was decided about the others."""
+    def joined(self, decided: list[Responded]) -> list[Responded]:
+        """Return the refused partitions, followed by those that the group decided about."""
         if not self._topics:
             return decided
         self._add(decided)
         return list(self._topics.values())
 
-    def _add(self, topics: list[Answered]) -> None:
+    def _add(self, topics: list[Responded]) -> None:
         for topic in topics:
             earlier = self._topics.setdefault(topic.name, topic)
             if earlier is not topic:

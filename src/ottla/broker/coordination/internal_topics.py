@@ -1,7 +1,7 @@
-"""How the topics that brokers keep for themselves are made: partitions, replicas and settings of each.
+"""The internal topics: how many partitions and replicas they are created with, and their settings.
 
-They come into being like any other missing topic, when a client asks for them, but never with a topic's usual
-defaults: what is written there must not expire, and its number of partitions can never change.
+They are created on demand like other missing topics, but not with the default settings of topics: their records must
+not expire, and their number of partitions can never change.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _share_groups(config: BrokerConfig) -> dict[str, str]:
     }
 
 
-# name: where its numbers are configured, and its settings
+# Name of the topic: prefix of the settings with its numbers, and its own settings
 _INTERNAL: Final[dict[str, tuple[str, Settings]]] = {
     GROUP_TOPIC: ("offsets.topic", _offsets),
     TRANSACTION_TOPIC: ("transaction.state.log", _transactions),
@@ -53,7 +53,7 @@ _INTERNAL: Final[dict[str, tuple[str, Settings]]] = {
 
 
 def creation(name: str, config: BrokerConfig) -> CreatableTopic:
-    """The request to make a topic that is missing, be it internal or a client's."""
+    """Return the request to create a missing topic, internal or not."""
     if name not in _INTERNAL:
         return CreatableTopic(name=name, num_partitions=-1, replication_factor=-1)
     prefix, settings = _INTERNAL[name]

@@ -1,9 +1,8 @@
-"""Ends transactions in the partitions that this broker leads.
+"""Appends the markers that end transactions to the partitions that this broker leads.
 
-A marker goes to the end of each partition's log, and counts when it is committed there. Partitions of
-__consumer_offsets belong to the coordinator of groups: it writes the marker itself, so that its machine learns
-in the right order which offsets count. A coordinator that is not ready is told as a leader that is not: whoever
-sends markers knows that one, and tries again.
+A marker takes effect when it is committed in the partition. Markers for partitions of __consumer_offsets are appended
+by the group coordinator, so that its state machine applies offsets in log order. If that coordinator is not ready, the
+error is NOT_LEADER_OR_FOLLOWER, after which the sender of markers retries.
 
 Concurrency: the event loop only.
 """
@@ -36,7 +35,7 @@ _NOT_READY: Final = frozenset(
 )
 
 
-class LocalMarkers:
+class LocalMarkerSender:
     """`coordinator.txn.completion.MarkerSender` for partitions of this broker."""
 
     def __init__(self, replicas: Replicas, groups: Runtime[GroupStateMachine], clock: Clock) -> None:
@@ -44,16 +43,16 @@ class LocalMarkers:
         self._groups = groups
         self._clock = clock
 
-    def send(self, marker: TxnMarkerEntry, told: Callable[[MarkerResults], None]) -> None:
-        """Append the marker everywhere; `told` once with what became of it in each partition."""
-        pending = _Pending(len(marker.partitions), told)
+    def send(self, marker: TxnMarkerEntry, on_done: Callable[[MarkerResults], None]) -> None:
+        """Append the marker to all its partitions and call `on_done` once with the error code of each."""
+        pending = _PendingMarker(len(marker.partitions), on_done)
         for partition in marker.partitions:
             if partition.topic == GROUP_TOPIC:
                 self._end_offsets(marker, partition, pending)
             else:
                 self._append(marker, partition, pending)
 
-    def _append(self, marker: TxnMarkerEntry, where: TopicPartition, pending: _Pending) -> None:
+    def _append(self, marker: TxnMarkerEntry, where: TopicPartition, pending: _PendingMarker) -> None:
         try:
             partition = self._replicas.get(*where)
             appended = partition.append_marker(
@@ -66,11 +65,9 @@ class LocalMarkers:
         except ApiError as error:
             pending.done(where, error.code)
             return
-        waiter = _Written(where, pending)
-        if not partition.wait_append(appended.last_offset + 1, ACKS_ALL, waiter):
-            waiter.append_done(ErrorCode.NONE)
+        partition.wait_append(appended.last_offset + 1, ACKS_ALL, _MarkerWaiter(where, pending))
 
-    def _end_offsets(self, marker: TxnMarkerEntry, where: TopicPartition, pending: _Pending) -> None:
+    def _end_offsets(self, marker: TxnMarkerEntry, where: TopicPartition, pending: _PendingMarker) -> None:
         try:
             self._replicas.get(*where)
         except ApiError as error:
@@ -88,7 +85,7 @@ class LocalMarkers:
 
 
 def _offsets_ended(
-    pending: _Pending, where: TopicPartition, value: None, error: BaseException | None
+    pending: _PendingMarker, where: TopicPartition, value: None, error: BaseException | None
 ) -> None:
     if error is None:
         pending.done(where, ErrorCode.NONE)
@@ -99,29 +96,29 @@ def _offsets_ended(
         pending.done(where, ErrorCode.NOT_LEADER_OR_FOLLOWER if not_ready else error.code)
 
 
-class _Pending:
-    """The partitions of one marker that have not answered."""
+class _PendingMarker:
+    """One marker whose partitions have not all completed."""
 
-    __slots__ = ("_left", "_results", "_told")
+    __slots__ = ("_left", "_on_done", "_results")
 
-    def __init__(self, count: int, told: Callable[[MarkerResults], None]) -> None:
+    def __init__(self, count: int, on_done: Callable[[MarkerResults], None]) -> None:
         self._left = count
         self._results: MarkerResults = {}
-        self._told = told
+        self._on_done = on_done
 
     def done(self, where: TopicPartition, error: ErrorCode) -> None:
         self._results[where] = error
         self._left -= 1
         if self._left == 0:
-            self._told(self._results)
+            self._on_done(self._results)
 
 
-class _Written:
-    """Waits for a marker to be committed in one partition."""
+class _MarkerWaiter:
+    """Waits until a marker is committed in one partition."""
 
     __slots__ = ("_pending", "_where")
 
-    def __init__(self, where: TopicPartition, pending: _Pending) -> None:
+    def __init__(self, where: TopicPartition, pending: _PendingMarker) -> None:
         self._where = where
         self._pending = pending
 

@@ -1,7 +1,7 @@
-"""Producer ids for clients, out of blocks that the controller gives to this broker.
+"""Producer ids for clients, from blocks that the controller allocates to this broker.
 
-A new block is asked for when the current one is used up; everyone who comes meanwhile waits for it. Ids of
-a block not used up before a restart are lost, never reused.
+A new block is requested when the current one is used up; requests that arrive meanwhile wait for it. The rest of a
+block is lost at a restart: ids are never reused.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ottla.controller.port import ProducerIdBlock
 
 
 class ProducerIds:
-    """Concurrency: the event loop only."""
+    """The current block of this broker. Concurrency: the event loop only."""
 
     def __init__(self, allocate: Callable[[], Awaitable[ProducerIdBlock]]) -> None:
         self._allocate = allocate
@@ -22,7 +22,7 @@ class ProducerIds:
         self._end = 0
 
     async def take(self) -> int:
-        """An id that nobody else gets; raises ApiError if the controller cannot give a block."""
+        """Return an unused id; raises ApiError if the controller allocates no block."""
         async with self._lock:
             if self._next == self._end:
                 block = await self._allocate()

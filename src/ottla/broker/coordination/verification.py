@@ -1,15 +1,15 @@
-"""Asks the coordinator of a transaction whether a partition is part of it, before its first batch goes there.
+"""Verifies with the coordinator of a transaction that a partition was added, before the first batch is appended.
 
-A batch of a transaction that its coordinator does not know of would never be followed by a marker, and readers of
-committed records would wait for ever (KIP-890). Clients of the second protocol generation do not name partitions
-beforehand: for them the question is an order to add the partition.
+A batch in a partition that the coordinator does not know would never be followed by a marker, and read_committed
+consumers would never read past it (KIP-890). Clients of transaction version 2 do not add partitions themselves: for
+them the verification adds the partition.
 
-The proof is a `Verification` of the partition's log: the question of one producer, which a marker that overtakes
-the answer makes void. While a producer has questions open about a partition all its batches for it take this way,
-and answers are told in the order of the questions: so the batches stay in theirs.
+The result is a `Verification` of the partition's log, which belongs to one producer; a marker that is appended in the
+meantime invalidates it. While a producer has open verifications for a partition, all its batches for that partition
+are verified, and verifications complete in the order in which they were started: the batches stay in order.
 
-When the coordinator is still busy ending the producer's last transaction, an order to add is repeated for a while,
-at most `add.partitions.to.txn.retry.backoff.max.ms`: to the client the end came with EndTxn's answer.
+If the coordinator is still ending the previous transaction of the producer, adding is retried for at most
+`add.partitions.to.txn.retry.backoff.max.ms`, because for the client that transaction ended with the EndTxn response.
 
 Concurrency: the event loop only.
 """
@@ -32,17 +32,17 @@ from ottla.coordinator.runtime.runtime import Runtime
 from ottla.coordinator.txn.transaction import Producer
 from ottla.coordinator.txn.txn_state_machine import TxnStateMachine
 from ottla.replication.replicas import Replicas
-from ottla.storage.producers.producer_state import NOT_ASKED, Verification
+from ottla.storage.producers.producer_state import NOT_REQUIRED, Verification
 
 _ADDING_CLIENT_VERSION: Final = 2
-_PAUSE_MS_FIRST: Final = 1
+_BACKOFF_MS_FIRST: Final = 1
 
 Key = tuple[TopicPartition, int]
 """A partition and a producer."""
 
 
-class Verifier:
-    """Questions to coordinators of transactions; those are all on this broker."""
+class TxnVerifier:
+    """Verifies partitions of transactions with coordinators on this broker."""
 
     def __init__(
         self,
@@ -59,9 +59,9 @@ class Verifier:
         self._settings = settings
         self._clock = clock
         self._scheduler = scheduler
-        self._open: dict[Key, deque[_Question]] = {}
+        self._open: dict[Key, deque[_OpenVerification]] = {}
 
-    def ask(
+    def verify(
         self,
         transactional_id: str,
         producer: Producer,
@@ -71,83 +71,91 @@ class Verifier:
         add: bool,
         abortable: bool,
     ) -> Promise[Verification | None]:
-        """The proof with which a batch may be appended (None: its transaction has begun, it needs none).
+        """Return the verification to append a batch with (None: the transaction has begun, none is needed).
 
-        `add`: the partition is to become part of the transaction. `abortable`: the client knows that error.
-        Fails with what a producer is told. Kept at once where nothing has to be asked.
+        `add`: add the partition to the transaction. `abortable`: the client knows TRANSACTION_ABORTABLE. The promise
+        fails with the error for the producer. It is kept at once if there is nothing to verify.
         """
         if not add and not self._settings.bool("transaction.partition.verification.enable"):
-            return Promise.kept(NOT_ASKED)
+            return Promise.kept(NOT_REQUIRED)
         try:
             now_ms = self._clock.now_ms()
-            guard = self._replicas.get(*where).verify(producer.id, producer.epoch, base_sequence, now_ms)
+            verification = self._replicas.get(*where).verify(
+                producer.id, producer.epoch, base_sequence, now_ms
+            )
         except ApiError as error:
             promise: Promise[Verification | None] = Promise()
             promise.fail(error)
             return promise
         key = (where, producer.id)
-        if guard is None and key not in self._open:
+        if verification is None and key not in self._open:
             return Promise.kept(None)
-        question = _Question(transactional_id, producer, where, guard, add=add, abortable=abortable)
-        question.until_ms = self._now_ms() + self._settings.int("add.partitions.to.txn.retry.backoff.max.ms")
-        self._open.setdefault(key, deque()).append(question)
-        self._put(question)
-        return question.promise
+        opened = _OpenVerification(
+            transactional_id, producer, where, verification, add=add, abortable=abortable
+        )
+        opened.retry_until_ms = self._now_ms() + self._settings.int(
+            "add.partitions.to.txn.retry.backoff.max.ms"
+        )
+        self._open.setdefault(key, deque()).append(opened)
+        self._send(opened)
+        return opened.promise
 
-    def _put(self, question: _Question) -> None:
-        index = self._partition_for(question.transactional_id)
-        answer: Promise[ErrorCode]
-        if question.add:
-            answer = self._transactions.write(index, question.order)
+    def _send(self, opened: _OpenVerification) -> None:
+        index = self._partition_for(opened.transactional_id)
+        result: Promise[ErrorCode]
+        if opened.add:
+            result = self._transactions.write(index, opened.add_partition)
         else:
-            answer = self._transactions.read(index, question.look)
-        answer.when_done(partial(self._answered, question))
+            result = self._transactions.read(index, opened.check_partition)
+        result.when_done(partial(self._on_result, opened))
 
-    def _answered(self, question: _Question, code: ErrorCode | None, error: BaseException | None) -> None:
+    def _on_result(
+        self, opened: _OpenVerification, code: ErrorCode | None, error: BaseException | None
+    ) -> None:
         if isinstance(error, ApiError):
             code = error.code
-        busy = code is ErrorCode.CONCURRENT_TRANSACTIONS and question.add
-        if busy and self._now_ms() < question.until_ms:
-            pause_ms = question.next_pause_ms(self._settings.int("add.partitions.to.txn.retry.backoff.ms"))
-            self._scheduler.call_at(self._now_ms() + pause_ms, partial(self._put, question))
+        busy = code is ErrorCode.CONCURRENT_TRANSACTIONS and opened.add
+        if busy and self._now_ms() < opened.retry_until_ms:
+            backoff_ms = opened.next_backoff_ms(self._settings.int("add.partitions.to.txn.retry.backoff.ms"))
+            self._scheduler.call_at(self._now_ms() + backoff_ms, partial(self._send, opened))
             return
         if code is None:
-            question.outcome = error
+            opened.error = error
         else:
-            question.outcome = None if code is ErrorCode.NONE else ApiError(question.told(code))
-        question.is_answered = True
-        self._settle((question.where, question.producer.id))
+            opened.error = None if code is ErrorCode.NONE else ApiError(opened.producer_error(code))
+        opened.is_complete = True
+        self._settle((opened.where, opened.producer.id))
 
     def _settle(self, key: Key) -> None:
-        """Tell the answers that have no open question before them."""
-        questions = self._open[key]
-        while questions and questions[0].is_answered:
-            question = questions.popleft()
-            if not questions:
+        """Settle the promises of completed verifications that have no open one before them."""
+        queue = self._open[key]
+        while queue and queue[0].is_complete:
+            opened = queue.popleft()
+            if not queue:
                 del self._open[key]
-            if question.outcome is None:
-                question.promise.keep(question.guard)
+            if opened.error is None:
+                opened.promise.keep(opened.verification)
             else:
-                question.promise.fail(question.outcome)
+                opened.promise.fail(opened.error)
 
     def _now_ms(self) -> int:
         return int(self._clock.monotonic() * 1000)
 
 
-class _Question:
-    """Whether one partition is part of one transaction."""
+class _OpenVerification:
+    """One partition of one transaction that is being verified."""
 
     __slots__ = (
         "_abortable",
-        "_pause_ms",
+        "_backoff_ms",
         "add",
-        "guard",
-        "is_answered",
-        "outcome",
+        "error",
+        "is_complete",
         "producer",
         "promise",
+        "retry_until_ms",
         "transactional_id",
-        "until_ms",
+        "verification",
         "where",
     )
 
@@ -156,7 +164,7 @@ class _Question:
         transactional_id: str,
         producer: Producer,
         where: TopicPartition,
-        guard: Verification | None,
+        verification: Verification | None,
         *,
         add: bool,
         abortable: bool,
@@ -164,17 +172,17 @@ class _Question:
         self.transactional_id = transactional_id
         self.producer = producer
         self.where = where
-        self.guard = guard
+        self.verification = verification
         self.add = add
-        self.until_ms = 0
+        self.retry_until_ms = 0
         self.promise: Promise[Verification | None] = Promise()
-        self.is_answered = False
-        self.outcome: BaseException | None = None
+        self.is_complete = False
+        self.error: BaseException | None = None
         self._abortable = abortable
-        self._pause_ms = 0
+        self._backoff_ms = 0
 
-    def order(self, machine: TxnStateMachine) -> Decision[ErrorCode]:
-        """Make the partition part of the transaction."""
+    def add_partition(self, machine: TxnStateMachine) -> Decision[ErrorCode]:
+        """Add the partition to the transaction."""
         return machine.add_partitions(
             self.transactional_id,
             self.producer,
@@ -182,16 +190,16 @@ class _Question:
             client_version=_ADDING_CLIENT_VERSION,
         )
 
-    def look(self, machine: TxnStateMachine) -> ErrorCode:
-        """Whether it is."""
+    def check_partition(self, machine: TxnStateMachine) -> ErrorCode:
+        """Return NONE if the partition is part of the transaction, an error otherwise."""
         return machine.verify(self.transactional_id, self.producer, frozenset({self.where}))[self.where]
 
-    def next_pause_ms(self, longest_ms: int) -> int:
-        self._pause_ms = min(max(2 * self._pause_ms, _PAUSE_MS_FIRST), longest_ms)
-        return self._pause_ms
+    def next_backoff_ms(self, longest_ms: int) -> int:
+        self._backoff_ms = min(max(2 * self._backoff_ms, _BACKOFF_MS_FIRST), longest_ms)
+        return self._backoff_ms
 
-    def told(self, code: ErrorCode) -> ErrorCode:
-        """The coordinator's word in terms that this producer knows."""
+    def producer_error(self, code: ErrorCode) -> ErrorCode:
+        """Return the code with which an error of the coordinator is reported to this producer."""
         if code is ErrorCode.PRODUCER_FENCED:
             return ErrorCode.INVALID_PRODUCER_EPOCH
         if code is ErrorCode.TRANSACTION_ABORTABLE and not self._abortable:

@@ -1,26 +1,27 @@
-"""One fetch request: read what is there, wait for more if it is too little, send it from file to socket.
+"""One Fetch request: finds the records, waits for more if there are too few, sends them from file to socket.
 
-The read itself is two steps. Planning finds for each partition where its bytes lie and how many there are;
-it is repeated when a waiting fetch may have enough. Loading brings the planned bytes into one buffer: at once if
-the page cache has them, else in a worker thread, so that a cold read never holds up other clients.
+Reading has two steps. Planning finds position and size of the bytes of each partition; it is repeated when a waiting
+fetch may have enough. Loading reads the planned bytes into one buffer: at once if the page cache has them, otherwise
+in a worker thread, so that a cold read does not block other clients.
 
-A fetch waits until `min_bytes` are there, a partition it reads fails or diverges, `max_wait_ms` is over, or
-its connection is gone. Partitions that cannot be served at all (unknown, not led here) do not end the wait, but
-with no other partition there is nothing to wait for.
+A fetch waits until `min_bytes` are available, a partition fails or diverges, `max_wait_ms` expires, or its connection
+closes. Partitions that cannot be served (unknown, not led by this broker) do not end the wait; if all are such, the
+response is sent at once.
 """
 
 from __future__ import annotations
 
 import asyncio
 import errno
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.files import OsFile
 from ottla.broker import leader_hints
 from ottla.broker.fetch.sessions import FetchContext
 from ottla.broker.net.file_region import SENDFILE_BYTES_MIN, FileRegion, cached
-from ottla.broker.net.outbox import Answer
+from ottla.broker.net.outbox import PendingResponse
 from ottla.replication.partition import NO_EPOCH
 from ottla.wire.fetch import (
     FIRST_TOPIC_IDS,
@@ -33,17 +34,35 @@ from ottla.wire.fetch import (
 from ottla.wire.produce import NodeEndpoint
 
 if TYPE_CHECKING:
+    from ottla.base.executor import Executor
     from ottla.base.files import File
+    from ottla.broker.dependencies import MetadataCache
+    from ottla.broker.net.connection import Connection
+    from ottla.broker.net.read_buffers import ReadBuffers
+    from ottla.broker.purgatory import Purgatory
     from ottla.broker.registry import Call
     from ottla.replication.partition import Partition, Read
+    from ottla.replication.replicas import Replicas
 
 _READ_COMMITTED = 1
 _FIRST_LEADER_HINTS = 16
 _CONSUMER = -1
 
 
+class FetchServices(NamedTuple):
+    """The parts of the node that fetch requests use."""
+
+    executor: Executor
+    metadata: MetadataCache
+    replicas: Replicas
+    purgatory: Purgatory
+    bytes_max: int
+    read_buffers: ReadBuffers
+    on_read_error: Callable[[str, OSError], None]
+
+
 class _Planned:
-    """One partition of the answer and where its bytes come from."""
+    """One partition of the response and the location of its bytes."""
 
     __slots__ = ("data", "file", "key", "log_dir", "position", "size", "view")
 
@@ -57,52 +76,80 @@ class _Planned:
         self.view = memoryview(b"")
 
 
-class Fetch:
-    """The life of one fetch request."""
+class PendingFetch(PendingResponse):
+    """The state of one fetch request, from planning to its response."""
 
-    def __init__(self, call: Call, request: FetchRequest, context: FetchContext, bytes_max: int) -> None:
+    __slots__ = (
+        "_available",
+        "_buffer",
+        "_by_id",
+        "_bytes_max",
+        "_call",
+        "_checking",
+        "_committed",
+        "_connection",
+        "_context",
+        "_must_respond",
+        "_plan",
+        "_plan_bytes",
+        "_request",
+        "_services",
+        "_timer",
+        "_watched",
+    )
+
+    def __init__(
+        self,
+        services: FetchServices,
+        connection: Connection,
+        call: Call,
+        request: FetchRequest,
+        context: FetchContext,
+    ) -> None:
+        super().__init__()
+        self._services = services
+        self._connection = connection
         self._call = call
         self._request = request
         self._context = context
-        self._bytes_max = min(request.max_bytes, bytes_max)
+        self._bytes_max = min(request.max_bytes, services.bytes_max)
         self._by_id = call.api_version >= FIRST_TOPIC_IDS
         self._committed = request.isolation_level == _READ_COMMITTED
-        self._answer = Answer()
         self._timer: asyncio.TimerHandle | None = None
         self._watched: dict[Partition, FetchPartition] = {}
         self._available: dict[Partition, int] = {}
         self._checking = False
         self._plan: list[_Planned] = []
         self._plan_bytes = 0
-        self._must_answer = False
+        self._must_respond = False
         self._buffer: bytearray | None = None
 
     def start(self) -> None:
-        """Answer now or wait; either way the answer gets its place."""
-        call, request = self._call, self._request
-        call.connection.expect(self._answer, exclusive=True)
+        """Reserve the slot of the response, then respond or wait."""
+        connection, request = self._connection, self._request
+        connection.reserve(self, exclusive=True)
         self._make_plan()
         wait_ms = request.max_wait_ms
-        if wait_ms <= 0 or self._must_answer or not self._watched or self._plan_bytes >= request.min_bytes:
+        if wait_ms <= 0 or self._must_respond or not self._watched or self._plan_bytes >= request.min_bytes:
             self._load()
             return
         for partition in self._watched:
             partition.read_waiters[self] = None
-        self._timer = call.broker.purgatory.timer(wait_ms / 1000, self._expire)
-        call.connection.on_close = self._stop_waiting
-        call.connection.on_drain = self._expire
+        self._timer = self._services.purgatory.timer(wait_ms / 1000, self._expire)
+        connection.on_close = self._stop_waiting
+        connection.on_drain = self._expire
 
     # Planning
 
     def _make_plan(self) -> None:
-        """Find the bytes of every partition, in order, within the limits."""
-        left = min(self._bytes_max, self._call.connection.record_room())
+        """Find the bytes of each partition, in order, within the limits."""
+        left = min(self._bytes_max, self._connection.response_bytes_max())
         min_one = left != 0 or self._bytes_max == 0
         plan: list[_Planned] = []
         nameless: list[_Planned] = []
         refused: list[_Planned] = []
         self._plan_bytes = 0
-        self._must_answer = False
+        self._must_respond = False
         self._watched.clear()
         for key, wanted in self._context.wanted:
             try:
@@ -110,7 +157,7 @@ class Fetch:
             except ApiError as error:
                 data = PartitionData(wanted.partition, error.code)
                 if error.code == ErrorCode.INCONSISTENT_TOPIC_ID:
-                    self._must_answer = True
+                    self._must_respond = True
                     plan.append(_Planned(key, data))
                 else:
                     data.aborted = ()
@@ -128,13 +175,13 @@ class Fetch:
         self._plan = plan + nameless + refused
 
     def _find(self, key: bytes, index: int) -> Partition:
-        replicas, session = self._call.broker.replicas, self._context.session
+        replicas, session = self._services.replicas, self._context.session
         try:
             partition = replicas.lookup(key, index, by_id=self._by_id)
         except ApiError as error:
             if error.code != ErrorCode.UNKNOWN_TOPIC_ID or session is None or key not in session.names:
                 raise
-            # The topic was there when the session was made. Is there another one of its name?
+            # The topic existed when the session was created; another one may have its name now.
             replicas.get(session.names[key], index)
             raise ApiError(ErrorCode.INCONSISTENT_TOPIC_ID) from error
         if self._by_id and session is not None and key not in session.names:
@@ -147,7 +194,7 @@ class Fetch:
         try:
             partition.check_leader(max(NO_EPOCH, wanted.current_leader_epoch))
             if self._request.replica_id > _CONSUMER:
-                # Nobody else holds a replica of anything here.
+                # No other broker has a replica of a partition of this one.
                 raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             read = partition.read(
                 wanted.fetch_offset,
@@ -160,7 +207,7 @@ class Fetch:
                 raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
             return self._planned(key, partition, wanted, read)
         except ApiError as error:
-            self._must_answer = True
+            self._must_respond = True
             return _Planned(key, PartitionData(wanted.partition, error.code))
 
     def _planned(self, key: bytes, partition: Partition, wanted: FetchPartition, read: Read) -> _Planned:
@@ -170,7 +217,7 @@ class Fetch:
         planned = _Planned(key, data)
         if read.diverging is not None:
             data.diverging = read.diverging
-            self._must_answer = True
+            self._must_respond = True
         if self._committed:
             data.aborted = ()
         found = read.slice
@@ -187,10 +234,10 @@ class Fetch:
         self._available.pop(partition, None)
         if not self._checking:
             self._checking = True
-            self._call.broker.purgatory.soon(self._check)
+            self._services.purgatory.soon(self._check)
 
     def _check(self) -> None:
-        """Some partitions have moved since: see whether there is enough now."""
+        """Check whether partitions that changed have enough bytes now."""
         self._checking = False
         if self._timer is None:
             return
@@ -199,27 +246,27 @@ class Fetch:
                 continue
             planned = self._read(b"", partition, wanted, wanted.max_bytes, True)
             self._available[partition] = planned.size
-        if self._must_answer or sum(self._available.values()) >= self._request.min_bytes:
+        if self._must_respond or sum(self._available.values()) >= self._request.min_bytes:
             self._expire()
 
     def _expire(self) -> None:
-        """Answer with what there is."""
+        """Respond with the available records."""
         self._stop_waiting()
         self._make_plan()
         self._load()
 
     def _stop_waiting(self) -> None:
-        self._call.connection.on_close = self._call.connection.on_drain = None
+        self._connection.on_close = self._connection.on_drain = None
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         for partition in self._watched:
             partition.read_waiters.pop(self, None)
 
-    # Loading and answering
+    # Loading and responding
 
     def _load(self) -> None:
-        """Find the planned bytes in the page cache or read them into one buffer, then answer."""
+        """Pass the planned bytes to sendfile or read them into one buffer, then respond."""
         if not self._plan_bytes:
             self._respond()
             return
@@ -227,8 +274,8 @@ class Fetch:
         if not loaded:
             self._respond()
             return
-        buffer = self._buffer = self._call.broker.read_buffers.take(sum(planned.size for planned in loaded))
-        self._call.connection.hold(len(buffer))
+        buffer = self._buffer = self._services.read_buffers.take(sum(planned.size for planned in loaded))
+        self._connection.account(len(buffer))
         view = memoryview(buffer)
         cold: list[_Planned] = []
         position = 0
@@ -245,7 +292,7 @@ class Fetch:
 
     @staticmethod
     def _pass_through(planned: _Planned) -> bool:
-        """Let the kernel take the bytes from its cache to the socket, if they are many and there."""
+        """Use sendfile if the bytes are many and in the page cache; False if not."""
         file, position, size = planned.file, planned.position, planned.size
         if size < SENDFILE_BYTES_MIN or not isinstance(file, OsFile):
             return False
@@ -258,7 +305,7 @@ class Fetch:
         return True
 
     def _load_warm(self, planned: _Planned) -> bool:
-        """True if all bytes came from memory."""
+        """Read from the page cache; False if not all bytes are there."""
         try:
             got = planned.file.pread_into(planned.view, planned.position, wait=False)  # type: ignore[union-attr]
         except OSError as error:
@@ -274,7 +321,7 @@ class Fetch:
                 try:
                     got = planned.file.pread_into(planned.view, planned.position)  # type: ignore[union-attr]
                     if got != planned.size:
-                        failures.append((planned, OSError(errno.EIO, "a segment has lost its end")))
+                        failures.append((planned, OSError(errno.EIO, "a segment is shorter than its log")))
                 except OSError as error:
                     failures.append((planned, error))
 
@@ -282,22 +329,22 @@ class Fetch:
             for planned, failure in failures:
                 self._failed(planned, failure)
             if error is not None:
-                self._call.connection.close()
+                self._connection.close()
                 self._release()
                 raise error
             self._respond()
 
-        self._call.broker.executor.submit(work, done)
+        self._services.executor.submit(work, done)
 
     def _failed(self, planned: _Planned, error: OSError) -> None:
         planned.data = PartitionData(planned.data.index, ErrorCode.KAFKA_STORAGE_ERROR)
-        self._call.broker.storage_failed(planned.log_dir, error)
+        self._services.on_read_error(planned.log_dir, error)
 
     def _respond(self) -> None:
         call = self._call
-        answers = [(planned.key, planned.data) for planned in self._plan]
+        planned_data = [(planned.key, planned.data) for planned in self._plan]
         topics: list[tuple[bytes, list[PartitionData]]] = []
-        for key, data in self._context.select(answers):
+        for key, data in self._context.select(planned_data):
             if not topics or topics[-1][0] != key:
                 topics.append((key, []))
             topics[-1][1].append(data)
@@ -308,19 +355,19 @@ class Fetch:
             call.api_version, call.correlation_id, ErrorCode.NONE, session_id, made, endpoints
         )
         if self._buffer is not None:
-            # Not before: until here a worker may be filling the buffer, even after its connection has closed.
-            self._answer.when_sent = self._release
-        call.connection.finish(self._answer, buffers)
+            # Not earlier: a worker may still fill the buffer, even after the connection has closed.
+            self.on_sent = self._release
+        self._connection.complete(self, buffers)
 
     def _release(self) -> None:
-        """Nothing of the buffer is needed any more."""
+        """Return the buffer to its pool."""
         buffer, self._buffer = self._buffer, None
         if buffer is not None:
-            self._call.connection.hold(-len(buffer))
-            self._call.broker.read_buffers.give(buffer)
+            self._connection.account(-len(buffer))
+            self._services.read_buffers.give(buffer)
 
     def _hints(self, topics: list[tuple[bytes, list[PartitionData]]]) -> list[NodeEndpoint]:
-        image, leaders = self._call.broker.image, set[int]()
+        image, leaders = self._services.metadata.image, set[int]()
         for key, partitions in topics:
             for data in partitions:
                 if data.error_code in leader_hints.HINTED:

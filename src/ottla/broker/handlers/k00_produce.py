@@ -1,17 +1,17 @@
-"""Produce, versions 3-13 (0-2 are listed and refused, as Kafka does for old librdkafka's sake).
+"""Produce, versions 3-13. Versions 0-2 are listed and refused, as in Kafka, for old versions of librdkafka.
 
-The way of a batch: parsed in place, checked (`records.validation`), staged at the end of its log, written and
-synced by the committer in a group, committed when the high watermark passes it, then acknowledged.
+A batch is parsed in place, validated (`records.validation`), staged at the end of its log, written and synced in a
+group commit, committed when the high watermark passes it, and then acknowledged.
 
-- acks 0: never answered; an error closes the connection, for there is no other way to tell it. All the same it
-  has a place among the answers until it is written, so that a flood of them is held back.
-- acks 1: answered when this broker holds the batch; acks -1: when it is committed. Alone, that is the same.
-- A duplicate of an idempotent producer is answered with its original offset.
-- Of a partition named twice the last entry counts.
+- acks 0: no response; an error closes the connection. The request still occupies a slot until its batches are
+  written, so that the number of pending requests is limited.
+- acks 1: the response is sent when this broker has written the batch; acks -1: when it is committed.
+- The response to a duplicate of an idempotent producer contains the original offset.
+- If a partition occurs twice in a request, the last entry is used.
 - Data that begin with an unknown magic or an impossible length refuse the whole request, with a text (2).
-- Internal topics are for the broker itself (17). Null records are refused (87; Kafka never answers).
-- Batches of transactions take a way of their own (`broker.produce.transactional_produce`): their coordinator is asked.
-- From version 10 on errors about leadership name the leader and where it listens (KIP-951).
+- Clients cannot produce to internal topics (17). Null records are refused (87; Kafka does not respond).
+- The coordinator verifies batches of transactions (`broker.produce.transactional_produce`).
+- From version 10 on errors about leadership contain the current leader and its endpoint (KIP-951).
 """
 
 from __future__ import annotations
@@ -20,23 +20,21 @@ from functools import partial
 from math import inf
 from typing import Final
 
+from ottla.base.clock import Clock
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.broker.coordination.verification import TxnVerifier
+from ottla.broker.dependencies import MetadataCache
+from ottla.broker.net.connection import Connection
+from ottla.broker.produce.appender import Appender, refusal
 from ottla.broker.produce.delayed_produce import ManyProduce, SingleProduce
-from ottla.broker.produce.entries import (
-    VALID_ACKS,
-    Results,
-    encode,
-    find,
-    has_transactional,
-    last_entries,
-    records_of,
-    refused,
-)
+from ottla.broker.produce.entries import VALID_ACKS, has_transactional, last_entries
 from ottla.broker.produce.run_produce import ProduceLane, shape_of
-from ottla.broker.produce.transactional_produce import produce_transactional
+from ottla.broker.produce.transactional_produce import TransactionalProduce
+from ottla.broker.purgatory import Purgatory
 from ottla.broker.registry import Call, handles_frames
 from ottla.records.validation import BatchRefused
 from ottla.replication.partition import Partition
+from ottla.replication.replicas import Replicas
 from ottla.wire.apis import ApiKey
 from ottla.wire.frame_reader import LARGE_FRAME_BYTES
 from ottla.wire.produce import (
@@ -48,124 +46,133 @@ from ottla.wire.produce import (
 )
 
 _RESPONSES_MAX: Final = 4096
-_responses: dict[tuple[int, bytes], SingleResponse] = {}
 
 
 @handles_frames(ApiKey.PRODUCE, versions=(3, 13), advertised=(0, 13))
-def produce(frame: memoryview, body: int, call: Call) -> None:
-    request = parse_request(frame, body, call.api_version)
-    topics = request.topics
-    try:
-        transactional = has_transactional(topics)
-    except BatchRefused as error:
-        _produce_many(request, error, call, len(frame))
-        return
-    if transactional:
-        produce_transactional(request, call, len(frame))
-    elif request.acks not in VALID_ACKS:
-        _produce_many(request, ApiError(ErrorCode.INVALID_REQUIRED_ACKS), call, len(frame))
-    elif request.acks and len(topics) == 1 and len(topics[0][1]) == 1:
-        key, (entry,) = topics[0]
-        _produce_one(key, entry, request, call, frame)
-    else:
-        _produce_many(request, None, call, len(frame))
+class Produce:
+    """Appends batches to partitions that this broker leads."""
 
+    def __init__(
+        self,
+        clock: Clock,
+        metadata: MetadataCache,
+        replicas: Replicas,
+        purgatory: Purgatory,
+        verifier: TxnVerifier,
+    ) -> None:
+        self._clock = clock
+        self._purgatory = purgatory
+        self._verifier = verifier
+        self._appender = Appender(clock, metadata, replicas)
+        self._responses: dict[tuple[int, bytes], SingleResponse] = {}
 
-def _produce_one(
-    key: bytes, entry: PartitionRecords, request: ProduceRequest, call: Call, frame: memoryview
-) -> None:
-    """The common request: one batch for one partition, to be acknowledged."""
-    broker, connection, version = call.broker, call.connection, call.api_version
-    partition = None
-    try:
-        partition = find(key, entry[0], call)
-        records = records_of(entry)
-        appended = partition.append(records, request.acks, broker.clock.now_ms(), version)
-    except ApiError as error:
-        results = [(key, [refused(entry, error, partition)])]
-        connection.reply((encode(results, call),))
-        return
-    response = _responses.get((version, key)) or _response(version, key)
-    purgatory = broker.purgatory
-    deadline = purgatory.now() + request.timeout_ms / 1000
-    if connection.last_produced is partition:
-        _open_lane(key, records, request, call, partition, frame)
-    connection.last_produced = partition
-    waiting = SingleProduce(connection, purgatory, response, len(frame), deadline)
-    if partition.wait_append(appended.last_offset + 1, request.acks, waiting):
-        waiting.wait(partition, appended, call.correlation_id, version, key)
-        return
-    connection.reply(
-        (
-            response.encode(
-                call.correlation_id,
-                entry[0],
-                appended.base_offset,
-                appended.log_append_time_ms,
-                partition.log.log_start_offset,
-            ),
+    def handle(self, connection: Connection, frame: memoryview, body: int, call: Call) -> None:
+        request = parse_request(frame, body, call.api_version)
+        topics = request.topics
+        try:
+            transactional = has_transactional(topics)
+        except BatchRefused as error:
+            self._refuse(connection, request, error, call, len(frame))
+            return
+        if transactional:
+            pending = self._pending(connection, request, call, len(frame))
+            TransactionalProduce(self._appender, self._verifier, pending, call).start(request)
+        elif request.acks not in VALID_ACKS:
+            invalid_acks = ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
+            self._refuse(connection, request, invalid_acks, call, len(frame))
+        elif request.acks and len(topics) == 1 and len(topics[0][1]) == 1:
+            key, (entry,) = topics[0]
+            self._produce_one(connection, key, entry, request, call, frame)
+        else:
+            self._produce_many(connection, request, call, len(frame))
+
+    def _produce_one(
+        self,
+        connection: Connection,
+        key: bytes,
+        entry: PartitionRecords,
+        request: ProduceRequest,
+        call: Call,
+        frame: memoryview,
+    ) -> None:
+        """Handle the common request: one batch for one partition, with a response."""
+        appender, purgatory, version = self._appender, self._purgatory, call.api_version
+        response = self._responses.get((version, key)) or self._response(version, key)
+        deadline = purgatory.now() + request.timeout_ms / 1000
+        pending = SingleProduce(
+            connection, purgatory, response, len(frame), deadline, call.correlation_id, version, key
         )
-    )
+        partition = None
+        try:
+            partition = appender.find(key, entry[0], call)
+            appender.append(partition, entry[1], request.acks, call, pending)
+        except ApiError as error:
+            results = [(key, [refusal(entry, error, partition)])]
+            connection.respond((appender.encode(results, call),))
+            return
+        if connection.last_produced is partition:
+            self._open_lane(connection, key, entry, request, call, partition, frame)
+        connection.last_produced = partition
 
+    def _open_lane(
+        self,
+        connection: Connection,
+        key: bytes,
+        entry: PartitionRecords,
+        request: ProduceRequest,
+        call: Call,
+        partition: Partition,
+        frame: memoryview,
+    ) -> None:
+        """Enable bulk appends: this is the second request in a row for the partition."""
+        shape = None if entry[1] is None else shape_of(frame, entry[1], call.api_version)
+        if shape is not None and len(frame) <= LARGE_FRAME_BYTES:
+            connection.lane = ProduceLane(
+                self._clock,
+                self._purgatory,
+                partition,
+                key,
+                shape,
+                version=call.api_version,
+                acks=request.acks,
+                timeout_ms=request.timeout_ms,
+            )
 
-def _open_lane(
-    key: bytes,
-    records: memoryview,
-    request: ProduceRequest,
-    call: Call,
-    partition: Partition,
-    frame: memoryview,
-) -> None:
-    """The second request in a row for one partition: the next of its shape may take the short way."""
-    shape = shape_of(frame, records, call.api_version)
-    if shape is not None and len(frame) <= LARGE_FRAME_BYTES:
-        call.connection.lane = ProduceLane(call, shape, key, partition, request.acks, request.timeout_ms)
+    def _produce_many(self, connection: Connection, request: ProduceRequest, call: Call, weight: int) -> None:
+        appender, pending = self._appender, self._pending(connection, request, call, weight)
+        for key, entries in last_entries(request):
+            pending.add_topic(key)
+            for entry in entries.items():
+                slot, found = pending.add(entry[0]), None
+                try:
+                    found = appender.find(key, entry[0], call)
+                    appender.append(found, entry[1], request.acks, call, slot)
+                except ApiError as error:
+                    slot.set(refusal(entry, error, found))
+        pending.start()
 
+    def _refuse(
+        self, connection: Connection, request: ProduceRequest, error: ApiError, call: Call, weight: int
+    ) -> None:
+        """Respond with one error for every partition."""
+        pending = self._pending(connection, request, call, weight)
+        for key, entries in last_entries(request):
+            pending.add_topic(key)
+            for index in entries:
+                pending.add(index).set(PartitionResult(index, error.code, error_message=error.message))
+        pending.start()
 
-def _produce_many(request: ProduceRequest, refusal: ApiError | None, call: Call, weight: int) -> None:
-    broker, connection = call.broker, call.connection
-    if request.acks == 0:
-        waiting = ManyProduce(connection, broker.purgatory, weight, inf, None)
-    else:
-        deadline = broker.purgatory.now() + request.timeout_ms / 1000
-        waiting = ManyProduce(connection, broker.purgatory, weight, deadline, partial(encode, call=call))
-    results: Results = []
-    failed = False
-    for key, entries in last_entries(request):
-        made: list[PartitionResult] = []
-        for index, records in entries.items():
-            if refusal is not None:
-                made.append(PartitionResult(index, refusal.code, error_message=refusal.message))
-            else:
-                made.append(
-                    _append(key, (index, records), request.acks, call, waiting, (len(results), len(made)))
-                )
-            failed = failed or made[-1].error_code != 0
-        results.append((key, made))
-    if failed and request.acks == 0:
-        connection.close()
-    else:
-        waiting.start(results)
+    def _pending(
+        self, connection: Connection, request: ProduceRequest, call: Call, weight: int
+    ) -> ManyProduce:
+        purgatory = self._purgatory
+        if request.acks == 0:
+            return ManyProduce(connection, purgatory, weight, inf, None)
+        deadline = purgatory.now() + request.timeout_ms / 1000
+        return ManyProduce(connection, purgatory, weight, deadline, partial(self._appender.encode, call=call))
 
-
-def _append(
-    key: bytes, entry: PartitionRecords, acks: int, call: Call, waiting: ManyProduce, place: tuple[int, int]
-) -> PartitionResult:
-    partition = None
-    try:
-        partition = find(key, entry[0], call)
-        appended = partition.append(records_of(entry), acks, call.broker.clock.now_ms(), call.api_version)
-    except ApiError as error:
-        return refused(entry, error, partition)
-    if not partition.wait_append(appended.last_offset + 1, acks, waiting.waiter(*place)):
-        waiting.forget(*place)
-    return PartitionResult(
-        entry[0], 0, appended.base_offset, appended.log_append_time_ms, partition.log.log_start_offset
-    )
-
-
-def _response(version: int, key: bytes) -> SingleResponse:
-    if len(_responses) >= _RESPONSES_MAX:
-        _responses.clear()
-    made = _responses[version, key] = SingleResponse(version, key)
-    return made
+    def _response(self, version: int, key: bytes) -> SingleResponse:
+        if len(self._responses) >= _RESPONSES_MAX:
+            self._responses.clear()
+        made = self._responses[version, key] = SingleResponse(version, key)
+        return made

@@ -1,37 +1,67 @@
 """Fetch, versions 4-18: sessions from 7 (KIP-227), topic ids from 13, leader hints from 16.
 
-- At least one batch is returned, whatever the limits; later partitions get what is left of `max_bytes`.
-- read_committed ends at the last stable offset and lists aborted transactions ([] if none, null otherwise).
-- OFFSET_OUT_OF_RANGE comes with -1 for every offset; partitions in error come last.
-- A leader epoch the client claims is checked (74, 75); `last_fetched_epoch` yields a diverging epoch.
-- An isolation level that does not exist fails the whole request (-1).
+- At least one batch is returned, regardless of the limits; later partitions get the rest of `max_bytes`.
+- read_committed reads up to the last stable offset and lists aborted transactions ([] if none, null otherwise).
+- OFFSET_OUT_OF_RANGE is returned with -1 for every offset; partitions with an error are listed last.
+- The current leader epoch of the client is checked (74, 75); `last_fetched_epoch` can yield a diverging epoch.
+- An unknown isolation level fails the whole request (-1).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from ottla.base.clock import Clock
 from ottla.base.errors import ErrorCode
-from ottla.broker.fetch.fetch_request import Fetch
+from ottla.base.executor import Executor
+from ottla.broker.dependencies import MetadataCache
+from ottla.broker.fetch.fetch_request import FetchServices, PendingFetch
+from ottla.broker.fetch.sessions import FetchSessions
+from ottla.broker.net.connection import Connection
+from ottla.broker.net.read_buffers import ReadBuffers
+from ottla.broker.purgatory import Purgatory
 from ottla.broker.registry import Call, handles_frames
+from ottla.replication.replicas import Replicas
 from ottla.wire.apis import ApiKey
 from ottla.wire.fetch import FIRST_TOPIC_IDS, FetchRequest, PartitionData, encode_response, parse_request
 
 
 @handles_frames(ApiKey.FETCH, versions=(4, 18))
-def fetch(frame: memoryview, body: int, call: Call) -> None:
-    request = parse_request(frame, body, call.api_version)
-    if request.isolation_level not in (0, 1):
-        call.connection.reply(_refused(request, call))
-        return
-    broker = call.broker
-    context = broker.sessions.context(request, call.api_version, broker.clock.monotonic())
-    if context.error:
-        call.connection.reply(encode_response(call.api_version, call.correlation_id, context.error, 0, []))
-        return
-    Fetch(call, request, context, broker.fetch_bytes_max).start()
+class Fetch:
+    """Reads records of partitions that this broker leads."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        executor: Executor,
+        metadata: MetadataCache,
+        replicas: Replicas,
+        purgatory: Purgatory,
+        fetch_sessions: FetchSessions,
+        fetch_bytes_max: int,
+        read_buffers: ReadBuffers,
+        on_read_error: Callable[[str, OSError], None],
+    ) -> None:
+        self._clock = clock
+        self._sessions = fetch_sessions
+        self._services = FetchServices(
+            executor, metadata, replicas, purgatory, fetch_bytes_max, read_buffers, on_read_error
+        )
+
+    def handle(self, connection: Connection, frame: memoryview, body: int, call: Call) -> None:
+        request = parse_request(frame, body, call.api_version)
+        if request.isolation_level not in (0, 1):
+            connection.respond(_refused(request, call))
+            return
+        context = self._sessions.context(request, call.api_version, self._clock.monotonic())
+        if context.error:
+            connection.respond(encode_response(call.api_version, call.correlation_id, context.error, 0, []))
+            return
+        PendingFetch(self._services, connection, call, request, context).start()
 
 
 def _refused(request: FetchRequest, call: Call) -> list[bytes | memoryview]:
-    """UNKNOWN_SERVER_ERROR for everything; topics by id are not even named."""
+    """Return UNKNOWN_SERVER_ERROR for all partitions; topics by id are omitted, as in Kafka."""
     code = ErrorCode.UNKNOWN_SERVER_ERROR
     topics = []
     for key, wanted in request.topics if call.api_version < FIRST_TOPIC_IDS else ():

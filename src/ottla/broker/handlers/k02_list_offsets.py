@@ -1,21 +1,23 @@
-"""ListOffsets (key 2), versions 1-11: an offset for a time, or for one of the special times.
+"""ListOffsets (key 2), versions 1-11: the offset for a timestamp, or for one of the special timestamps.
 
-    -1 latest   -2 earliest   -3 greatest timestamp (7)   -4 earliest here (8)   -5 latest tiered (9)
+    -1 latest   -2 earliest   -3 greatest timestamp (7)   -4 earliest local (8)   -5 latest tiered (9)
     -6 earliest not yet tiered (11)
 
-A special time that is too new for the version, or unknown, gives UNSUPPORTED_VERSION. "Latest" is the high
-watermark, or the last stable offset for read_committed. Nothing is tiered here: -4 is -2, -5 and -6 are none.
-A partition named twice is invalid; partitions that are not served come last. An isolation level that does not
-exist fails every partition with -1.
+A special timestamp that is unknown, or too new for the version, gives UNSUPPORTED_VERSION. "Latest" is the high
+watermark, or the last stable offset for read_committed. There is no tiered storage: -4 is the same as -2, -5 and -6
+find nothing. A partition that occurs twice is invalid. Partitions with an error are listed last. An unknown isolation
+level fails every partition with -1.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.registry import Call, handles
 from ottla.replication.partition import Partition
+from ottla.replication.replicas import Replicas
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -38,47 +40,53 @@ _READ_COMMITTED: Final = 1
 
 
 @handles(ApiKey.LIST_OFFSETS, ListOffsetsRequest, versions=(1, 11))
-def list_offsets(request: ListOffsetsRequest, call: Call) -> ListOffsetsResponse:
-    return ListOffsetsResponse(topics=[_topic(topic, request, call) for topic in request.topics])
+@dataclass(frozen=True)
+class ListOffsets:
+    """Looks the offsets up in the logs of this broker."""
 
+    replicas: Replicas
 
-def _topic(topic: ListOffsetsTopic, request: ListOffsetsRequest, call: Call) -> ListOffsetsTopicResponse:
-    indexes = [partition.partition_index for partition in topic.partitions]
-    answers: dict[int, ListOffsetsPartitionResponse] = {}
-    refused: dict[int, ListOffsetsPartitionResponse] = {}
-    for partition in topic.partitions:
-        index = partition.partition_index
-        try:
-            if indexes.count(index) > 1:
-                raise ApiError(ErrorCode.INVALID_REQUEST)
-            if request.isolation_level not in (_READ_UNCOMMITTED, _READ_COMMITTED):
-                raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
-            answers[index] = _partition(topic.name, partition, request, call)
-        except ApiError as error:
-            refused[index] = ListOffsetsPartitionResponse(partition_index=index, error_code=error.code)
-    return ListOffsetsTopicResponse(name=topic.name, partitions=[*answers.values(), *refused.values()])
+    def handle(self, request: ListOffsetsRequest, call: Call) -> ListOffsetsResponse:
+        return ListOffsetsResponse(topics=[self._topic(topic, request, call) for topic in request.topics])
 
+    def _topic(
+        self, topic: ListOffsetsTopic, request: ListOffsetsRequest, call: Call
+    ) -> ListOffsetsTopicResponse:
+        indexes = [partition.partition_index for partition in topic.partitions]
+        found: dict[int, ListOffsetsPartitionResponse] = {}
+        failed: dict[int, ListOffsetsPartitionResponse] = {}
+        for partition in topic.partitions:
+            index = partition.partition_index
+            try:
+                if indexes.count(index) > 1:
+                    raise ApiError(ErrorCode.INVALID_REQUEST)
+                if request.isolation_level not in (_READ_UNCOMMITTED, _READ_COMMITTED):
+                    raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
+                found[index] = self._partition(topic.name, partition, request, call)
+            except ApiError as error:
+                failed[index] = ListOffsetsPartitionResponse(partition_index=index, error_code=error.code)
+        return ListOffsetsTopicResponse(name=topic.name, partitions=[*found.values(), *failed.values()])
 
-def _partition(
-    topic: str, wanted: ListOffsetsPartition, request: ListOffsetsRequest, call: Call
-) -> ListOffsetsPartitionResponse:
-    timestamp = wanted.timestamp
-    if timestamp < _EARLIEST and call.api_version < _SINCE.get(timestamp, call.api_version + 1):
-        raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
-    partition = call.broker.replicas.get(topic, wanted.partition_index)
-    partition.check_leader(wanted.current_leader_epoch)
-    committed = request.isolation_level == _READ_COMMITTED
-    found_timestamp, offset, epoch = _find(partition, timestamp, committed)
-    return ListOffsetsPartitionResponse(
-        partition_index=wanted.partition_index,
-        timestamp=found_timestamp,
-        offset=offset,
-        leader_epoch=epoch if call.api_version >= 4 else -1,
-    )
+    def _partition(
+        self, topic: str, wanted: ListOffsetsPartition, request: ListOffsetsRequest, call: Call
+    ) -> ListOffsetsPartitionResponse:
+        timestamp = wanted.timestamp
+        if timestamp < _EARLIEST and call.api_version < _SINCE.get(timestamp, call.api_version + 1):
+            raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+        partition = self.replicas.get(topic, wanted.partition_index)
+        partition.check_leader(wanted.current_leader_epoch)
+        committed = request.isolation_level == _READ_COMMITTED
+        found_timestamp, offset, epoch = _find(partition, timestamp, committed)
+        return ListOffsetsPartitionResponse(
+            partition_index=wanted.partition_index,
+            timestamp=found_timestamp,
+            offset=offset,
+            leader_epoch=epoch if call.api_version >= 4 else -1,
+        )
 
 
 def _find(partition: Partition, timestamp: int, committed: bool) -> tuple[int, int, int]:
-    """(timestamp, offset, leader epoch), all -1 if there is nothing."""
+    """Return timestamp, offset and leader epoch; all are -1 if no record matches."""
     log = partition.log
     readable_end = log.last_stable_offset if committed else log.high_watermark
     if timestamp == _LATEST:

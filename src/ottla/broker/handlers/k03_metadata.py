@@ -1,24 +1,29 @@
-"""Metadata (key 3), versions 0-13: brokers and topics; may create a topic that is missing.
+"""Metadata (key 3), versions 0-13: brokers and topics; can create missing topics.
 
-- Topics: null is all (in version 0 an empty list), names, or from version 12 on ids. An id below version 12 makes
-  the whole request invalid; where ids and names are mixed, names are left out, as in Kafka.
+- Topics: null means all (in version 0 an empty list), otherwise names or, from version 12 on, ids. An id below version
+  12 makes the whole request invalid. If a request has ids and names, the names are ignored, as in Kafka.
 - A missing topic is created if the client and `auto.create.topics.enable` allow it. Kafka first responds with
   UNKNOWN_TOPIC_OR_PARTITION and the client retries; here the response waits until the topic exists. A topic that
   the controller refuses to create (its name collides with another's, it is the metadata log) stays unknown (3).
-- Partitions are sorted by their index: clients map keys to partitions by position.
-- Answers without errors are kept encoded until the metadata changes.
+- Partitions are sorted by index: clients map keys to partitions by position.
+- Responses without errors are cached in encoded form until the metadata changes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import ZERO_UUID, Uuid
-from ottla.broker.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from ottla.broker.authorized_operations import CLUSTER_OPERATIONS, NOT_REQUESTED, TOPIC_OPERATIONS
 from ottla.broker.coordination.internal_topics import creation
+from ottla.broker.dependencies import MetadataCache
 from ottla.broker.registry import Call, handles
+from ottla.config.broker import BrokerConfig
+from ottla.config.dynamic import DynamicConfig
+from ottla.controller.port import ControllerPort
 from ottla.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from ottla.metadata.topic_names import INTERNAL_TOPICS, check_topic_name
 from ottla.wire import codec
@@ -35,54 +40,112 @@ from ottla.wire.messages.metadata import (
 
 _FIRST_BY_ID: Final = 12
 _CREATION_TIMEOUT_MS: Final = 30_000
-_KEPT_MAX: Final = 256
+_CACHED_MAX: Final = 256
 
 
-class _Kept:
-    """Encoded answers that hold for one image."""
+class _ResponseCache:
+    """Encoded responses that are valid for one image."""
 
     def __init__(self) -> None:
-        self.image: MetadataImage | None = None
-        self.bodies: dict[tuple[object, ...], bytes] = {}
+        self._image: MetadataImage | None = None
+        self._bodies: dict[tuple[object, ...], bytes] = {}
 
     def of(self, image: MetadataImage) -> dict[tuple[object, ...], bytes]:
-        if self.image is not image or len(self.bodies) >= _KEPT_MAX:
-            self.image = image
-            self.bodies = {}
-        return self.bodies
-
-
-_kept = _Kept()
+        if self._image is not image or len(self._bodies) >= _CACHED_MAX:
+            self._image = image
+            self._bodies = {}
+        return self._bodies
 
 
 @handles(ApiKey.METADATA, MetadataRequest, versions=(0, 13))
-async def metadata(request: MetadataRequest, call: Call) -> MetadataResponse | bytes:
-    version = call.api_version
-    wanted = request.topics
-    if wanted is None or (version == 0 and not wanted):
-        wanted = None
-    elif invalid := _invalid(wanted, version):
-        return MetadataResponse(topics=invalid, error_code=invalid[0].error_code)
-    key = (version, call.listener.name, _key(wanted), *_asked(request))
-    kept = _kept.of(call.broker.image)
-    body = kept.get(key)
-    if body is not None:
-        return body
-    topics = _all(request, call) if wanted is None else await _some(wanted, request, call)
-    response = _response(request, call, topics)
-    if all(topic.error_code == 0 for topic in topics) and kept is _kept.of(call.broker.image):
-        body = kept[key] = codec.encode(response, version)
-        return body
-    return response
+@dataclass(frozen=True)
+class Metadata:
+    """Describes the newest image of this node."""
+
+    cluster_id: str
+    node_id: int
+    config: BrokerConfig
+    settings: DynamicConfig
+    metadata: MetadataCache
+    controller: ControllerPort
+    _cache: _ResponseCache = field(default_factory=_ResponseCache, init=False)
+
+    async def handle(self, request: MetadataRequest, call: Call) -> MetadataResponse | bytes:
+        version = call.api_version
+        wanted = request.topics
+        if wanted is None or (version == 0 and not wanted):
+            wanted = None
+        elif invalid := _invalid(wanted, version):
+            return MetadataResponse(topics=invalid, error_code=invalid[0].error_code)
+        key = (version, call.listener.name, _key(wanted), *_operations_requested(request))
+        cached = self._cache.of(self.metadata.image)
+        body = cached.get(key)
+        if body is not None:
+            return body
+        topics = self._all(request) if wanted is None else await self._some(wanted, request, call)
+        response = self._response(request, call, topics)
+        if all(topic.error_code == 0 for topic in topics) and cached is self._cache.of(self.metadata.image):
+            body = cached[key] = codec.encode(response, version)
+            return body
+        return response
+
+    def _response(
+        self, request: MetadataRequest, call: Call, topics: list[MetadataResponseTopic]
+    ) -> MetadataResponse:
+        brokers = []
+        for broker in self.metadata.image.brokers.values():
+            for endpoint in () if broker.fenced else broker.endpoints:
+                if endpoint.name == call.listener.name:
+                    brokers.append(
+                        MetadataResponseBroker(
+                            node_id=broker.broker_id, host=endpoint.host, port=endpoint.port, rack=broker.rack
+                        )
+                    )
+        requested = request.include_cluster_authorized_operations
+        return MetadataResponse(
+            brokers=brokers,
+            cluster_id=self.cluster_id,
+            controller_id=self.node_id,
+            topics=topics,
+            cluster_authorized_operations=CLUSTER_OPERATIONS if requested else NOT_REQUESTED,
+        )
+
+    def _all(self, request: MetadataRequest) -> list[MetadataResponseTopic]:
+        image = self.metadata.image
+        return [_topic(topic, request, image) for topic in image.topics.by_name.values()]
+
+    async def _some(
+        self, wanted: Sequence[MetadataRequestTopic], request: MetadataRequest, call: Call
+    ) -> list[MetadataResponseTopic]:
+        if any(topic.topic_id != ZERO_UUID for topic in wanted):
+            ids = dict.fromkeys(topic.topic_id for topic in wanted if topic.topic_id != ZERO_UUID)
+            return [_by_id(topic_id, request, self.metadata.image) for topic_id in ids]
+        names = list(dict.fromkeys(topic.name for topic in wanted if topic.name is not None))
+        by_name = self.metadata.image.topics.by_name
+        missing = [name for name in names if name not in by_name]
+        if missing and (request.allow_auto_topic_creation or call.api_version < 4):
+            await self._create([name for name in missing if _name_error(name) is None])
+        image = self.metadata.image
+        by_name = image.topics.by_name
+        found = [_topic(by_name[name], request, image) for name in names if name in by_name]
+        return found + [_missing(name, request) for name in names if name not in by_name]
+
+    async def _create(self, names: list[str]) -> None:
+        """Create the topics if that is enabled. As in Kafka, a topic that cannot be created stays unknown."""
+        if names and self.settings.bool("auto.create.topics.enable"):
+            topics = [creation(name, self.config) for name in names]
+            await self.controller.create_topics(
+                CreateTopicsRequest(topics=topics, timeout_ms=_CREATION_TIMEOUT_MS)
+            )
 
 
 def _invalid(wanted: list[MetadataRequestTopic], version: int) -> list[MetadataResponseTopic]:
-    """The answer to a request that means nothing in its version; empty if it is sound."""
+    """Return the response to a request that is invalid in its version; empty if it is valid."""
     by_id = any(topic.topic_id != ZERO_UUID for topic in wanted)
     nameless = any(topic.name is None and topic.topic_id == ZERO_UUID for topic in wanted)
     if not (nameless or (by_id and version < _FIRST_BY_ID)):
         return []
-    # Where neither name nor id is allowed to be missing Kafka stumbles over it; its answer is kept.
+    # From version 12 on a topic without name and id makes Kafka fail with an unexpected exception.
     code = ErrorCode.UNKNOWN_SERVER_ERROR if version >= _FIRST_BY_ID else ErrorCode.INVALID_REQUEST
     return [
         MetadataResponseTopic(error_code=code, name=topic.name or "", topic_id=topic.topic_id)
@@ -94,56 +157,8 @@ def _key(wanted: list[MetadataRequestTopic] | None) -> object:
     return None if wanted is None else tuple((topic.name, topic.topic_id) for topic in wanted)
 
 
-def _asked(request: MetadataRequest) -> tuple[bool, bool]:
+def _operations_requested(request: MetadataRequest) -> tuple[bool, bool]:
     return request.include_topic_authorized_operations, request.include_cluster_authorized_operations
-
-
-def _response(request: MetadataRequest, call: Call, topics: list[MetadataResponseTopic]) -> MetadataResponse:
-    brokers = []
-    for broker in call.broker.image.brokers.values():
-        for endpoint in () if broker.fenced else broker.endpoints:
-            if endpoint.name == call.listener.name:
-                brokers.append(
-                    MetadataResponseBroker(
-                        node_id=broker.broker_id, host=endpoint.host, port=endpoint.port, rack=broker.rack
-                    )
-                )
-    asked = request.include_cluster_authorized_operations
-    return MetadataResponse(
-        brokers=brokers,
-        cluster_id=call.broker.cluster_id,
-        controller_id=call.broker.node_id,
-        topics=topics,
-        cluster_authorized_operations=CLUSTER_OPERATIONS if asked else NOT_ASKED,
-    )
-
-
-def _all(request: MetadataRequest, call: Call) -> list[MetadataResponseTopic]:
-    return [_topic(topic, request, call) for topic in call.broker.image.topics.by_name.values()]
-
-
-async def _some(
-    wanted: Sequence[MetadataRequestTopic], request: MetadataRequest, call: Call
-) -> list[MetadataResponseTopic]:
-    if any(topic.topic_id != ZERO_UUID for topic in wanted):
-        ids = dict.fromkeys(topic.topic_id for topic in wanted if topic.topic_id != ZERO_UUID)
-        return [_by_id(topic_id, request, call) for topic_id in ids]
-    names = list(dict.fromkeys(topic.name for topic in wanted if topic.name is not None))
-    by_name = call.broker.image.topics.by_name
-    missing = [name for name in names if name not in by_name]
-    if missing and (request.allow_auto_topic_creation or call.api_version < 4):
-        await _create([name for name in missing if _name_error(name) is None], call)
-    by_name = call.broker.image.topics.by_name
-    found = [_topic(by_name[name], request, call) for name in names if name in by_name]
-    return found + [_missing(name, request) for name in names if name not in by_name]
-
-
-async def _create(names: list[str], call: Call) -> None:
-    """Create the topics if that is enabled. As in Kafka, a topic that cannot be created stays unknown."""
-    if names and call.broker.settings.bool("auto.create.topics.enable"):
-        topics = [creation(name, call.broker.config) for name in names]
-        request = CreateTopicsRequest(topics=topics, timeout_ms=_CREATION_TIMEOUT_MS)
-        await call.broker.controller.create_topics(request)
 
 
 def _name_error(name: str) -> ErrorCode | None:
@@ -155,31 +170,30 @@ def _name_error(name: str) -> ErrorCode | None:
 
 
 def _missing(name: str, request: MetadataRequest) -> MetadataResponseTopic:
-    asked = request.include_topic_authorized_operations
+    requested = request.include_topic_authorized_operations
     return MetadataResponseTopic(
         error_code=_name_error(name) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         name=name,
         is_internal=name in INTERNAL_TOPICS,
-        topic_authorized_operations=TOPIC_OPERATIONS if asked else NOT_ASKED,
+        topic_authorized_operations=TOPIC_OPERATIONS if requested else NOT_REQUESTED,
     )
 
 
-def _by_id(topic_id: Uuid, request: MetadataRequest, call: Call) -> MetadataResponseTopic:
-    topic = call.broker.image.topics.by_id.get(topic_id)
+def _by_id(topic_id: Uuid, request: MetadataRequest, image: MetadataImage) -> MetadataResponseTopic:
+    topic = image.topics.by_id.get(topic_id)
     if topic is not None:
-        return _topic(topic, request, call)
+        return _topic(topic, request, image)
     return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
 
 
-def _topic(topic: TopicImage, request: MetadataRequest, call: Call) -> MetadataResponseTopic:
-    image = call.broker.image
-    asked = request.include_topic_authorized_operations
+def _topic(topic: TopicImage, request: MetadataRequest, image: MetadataImage) -> MetadataResponseTopic:
+    requested = request.include_topic_authorized_operations
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.name in INTERNAL_TOPICS,
         partitions=[_partition(index, one, image) for index, one in topic.partitions.items()],
-        topic_authorized_operations=TOPIC_OPERATIONS if asked else NOT_ASKED,
+        topic_authorized_operations=TOPIC_OPERATIONS if requested else NOT_REQUESTED,
     )
 
 
@@ -197,7 +211,7 @@ def _partition(index: int, partition: PartitionImage, image: MetadataImage) -> M
 
 
 def offline_replicas(partition: PartitionImage, image: MetadataImage) -> list[int]:
-    """Replicas on brokers that do not serve, or in directories that have failed."""
+    """Return the replicas on fenced brokers or in failed log directories."""
     offline = []
     for replica in partition.replicas:
         broker = image.brokers.get(replica)

@@ -1,16 +1,19 @@
-"""OffsetCommit (key 8), versions 2-10: how far a group has read.
+"""OffsetCommit (key 8), versions 2-10: commits the offsets of a group.
 
-A member gives its generation or epoch; who is no member (an administrator, a consumer that assigns its partitions
-itself) gives a negative one. The empty group id is one like any other. Version 10 names topics by id.
+A member sends its generation or epoch. A client that is not a member (an administrator, a consumer that assigns its
+partitions itself) sends a negative one. The empty group id is valid. Version 10 identifies topics by id.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from ottla.base.errors import ErrorCode
 from ottla.base.promise import Promise
-from ottla.broker.coordination.group_requests import TopicAnswers, answering, code_of
+from ottla.broker.coordination.coordinators import GroupCoordinator
+from ottla.broker.coordination.group_requests import TopicResponses, client_error, to_response
+from ottla.broker.dependencies import MetadataCache
 from ottla.broker.registry import Call, handles
 from ottla.metadata.image import MetadataImage, TopicImage
 from ottla.wire.apis import ApiKey
@@ -26,31 +29,38 @@ _TOPIC_IDS: Final = 10
 
 
 @handles(ApiKey.OFFSET_COMMIT, OffsetCommitRequest, versions=(2, 10))
-def offset_commit(
-    request: OffsetCommitRequest, call: Call
-) -> OffsetCommitResponse | Promise[OffsetCommitResponse]:
-    version = call.api_version
-    answers = TopicAnswers(_answer)
-    by_id = version >= _TOPIC_IDS
-    missing = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    find = _find_by_id if by_id else _find_by_name
-    request.topics = answers.existing(request.topics, call.broker.image, find, missing)
-    if not request.topics:
-        return OffsetCommitResponse(topics=answers.joined([]))
-    return answering(
-        call.broker.groups.promised(
-            request.group_id, lambda machine: machine.commit_offsets(request, version)
-        ),
-        lambda decided: OffsetCommitResponse(topics=answers.joined(decided.topics)),
-        lambda error: OffsetCommitResponse(
-            topics=answers.joined([answers.refused(topic, code_of(error)) for topic in request.topics])
-        ),
-    )
+@dataclass(frozen=True)
+class OffsetCommit:
+    """Commits offsets of existing partitions through the coordinator of the group."""
+
+    metadata: MetadataCache
+    groups: GroupCoordinator
+
+    def handle(
+        self, request: OffsetCommitRequest, call: Call
+    ) -> OffsetCommitResponse | Promise[OffsetCommitResponse]:
+        version = call.api_version
+        responses = TopicResponses(_response)
+        by_id = version >= _TOPIC_IDS
+        missing = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        find = _find_by_id if by_id else _find_by_name
+        request.topics = responses.existing(request.topics, self.metadata.image, find, missing)
+        if not request.topics:
+            return OffsetCommitResponse(topics=responses.joined([]))
+        return to_response(
+            self.groups.submit(request.group_id, lambda machine: machine.commit_offsets(request, version)),
+            lambda decided: OffsetCommitResponse(topics=responses.joined(decided.topics)),
+            lambda error: OffsetCommitResponse(
+                topics=responses.joined(
+                    [responses.refused(topic, client_error(error)) for topic in request.topics]
+                )
+            ),
+        )
 
 
 def _find_by_id(topic: OffsetCommitRequestTopic, image: MetadataImage) -> TopicImage | None:
     found = image.topics.by_id.get(topic.topic_id)
-    # A name tells topics apart where an answer is put together, also those that have none.
+    # The response is assembled by name, so a topic that does not exist gets its id as its name.
     topic.name = f"{topic.topic_id}" if found is None else found.name
     return found
 
@@ -62,7 +72,7 @@ def _find_by_name(topic: OffsetCommitRequestTopic, image: MetadataImage) -> Topi
     return found
 
 
-def _answer(
+def _response(
     topic: OffsetCommitRequestTopic, partitions: list[tuple[int, ErrorCode]]
 ) -> OffsetCommitResponseTopic:
     return OffsetCommitResponseTopic(

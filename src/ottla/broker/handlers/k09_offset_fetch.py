@@ -1,17 +1,20 @@
-"""OffsetFetch (key 9), versions 1-10: the offsets that groups have committed.
+"""OffsetFetch (key 9), versions 1-10: returns the committed offsets of groups.
 
-Version 8 and later ask for several groups at once, version 10 names topics by id. No topics means all (from
-version 2 on). What a group never committed is -1, and so is everything of a group that does not exist. An error of
-the group stands beside it; version 1 has no place for it but the partitions.
+From version 8 on a request contains several groups; version 10 identifies topics by id. Topics null means all (from
+version 2 on). The offset is -1 for partitions without a committed offset and for groups that do not exist. Version 1
+reports an error of the group in the partitions, because it has no field for it.
 """
 
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from typing import Final
 
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.broker.coordination.group_requests import code_of
+from ottla.broker.coordination.coordinators import GroupCoordinator
+from ottla.broker.coordination.group_requests import client_error
+from ottla.broker.dependencies import MetadataCache
 from ottla.broker.registry import Call, handles
 from ottla.metadata.image import MetadataImage
 from ottla.wire.apis import ApiKey
@@ -34,42 +37,50 @@ _NOTHING_COMMITTED: Final = -1
 
 
 @handles(ApiKey.OFFSET_FETCH, OffsetFetchRequest, versions=(1, 10))
-async def offset_fetch(request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse:
-    if call.api_version >= _GROUPS:
-        fetches = [_fetch(group, request.require_stable, call) for group in request.groups]
-        return OffsetFetchResponse(groups=list(await asyncio.gather(*fetches)))
-    group = OffsetFetchRequestGroup(group_id=request.group_id, topics=None)
-    if request.topics is not None:
-        group.topics = [
-            OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
-            for topic in request.topics
-        ]
-    fetched = await _fetch(group, request.require_stable, call)
-    if fetched.error_code and call.api_version < _GROUP_ERRORS:
-        code = ErrorCode(fetched.error_code)
-        fetched.topics = [_without_offsets(topic, code) for topic in group.topics or []]
-    return OffsetFetchResponse(error_code=fetched.error_code, topics=[_flat(each) for each in fetched.topics])
+@dataclass(frozen=True)
+class OffsetFetch:
+    """Reads committed offsets from the coordinators of the groups."""
 
+    metadata: MetadataCache
+    groups: GroupCoordinator
 
-async def _fetch(
-    group: OffsetFetchRequestGroup, require_stable: bool, call: Call
-) -> OffsetFetchResponseGroup:
-    image = call.broker.image
-    unknown = _resolve(group, image) if call.api_version >= _TOPIC_IDS else _note_ids(group, image)
-    try:
-        fetched = await call.broker.groups.read(
-            group.group_id, lambda machine: machine.fetch_offsets(group, require_stable=require_stable)
+    async def handle(self, request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse:
+        if call.api_version >= _GROUPS:
+            fetches = [self._fetch(group, request.require_stable, call) for group in request.groups]
+            return OffsetFetchResponse(groups=list(await asyncio.gather(*fetches)))
+        group = OffsetFetchRequestGroup(group_id=request.group_id, topics=None)
+        if request.topics is not None:
+            group.topics = [
+                OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
+                for topic in request.topics
+            ]
+        fetched = await self._fetch(group, request.require_stable, call)
+        if fetched.error_code and call.api_version < _GROUP_ERRORS:
+            code = ErrorCode(fetched.error_code)
+            fetched.topics = [_without_offsets(topic, code) for topic in group.topics or []]
+        return OffsetFetchResponse(
+            error_code=fetched.error_code, topics=[_flat(each) for each in fetched.topics]
         )
-    except ApiError as error:
-        return OffsetFetchResponseGroup(group_id=group.group_id, error_code=code_of(error))
-    if group.topics is None and call.api_version >= _TOPIC_IDS:
-        fetched.topics = _with_ids(fetched.topics, image)
-    fetched.topics += [_without_offsets(topic, ErrorCode.UNKNOWN_TOPIC_ID) for topic in unknown]
-    return fetched
+
+    async def _fetch(
+        self, group: OffsetFetchRequestGroup, require_stable: bool, call: Call
+    ) -> OffsetFetchResponseGroup:
+        image = self.metadata.image
+        unknown = _resolve_names(group, image) if call.api_version >= _TOPIC_IDS else _set_ids(group, image)
+        try:
+            fetched = await self.groups.read(
+                group.group_id, lambda machine: machine.fetch_offsets(group, require_stable=require_stable)
+            )
+        except ApiError as error:
+            return OffsetFetchResponseGroup(group_id=group.group_id, error_code=client_error(error))
+        if group.topics is None and call.api_version >= _TOPIC_IDS:
+            fetched.topics = _with_ids(fetched.topics, image)
+        fetched.topics += [_without_offsets(topic, ErrorCode.UNKNOWN_TOPIC_ID) for topic in unknown]
+        return fetched
 
 
-def _resolve(group: OffsetFetchRequestGroup, image: MetadataImage) -> list[OffsetFetchRequestTopics]:
-    """Give the topics their names; returns, and takes out, those that do not exist."""
+def _resolve_names(group: OffsetFetchRequestGroup, image: MetadataImage) -> list[OffsetFetchRequestTopics]:
+    """Set the names of the topics; remove and return those that do not exist."""
     unknown = []
     for topic in group.topics or []:
         found = image.topics.by_id.get(topic.topic_id)
@@ -82,8 +93,8 @@ def _resolve(group: OffsetFetchRequestGroup, image: MetadataImage) -> list[Offse
     return unknown
 
 
-def _note_ids(group: OffsetFetchRequestGroup, image: MetadataImage) -> list[OffsetFetchRequestTopics]:
-    """Give the topics their ids, so that they are not told what a topic of the same name had before them."""
+def _set_ids(group: OffsetFetchRequestGroup, image: MetadataImage) -> list[OffsetFetchRequestTopics]:
+    """Set the ids of the topics, so that offsets of an earlier topic with the same name are not returned."""
     for topic in group.topics or []:
         found = image.topics.by_name.get(topic.name)
         if found is not None:
@@ -114,7 +125,7 @@ def _without_offsets(topic: OffsetFetchRequestTopics, code: ErrorCode) -> Offset
 
 
 def _flat(topic: OffsetFetchResponseTopics) -> OffsetFetchResponseTopic:
-    """A topic in the form it has before groups are answered together."""
+    """Return a topic in the form of the versions with a single group."""
     return OffsetFetchResponseTopic(
         name=topic.name,
         partitions=[

@@ -1,19 +1,24 @@
-"""FindCoordinator (key 10), versions 0-6: which broker coordinates a group or a transaction.
+"""FindCoordinator (key 10), versions 0-6: returns the broker that coordinates a group or a transaction.
 
-The one who leads the partition that is responsible for the id. A topic that does not exist yet is made: Kafka
-answers COORDINATOR_NOT_AVAILABLE first and lets the client ask again, here the answer waits for the topic. From
-version 4 on several ids at once; before, errors are told for the whole request. Coordinators of share groups are
-asked for in version 6; there is none, so as in Kafka without one it is an invalid request.
+That is the leader of the partition to which the id is mapped. The internal topic is created if it does not exist:
+Kafka first responds with COORDINATOR_NOT_AVAILABLE and the client retries; here the response waits for the topic. From
+version 4 on a request contains several ids; before, an error applies to the whole request. Version 6 adds share
+groups, which are not supported: an invalid request, as in a Kafka without them.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.broker.coordination.coordinators import Coordinator as Responsible
+from ottla.broker.coordination import coordinators
+from ottla.broker.coordination.coordinators import GroupCoordinator, TxnCoordinator
 from ottla.broker.coordination.internal_topics import creation
+from ottla.broker.dependencies import MetadataCache
 from ottla.broker.registry import Call, handles
+from ottla.config.broker import BrokerConfig
+from ottla.controller.port import ControllerPort
 from ottla.metadata.image import NO_LEADER
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.create_topics import CreateTopicsRequest
@@ -25,9 +30,9 @@ from ottla.wire.messages.find_coordinator import (
 
 _GROUP: Final = 0
 _TRANSACTION: Final = 1
-_FIRST_OF_MANY: Final = 4
+_SEVERAL_IDS: Final = 4
 _CREATION_TIMEOUT_MS: Final = 30_000
-_INVALID: Final = "there is no coordinator of that kind"
+_INVALID: Final = "the coordinator type is not supported"
 _MESSAGES: Final = {
     ErrorCode.NONE: "NONE",
     ErrorCode.INVALID_REQUEST: _INVALID,
@@ -43,63 +48,69 @@ class _Node(NamedTuple):
 
 
 @handles(ApiKey.FIND_COORDINATOR, FindCoordinatorRequest, versions=(0, 6))
-async def find_coordinator(request: FindCoordinatorRequest, call: Call) -> FindCoordinatorResponse:
-    if call.api_version >= _FIRST_OF_MANY:
-        coordinators = []
-        for key in request.coordinator_keys:
-            found = await _find(key, request.key_type, call)
-            coordinators.append(
-                Coordinator(
-                    key=key,
-                    node_id=found.node_id,
-                    host=found.host,
-                    port=found.port,
-                    error_code=found.error,
-                    error_message=_INVALID if found.error is ErrorCode.INVALID_REQUEST else "",
-                )
+@dataclass(frozen=True)
+class FindCoordinator:
+    """Looks the leader of the responsible partition up in the metadata."""
+
+    config: BrokerConfig
+    metadata: MetadataCache
+    controller: ControllerPort
+    groups: GroupCoordinator
+    transactions: TxnCoordinator
+
+    async def handle(self, request: FindCoordinatorRequest, call: Call) -> FindCoordinatorResponse:
+        if call.api_version >= _SEVERAL_IDS:
+            found = [await self._find(key, request.key_type, call) for key in request.coordinator_keys]
+            return FindCoordinatorResponse(
+                coordinators=[
+                    Coordinator(
+                        key=key,
+                        node_id=node.node_id,
+                        host=node.host,
+                        port=node.port,
+                        error_code=node.error,
+                        error_message=_INVALID if node.error is ErrorCode.INVALID_REQUEST else "",
+                    )
+                    for key, node in zip(request.coordinator_keys, found, strict=True)
+                ]
             )
-        return FindCoordinatorResponse(coordinators=coordinators)
-    found = await _find(request.key, request.key_type, call)
-    return FindCoordinatorResponse(
-        error_code=found.error,
-        error_message=_MESSAGES[found.error],
-        node_id=found.node_id,
-        host=found.host,
-        port=found.port,
-    )
+        node = await self._find(request.key, request.key_type, call)
+        return FindCoordinatorResponse(
+            error_code=node.error,
+            error_message=_MESSAGES[node.error],
+            node_id=node.node_id,
+            host=node.host,
+            port=node.port,
+        )
 
-
-async def _find(key: str, key_type: int, call: Call) -> _Node:
-    responsible: Responsible[Any]
-    if key_type == _GROUP:
-        responsible = call.broker.groups
-    elif key_type == _TRANSACTION:
-        responsible = call.broker.transactions
-    else:
-        return _Node(ErrorCode.INVALID_REQUEST)
-    if responsible.topic not in call.broker.image.topics.by_name and not await _created(
-        responsible.topic, call
-    ):
+    async def _find(self, key: str, key_type: int, call: Call) -> _Node:
+        coordinator: coordinators.Coordinator[Any]
+        if key_type == _GROUP:
+            coordinator = self.groups
+        elif key_type == _TRANSACTION:
+            coordinator = self.transactions
+        else:
+            return _Node(ErrorCode.INVALID_REQUEST)
+        if not await self._topic_exists(coordinator.topic):
+            return _Node(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        image = self.metadata.image
+        topic = image.topics.by_name.get(coordinator.topic)
+        partition = None if topic is None else topic.partitions.get(coordinator.partition_for(key))
+        if partition is None or partition.leader == NO_LEADER:
+            return _Node(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        leader = image.brokers.get(partition.leader)
+        for endpoint in () if leader is None or leader.fenced else leader.endpoints:
+            if endpoint.name == call.listener.name:
+                return _Node(ErrorCode.NONE, partition.leader, endpoint.host, endpoint.port)
         return _Node(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    image = call.broker.image
-    topic = image.topics.by_name.get(responsible.topic)
-    partition = None if topic is None else topic.partitions.get(responsible.partition_for(key))
-    if partition is None or partition.leader == NO_LEADER:
-        return _Node(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    leader = image.brokers.get(partition.leader)
-    for endpoint in () if leader is None or leader.fenced else leader.endpoints:
-        if endpoint.name == call.listener.name:
-            return _Node(ErrorCode.NONE, partition.leader, endpoint.host, endpoint.port)
-    return _Node(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
-
-async def _created(topic: str, call: Call) -> bool:
-    """Make the topic; False if that cannot be, now."""
-    request = CreateTopicsRequest(
-        topics=[creation(topic, call.broker.config)], timeout_ms=_CREATION_TIMEOUT_MS
-    )
-    try:
-        response = await call.broker.controller.create_topics(request)
-    except ApiError:
-        return False
-    return response.topics[0].error_code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
+    async def _topic_exists(self, topic: str) -> bool:
+        """Create the internal topic if it does not exist; False if it cannot be created now."""
+        if topic in self.metadata.image.topics.by_name:
+            return True
+        request = CreateTopicsRequest(topics=[creation(topic, self.config)], timeout_ms=_CREATION_TIMEOUT_MS)
+        try:
+            response = await self.controller.create_topics(request)
+        except ApiError:
+            return False
+        return response.topics[0].error_code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)

@@ -1,19 +1,22 @@
 """InitProducerId (key 22), versions 0-6: an id for an idempotent producer, or for a transactional one.
 
-Without a transactional id every call gets a fresh id with epoch 0, also if the client names one it had. An id
-without an epoch, or the reverse, is invalid, and so is an empty transactional id. With one, the coordinator of
-transactions decides (`coordinator.txn.init_producer_id`).
+Without a transactional id every call gets a new id with epoch 0, also if the client sends its current one. An id
+without an epoch, or an epoch without an id, is invalid, and so is an empty transactional id. With a transactional id
+the transaction coordinator decides (`coordinator.txn.init_producer_id`).
 
-Version 6 is two-phase commit (KIP-939). Kafka 4.3 holds it back as unstable; it is answered here, and listed where
+Version 6 is two-phase commit (KIP-939), which is unstable in Kafka 4.3. It is served here, and listed if
 `transaction.two.phase.commit.enable` is on.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.broker.coordination.txn_requests import ask_with_id, take_id, told
+from ottla.broker.coordination.coordinators import TxnCoordinator
+from ottla.broker.coordination.producer_ids import ProducerIds
+from ottla.broker.coordination.txn_requests import client_error, take_producer_id, write_with_producer_id
 from ottla.broker.registry import Call, handles
 from ottla.coordinator.txn.init_producer_id import InitParameters
 from ottla.coordinator.txn.responses import InitProducerIdResult
@@ -30,36 +33,45 @@ _KNOWS_FENCED: Final = 4
     versions=(0, 6),
     newest_needs="transaction.two.phase.commit.enable",
 )
-async def init_producer_id(request: InitProducerIdRequest, call: Call) -> InitProducerIdResponse:
-    try:
-        answer = await _initialised(request, call)
-    except ApiError as error:
-        answer = InitProducerIdResult(error.code)
-    return InitProducerIdResponse(
-        error_code=told(answer.error, knows_fenced=call.api_version >= _KNOWS_FENCED),
-        producer_id=answer.producer.id,
-        producer_epoch=answer.producer.epoch,
-        ongoing_txn_producer_id=answer.ongoing.id,
-        ongoing_txn_producer_epoch=answer.ongoing.epoch,
-    )
+@dataclass(frozen=True)
+class InitProducerId:
+    """Assigns producer ids, alone or through the coordinator of a transactional id."""
 
+    transactions: TxnCoordinator
+    producer_ids: ProducerIds
 
-async def _initialised(request: InitProducerIdRequest, call: Call) -> InitProducerIdResult:
-    transactional_id = request.transactional_id
-    named = Producer(request.producer_id, request.producer_epoch)
-    half_named = (named.id == NO_PRODUCER_ID) != (named.epoch == NO_EPOCH)
-    if transactional_id == "" or half_named:
-        raise ApiError(ErrorCode.INVALID_REQUEST)
-    if transactional_id is None:
-        return InitProducerIdResult(ErrorCode.NONE, Producer(await take_id(call.broker), 0))
-    parameters = InitParameters(
-        request.transaction_timeout_ms,
-        None if named == NO_PRODUCER else named,
-        two_phase=request.enable2_pc,
-        keep_prepared=request.keep_prepared_txn,
-    )
-    return await ask_with_id(
-        call.broker,
-        transactional_id,
-        lambda machine, fresh_id: machine.init_producer_id(transactional_id, parameters, fresh_id),
-    )
+    async def handle(self, request: InitProducerIdRequest, call: Call) -> InitProducerIdResponse:
+        try:
+            result = await self._initialise(request)
+        except ApiError as error:
+            result = InitProducerIdResult(error.code)
+        return InitProducerIdResponse(
+            error_code=client_error(result.error, knows_fenced=call.api_version >= _KNOWS_FENCED),
+            producer_id=result.producer.id,
+            producer_epoch=result.producer.epoch,
+            ongoing_txn_producer_id=result.ongoing.id,
+            ongoing_txn_producer_epoch=result.ongoing.epoch,
+        )
+
+    async def _initialise(self, request: InitProducerIdRequest) -> InitProducerIdResult:
+        transactional_id = request.transactional_id
+        current = Producer(request.producer_id, request.producer_epoch)
+        incomplete = (current.id == NO_PRODUCER_ID) != (current.epoch == NO_EPOCH)
+        if transactional_id == "" or incomplete:
+            raise ApiError(ErrorCode.INVALID_REQUEST)
+        if transactional_id is None:
+            return InitProducerIdResult(
+                ErrorCode.NONE, Producer(await take_producer_id(self.producer_ids), 0)
+            )
+        parameters = InitParameters(
+            request.transaction_timeout_ms,
+            None if current == NO_PRODUCER else current,
+            two_phase=request.enable2_pc,
+            keep_prepared=request.keep_prepared_txn,
+        )
+        return await write_with_producer_id(
+            self.transactions,
+            self.producer_ids,
+            transactional_id,
+            lambda machine, new_id: machine.init_producer_id(transactional_id, parameters, new_id),
+        )

@@ -1,12 +1,15 @@
-"""OffsetForLeaderEpoch (key 23), versions 2-4: where a leader epoch ends, to find where logs diverge (KIP-320).
+"""OffsetForLeaderEpoch (key 23), versions 2-4: the end offset of a leader epoch, to detect divergence (KIP-320).
 
 An epoch that is unknown, or newer than the leader's, has end offset -1.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from ottla.base.errors import ApiError
 from ottla.broker.registry import Call, handles
+from ottla.replication.replicas import Replicas
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -18,22 +21,27 @@ from ottla.wire.messages.offset_for_leader_epoch import (
 
 
 @handles(ApiKey.OFFSET_FOR_LEADER_EPOCH, OffsetForLeaderEpochRequest, versions=(2, 4))
-def offset_for_leader_epoch(request: OffsetForLeaderEpochRequest, call: Call) -> OffsetForLeaderEpochResponse:
-    return OffsetForLeaderEpochResponse(
-        topics=[
-            OffsetForLeaderTopicResult(
-                topic=topic.topic, partitions=[_end(topic.topic, one, call) for one in topic.partitions]
-            )
-            for topic in request.topics
-        ]
-    )
+@dataclass(frozen=True)
+class OffsetForLeaderEpoch:
+    """Looks leader epochs up in the logs of this broker."""
 
+    replicas: Replicas
 
-def _end(topic: str, wanted: OffsetForLeaderPartition, call: Call) -> EpochEndOffset:
-    try:
-        partition = call.broker.replicas.get(topic, wanted.partition)
-        partition.check_leader(wanted.current_leader_epoch)
-    except ApiError as error:
-        return EpochEndOffset(error_code=error.code, partition=wanted.partition)
-    epoch, end_offset = partition.log.end_offset_for_epoch(wanted.leader_epoch)
-    return EpochEndOffset(partition=wanted.partition, leader_epoch=epoch, end_offset=end_offset)
+    def handle(self, request: OffsetForLeaderEpochRequest, call: Call) -> OffsetForLeaderEpochResponse:
+        return OffsetForLeaderEpochResponse(
+            topics=[
+                OffsetForLeaderTopicResult(
+                    topic=topic.topic, partitions=[self._end(topic.topic, one) for one in topic.partitions]
+                )
+                for topic in request.topics
+            ]
+        )
+
+    def _end(self, topic: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
+        try:
+            partition = self.replicas.get(topic, wanted.partition)
+            partition.check_leader(wanted.current_leader_epoch)
+        except ApiError as error:
+            return EpochEndOffset(error_code=error.code, partition=wanted.partition)
+        epoch, end_offset = partition.log.end_offset_for_epoch(wanted.leader_epoch)
+        return EpochEndOffset(partition=wanted.partition, leader_epoch=epoch, end_offset=end_offset)

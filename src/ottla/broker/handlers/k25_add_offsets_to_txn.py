@@ -1,15 +1,17 @@
-"""AddOffsetsToTxn (key 25), versions 0-4: a transaction will commit offsets of a group.
+"""AddOffsetsToTxn (key 25), versions 0-4: announces that a transaction will commit offsets of a group.
 
-The partition of __consumer_offsets that holds the group becomes part of the transaction.
+The partition of __consumer_offsets to which the group is mapped is added to the transaction.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition
-from ottla.broker.coordination.txn_requests import told
+from ottla.broker.coordination.coordinators import GroupCoordinator, TxnCoordinator
+from ottla.broker.coordination.txn_requests import client_error
 from ottla.broker.registry import Call, handles
 from ottla.coordinator.txn.transaction import Producer
 from ottla.wire.apis import ApiKey
@@ -19,16 +21,24 @@ _KNOWS_FENCED: Final = 2
 
 
 @handles(ApiKey.ADD_OFFSETS_TO_TXN, AddOffsetsToTxnRequest, versions=(0, 4))
-async def add_offsets_to_txn(request: AddOffsetsToTxnRequest, call: Call) -> AddOffsetsToTxnResponse:
-    groups, name = call.broker.groups, request.transactional_id
-    partition = TopicPartition(groups.topic, groups.partition_for(request.group_id))
-    producer = Producer(request.producer_id, request.producer_epoch)
-    try:
-        if not name:
-            raise ApiError(ErrorCode.INVALID_REQUEST)
-        code = await call.broker.transactions.write(
-            name, lambda machine: machine.add_partitions(name, producer, frozenset({partition}))
-        )
-    except ApiError as error:
-        code = error.code
-    return AddOffsetsToTxnResponse(error_code=told(code, knows_fenced=call.api_version >= _KNOWS_FENCED))
+@dataclass(frozen=True)
+class AddOffsetsToTxn:
+    """Adds the partition of a group to a transaction through its coordinator."""
+
+    groups: GroupCoordinator
+    transactions: TxnCoordinator
+
+    async def handle(self, request: AddOffsetsToTxnRequest, call: Call) -> AddOffsetsToTxnResponse:
+        name = request.transactional_id
+        partition = TopicPartition(self.groups.topic, self.groups.partition_for(request.group_id))
+        producer = Producer(request.producer_id, request.producer_epoch)
+        try:
+            if not name:
+                raise ApiError(ErrorCode.INVALID_REQUEST)
+            code = await self.transactions.write(
+                name, lambda machine: machine.add_partitions(name, producer, frozenset({partition}))
+            )
+        except ApiError as error:
+            code = error.code
+        knows_fenced = call.api_version >= _KNOWS_FENCED
+        return AddOffsetsToTxnResponse(error_code=client_error(code, knows_fenced=knows_fenced))

@@ -1,15 +1,18 @@
-"""TxnOffsetCommit (key 28), versions 0-5: offsets that count if and when a transaction commits.
+"""TxnOffsetCommit (key 28), versions 0-5: commits offsets that become effective when a transaction commits.
 
-Before version 5 AddOffsetsToTxn has made the group's partition part of the transaction; from then on this request
-does. Versions before 2 do not know that a coordinator may be loading.
+Before version 5 AddOffsetsToTxn adds the partition of the group to the transaction; from version 5 on this request
+does. Clients before version 2 do not know COORDINATOR_LOAD_IN_PROGRESS.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.broker.coordination.group_requests import TopicAnswers, by_name, code_of
+from ottla.broker.coordination.coordinators import GroupCoordinator
+from ottla.broker.coordination.group_requests import TopicResponses, by_name, client_error
+from ottla.broker.dependencies import MetadataCache
 from ottla.broker.registry import Call, handles
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.txn_offset_commit import (
@@ -24,32 +27,39 @@ _KNOWS_LOADING: Final = 2
 
 
 @handles(ApiKey.TXN_OFFSET_COMMIT, TxnOffsetCommitRequest, versions=(0, 5))
-async def txn_offset_commit(request: TxnOffsetCommitRequest, call: Call) -> TxnOffsetCommitResponse:
-    answers = TopicAnswers(_answer)
-    request.topics = answers.existing(request.topics, call.broker.image, by_name)
-    decided: list[TxnOffsetCommitResponseTopic] = []
-    if request.topics:
-        try:
-            if not request.group_id:
-                raise ApiError(ErrorCode.INVALID_GROUP_ID)
-            response = await call.broker.groups.write_transactional(
-                request.group_id,
-                request.transactional_id,
-                request.producer_id,
-                request.producer_epoch,
-                lambda machine: machine.commit_transactional_offsets(request, call.api_version),
-                api_version=call.api_version,
-            )
-            decided = response.topics
-        except ApiError as error:
-            code = code_of(error)
-            if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and call.api_version < _KNOWS_LOADING:
-                code = ErrorCode.COORDINATOR_NOT_AVAILABLE
-            decided = [answers.refused(topic, code) for topic in request.topics]
-    return TxnOffsetCommitResponse(topics=answers.joined(decided))
+@dataclass(frozen=True)
+class TxnOffsetCommit:
+    """Commits transactional offsets of existing partitions through the coordinator of the group."""
+
+    metadata: MetadataCache
+    groups: GroupCoordinator
+
+    async def handle(self, request: TxnOffsetCommitRequest, call: Call) -> TxnOffsetCommitResponse:
+        responses = TopicResponses(_response)
+        request.topics = responses.existing(request.topics, self.metadata.image, by_name)
+        decided: list[TxnOffsetCommitResponseTopic] = []
+        if request.topics:
+            try:
+                if not request.group_id:
+                    raise ApiError(ErrorCode.INVALID_GROUP_ID)
+                response = await self.groups.write_transactional(
+                    request.group_id,
+                    request.transactional_id,
+                    request.producer_id,
+                    request.producer_epoch,
+                    lambda machine: machine.commit_transactional_offsets(request, call.api_version),
+                    api_version=call.api_version,
+                )
+                decided = response.topics
+            except ApiError as error:
+                code = client_error(error)
+                if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and call.api_version < _KNOWS_LOADING:
+                    code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+                decided = [responses.refused(topic, code) for topic in request.topics]
+        return TxnOffsetCommitResponse(topics=responses.joined(decided))
 
 
-def _answer(
+def _response(
     topic: TxnOffsetCommitRequestTopic, partitions: list[tuple[int, ErrorCode]]
 ) -> TxnOffsetCommitResponseTopic:
     return TxnOffsetCommitResponseTopic(

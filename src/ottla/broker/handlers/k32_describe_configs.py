@@ -1,23 +1,25 @@
-"""DescribeConfigs (key 32), versions 1-4.
+"""DescribeConfigs (key 32), versions 1-4: the settings of topics, brokers, groups and other resources.
 
-Resources: topics (2), this broker by its id or, as "", what was set for all brokers (4), loggers (8), client
+Resources: topics (2), this broker by its id or, as "", the dynamic defaults of all brokers (4), loggers (8), client
 metrics subscriptions (16), groups (32). A resource of any other type makes the whole request invalid.
 
-- every setting is listed with value, source, synonyms, type and, from v3 on and if asked, documentation;
-- `configuration_keys` null or empty means all; a name that does not exist is left out;
-- secrets, and values of names nobody knows, are null and marked sensitive;
-- the text of success is "", not null;
-- levels of single loggers cannot be set, so none is listed.
+- Every setting is listed with value, source, synonyms, type and, from version 3 on if requested, documentation.
+- `configuration_keys` null or empty means all; an unknown name is omitted.
+- Secrets, and values of unknown names, are null and marked sensitive.
+- The error message of a success is "", not null.
+- The levels of single loggers cannot be set, so none is listed.
 """
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.broker.registry import handles
+from ottla.broker.dependencies import MetadataCache
+from ottla.broker.registry import Call, handles
 from ottla.config import BrokerLayers, ConfigEntry
+from ottla.config.broker import BrokerConfig
 from ottla.config.resolve import (
     describe_broker,
     describe_client_metrics,
@@ -37,71 +39,79 @@ from ottla.wire.messages.describe_configs import (
     DescribeConfigsSynonym,
 )
 
-if TYPE_CHECKING:
-    from ottla.broker.registry import Call
-    from ottla.broker.services import Broker
-
 _TYPES = frozenset(ResourceType) - {ResourceType.UNKNOWN}
 
 
 @handles(ApiKey.DESCRIBE_CONFIGS, DescribeConfigsRequest, versions=(1, 4))
-def describe_configs(request: DescribeConfigsRequest, call: Call) -> DescribeConfigsResponse:
-    if any(resource.resource_type not in _TYPES for resource in request.resources):
-        error = ApiError(ErrorCode.INVALID_REQUEST, "a resource has a type that cannot be described")
-        return DescribeConfigsResponse(results=[_refused(resource, error) for resource in request.resources])
-    return DescribeConfigsResponse(
-        results=[_describe(resource, request, call.broker) for resource in request.resources]
-    )
+@dataclass(frozen=True)
+class DescribeConfigs:
+    """Resolves the settings of resources from the image and the start configuration."""
 
+    node_id: int
+    config: BrokerConfig
+    metadata: MetadataCache
 
-def _describe(
-    resource: DescribeConfigsResource, request: DescribeConfigsRequest, broker: Broker
-) -> DescribeConfigsResult:
-    try:
-        entries = _entries(resource.resource_type, resource.resource_name, broker)
-    except ApiError as error:
-        return _refused(resource, error)
-    wanted = resource.configuration_keys
-    return DescribeConfigsResult(
-        error_message="",
-        resource_type=resource.resource_type,
-        resource_name=resource.resource_name,
-        configs=[_result(entry, request) for entry in entries if not wanted or entry.name in wanted],
-    )
+    def handle(self, request: DescribeConfigsRequest, call: Call) -> DescribeConfigsResponse:
+        if any(resource.resource_type not in _TYPES for resource in request.resources):
+            error = ApiError(ErrorCode.INVALID_REQUEST, "a resource has a type that cannot be described")
+            return DescribeConfigsResponse(
+                results=[_refused(resource, error) for resource in request.resources]
+            )
+        return DescribeConfigsResponse(
+            results=[self._describe(resource, request) for resource in request.resources]
+        )
 
+    def _describe(
+        self, resource: DescribeConfigsResource, request: DescribeConfigsRequest
+    ) -> DescribeConfigsResult:
+        try:
+            entries = self._entries(resource.resource_type, resource.resource_name)
+        except ApiError as error:
+            return _refused(resource, error)
+        wanted = resource.configuration_keys
+        return DescribeConfigsResult(
+            error_message="",
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+            configs=[_result(entry, request) for entry in entries if not wanted or entry.name in wanted],
+        )
 
-def _entries(kind: int, name: str, broker: Broker) -> list[ConfigEntry]:
-    image = broker.image
-    layers = BrokerLayers(
-        broker.config,
-        image.config(ResourceType.BROKER, ""),
-        image.config(ResourceType.BROKER, str(broker.node_id)),
-    )
-    if kind == ResourceType.TOPIC:
-        check_topic_name(name)
-        if name not in image.topics.by_name:
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
-        return describe_topic(layers, image.config(kind, name))
-    if kind == ResourceType.BROKER:
+    def _entries(self, kind: int, name: str) -> list[ConfigEntry]:
+        image = self.metadata.image
+        layers = BrokerLayers(
+            self.config,
+            image.config(ResourceType.BROKER, ""),
+            image.config(ResourceType.BROKER, str(self.node_id)),
+        )
+        if kind == ResourceType.TOPIC:
+            check_topic_name(name)
+            if name not in image.topics.by_name:
+                raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
+            return describe_topic(layers, image.config(kind, name))
+        if kind == ResourceType.BROKER:
+            if not name:
+                return describe_dynamic_default(layers)
+            _check_broker_id(name, self.node_id)
+            return describe_broker(layers)
+        if kind == ResourceType.BROKER_LOGGER:
+            _check_broker_id(name, self.node_id)
+            return []
         if not name:
-            return describe_dynamic_default(layers)
-        _check_broker_id(name, broker.node_id)
-        return describe_broker(layers)
-    if kind == ResourceType.BROKER_LOGGER:
-        _check_broker_id(name, broker.node_id)
-        return []
-    if not name:
-        raise ApiError(ErrorCode.INVALID_REQUEST, "groups and client metrics subscriptions have names")
-    if kind == ResourceType.GROUP:
-        return describe_group(layers, image.config(kind, name))
-    return describe_client_metrics(image.config(kind, name))
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST, "the name of a group or client metrics subscription is empty"
+            )
+        if kind == ResourceType.GROUP:
+            return describe_group(layers, image.config(kind, name))
+        return describe_client_metrics(image.config(kind, name))
 
 
 def _check_broker_id(name: str, node_id: int) -> None:
     if not re.fullmatch(r"[+-]?[0-9]{1,10}", name):
         raise ApiError(ErrorCode.INVALID_REQUEST, f"{name!r} is not a broker id")
     if int(name) != node_id:
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"broker {name} was asked of broker {node_id}")
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST, f"this is broker {node_id}: send the request to broker {name}"
+        )
 
 
 def _result(entry: ConfigEntry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:

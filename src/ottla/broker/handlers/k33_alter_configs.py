@@ -1,20 +1,24 @@
-"""AlterConfigs (key 33), versions 0-2: replaces everything that is set for a resource.
+"""AlterConfigs (key 33), versions 0-2: replaces all settings of a resource.
 
-Deprecated since KIP-339 in favour of IncrementalAlterConfigs; the controller decides and records.
+Deprecated since KIP-339 in favour of IncrementalAlterConfigs.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
-from ottla.broker.registry import handles
+from ottla.broker.registry import BROKER_AND_CONTROLLER, Call, handles
+from ottla.controller.port import ControllerPort
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 
-if TYPE_CHECKING:
-    from ottla.broker.registry import Call
 
+@handles(ApiKey.ALTER_CONFIGS, AlterConfigsRequest, versions=(0, 2), listeners=BROKER_AND_CONTROLLER)
+@dataclass(frozen=True)
+class AlterConfigs:
+    """Passes the request to the controller."""
 
-@handles(ApiKey.ALTER_CONFIGS, AlterConfigsRequest, versions=(0, 2))
-async def alter_configs(request: AlterConfigsRequest, call: Call) -> AlterConfigsResponse:
-    return await call.broker.controller.alter_configs(request)
+    controller: ControllerPort
+
+    async def handle(self, request: AlterConfigsRequest, call: Call) -> AlterConfigsResponse:
+        return await self.controller.alter_configs(request)

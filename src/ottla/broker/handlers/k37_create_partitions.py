@@ -1,12 +1,21 @@
-"""CreatePartitions (key 37), versions 0-3. Decided by the controller."""
+"""CreatePartitions (key 37), versions 0-3."""
 
 from __future__ import annotations
 
-from ottla.broker.registry import Call, handles
+from dataclasses import dataclass
+
+from ottla.broker.registry import BROKER_AND_CONTROLLER, Call, handles
+from ottla.controller.port import ControllerPort
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 
 
-@handles(ApiKey.CREATE_PARTITIONS, CreatePartitionsRequest, versions=(0, 3))
-async def create_partitions(request: CreatePartitionsRequest, call: Call) -> CreatePartitionsResponse:
-    return await call.broker.controller.create_partitions(request)
+@handles(ApiKey.CREATE_PARTITIONS, CreatePartitionsRequest, versions=(0, 3), listeners=BROKER_AND_CONTROLLER)
+@dataclass(frozen=True)
+class CreatePartitions:
+    """Passes the request to the controller."""
+
+    controller: ControllerPort
+
+    async def handle(self, request: CreatePartitionsRequest, call: Call) -> CreatePartitionsResponse:
+        return await self.controller.create_partitions(request)

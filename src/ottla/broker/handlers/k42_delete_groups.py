@@ -1,14 +1,16 @@
-"""DeleteGroups (key 42), versions 0-2: groups without members are forgotten, with their offsets.
+"""DeleteGroups (key 42), versions 0-2: deletes groups without members, and their offsets.
 
-A group named twice is deleted and answered once.
+A group that occurs twice in the request is deleted once and occurs once in the response.
 """
 
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 
 from ottla.base.errors import ApiError
-from ottla.broker.coordination.group_requests import code_of
+from ottla.broker.coordination.coordinators import GroupCoordinator
+from ottla.broker.coordination.group_requests import client_error
 from ottla.broker.registry import Call, handles
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.delete_groups import (
@@ -19,13 +21,19 @@ from ottla.wire.messages.delete_groups import (
 
 
 @handles(ApiKey.DELETE_GROUPS, DeleteGroupsRequest, versions=(0, 2))
-async def delete_groups(request: DeleteGroupsRequest, call: Call) -> DeleteGroupsResponse:
-    names = dict.fromkeys(request.groups_names)
-    return DeleteGroupsResponse(results=list(await asyncio.gather(*(_delete(name, call) for name in names))))
+@dataclass(frozen=True)
+class DeleteGroups:
+    """Deletes each group through its coordinator."""
 
+    groups: GroupCoordinator
 
-async def _delete(group_id: str, call: Call) -> DeletableGroupResult:
-    try:
-        return await call.broker.groups.write(group_id, lambda machine: machine.delete_group(group_id))
-    except ApiError as error:
-        return DeletableGroupResult(group_id=group_id, error_code=code_of(error))
+    async def handle(self, request: DeleteGroupsRequest, call: Call) -> DeleteGroupsResponse:
+        names = dict.fromkeys(request.groups_names)
+        results = await asyncio.gather(*(self._delete(name) for name in names))
+        return DeleteGroupsResponse(results=list(results))
+
+    async def _delete(self, group_id: str) -> DeletableGroupResult:
+        try:
+            return await self.groups.write(group_id, lambda machine: machine.delete_group(group_id))
+        except ApiError as error:
+            return DeletableGroupResult(group_id=group_id, error_code=client_error(error))

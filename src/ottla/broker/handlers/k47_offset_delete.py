@@ -1,12 +1,16 @@
-"""OffsetDelete (key 47), version 0: single offsets of a group are forgotten.
+"""OffsetDelete (key 47), version 0: deletes single offsets of a group.
 
-A group that nobody is in may lose any; one with members only those of topics that none of them reads.
+If the group has members, only offsets of topics that no member subscribes to can be deleted.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.broker.coordination.group_requests import TopicAnswers, by_name, code_of
+from ottla.broker.coordination.coordinators import GroupCoordinator
+from ottla.broker.coordination.group_requests import TopicResponses, by_name, client_error
+from ottla.broker.dependencies import MetadataCache
 from ottla.broker.registry import Call, handles
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.offset_delete import (
@@ -19,21 +23,28 @@ from ottla.wire.messages.offset_delete import (
 
 
 @handles(ApiKey.OFFSET_DELETE, OffsetDeleteRequest, versions=(0, 0))
-async def offset_delete(request: OffsetDeleteRequest, call: Call) -> OffsetDeleteResponse:
-    if not request.group_id:
-        return OffsetDeleteResponse(error_code=ErrorCode.INVALID_GROUP_ID)
-    answers = TopicAnswers(_answer)
-    request.topics = answers.existing(request.topics, call.broker.image, by_name)
-    try:
-        response = await call.broker.groups.write(
-            request.group_id, lambda machine: machine.delete_offsets(request)
-        )
-    except ApiError as error:
-        return OffsetDeleteResponse(error_code=code_of(error))
-    return OffsetDeleteResponse(topics=answers.joined(response.topics))
+@dataclass(frozen=True)
+class OffsetDelete:
+    """Deletes offsets of existing partitions through the coordinator of the group."""
+
+    metadata: MetadataCache
+    groups: GroupCoordinator
+
+    async def handle(self, request: OffsetDeleteRequest, call: Call) -> OffsetDeleteResponse:
+        if not request.group_id:
+            return OffsetDeleteResponse(error_code=ErrorCode.INVALID_GROUP_ID)
+        responses = TopicResponses(_response)
+        request.topics = responses.existing(request.topics, self.metadata.image, by_name)
+        try:
+            response = await self.groups.write(
+                request.group_id, lambda machine: machine.delete_offsets(request)
+            )
+        except ApiError as error:
+            return OffsetDeleteResponse(error_code=client_error(error))
+        return OffsetDeleteResponse(topics=responses.joined(response.topics))
 
 
-def _answer(
+def _response(
     topic: OffsetDeleteRequestTopic, partitions: list[tuple[int, ErrorCode]]
 ) -> OffsetDeleteResponseTopic:
     return OffsetDeleteResponseTopic(

@@ -1,12 +1,21 @@
-"""UpdateFeatures (key 57), versions 0-2. Decided by the controller."""
+"""UpdateFeatures (key 57), versions 0-2."""
 
 from __future__ import annotations
 
-from ottla.broker.registry import Call, handles
+from dataclasses import dataclass
+
+from ottla.broker.registry import BROKER_AND_CONTROLLER, Call, handles
+from ottla.controller.port import ControllerPort
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 
 
-@handles(ApiKey.UPDATE_FEATURES, UpdateFeaturesRequest, versions=(0, 2))
-async def update_features(request: UpdateFeaturesRequest, call: Call) -> UpdateFeaturesResponse:
-    return await call.broker.controller.update_features(request, call.api_version)
+@handles(ApiKey.UPDATE_FEATURES, UpdateFeaturesRequest, versions=(0, 2), listeners=BROKER_AND_CONTROLLER)
+@dataclass(frozen=True)
+class UpdateFeatures:
+    """Passes the request to the controller."""
+
+    controller: ControllerPort
+
+    async def handle(self, request: UpdateFeaturesRequest, call: Call) -> UpdateFeaturesResponse:
+        return await self.controller.update_features(request, call.api_version)

@@ -1,11 +1,15 @@
-"""DescribeProducers (key 61), version 0: the producers a partition remembers, for finding hanging transactions."""
+"""DescribeProducers (key 61), version 0: the producer state of partitions, to find hanging transactions."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.broker.dependencies import MetadataCache
 from ottla.broker.registry import Call, handles
 from ottla.metadata.topic_names import check_topic_name
 from ottla.replication.partition import Partition
+from ottla.replication.replicas import Replicas
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.describe_producers import (
     DescribeProducersRequest,
@@ -17,28 +21,36 @@ from ottla.wire.messages.describe_producers import (
 
 
 @handles(ApiKey.DESCRIBE_PRODUCERS, DescribeProducersRequest, versions=(0, 0))
-def describe_producers(request: DescribeProducersRequest, call: Call) -> DescribeProducersResponse:
-    return DescribeProducersResponse(
-        topics=[
-            TopicResponse(
-                name=topic.name,
-                partitions=[_partition(topic.name, index, call) for index in topic.partition_indexes],
+@dataclass(frozen=True)
+class DescribeProducers:
+    """Describes the producer state of partitions of this broker."""
+
+    metadata: MetadataCache
+    replicas: Replicas
+
+    def handle(self, request: DescribeProducersRequest, call: Call) -> DescribeProducersResponse:
+        return DescribeProducersResponse(
+            topics=[
+                TopicResponse(
+                    name=topic.name,
+                    partitions=[self._partition(topic.name, index) for index in topic.partition_indexes],
+                )
+                for topic in request.topics
+            ]
+        )
+
+    def _partition(self, topic: str, index: int) -> PartitionResponse:
+        try:
+            check_topic_name(topic)
+            if topic not in self.metadata.image.topics.by_name:
+                raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic} does not exist")
+            partition = self.replicas.get(topic, index)
+            partition.check_leader()
+        except ApiError as error:
+            return PartitionResponse(
+                partition_index=index, error_code=error.code, error_message=error.message
             )
-            for topic in request.topics
-        ]
-    )
-
-
-def _partition(topic: str, index: int, call: Call) -> PartitionResponse:
-    try:
-        check_topic_name(topic)
-        if topic not in call.broker.image.topics.by_name:
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {topic}")
-        partition = call.broker.replicas.get(topic, index)
-        partition.check_leader()
-    except ApiError as error:
-        return PartitionResponse(partition_index=index, error_code=error.code, error_message=error.message)
-    return PartitionResponse(partition_index=index, active_producers=_producers(partition))
+        return PartitionResponse(partition_index=index, active_producers=_producers(partition))
 
 
 def _producers(partition: Partition) -> list[ProducerState]:

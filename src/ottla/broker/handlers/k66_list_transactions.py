@@ -1,17 +1,19 @@
 """ListTransactions (key 66), versions 0-2: the transactional ids that this broker coordinates.
 
-ListFilters: states, producer ids, how long a transaction has been open (version 1), and a regular expression that the
-whole id must match (version 2); that one comes from a client, so it is matched by RE2, in linear time.
+Filters: states, producer ids, the minimum duration of a transaction (version 1), and a regular expression that must
+match the whole id (version 2). Clients send the expression, so RE2 matches it, in linear time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 import re2
 
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.broker.coordination.coordinators import TxnCoordinator
 from ottla.broker.registry import Call, handles
 from ottla.coordinator.txn.responses import ListFilters
 from ottla.coordinator.txn.transitions import STATES_BY_LABEL
@@ -26,35 +28,41 @@ _PATTERN_BYTES_MAX: Final = 1 << 20
 
 
 @handles(ApiKey.LIST_TRANSACTIONS, ListTransactionsRequest, versions=(0, 2))
-async def list_transactions(request: ListTransactionsRequest, call: Call) -> ListTransactionsResponse:
-    try:
-        filters = ListFilters(
-            frozenset(request.state_filters),
-            frozenset(request.producer_id_filters),
-            request.duration_filter,
-            _matcher(request.transactional_id_pattern) if request.transactional_id_pattern else None,
-        )
-        shards = await call.broker.transactions.read_all(lambda machine: machine.list(filters))
-    except ApiError as error:
-        return ListTransactionsResponse(error_code=error.code)
-    return ListTransactionsResponse(
-        unknown_state_filters=[each for each in request.state_filters if each not in STATES_BY_LABEL],
-        transaction_states=[
-            TransactionState(
-                transactional_id=each.transactional_id,
-                producer_id=each.producer_id,
-                transaction_state=each.state,
+@dataclass(frozen=True)
+class ListTransactions:
+    """Reads the transactions of all partitions that this broker coordinates."""
+
+    transactions: TxnCoordinator
+
+    async def handle(self, request: ListTransactionsRequest, call: Call) -> ListTransactionsResponse:
+        try:
+            filters = ListFilters(
+                frozenset(request.state_filters),
+                frozenset(request.producer_id_filters),
+                request.duration_filter,
+                _matcher(request.transactional_id_pattern) if request.transactional_id_pattern else None,
             )
-            for shard in shards
-            for each in shard
-        ],
-    )
+            shards = await self.transactions.read_all(lambda machine: machine.list(filters))
+        except ApiError as error:
+            return ListTransactionsResponse(error_code=error.code)
+        return ListTransactionsResponse(
+            unknown_state_filters=[each for each in request.state_filters if each not in STATES_BY_LABEL],
+            transaction_states=[
+                TransactionState(
+                    transactional_id=each.transactional_id,
+                    producer_id=each.producer_id,
+                    transaction_state=each.state,
+                )
+                for shard in shards
+                for each in shard
+            ],
+        )
 
 
 def _matcher(pattern: str) -> Callable[[str], object]:
     options = re2.Options()
     options.max_mem = _PATTERN_BYTES_MAX
-    # RE2 would otherwise write about bad patterns to standard error.
+    # Otherwise RE2 writes errors of patterns to standard error.
     options.log_errors = False
     try:
         matches: Callable[[str], object] = re2.compile(pattern, options).fullmatch

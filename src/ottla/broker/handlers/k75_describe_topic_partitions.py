@@ -1,17 +1,21 @@
 """DescribeTopicPartitions (key 75), version 0: topics in the order of their names, page by page (KIP-966).
 
-A page holds at most `response_partition_limit` partitions (one at least, and not more than the broker's
-`max.request.partition.size.limit`); `next_cursor` says where the next begins. No topics means all. A cursor
-before partition 0, or at a topic that was not asked for, makes every topic invalid; so does, in Kafka's
-strange words (-1), an empty name.
+A page contains at most `response_partition_limit` partitions (at least one, and not more than the setting
+`max.request.partition.size.limit`); the next page starts at `next_cursor`. No topics means all. A cursor before
+partition 0, or at a topic that is not in the request, gives INVALID_REQUEST for every topic; an empty name gives
+UNKNOWN_SERVER_ERROR, as in Kafka.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.authorized_operations import TOPIC_OPERATIONS
+from ottla.broker.dependencies import MetadataCache
 from ottla.broker.handlers.k03_metadata import offline_replicas
 from ottla.broker.registry import Call, handles
+from ottla.config.dynamic import DynamicConfig
 from ottla.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from ottla.metadata.topic_names import INTERNAL_TOPICS, check_topic_name
 from ottla.wire.apis import ApiKey
@@ -28,36 +32,41 @@ _LIMIT = "max.request.partition.size.limit"
 
 
 @handles(ApiKey.DESCRIBE_TOPIC_PARTITIONS, DescribeTopicPartitionsRequest, versions=(0, 0))
-def describe_topic_partitions(
-    request: DescribeTopicPartitionsRequest, call: Call
-) -> DescribeTopicPartitionsResponse:
-    image = call.broker.image
-    names = sorted({topic.name for topic in request.topics} or image.topics.by_name)
-    cursor = request.cursor or Cursor()
-    remaining = [name for name in names if name >= cursor.topic_name]
-    astray = request.cursor is not None and bool(request.topics) and cursor.topic_name not in names
-    if astray or cursor.partition_index < 0:
-        return _refused(request, ErrorCode.INVALID_REQUEST)
-    if "" in remaining:
-        return _refused(request, ErrorCode.UNKNOWN_SERVER_ERROR)
-    left = max(1, min(request.response_partition_limit, call.broker.settings.int(_LIMIT)))
-    response = DescribeTopicPartitionsResponse(topics=[])
-    for name in remaining:
-        start = cursor.partition_index if name == cursor.topic_name else 0
-        topic = image.topics.by_name.get(name)
-        if topic is None:
-            response.topics.append(_missing(name))
-            continue
-        indexes = [index for index in topic.partitions if index >= start]
-        if left:
-            response.topics.append(_topic(topic, indexes[:left], image))
-        if len(indexes) > left:
-            response.next_cursor = DescribeTopicPartitionsResponseCursor(
-                topic_name=name, partition_index=indexes[left]
-            )
-            break
-        left -= len(indexes)
-    return response
+@dataclass(frozen=True)
+class DescribeTopicPartitions:
+    """Describes topics of the newest image, page by page."""
+
+    settings: DynamicConfig
+    metadata: MetadataCache
+
+    def handle(self, request: DescribeTopicPartitionsRequest, call: Call) -> DescribeTopicPartitionsResponse:
+        image = self.metadata.image
+        names = sorted({topic.name for topic in request.topics} or image.topics.by_name)
+        cursor = request.cursor or Cursor()
+        remaining = [name for name in names if name >= cursor.topic_name]
+        unrelated = request.cursor is not None and bool(request.topics) and cursor.topic_name not in names
+        if unrelated or cursor.partition_index < 0:
+            return _refused(request, ErrorCode.INVALID_REQUEST)
+        if "" in remaining:
+            return _refused(request, ErrorCode.UNKNOWN_SERVER_ERROR)
+        left = max(1, min(request.response_partition_limit, self.settings.int(_LIMIT)))
+        response = DescribeTopicPartitionsResponse(topics=[])
+        for name in remaining:
+            start = cursor.partition_index if name == cursor.topic_name else 0
+            topic = image.topics.by_name.get(name)
+            if topic is None:
+                response.topics.append(_missing(name))
+                continue
+            indexes = [index for index in topic.partitions if index >= start]
+            if left:
+                response.topics.append(_topic(topic, indexes[:left], image))
+            if len(indexes) > left:
+                response.next_cursor = DescribeTopicPartitionsResponseCursor(
+                    topic_name=name, partition_index=indexes[left]
+                )
+                break
+            left -= len(indexes)
+        return response
 
 
 def _refused(request: DescribeTopicPartitionsRequest, code: ErrorCode) -> DescribeTopicPartitionsResponse:

@@ -1,17 +1,17 @@
-"""One client connection: frames in, answers out, in order and under pressure limits.
+"""One client connection: receives frames and sends responses, in order and within limits.
 
-A request is taken only when every earlier one is answered, except that Produce may follow unanswered Produce
-requests. No frame is taken, and after the next readable event the socket is not read either, while
+A request is taken only after the responses to all earlier ones are completed, except that Produce may follow pending
+Produce requests. No frame is taken, and after the next readable event the socket is not read either, while
 
-- answers wait for the client to read them,
-- too much of this connection is unanswered (bytes or requests), or its next request has to wait its turn,
-- it had its share of answers in this turn of the loop, or
-- the whole process holds too much and it is not this connection's turn (`Edge.bite`).
+- responses wait until the client reads them,
+- too many bytes or requests of this connection are pending, or the next request waits for earlier ones,
+- the connection has used its share of immediate responses in this iteration of the loop, or
+- memory is exhausted and this connection has to wait (`Edge.receive_limit`).
 
-`check`, called about once a second, closes a connection that is idle, begins frames without finishing them, or
-does not read its answers.
+`check`, called about once a second, closes a connection that is idle, sends a frame too slowly, or does not read its
+responses.
 
-Concurrency: the event loop only. A fault in here or in a handler closes this connection and no other.
+Concurrency: the event loop only. An exception in here or in a handler closes this connection and no other.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import InvariantViolation, RemoteProtocolError
-from ottla.broker.net.outbox import Answer, Buffer, Outbox
+from ottla.broker.net.outbox import Buffer, Outbox, PendingResponse
 from ottla.wire.frame_reader import FrameReader
 
 if TYPE_CHECKING:
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from ottla.broker.produce.run_produce import ProduceLane
 
 _PRODUCE = 0
-# In place of a time: a frame was completed since `check` last looked.
+# Instead of a time: a frame was completed since the last `check`.
 _NEW_FRAME = -1.0
-_ALL = 1 << 31
+_UNLIMITED = 1 << 31
 _FEW = 64 * 1024
 
 
@@ -46,14 +46,15 @@ class Connection:
         "_exclusive",
         "_frame_bytes",
         "_frame_since",
+        "_handle",
         "_in_flight",
         "_last_active",
-        "_out_of_turn",
+        "_next_waits",
         "_outbox",
         "_pending",
         "_reader",
         "_reading",
-        "_replied",
+        "_responded",
         "_sock",
         "_write_since",
         "_writing",
@@ -70,6 +71,7 @@ class Connection:
 
     def __init__(self, edge: Edge, sock: socket.socket, listener: Listener, ip: str, port: int) -> None:
         self._edge = edge
+        self._handle = edge.handlers[listener.type]
         self._sock = sock
         self.listener = listener
         self.ip = ip
@@ -77,21 +79,20 @@ class Connection:
         self.closed = False
         self.draining = False
         self.on_close: Callable[[], None] | None = None
-        """What a waiting request wants to know when its client is gone."""
+        """Called when the connection closes; set by a request that waits."""
         self.on_drain: Callable[[], None] | None = None
-        """What a waiting request wants to know when there is no more time to wait."""
-        # What the produce handler remembers of this client: the partition it produced to last, and the short
-        # way for more of the same.
+        """Called when the broker stops, so that a waiting request responds at once."""
+        # State of the produce handler: the partition of the last request, and the fast path for more like it.
         self.last_produced: object = None
         self.lane: ProduceLane | None = None
-        self._reader = FrameReader(edge.limits.frame_bytes_max, edge.hold)
+        self._reader = FrameReader(edge.limits.frame_bytes_max, edge.account)
         self._outbox = Outbox(sock)
         self._pending = 0
         self._in_flight = 0
         self._exclusive = False
-        # The next frame has arrived and waits for earlier answers.
-        self._out_of_turn = False
-        self._replied = 0
+        # The next frame has been received and waits for earlier responses.
+        self._next_waits = False
+        self._responded = 0
         self._dirty = False
         self._active = True
         self._last_active = self._frame_since = self._write_since = edge.loop.time()
@@ -108,7 +109,7 @@ class Connection:
             self._stop_reading()
             return
         if edge.exhausted:
-            most = edge.bite(self, large=reader.in_large_frame)
+            most = edge.receive_limit(self, large=reader.in_large_frame)
             if not most:
                 self._stop_reading()
                 return
@@ -133,17 +134,17 @@ class Connection:
             reader.park()
 
     def _take_frames(self) -> None:
-        """Handle every complete frame whose turn it is."""
-        reader, handle = self._reader, self._edge.handle
+        """Handle the complete frames that may be taken now."""
+        reader, handle = self._reader, self._handle
         try:
             while not self.closed and not self._muted() and (frame := reader.peek()) is not None:
                 if self._pending and not self._pipelines(frame):
-                    self._out_of_turn = True
+                    self._next_waits = True
                     return
                 self._frame_bytes = 0
                 self._frame_since = _NEW_FRAME
                 if self._edge.exhausted:
-                    self._edge.finished(self)
+                    self._edge.frame_completed(self)
                 if self.lane is not None and not reader.in_large_frame and self.lane.take(self, reader):
                     continue
                 reader.drop(frame)
@@ -170,8 +171,8 @@ class Connection:
             or self.draining
             or self._in_flight > limits.connection_in_flight_bytes_max
             or self._pending >= limits.connection_pending_max
-            or self._replied >= limits.connection_replies_max
-            or self._out_of_turn
+            or self._responded >= limits.connection_responses_max
+            or self._next_waits
         )
 
     def _stop_reading(self) -> None:
@@ -180,8 +181,8 @@ class Connection:
             self._edge.loop.remove_reader(self._sock)
 
     def resume(self) -> None:
-        """Take frames that had to wait, then read on."""
-        self._out_of_turn = False
+        """Take frames that had to wait, then continue to read."""
+        self._next_waits = False
         if self.closed or self._muted():
             return
         self._take_frames()
@@ -189,47 +190,50 @@ class Connection:
             self._reading = True
             self._edge.loop.add_reader(self._sock, self._on_readable)
 
-    # Answering
+    # Responding
 
-    def expect(self, answer: Answer, *, exclusive: bool) -> None:
-        """Keep a place for an answer that is not there yet; while `exclusive`, no other request is taken."""
-        self._outbox.add(answer)
+    def reserve(self, pending: PendingResponse, *, exclusive: bool) -> None:
+        """Reserve the next slot for a response that follows later.
+
+        While it is pending and `exclusive`, no other request is taken.
+        """
+        self._outbox.add(pending)
         self._pending += 1
         self._exclusive = exclusive
-        if answer.weight:
-            self._in_flight += answer.weight
-            self._edge.hold(answer.weight)
+        if pending.weight:
+            self._in_flight += pending.weight
+            self._edge.account(pending.weight)
 
-    def finish(self, answer: Answer, buffers: Sequence[Buffer]) -> None:
-        """Fill the place that `expect` kept."""
+    def complete(self, pending: PendingResponse, buffers: Sequence[Buffer]) -> None:
+        """Fill the slot that `reserve` made."""
         if self.closed:
-            if answer.when_sent is not None:
-                answer.when_sent()
+            if pending.on_sent is not None:
+                pending.on_sent()
             return
-        answer.buffers = buffers
+        pending.buffers = buffers
         self._pending -= 1
         self._exclusive = False
-        if answer.weight:
-            self._in_flight -= answer.weight
-            self._edge.hold(-answer.weight)
+        if pending.weight:
+            self._in_flight -= pending.weight
+            self._edge.account(-pending.weight)
         if not self._dirty:
             self._dirty = True
-            self._edge.touch(self)
+            self._edge.schedule_flush(self)
 
-    def reply(self, buffers: Sequence[Buffer]) -> None:
-        """Answer a request at once."""
-        answer = Answer()
-        answer.buffers = buffers
-        self._outbox.add(answer)
-        self._replied += 1
+    def respond(self, buffers: Sequence[Buffer]) -> None:
+        """Respond to a request at once."""
+        pending = PendingResponse()
+        pending.buffers = buffers
+        self._outbox.add(pending)
+        self._responded += 1
         if not self._dirty:
             self._dirty = True
-            self._edge.touch(self)
+            self._edge.schedule_flush(self)
 
     def flush(self) -> None:
-        """Send what is finished and go on reading; called once for each loop turn that finished something."""
+        """Send completed responses and continue to read; called once per loop iteration that completed some."""
         self._dirty = False
-        self._replied = 0
+        self._responded = 0
         if self.closed:
             return
         try:
@@ -255,20 +259,20 @@ class Connection:
             self._writing = False
             self._edge.loop.remove_writer(self._sock)
 
-    def hold(self, count: int) -> None:
-        """Count bytes that an answer keeps in memory (or gives back, if negative)."""
-        self._edge.hold(count)
+    def account(self, count: int) -> None:
+        """Count bytes that a response occupies in memory (releases, if negative)."""
+        self._edge.account(count)
 
-    def record_room(self) -> int:
-        """How many bytes of records an answer may bring, be there as many."""
+    def response_bytes_max(self) -> int:
+        """Return how many bytes of records a response may contain."""
         if not self._edge.exhausted:
-            return _ALL
+            return _UNLIMITED
         return 0 if self._edge.full else _FEW
 
-    # Ending
+    # Closing
 
     def drain(self) -> None:
-        """Take no further request; close when the last one is answered."""
+        """Take no further request; close when the last response is sent."""
         self.draining = True
         self._stop_reading()
         if self.on_drain is not None:
@@ -277,7 +281,7 @@ class Connection:
             self.close()
 
     def check(self, now: float) -> None:
-        """Close the connection if its client has used up our patience."""
+        """Close the connection if its client exceeds a time limit."""
         limits = self._edge.limits
         if self._active:
             self._active = False
@@ -287,7 +291,7 @@ class Connection:
         reason = None
         if self._writing:
             if now - self._write_since > limits.write_stall_seconds_max:
-                reason = "does not read its answers"
+                reason = "the client does not read its responses"
         elif self._pending or not self._reading:
             self._frame_since = now
         elif not self._reader.in_frame:
@@ -300,7 +304,7 @@ class Connection:
             if self._edge.exhausted:
                 rate = limits.exhausted_bytes_per_second_min
             if spent > 0 and self._frame_bytes < spent * rate:
-                reason = "frame comes too slowly"
+                reason = "the client sends a frame too slowly"
         if reason is not None:
             self._edge.log.info("connection closed", peer=self.peer, reason=reason)
             self.close()
@@ -315,8 +319,8 @@ class Connection:
             edge.loop.remove_writer(self._sock)
         self._sock.close()
         self._reader.close()
-        edge.hold(-self._in_flight)
+        edge.account(-self._in_flight)
         self._outbox.close()
         if self.on_close is not None:
             self.on_close()
-        edge.left(self)
+        edge.connection_closed(self)

@@ -1,19 +1,20 @@
-"""What all connections of a broker share: the loop, the receive buffer, the limits, the books of who waits.
+"""The state that all connections of a broker share: loop, receive buffer, limits, memory accounting.
 
-`hold` keeps the sum of bytes that unanswered requests, frames in progress and unsent records occupy. Above the
-limit the process is `exhausted`, until a quarter of it is free again. Meanwhile large frames wait in `starved`,
-all but one at a time: the `_finisher` reads on to the end of its frame, so that there is always progress and never
-more than two frames beyond the limit. Small requests need little and go on in small bites, until they too have
-added a quarter of the limit (`full`).
+`account` maintains the number of bytes that requests without a response, incomplete frames and unsent records occupy.
+Above the limit memory is `exhausted`, until a quarter of the limit is free again. Meanwhile connections with
+incomplete large frames wait in `blocked`, except one: the `_privileged` connection reads to the end of its frame.
+So there is always progress, and never more than two frames above the limit. Small requests are still read, in small
+portions, until they have added a quarter of the limit (`full`).
 
-Answers finished during one turn of the loop are sent together at its end: `touch` notes the connection,
-`_flush` sends for all of them.
+Responses that are completed in one iteration of the loop are sent together at its end: `schedule_flush` records the
+connection, `_flush` sends for all of them.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from ottla.broker.net.limits import ConnectionCount, Limits
@@ -23,44 +24,47 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
     from ottla.broker.net.connection import Connection
+    from ottla.broker.net.listeners import ListenerType
 
 _RECEIVE_BYTES = 512 * 1024
-_SMALL_BITE_BYTES = 16 * 1024
+_SMALL_RECEIVE_BYTES = 16 * 1024
 
 
 class FrameHandler(Protocol):
+    """Handles the request frames of connections."""
+
     def __call__(self, connection: Connection, frame: memoryview) -> None:
-        """Answer one request frame, now or later; RemoteProtocolError closes the connection."""
+        """Respond to one request frame, now or later; RemoteProtocolError closes the connection."""
         ...
 
 
 class Edge:
-    """Shared by all connections of one event loop."""
+    """The shared state of the connections of one event loop."""
 
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
         limits: Limits,
-        handle: FrameHandler,
+        handlers: Mapping[ListenerType, FrameHandler],
         log: FilteringBoundLogger,
     ) -> None:
         self.loop = loop
         self.limits = limits
-        self.handle = handle
+        self.handlers = handlers
         self.log = log
-        # A parked rest is at most one small frame; twice that leaves room to receive behind it.
+        # Saved bytes are at most one small frame; twice that leaves room to receive behind it.
         self.receive_view = memoryview(bytearray(max(_RECEIVE_BYTES, 2 * LARGE_FRAME_BYTES)))
         self.counts = ConnectionCount()
-        # In the order of their arrival: what is done to all of them is done in the same order in every run.
+        # In the order of their arrival, so that every run of a simulation treats them in the same order.
         self.connections: dict[Connection, None] = {}
-        self.starved: deque[Connection] = deque()
+        self.blocked: deque[Connection] = deque()
         self.exhausted = False
-        self.held_bytes = 0
-        self._finisher: Connection | None = None
+        self.occupied_bytes = 0
+        self._privileged: Connection | None = None
         self._dirty: list[Connection] = []
 
-    def touch(self, connection: Connection) -> None:
-        """Flush `connection` at the end of this turn of the loop."""
+    def schedule_flush(self, connection: Connection) -> None:
+        """Flush `connection` at the end of this iteration of the loop."""
         if not self._dirty:
             self.loop.call_soon(self._flush)
         self._dirty.append(connection)
@@ -70,55 +74,55 @@ class Edge:
         for connection in dirty:
             connection.flush()
 
-    def hold(self, count: int) -> None:
-        """Count bytes held (or given back, if negative)."""
-        self.held_bytes += count
+    def account(self, count: int) -> None:
+        """Count bytes that are now occupied (released, if negative)."""
+        self.occupied_bytes += count
         if self.exhausted:
-            if self.held_bytes <= self.limits.in_flight_bytes_max * 3 // 4:
+            if self.occupied_bytes <= self.limits.in_flight_bytes_max * 3 // 4:
                 self.exhausted = False
-                self._finisher = None
-                starved, self.starved = self.starved, deque()
-                for connection in starved:
+                self._privileged = None
+                blocked, self.blocked = self.blocked, deque()
+                for connection in blocked:
                     self.loop.call_soon(connection.resume)
-        elif self.held_bytes > self.limits.in_flight_bytes_max:
+        elif self.occupied_bytes > self.limits.in_flight_bytes_max:
             self.exhausted = True
 
     @property
     def full(self) -> bool:
-        """True if not even small things may be added."""
+        """True if not even small requests are read."""
         limits = self.limits
-        # Large frames overshoot by two at most: the one that crossed the limit, and the finisher's.
-        return self.held_bytes > limits.in_flight_bytes_max * 5 // 4 + 2 * limits.frame_bytes_max
+        # Large frames overshoot by two at most: the one that crossed the limit, and that of the privileged connection.
+        return self.occupied_bytes > limits.in_flight_bytes_max * 5 // 4 + 2 * limits.frame_bytes_max
 
-    def bite(self, connection: Connection, *, large: bool) -> int:
-        """How many bytes a connection may receive while the process is exhausted; with 0 it has to wait."""
-        if self._finisher is None:
-            self._finisher = connection
-        if self._finisher is connection:
-            return _RECEIVE_BYTES if large else _SMALL_BITE_BYTES
+    def receive_limit(self, connection: Connection, *, large: bool) -> int:
+        """Return how many bytes a connection may receive while memory is exhausted; 0 if it has to wait."""
+        if self._privileged is None:
+            self._privileged = connection
+        if self._privileged is connection:
+            return _RECEIVE_BYTES if large else _SMALL_RECEIVE_BYTES
         if not large and not self.full:
-            return _SMALL_BITE_BYTES
-        self.starved.append(connection)
+            return _SMALL_RECEIVE_BYTES
+        self.blocked.append(connection)
         return 0
 
-    def finished(self, connection: Connection) -> None:
-        """A connection has completed a frame, or is gone: if it was its turn to read on, it is another's."""
-        if self._finisher is not connection:
+    def frame_completed(self, connection: Connection) -> None:
+        """Pass the privilege to the next blocked connection if `connection` had it."""
+        if self._privileged is not connection:
             return
-        self._finisher = None
-        while self.starved and self._finisher is None:
-            waiting = self.starved.popleft()
+        self._privileged = None
+        while self.blocked and self._privileged is None:
+            waiting = self.blocked.popleft()
             if not waiting.closed:
-                self._finisher = waiting
+                self._privileged = waiting
                 self.loop.call_soon(waiting.resume)
 
     def check(self) -> None:
-        """Look for connections whose clients have used up our patience."""
+        """Close the connections whose clients exceed a time limit."""
         now = self.loop.time()
         for connection in list(self.connections):
             connection.check(now)
 
-    def left(self, connection: Connection) -> None:
+    def connection_closed(self, connection: Connection) -> None:
         self.connections.pop(connection, None)
-        self.finished(connection)
-        self.counts.leave(connection.ip)
+        self.frame_completed(connection)
+        self.counts.release(connection.ip)

@@ -1,7 +1,7 @@
-"""What the edge allows: connections, frame sizes, bytes in flight, patience. All bounded by default.
+"""Limits of connections: their number, frame sizes, pending bytes, timeouts. All are bounded by default.
 
-Kafka leaves most of these off; a broker that one careless client can exhaust is no use, so the defaults
-here are large but finite. `queued.max.request.bytes`, `max.connections`, `max.connections.per.ip` (and
+Kafka leaves most of these unlimited, so that one client can exhaust a broker; the defaults here are large but finite.
+`queued.max.request.bytes`, `max.connections`, `max.connections.per.ip` (and
 `.overrides`), `socket.request.max.bytes` and `connections.max.idle.ms` set them.
 """
 
@@ -18,13 +18,15 @@ from ottla.config.dynamic_rules import parse_connection_overrides
 if TYPE_CHECKING:
     from ottla.config.broker import BrokerValues
 
-# Files and sockets the broker needs for itself.
+# Descriptors for files and sockets of the broker itself.
 _RESERVED_DESCRIPTORS: Final = 256
 _CONNECTIONS_MAX: Final = 20_000
 _IN_FLIGHT_BYTES_MAX: Final = 256 * 1024 * 1024
 
 
 class Limits(msgspec.Struct, frozen=True):
+    """The limits of all connections of a broker."""
+
     frame_bytes_max: int = 100 * 1024 * 1024
     connections_max: int = _CONNECTIONS_MAX
     connections_per_ip_max: int = 2**31 - 1
@@ -32,15 +34,15 @@ class Limits(msgspec.Struct, frozen=True):
     in_flight_bytes_max: int = _IN_FLIGHT_BYTES_MAX
     connection_in_flight_bytes_max: int = 16 * 1024 * 1024
     connection_pending_max: int = 2048
-    # Requests answered at once in one turn of the loop, before other connections have theirs.
-    connection_replies_max: int = 16
+    # Immediate responses of a connection in one iteration of the loop, before other connections are served.
+    connection_responses_max: int = 16
     idle_seconds_max: float = 600.0
-    # A frame once begun must show its size within `frame_start_seconds_max`, then keep coming.
+    # The size of a frame must arrive within `frame_start_seconds_max`, then its bytes at the minimum rate.
     frame_start_seconds_max: float = 10.0
     frame_bytes_per_second_min: int = 1024
-    # The same while memory is short: others wait for the frame to be done.
+    # The minimum rate while memory is exhausted: other connections wait until the frame is complete.
     exhausted_bytes_per_second_min: int = 256 * 1024
-    # A client with answers waiting must read some of them.
+    # A client with pending bytes to read must read some of them within this time.
     write_stall_seconds_max: float = 60.0
 
     @classmethod
@@ -57,22 +59,22 @@ class Limits(msgspec.Struct, frozen=True):
             connections_per_ip_overrides=parse_connection_overrides(
                 config.str("max.connections.per.ip.overrides")
             ),
-            # Less than one frame could never be received at all.
+            # A smaller limit would not allow a single frame.
             in_flight_bytes_max=max(queued if queued > 0 else _IN_FLIGHT_BYTES_MAX, frame_bytes_max),
             idle_seconds_max=idle_ms / 1000 if idle_ms >= 0 else float("inf"),
         )
 
 
 class ConnectionCount:
-    """How many connections there are, in all and from each address."""
+    """The number of connections, in total and per address."""
 
     def __init__(self) -> None:
         self._per_ip: Counter[str] = Counter()
         self.total = 0
 
     def admit(self, ip: str, limits: Limits) -> bool:
-        """Count one more connection from `ip` unless a limit is reached."""
-        # An IPv4 client of a socket for both families has a mapped address.
+        """Count a new connection from `ip`; False if a limit is reached."""
+        # An IPv4 client of a dual-stack socket has a mapped address.
         plain = ip.removeprefix("::ffff:")
         most = limits.connections_per_ip_overrides.get(plain, limits.connections_per_ip_max)
         if self.total >= limits.connections_max or self._per_ip[ip] >= most:
@@ -81,7 +83,7 @@ class ConnectionCount:
         self._per_ip[ip] += 1
         return True
 
-    def leave(self, ip: str) -> None:
+    def release(self, ip: str) -> None:
         self.total -= 1
         self._per_ip[ip] -= 1
         if not self._per_ip[ip]:

@@ -1,8 +1,8 @@
-"""Answers in the order of their requests, and as few system calls as possible to send them.
+"""Responses of a connection in the order of its requests, sent with as few system calls as possible.
 
-Each request gets a place when it is taken (`Answer`); only a finished prefix of the places is sent, joined
-into one `send` when small and given to one `sendmsg` when not; parts of files go by `sendfile`. What the
-kernel does not take waits for the socket to become writable; meanwhile the connection takes no further request.
+Each request that is taken reserves a slot (`PendingResponse`). Only a completed prefix of the slots is sent: joined
+into one `send` if it is small, with one `sendmsg` otherwise; regions of files are sent with `sendfile`. What the
+kernel does not accept waits until the socket is writable; meanwhile the connection takes no further request.
 """
 
 from __future__ import annotations
@@ -22,62 +22,66 @@ _JOIN_BYTES_MAX = 16 * 1024
 _MORE = getattr(socket, "MSG_MORE", 0)
 
 
-class Answer:
-    """The place of one answer; `weight` is what its request holds in memory until it is answered."""
+class PendingResponse:
+    """The slot of one response.
 
-    __slots__ = ("buffers", "weight", "when_sent")
+    `weight` is the number of bytes that its request occupies until it is completed, `buffers` is None until then.
+    `on_sent` is called when the response has been sent or can no longer be sent.
+    """
+
+    __slots__ = ("buffers", "on_sent", "weight")
 
     def __init__(self, weight: int = 0) -> None:
         self.weight = weight
         self.buffers: Sequence[Buffer] | None = None
-        self.when_sent: Callable[[], None] | None = None
+        self.on_sent: Callable[[], None] | None = None
 
 
 class Outbox:
     """The sending half of one connection."""
 
-    __slots__ = ("_backlog", "_places", "_sock", "_when_sent")
+    __slots__ = ("_backlog", "_callbacks", "_slots", "_sock")
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
-        self._places: deque[Answer] = deque()
+        self._slots: deque[PendingResponse] = deque()
         self._backlog: deque[Buffer] = deque()
-        self._when_sent: list[Callable[[], None]] = []
+        self._callbacks: list[Callable[[], None]] = []
 
     @property
     def blocked(self) -> bool:
-        """True if finished answers wait for the client to read."""
+        """True if completed responses wait until the client reads."""
         return bool(self._backlog)
 
     @property
     def empty(self) -> bool:
-        return not self._backlog and not self._places
+        return not self._backlog and not self._slots
 
-    def add(self, answer: Answer) -> None:
-        self._places.append(answer)
+    def add(self, pending: PendingResponse) -> None:
+        self._slots.append(pending)
 
     def send(self) -> None:
-        """Send every finished answer as far as the kernel takes it; OSError if the connection is broken."""
-        places, backlog = self._places, self._backlog
-        while places and (ready := places[0].buffers) is not None:
-            answer = places.popleft()
+        """Send the completed responses as far as the kernel accepts them; OSError if the connection is broken."""
+        slots, backlog = self._slots, self._backlog
+        while slots and (ready := slots[0].buffers) is not None:
+            pending = slots.popleft()
             backlog.extend(ready)
-            if answer.when_sent is not None:
-                self._when_sent.append(answer.when_sent)
+            if pending.on_sent is not None:
+                self._callbacks.append(pending.on_sent)
         try:
             while backlog:
                 self._drop(self._send_some())
         except (BlockingIOError, InterruptedError):
             return
-        if self._when_sent:
+        if self._callbacks:
             self._run_callbacks()
 
     def close(self) -> None:
         self._backlog.clear()
-        for answer in self._places:
-            if answer.when_sent is not None:
-                self._when_sent.append(answer.when_sent)
-        self._places.clear()
+        for pending in self._slots:
+            if pending.on_sent is not None:
+                self._callbacks.append(pending.on_sent)
+        self._slots.clear()
         self._run_callbacks()
 
     def _send_some(self) -> int:
@@ -92,7 +96,7 @@ class Outbox:
             if isinstance(buffer, FileRegion):
                 break
             chosen.append(buffer)
-        # A file's bytes that follow belong to the same answer: let the kernel fill its packets.
+        # A file's bytes that follow belong to the same response: let the kernel fill its packets.
         flags = _MORE if len(chosen) < len(backlog) else 0
         if sum(map(len, chosen)) <= _JOIN_BYTES_MAX:
             return self._sock.send(b"".join(chosen), flags)
@@ -101,10 +105,10 @@ class Outbox:
     def _drop(self, sent: int) -> None:
         backlog = self._backlog
         while backlog and sent >= len(backlog[0]):
-            gone = backlog.popleft()
-            sent -= len(gone)
-            if isinstance(gone, FileRegion):
-                gone.close()
+            buffer = backlog.popleft()
+            sent -= len(buffer)
+            if isinstance(buffer, FileRegion):
+                buffer.close()
         if not sent:
             return
         first = backlog[0]
@@ -114,6 +118,6 @@ class Outbox:
             backlog[0] = memoryview(first)[sent:]
 
     def _run_callbacks(self) -> None:
-        callbacks, self._when_sent = self._when_sent, []
+        callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:
             callback()

@@ -1,7 +1,7 @@
-"""Listening sockets: accept, set up, count, hand over to `Connection`. IPv4, IPv6, any number of listeners.
+"""Listening sockets: accepts connections, sets them up and counts them. IPv4, IPv6, any number of listeners.
 
-An address "" means every interface, as in Kafka. Port 0 lets the system choose; `start` returns the listeners
-with the ports they really have.
+An address "" means every interface, as in Kafka. Port 0 lets the system choose; `bind` returns the listeners with the
+ports that were bound.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from ottla.broker.net.listeners import Listener
 _ACCEPT_BURST = 64
 _BACKLOG = 1024
 _CHECK_SECONDS = 1.0
-# Left to grow by itself, a send buffer swallows a whole large answer before the loop serves anybody else: readers then
-# wait for one another, and on one machine sleep and wake for every packet. Measured with 1 MB fetches: 1.5 times the
+# An unbounded send buffer accepts a whole large response before the loop serves another connection; consumers then wait
+# for one another, and on one machine sleep and wake for every packet. Measured with 1 MB fetches: 1.5 times the
 # throughput of an unbounded buffer.
 _SEND_BUFFER_BYTES = 512 * 1024
 _ACCEPT_PAUSE_SECONDS = 0.2
@@ -37,7 +37,7 @@ class Server:
         self._stopped = False
 
     def bind(self, listeners: Sequence[Listener]) -> list[Listener]:
-        """Open every listener's socket; clients can connect but are not served before `serve`."""
+        """Open the socket of each listener. Clients can connect but are not served before `serve`."""
         for wanted in listeners:
             sock = self._listen(wanted)
             port = sock.getsockname()[1]
@@ -51,7 +51,7 @@ class Server:
         self._edge.loop.call_later(_CHECK_SECONDS, self._check)
 
     def stop(self, drained: Callable[[], None]) -> None:
-        """Accept nobody, answer what is in flight; `drained` is called when every connection is gone."""
+        """Accept no connection and complete pending requests; call `drained` when all connections are closed."""
         self._stopped = True
         self._drained = drained
         for sock, _ in self._sockets:
@@ -63,7 +63,7 @@ class Server:
         self._check_drained()
 
     def abort(self) -> None:
-        """Close every connection, answered or not."""
+        """Close every connection, also those with pending requests."""
         for connection in list(self._edge.connections):
             connection.close()
 
@@ -87,18 +87,18 @@ class Server:
             except OSError as error:
                 if error.errno not in _OUT_OF_DESCRIPTORS:
                     raise
-                # The connection stays in the backlog and the listener readable: look again a little later.
-                self._edge.log.warning("cannot accept", reason=error.strerror)
+                # The connection stays in the backlog and the listener readable: try again later.
+                self._edge.log.warning("cannot accept connections; trying again", reason=error.strerror)
                 self._edge.loop.remove_reader(sock)
-                self._edge.loop.call_later(_ACCEPT_PAUSE_SECONDS, self._accept_again, sock, listener)
+                self._edge.loop.call_later(_ACCEPT_PAUSE_SECONDS, self._resume_accept, sock, listener)
                 return
-            self._welcome(accepted, listener, address[0], address[1])
+            self._admit(accepted, listener, address[0], address[1])
 
-    def _accept_again(self, sock: socket.socket, listener: Listener) -> None:
+    def _resume_accept(self, sock: socket.socket, listener: Listener) -> None:
         if not self._stopped:
             self._edge.loop.add_reader(sock, self._accept, sock, listener)
 
-    def _welcome(self, accepted: socket.socket, listener: Listener, ip: str, port: int) -> None:
+    def _admit(self, accepted: socket.socket, listener: Listener, ip: str, port: int) -> None:
         if not self._edge.counts.admit(ip, self._edge.limits):
             self._edge.log.info("connection refused", peer=f"{ip}:{port}", reason="too many connections")
             accepted.close()
@@ -111,13 +111,13 @@ class Server:
 
 
 def listening_socket(listener: Listener) -> socket.socket:
-    """A socket that listens on a listener's address; LocalError if that is impossible."""
+    """Return a socket that listens on the address of `listener`; LocalError if that is impossible."""
     host = listener.host.strip("[]")
     try:
         found = socket.getaddrinfo(
             host or None, listener.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
-        # Every interface: the IPv6 socket takes IPv4 as well, if this machine has IPv6.
+        # Every interface: the IPv6 socket accepts IPv4 as well, if this machine has IPv6.
         family, kind, protocol, _, address = max(
             found, key=lambda one: not host and one[0] == socket.AF_INET6
         )

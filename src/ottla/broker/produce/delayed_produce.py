@@ -1,9 +1,9 @@
-"""Produce requests between append and acknowledgement.
+"""Pending Produce requests, between append and acknowledgement.
 
-Most requests carry one batch for one partition: `SingleProduce` is all they need, waiter and answer in one
-object. `ManyProduce` gathers the partitions of the others. Either answers once: when everything it waits for
-is acknowledged or has failed, or when its time is up (then REQUEST_TIMED_OUT for what is still open; the
-batches stay in the log and may be acknowledged to nobody, as in Kafka).
+Most requests contain one batch for one partition: `SingleProduce` is waiter and pending response in one object.
+`ManyProduce` collects the partitions of the others. Either completes once: when everything it waits for is
+acknowledged or has failed, or when the timeout of the request expires. What is not acknowledged by then gets
+REQUEST_TIMED_OUT; its batches stay in the log, as in Kafka.
 """
 
 from __future__ import annotations
@@ -11,20 +11,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import ErrorCode
-from ottla.broker.net.outbox import Answer
+from ottla.broker.net.outbox import PendingResponse
 from ottla.wire.produce import PartitionResult, SingleResponse, encode_response
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ottla.broker.net.connection import Connection
+    from ottla.broker.produce.appender import TopicResults
     from ottla.broker.purgatory import Purgatory
     from ottla.replication.partition import Partition
     from ottla.storage.log.appended import Appended
 
 
-class SingleProduce(Answer):
-    """One batch on its way to being acknowledged."""
+class SingleProduce(PendingResponse):
+    """One batch that waits for its acknowledgement."""
 
     __slots__ = (
         "_appended",
@@ -45,37 +46,38 @@ class SingleProduce(Answer):
         response: SingleResponse,
         weight: int,
         deadline: float,
+        correlation_id: int,
+        version: int,
+        key: bytes,
     ) -> None:
         self.weight = weight
         self.buffers = None
-        self.when_sent = None
+        self.on_sent = None
         self.deadline = deadline
         self._connection = connection
         self._purgatory = purgatory
         self._response = response
-
-    def wait(
-        self, partition: Partition, appended: Appended, correlation_id: int, version: int, key: bytes
-    ) -> None:
-        self._partition = partition
-        self._appended = appended
         self._correlation_id = correlation_id
         self._version = version
         self._key = key
-        self._connection.expect(self, exclusive=False)
+
+    def appended(self, partition: Partition, appended: Appended) -> None:
+        self._partition = partition
+        self._appended = appended
+        self._connection.reserve(self, exclusive=False)
         self._purgatory.add(self)
 
     def append_done(self, error: ErrorCode) -> None:
         if self.buffers is not None:
             return
         self._purgatory.remove(self)
-        self._finish(error)
+        self._complete(error)
 
     def expire(self) -> None:
         if self.buffers is None:
-            self._finish(ErrorCode.REQUEST_TIMED_OUT)
+            self._complete(ErrorCode.REQUEST_TIMED_OUT)
 
-    def _finish(self, error: ErrorCode) -> None:
+    def _complete(self, error: ErrorCode) -> None:
         appended, index = self._appended, self._partition.index
         if error:
             results = [(self._key, [PartitionResult(index, error)])]
@@ -88,20 +90,22 @@ class SingleProduce(Answer):
                 appended.log_append_time_ms,
                 self._partition.log.log_start_offset,
             )
-        self._connection.finish(self, (response,))
+        self._connection.complete(self, (response,))
         self.buffers = (response,)
 
 
-class ManyProduce(Answer):
-    """Several batches of one request; `results` are filled in as they are known."""
+class ManyProduce(PendingResponse):
+    """Several batches of one request that wait for their acknowledgements.
+
+    `add` each partition, append its batch with the waiter of its slot or `refuse` it, then `start`.
+    """
 
     __slots__ = (
         "_connection",
         "_encode",
-        "_errors",
         "_open",
-        "_placed",
         "_purgatory",
+        "_reserved",
         "_started",
         "_topics",
         "deadline",
@@ -113,78 +117,110 @@ class ManyProduce(Answer):
         purgatory: Purgatory,
         weight: int,
         deadline: float,
-        encode: Callable[[list[tuple[bytes, list[PartitionResult]]]], bytes] | None,
+        encode: Callable[[TopicResults], bytes] | None,
     ) -> None:
-        """Without `encode` nobody is answered: a failure closes the connection."""
+        """Without `encode` (acks=0) there is no response, and an error closes the connection."""
         super().__init__(weight)
         self.deadline = deadline
         self._connection = connection
         self._purgatory = purgatory
         self._encode = encode
-        self._topics: list[tuple[bytes, list[PartitionResult]]] = []
-        self._open: set[tuple[int, int]] = set()
-        self._errors: dict[tuple[int, int], ErrorCode] = {}
-        self._placed = False
+        self._topics: TopicResults = []
+        self._open: set[BatchSlot] = set()
+        self._reserved = False
         self._started = False
 
-    def keep_place(self) -> None:
-        """Take a place among the connection's answers before anything is known; `start` follows later."""
-        self._placed = True
-        self._connection.expect(self, exclusive=False)
+    def add_topic(self, key: bytes) -> None:
+        """Begin the results of a topic; `add` appends to it."""
+        self._topics.append((key, []))
 
-    def start(self, topics: list[tuple[bytes, list[PartitionResult]]]) -> None:
-        self._topics = topics
+    def add(self, index: int) -> BatchSlot:
+        """Add a partition to the last topic and return the slot of its batch."""
+        results = self._topics[-1][1]
+        results.append(PartitionResult(index))
+        return BatchSlot(self, results, len(results) - 1)
+
+    def reserve(self) -> None:
+        """Reserve the slot of the response before all batches are appended; `start` follows later."""
+        self._reserved = True
+        self._connection.reserve(self, exclusive=False)
+
+    def start(self) -> None:
+        """All batches are appended or refused: wait for acknowledgements, or respond."""
+        if self._encode is None and self._failed():
+            self._connection.close()
+            return
         self._started = True
-        if not self._placed:
-            self.keep_place()
+        if not self._reserved:
+            self.reserve()
         if self._open:
             self._purgatory.add(self)
         else:
-            self._finish()
+            self._complete()
 
-    def waiter(self, topic: int, slot: int) -> _PartitionWaiter:
-        """Something to wait with for the result at (topic, slot)."""
-        self._open.add((topic, slot))
-        return _PartitionWaiter(self, topic, slot)
+    def abort(self) -> None:
+        """Close the connection after an unexpected exception."""
+        self._connection.close()
 
-    def forget(self, topic: int, slot: int) -> None:
-        self._open.discard((topic, slot))
+    def wait(self, slot: BatchSlot) -> None:
+        self._open.add(slot)
 
-    def done(self, topic: int, slot: int, error: ErrorCode) -> None:
-        """A batch is acknowledged or has failed; the latter perhaps while the next one is being appended."""
-        if (topic, slot) not in self._open:
+    def done(self, slot: BatchSlot, error: ErrorCode) -> None:
+        """A batch is acknowledged or has failed, perhaps while the next one is being appended."""
+        if slot not in self._open:
             return
-        self._open.discard((topic, slot))
+        self._open.discard(slot)
         if error:
-            self._errors[topic, slot] = error
+            slot.fail(error)
         if self._started and not self._open:
             self._purgatory.remove(self)
-            self._finish()
+            self._complete()
 
     def expire(self) -> None:
-        self._errors |= dict.fromkeys(self._open, ErrorCode.REQUEST_TIMED_OUT)
+        for slot in self._open:
+            slot.fail(ErrorCode.REQUEST_TIMED_OUT)
         self._open.clear()
-        self._finish()
+        self._complete()
 
-    def _finish(self) -> None:
-        for (topic, slot), error in self._errors.items():
-            results = self._topics[topic][1]
-            results[slot] = PartitionResult(results[slot].partition, error)
+    def _failed(self) -> bool:
+        return any(result.error_code for _, results in self._topics for result in results)
+
+    def _complete(self) -> None:
         if self._encode is not None:
-            self._connection.finish(self, (self._encode(self._topics),))
-        elif any(result.error_code for _, results in self._topics for result in results):
+            self._connection.complete(self, (self._encode(self._topics),))
+        elif self._failed():
             self._connection.close()
         else:
-            self._connection.finish(self, ())
+            self._connection.complete(self, ())
 
 
-class _PartitionWaiter:
-    __slots__ = ("_produce", "_slot", "_topic")
+class BatchSlot:
+    """The result of one batch of a `ManyProduce`, and the waiter for its acknowledgement."""
 
-    def __init__(self, produce: ManyProduce, topic: int, slot: int) -> None:
-        self._produce = produce
-        self._topic = topic
-        self._slot = slot
+    __slots__ = ("_position", "_request", "_results")
+
+    def __init__(self, request: ManyProduce, results: list[PartitionResult], position: int) -> None:
+        self._request = request
+        self._results = results
+        self._position = position
+
+    def set(self, result: PartitionResult) -> None:
+        self._results[self._position] = result
+
+    def fail(self, error: ErrorCode) -> None:
+        self.set(PartitionResult(self._results[self._position].partition, error))
+
+    def appended(self, partition: Partition, appended: Appended) -> None:
+        self.set(
+            PartitionResult(
+                partition.index,
+                0,
+                appended.base_offset,
+                appended.log_append_time_ms,
+                partition.log.log_start_offset,
+            )
+        )
+        self._request.wait(self)
 
     def append_done(self, error: ErrorCode) -> None:
-        self._produce.done(self._topic, self._slot, error)
+        self._request.done(self, error)

@@ -17,14 +17,15 @@ from typing import TYPE_CHECKING
 from ottla.base import native
 from ottla.base.errors import ErrorCode
 from ottla.base.varint import uvarint_bytes
-from ottla.broker.net.outbox import Answer
+from ottla.broker.net.outbox import PendingResponse
 from ottla.broker.produce import run_reference
 from ottla.storage.log.staged_run import StagedRun
 from ottla.wire.produce import FIRST_FLEXIBLE, PartitionResult, SingleResponse, encode_response
 
 if TYPE_CHECKING:
+    from ottla.base.clock import Clock
     from ottla.broker.net.connection import Connection
-    from ottla.broker.registry import Call
+    from ottla.broker.purgatory import Purgatory
     from ottla.replication.partition import Partition
     from ottla.wire.frame_reader import FrameReader
 
@@ -39,12 +40,13 @@ class ProduceLane:
 
     __slots__ = (
         "_acks",
-        "_broker",
+        "_clock",
         "_flexible",
         "_key",
         "_log_start",
         "_offset_at",
         "_partition",
+        "_purgatory",
         "_response",
         "_shape",
         "_template",
@@ -53,25 +55,35 @@ class ProduceLane:
     )
 
     def __init__(
-        self, call: Call, shape: bytes, key: bytes, partition: Partition, acks: int, timeout_ms: int
+        self,
+        clock: Clock,
+        purgatory: Purgatory,
+        partition: Partition,
+        key: bytes,
+        shape: bytes,
+        *,
+        version: int,
+        acks: int,
+        timeout_ms: int,
     ) -> None:
-        self._broker = call.broker
-        self._version = call.api_version
-        self._flexible = call.api_version >= FIRST_FLEXIBLE
+        self._clock = clock
+        self._purgatory = purgatory
+        self._version = version
+        self._flexible = version >= FIRST_FLEXIBLE
         self._shape = shape
         self._key = key
         self._partition = partition
         self._acks = acks
         self._timeout_s = timeout_ms / 1000
-        self._response = SingleResponse(call.api_version, key)
+        self._response = SingleResponse(version, key)
         self._log_start = -1
         self._template = b""
         self._offset_at = self._response.base_offset_at
 
     def take(self, connection: Connection, reader: FrameReader) -> bool:
         """Take the run at the head of what was received; False if there is none."""
-        broker, partition = self._broker, self._partition
-        room = partition.run_room(self._acks, broker.clock.now_ms())
+        partition = self._partition
+        room = partition.run_room(self._acks, self._clock.now_ms())
         if room is None:
             return False
         if self._log_start != partition.log.log_start_offset:
@@ -85,16 +97,15 @@ class ProduceLane:
             return False
         reader.advance(found[0])
         partition.append_run(StagedRun._make(found[2:8]))
-        purgatory = broker.purgatory
-        waiting = RunProduce(connection, self, found[8], len(found[2]), purgatory.now() + self._timeout_s)
-        connection.expect(waiting, exclusive=False)
-        purgatory.add(waiting)
-        if not partition.wait_append(found[3], self._acks, waiting):
-            waiting.append_done(ErrorCode.NONE)
+        purgatory = self._purgatory
+        pending = RunProduce(connection, self, found[8], len(found[2]), purgatory.now() + self._timeout_s)
+        connection.reserve(pending, exclusive=False)
+        purgatory.add(pending)
+        partition.wait_append(found[3], self._acks, pending)
         return True
 
     def done(self, request: RunProduce) -> None:
-        self._broker.purgatory.remove(request)
+        self._purgatory.remove(request)
 
     def refuse(self, answers: bytearray, error: ErrorCode) -> bytes:
         """The answers to all requests of a run that failed; the good answers tell their correlation ids."""
@@ -106,7 +117,7 @@ class ProduceLane:
         )
 
 
-class RunProduce(Answer):
+class RunProduce(PendingResponse):
     """A run on its way to being acknowledged."""
 
     __slots__ = ("_answers", "_connection", "_lane", "deadline")
@@ -131,7 +142,7 @@ class RunProduce(Answer):
 
     def _finish(self, error: ErrorCode) -> None:
         answers = self._lane.refuse(self._answers, error) if error else memoryview(self._answers)
-        self._connection.finish(self, (answers,))
+        self._connection.complete(self, (answers,))
         self.buffers = (answers,)
 
 

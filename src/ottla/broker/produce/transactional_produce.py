@@ -1,14 +1,14 @@
-"""Produce requests that carry batches of a transaction.
+"""Produce requests that contain batches of transactions.
 
-The first batch of a transaction in a partition waits until the transaction's coordinator has said that it knows
-the partition (`coordination.verification`); the others go straight to the log. A batch that waits is copied, for its
-frame's memory is not its own, and its request keeps its place among the connection's answers. Each batch is
-appended when its own answer is there, in the order of the questions.
+The first batch of a transaction in a partition waits until the coordinator of the transaction has verified the
+partition (`coordination.verification`); the following batches are appended at once. A batch that waits is copied,
+because the memory of its frame is reused, and its request reserves the slot of its response. Each batch is appended
+when its own verification is complete; verifications of a partition complete in the order of the requests.
 
-- Without transactional id the whole request is refused (53), with several producers too (49).
-- Up to version 11 the client has named its partitions before; from version 12 on its batches do.
-- An answer that a client may await is told as NOT_ENOUGH_REPLICAS: every client repeats the request then, and none
-  asks for metadata first. TRANSACTION_ABORTABLE is told from version 11 on, before it is INVALID_TXN_STATE.
+- Without a transactional id the whole request is refused (53), with several producers too (49).
+- Up to version 11 the client has added the partitions before; from version 12 on its batches add them.
+- An error that is worth a retry is reported as NOT_ENOUGH_REPLICAS: every client retries the request then, and none
+  refreshes its metadata first. TRANSACTION_ABORTABLE is reported from version 11 on, before as INVALID_TXN_STATE.
 
 Concurrency: the event loop only.
 """
@@ -16,32 +16,26 @@ Concurrency: the event loop only.
 from __future__ import annotations
 
 from functools import partial
-from math import inf
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.base.promise import Promise
-from ottla.broker.produce.delayed_produce import ManyProduce
-from ottla.broker.produce.entries import (
-    VALID_ACKS,
-    Results,
-    encode,
-    find,
-    is_transactional,
-    last_entries,
-    records_of,
-    refused,
-)
-from ottla.broker.registry import Call
+from ottla.broker.produce.appender import Appender, refusal
+from ottla.broker.produce.entries import VALID_ACKS, is_transactional, last_entries
 from ottla.coordinator.txn.transaction import Producer
 from ottla.records.batch import BatchHeader, read_header
 from ottla.replication.partition import EPOCH_PER_TRANSACTION_SINCE, Partition
-from ottla.storage.producers.producer_state import Verification
 from ottla.wire.produce import PartitionRecords, PartitionResult, ProduceRequest
 
+if TYPE_CHECKING:
+    from ottla.broker.coordination.verification import TxnVerifier
+    from ottla.broker.produce.delayed_produce import BatchSlot, ManyProduce
+    from ottla.broker.registry import Call
+    from ottla.storage.producers.producer_state import Verification
+
 _KNOWS_ABORTABLE: Final = 11
-_WORTH_REPEATING: Final = frozenset(
+_RETRIABLE: Final = frozenset(
     {
         ErrorCode.CONCURRENT_TRANSACTIONS,
         ErrorCode.NETWORK_EXCEPTION,
@@ -52,61 +46,53 @@ _WORTH_REPEATING: Final = frozenset(
 )
 
 
-def produce_transactional(request: ProduceRequest, call: Call, weight: int) -> None:
-    """Take in a request of `weight` bytes with at least one batch of a transaction."""
-    TransactionalProduce(request, call, weight).start(request)
-
-
 class TransactionalProduce:
-    """One request while its batches are being asked about."""
+    """One request while its batches are being verified."""
 
-    def __init__(self, request: ProduceRequest, call: Call, weight: int) -> None:
-        purgatory = call.broker.purgatory
-        answered = request.acks != 0
-        deadline = purgatory.now() + request.timeout_ms / 1000 if answered else inf
+    def __init__(self, appender: Appender, verifier: TxnVerifier, pending: ManyProduce, call: Call) -> None:
+        self._appender = appender
+        self._verifier = verifier
+        self._pending = pending
         self._call = call
-        self._acks = request.acks
-        self._transactional_id = request.transactional_id
-        self._results: Results = []
-        self._waiting = ManyProduce(
-            call.connection, purgatory, weight, deadline, partial(encode, call=call) if answered else None
-        )
+        self._acks = 0
         self._open = 0
 
     def start(self, request: ProduceRequest) -> None:
-        refusal = _refusal(request)
-        asked: list[tuple[tuple[int, int], PartitionRecords, Partition, Promise[Verification | None]]] = []
+        self._acks = request.acks
+        error = _request_error(request)
+        verified: list[tuple[BatchSlot, PartitionRecords, Partition, Promise[Verification | None]]] = []
         for key, entries in last_entries(request):
-            made: list[PartitionResult] = []
-            self._results.append((key, made))
+            self._pending.add_topic(key)
             for entry in entries.items():
-                place = (len(self._results) - 1, len(made))
-                made.append(PartitionResult(entry[0]))
-                if refusal is not None:
-                    made[-1] = _told(entry, *refusal)
+                slot = self._pending.add(entry[0])
+                if error is not None:
+                    slot.set(PartitionResult(entry[0], error.code, error_message=error.message))
                     continue
                 try:
-                    partition = find(key, entry[0], self._call)
-                    asked.append((place, entry, partition, self._ask(partition, records_of(entry))))
-                except ApiError as error:
-                    made[-1] = refused(entry, error, None)
-        self._open = len(asked)
-        if any(not promise.done for _, _, _, promise in asked):
-            self._waiting.keep_place()
-        for place, entry, partition, promise in asked:
+                    partition = self._appender.find(key, entry[0], self._call)
+                    verification = self._verify(partition, entry[1], request.transactional_id or "")
+                    verified.append((slot, entry, partition, verification))
+                except ApiError as refused:
+                    slot.set(refusal(entry, refused, None))
+        self._open = len(verified)
+        if any(not promise.done for _, _, _, promise in verified):
+            self._pending.reserve()
+        for slot, entry, partition, promise in verified:
             if not promise.done and entry[1] is not None:
-                entry = (entry[0], memoryview(bytearray(entry[1])))  # noqa: PLW2901 - the frame will be gone
-            promise.when_done(partial(self._append, place, entry, partition))
-        if not asked:
-            self._finish()
+                entry = (entry[0], memoryview(bytearray(entry[1])))  # noqa: PLW2901 - the frame will be reused
+            promise.when_done(partial(self._append, slot, entry, partition))
+        if not verified:
+            self._pending.start()
 
-    def _ask(self, partition: Partition, records: memoryview) -> Promise[Verification | None]:
-        if not is_transactional(records):
+    def _verify(
+        self, partition: Partition, records: memoryview | None, transactional_id: str
+    ) -> Promise[Verification | None]:
+        if records is None or not is_transactional(records):
             return Promise.kept(None)
         header = read_header(records)
         version = self._call.api_version
-        return self._call.broker.verifier.ask(
-            self._transactional_id or "",
+        return self._verifier.verify(
+            transactional_id,
             Producer(header.producer_id, header.producer_epoch),
             TopicPartition(partition.topic, partition.index),
             header.base_sequence,
@@ -116,59 +102,43 @@ class TransactionalProduce:
 
     def _append(
         self,
-        place: tuple[int, int],
+        slot: BatchSlot,
         entry: PartitionRecords,
         partition: Partition,
-        guard: Verification | None,
+        verification: Verification | None,
         error: BaseException | None,
     ) -> None:
         if error is None:
-            result = self._appended(place, entry, partition, guard)
+            self._append_verified(slot, entry, partition, verification)
         elif isinstance(error, ApiError):
-            result = _unverified(entry, error.code)
+            slot.set(_unverified(entry[0], error.code))
         else:
-            self._call.connection.close()
+            self._pending.abort()
             raise error
-        self._results[place[0]][1][place[1]] = result
         self._open -= 1
         if self._open == 0:
-            self._finish()
+            self._pending.start()
 
-    def _appended(
+    def _append_verified(
         self,
-        place: tuple[int, int],
+        slot: BatchSlot,
         entry: PartitionRecords,
         partition: Partition,
-        guard: Verification | None,
-    ) -> PartitionResult:
-        call = self._call
+        verification: Verification | None,
+    ) -> None:
         if self._acks not in VALID_ACKS:
-            return _told(entry, ErrorCode.INVALID_REQUIRED_ACKS, None)
+            slot.set(PartitionResult(entry[0], ErrorCode.INVALID_REQUIRED_ACKS))
+            return
         try:
-            appended = partition.append(
-                records_of(entry), self._acks, call.broker.clock.now_ms(), call.api_version, guard
-            )
+            self._appender.append(partition, entry[1], self._acks, self._call, slot, verification)
         except ApiError as error:
-            return refused(entry, error, partition)
-        if not partition.wait_append(appended.last_offset + 1, self._acks, self._waiting.waiter(*place)):
-            self._waiting.forget(*place)
-        return PartitionResult(
-            entry[0], 0, appended.base_offset, appended.log_append_time_ms, partition.log.log_start_offset
-        )
-
-    def _finish(self) -> None:
-        """Everything is appended or refused: wait for what is acknowledged."""
-        failed = any(result.error_code for _, made in self._results for result in made)
-        if failed and self._acks == 0:
-            self._call.connection.close()
-        else:
-            self._waiting.start(self._results)
+            slot.set(refusal(entry, error, partition))
 
 
-def _refusal(request: ProduceRequest) -> tuple[ErrorCode, str | None] | None:
-    """Why no batch of the request can be taken, if so."""
+def _request_error(request: ProduceRequest) -> ApiError | None:
+    """Return the error of the whole request, if there is one."""
     if request.transactional_id is None:
-        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, None
+        return ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     headers: list[BatchHeader] = [
         read_header(records)
         for _, entries in request.topics
@@ -176,18 +146,17 @@ def _refusal(request: ProduceRequest) -> tuple[ErrorCode, str | None] | None:
         if records is not None and is_transactional(records)
     ]
     if len({(header.producer_id, header.producer_epoch) for header in headers}) > 1:
-        return ErrorCode.INVALID_PRODUCER_ID_MAPPING, "batches of transactions come from several producers"
+        return ApiError(
+            ErrorCode.INVALID_PRODUCER_ID_MAPPING, "the transactional batches have different producer ids"
+        )
     return None
 
 
-def _unverified(entry: PartitionRecords, code: ErrorCode) -> PartitionResult:
-    """What a producer is told when its coordinator did not vouch for a batch."""
-    if code in _WORTH_REPEATING:
-        text = f"the transaction could not be asked about this partition: {code.name}"
-        return _told(entry, ErrorCode.NOT_ENOUGH_REPLICAS, text)
-    unknown = code is ErrorCode.INVALID_TXN_STATE
-    return _told(entry, code, "the transaction does not include this partition" if unknown else None)
-
-
-def _told(entry: PartitionRecords, code: ErrorCode, message: str | None) -> PartitionResult:
-    return PartitionResult(entry[0], code, error_message=message)
+def _unverified(index: int, code: ErrorCode) -> PartitionResult:
+    """Return the result of a batch that the coordinator did not verify."""
+    if code in _RETRIABLE:
+        text = f"the transaction coordinator could not verify this partition: {code.name}"
+        return PartitionResult(index, ErrorCode.NOT_ENOUGH_REPLICAS, error_message=text)
+    missing = code is ErrorCode.INVALID_TXN_STATE
+    text = "this partition was not added to the transaction"
+    return PartitionResult(index, code, error_message=text if missing else None)

@@ -56,7 +56,7 @@ from ottla.storage.producers.producer_replay import (
     replay,
     replay_segments,
 )
-from ottla.storage.producers.producer_state import NOT_ASKED, CompletedTxn, Verification
+from ottla.storage.producers.producer_state import NOT_REQUIRED, CompletedTxn, Verification
 from ottla.storage.recovery.batch_scan import check_batches
 
 REREAD_BYTES_MAX: Final = 16 * 1024 * 1024
@@ -168,7 +168,7 @@ class Log:
         now_ms: int,
         *,
         epoch_per_transaction: bool = False,
-        guard: Verification | None = NOT_ASKED,
+        verification: Verification | None = NOT_REQUIRED,
     ) -> Appended:
         """Stage one validated batch at the end of the log.
 
@@ -188,7 +188,9 @@ class Log:
         base_offset = self.log_end_offset
         last_offset = base_offset + header.last_offset_delta
         if header.producer_id >= 0:
-            earlier = self._append_of_producer(batch, leader_epoch, now_ms, epoch_per_transaction, guard)
+            earlier = self._append_of_producer(
+                batch, leader_epoch, now_ms, epoch_per_transaction, verification
+            )
             if earlier is not None:
                 return earlier
         else:
@@ -202,12 +204,12 @@ class Log:
         leader_epoch: int,
         now_ms: int,
         epoch_per_transaction: bool,
-        guard: Verification | None,
+        verification: Verification | None,
     ) -> Appended | None:
         """Check and append a batch with a producer id; returns where it lies if it is there already."""
         header = batch.header
         data = batch.data
-        marker, duplicate = check_producer(self.producers, data, header, epoch_per_transaction, guard)
+        marker, duplicate = check_producer(self.producers, data, header, epoch_per_transaction, verification)
         if duplicate is not None:
             return Appended(duplicate.base_offset, duplicate.last_offset, duplicate.timestamp, True)
         base_offset = self.log_end_offset

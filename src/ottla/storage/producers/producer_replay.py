@@ -31,7 +31,7 @@ def check_producer(
     batch: Buffer,
     header: BatchHeader,
     epoch_per_transaction: bool,
-    guard: Verification | None,
+    verification: Verification | None,
 ) -> tuple[EndTxnMarker | None, Duplicate | None]:
     """Whether a leader may append a batch of a producer with an id; raises ApiError if not.
 
@@ -45,7 +45,7 @@ def check_producer(
             header.last_sequence,
             transactional=header.is_transactional,
             epoch_per_transaction=epoch_per_transaction,
-            guard=guard,
+            verification=verification,
         )
     marker = read_marker(batch, header)
     if marker is not None:

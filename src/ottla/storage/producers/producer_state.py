@@ -92,7 +92,7 @@ class Verification:
             self.lowest_sequence = min(self.lowest_sequence, sequence)
 
 
-NOT_ASKED: Final = Verification(NO_EPOCH, NO_SEQUENCE, NO_TIMESTAMP)
+NOT_REQUIRED: Final = Verification(NO_EPOCH, NO_SEQUENCE, NO_TIMESTAMP)
 """Instead of a proof: verification is switched off, or the batch was judged by another."""
 
 
@@ -205,22 +205,22 @@ class ProducerState:
         *,
         transactional: bool = False,
         epoch_per_transaction: bool = False,
-        guard: Verification | None = NOT_ASKED,
+        verification: Verification | None = NOT_REQUIRED,
     ) -> Duplicate | None:
         """Whether a client's batch may be appended: None if so, the earlier append if it is a retry.
 
         `base_sequence` -1 is a batch of a coordinator, of which only the epoch is checked. With
         `epoch_per_transaction` (Produce from version 12 on) the first batch of a transaction has sequence 0.
-        A transaction begins only with its `guard`.
+        A transaction begins only with its `verification`.
         """
         entry = self._producers.get(producer_id)
         if entry is not None and base_sequence != NO_SEQUENCE and epoch == entry.epoch:
             duplicate = entry.find(base_sequence, last_sequence)
             if duplicate is not None:
                 return duplicate
-        if guard is not NOT_ASKED:
+        if verification is not NOT_REQUIRED:
             if transactional:
-                self._check_verified(producer_id, epoch, guard)
+                self._check_verified(producer_id, epoch, verification)
             if self._verifications and base_sequence != NO_SEQUENCE:
                 self._check_in_line(producer_id, entry, epoch, base_sequence)
         if entry is None:
@@ -245,9 +245,11 @@ class ProducerState:
             )
         return None
 
-    def _check_verified(self, producer_id: int, epoch: int, guard: Verification | None) -> None:
+    def _check_verified(self, producer_id: int, epoch: int, verification: Verification | None) -> None:
         known = self._verifications.get(producer_id)
-        if not self.in_transaction(producer_id, epoch) and (guard is None or guard is not known):
+        if not self.in_transaction(producer_id, epoch) and (
+            verification is None or verification is not known
+        ):
             raise ApiError(
                 ErrorCode.INVALID_TXN_STATE,
                 f"the transaction of producer {producer_id} does not include this partition",

@@ -10,7 +10,7 @@ import pytest
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.promise import Promise
-from ottla.broker.coordination.coordinators import Coordinator, answered, java_hash, partition_of
+from ottla.broker.coordination.coordinators import Coordinator, java_hash, partition_of, settled
 from ottla.coordinator.runtime.decision import Decision
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import EMPTY_IMAGE, MetadataImage
@@ -46,12 +46,12 @@ def test_partitions_are_kafkas() -> None:
 def test_a_promise_is_awaited() -> None:
     async def scene() -> tuple[int, ErrorCode]:
         late: Promise[int] = Promise()
-        waiting = asyncio.ensure_future(answered(late))
+        waiting = asyncio.ensure_future(settled(late))
         await asyncio.sleep(0)
         assert not waiting.done()
-        late.keep(await answered(Promise.kept(4)) + 1)
+        late.keep(await settled(Promise.kept(4)) + 1)
         failing: Promise[int] = Promise()
-        refused = asyncio.ensure_future(answered(failing))
+        refused = asyncio.ensure_future(settled(failing))
         await asyncio.sleep(0)
         failing.fail(ApiError(ErrorCode.NOT_COORDINATOR))
         with pytest.raises(ApiError) as caught:
@@ -64,7 +64,7 @@ def test_a_promise_is_awaited() -> None:
 def test_who_gave_up_waiting_is_not_told() -> None:
     async def scene() -> None:
         late: Promise[int] = Promise()
-        waiting = asyncio.ensure_future(answered(late))
+        waiting = asyncio.ensure_future(settled(late))
         await asyncio.sleep(0)
         waiting.cancel()
         await asyncio.sleep(0)

@@ -9,11 +9,19 @@ import pytest
 
 from ottla.base.errors import ApiError, ErrorCode, InvariantViolation
 from ottla.base.promise import Promise
-from ottla.broker.coordination.group_requests import TopicAnswers, answering, by_name, client_of, code_of
-from ottla.broker.handlers.k12_heartbeat import heartbeat
-from ottla.broker.handlers.k28_txn_offset_commit import txn_offset_commit
+from ottla.broker.coordination.coordinators import GroupCoordinator
+from ottla.broker.coordination.group_requests import (
+    TopicResponses,
+    by_name,
+    client_error,
+    client_info,
+    to_response,
+)
+from ottla.broker.dependencies import MetadataCache
+from ottla.broker.handlers.k12_heartbeat import Heartbeat
+from ottla.broker.handlers.k28_txn_offset_commit import TxnOffsetCommit
 from ottla.broker.registry import Call
-from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from ottla.wire.messages.heartbeat import HeartbeatRequest
 from ottla.wire.messages.offset_delete import (
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
@@ -48,7 +56,7 @@ def _answer(
 
 def _sorted_out(*topics: OffsetDeleteRequestTopic) -> tuple[list[str], Told]:
     """The topics that the group is asked about, and the whole answer if it takes them all."""
-    answers = TopicAnswers(_answer)
+    answers = TopicResponses(_answer)
     kept = answers.existing(list(topics), one_node("t", "u"), by_name)
     asked = [f"{topic.name}-{each.partition_index}" for topic in kept for each in topic.partitions]
     told = answers.joined([answers.refused(topic, ErrorCode.NONE) for topic in kept])
@@ -76,35 +84,38 @@ def test_a_topic_without_partitions_is_left_out() -> None:
 
 
 def test_what_clients_cannot_act_upon_is_a_failure_of_the_server() -> None:
-    assert code_of(ApiError(ErrorCode.MESSAGE_TOO_LARGE)) is ErrorCode.UNKNOWN_SERVER_ERROR
-    assert code_of(ApiError(ErrorCode.NOT_COORDINATOR)) is ErrorCode.NOT_COORDINATOR
+    assert client_error(ApiError(ErrorCode.MESSAGE_TOO_LARGE)) is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert client_error(ApiError(ErrorCode.NOT_COORDINATOR)) is ErrorCode.NOT_COORDINATOR
 
 
 @pytest.mark.parametrize(("peer", "host"), [("10.0.0.1:123", "/10.0.0.1"), ("::1:123", "/::1")])
 def test_a_client_is_known_by_its_name_and_host(peer: str, host: str) -> None:
-    call = SimpleNamespace(client_id=None, connection=SimpleNamespace(peer=peer))
-    assert client_of(cast(Call, call)) == ("", host)
+    call = SimpleNamespace(client_id=None, peer=peer)
+    assert client_info(cast(Call, call)) == ("", host)
 
 
 def test_a_bug_behind_a_promise_is_not_told_as_an_answer() -> None:
     promise: Promise[int] = Promise()
-    answer = answering(promise, str, lambda error: error.code.name)
+    answer = to_response(promise, str, lambda error: error.code.name)
     promise.fail(InvariantViolation("a bug"))
     with pytest.raises(InvariantViolation):
         answer.result()
 
 
-def _call(version: int, error: ErrorCode) -> Call:
-    """A call to a broker whose groups refuse everything."""
+def _call(version: int) -> Call:
+    return cast(Call, SimpleNamespace(api_version=version))
+
+
+def _refusing(error: ErrorCode) -> GroupCoordinator:
+    """A coordinator that fails every request."""
     refused: Promise[Any] = Promise()
     refused.fail(ApiError(error))
 
     async def refuse(*_: object, **__: object) -> None:
         raise ApiError(error)
 
-    groups = SimpleNamespace(promised=lambda *_: refused, write_transactional=refuse)
-    broker = SimpleNamespace(groups=groups, image=one_node("t"))
-    return cast(Call, SimpleNamespace(api_version=version, broker=broker))
+    groups = SimpleNamespace(submit=lambda *_: refused, write_transactional=refuse)
+    return cast(GroupCoordinator, groups)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +127,7 @@ def _call(version: int, error: ErrorCode) -> Call:
     ],
 )
 def test_a_member_lives_while_its_group_is_loaded(error: ErrorCode, told: ErrorCode) -> None:
-    answer = cast(Promise[HeartbeatResponse], heartbeat(HeartbeatRequest(group_id="g"), _call(4, error)))
+    answer = Heartbeat(_refusing(error)).handle(HeartbeatRequest(group_id="g"), _call(4))
     assert answer.result().error_code == told
 
 
@@ -128,7 +139,8 @@ def test_old_producers_do_not_know_that_coordinators_load(version: int, told: Er
     partition = TxnOffsetCommitRequestPartition(partition_index=0)
     topics = [TxnOffsetCommitRequestTopic(name="t", partitions=[partition])]
     request = TxnOffsetCommitRequest(transactional_id="tx", group_id="g", topics=topics)
-    work: Any = txn_offset_commit(request, _call(version, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+    handler = TxnOffsetCommit(MetadataCache(one_node("t")), _refusing(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+    work: Any = handler.handle(request, _call(version))
     with pytest.raises(StopIteration) as done:
         work.send(None)
     answer = cast(TxnOffsetCommitResponse, done.value.value)

@@ -9,7 +9,7 @@ import pytest
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.base.promise import Promise
-from ottla.broker.coordination.marker_sender import LocalMarkers, MarkerResults
+from ottla.broker.coordination.marker_sender import LocalMarkerSender, MarkerResults
 from ottla.coordinator.group.group_state_machine import GroupStateMachine
 from ottla.coordinator.runtime.runtime import Runtime
 from ottla.coordinator.txn.completion import TxnMarkerEntry
@@ -37,7 +37,7 @@ class Sending:
         self.clock = FakeClock()
         self.leaders = Leaders(self.clock, "a", "b", "__consumer_offsets")
         self.groups = Groups()
-        self.markers = LocalMarkers(
+        self.markers = LocalMarkerSender(
             self.leaders.replicas, cast(Runtime[GroupStateMachine], self.groups), self.clock
         )
         self.told: list[MarkerResults] = []

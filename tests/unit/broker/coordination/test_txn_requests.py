@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.broker.coordination.txn_requests import ask_with_id, take_id, told
-from ottla.broker.services import Broker
+from ottla.broker.coordination.txn_requests import client_error, take_producer_id, write_with_producer_id
 from ottla.coordinator.txn.transaction import NeedsProducerId
 
 
@@ -30,8 +28,8 @@ class _Ids:
         return self.left.pop(0)
 
 
-def broker_with(*ids: int) -> Broker:
-    return cast(Broker, SimpleNamespace(transactions=_Coordinator(), producer_ids=_Ids(*ids)))
+def write(ids: _Ids, operation: Callable[[Any, int | None], Any]) -> Any:
+    return asyncio.run(write_with_producer_id(cast(Any, _Coordinator()), cast(Any, ids), "id", operation))
 
 
 def needing(machine: Any, fresh_id: int | None) -> Any:
@@ -40,25 +38,28 @@ def needing(machine: Any, fresh_id: int | None) -> Any:
     return fresh_id
 
 
-def test_a_producer_id_is_taken_when_one_is_asked_for() -> None:
-    assert asyncio.run(ask_with_id(broker_with(7), "id", needing)) == 7
+def test_a_producer_id_is_taken_when_one_is_needed() -> None:
+    assert write(_Ids(7), needing) == 7
 
 
-def test_none_is_taken_otherwise() -> None:
-    broker = broker_with(7)
-    assert asyncio.run(ask_with_id(broker, "id", lambda machine, fresh_id: fresh_id)) is None  # type: ignore[arg-type, return-value]
-    assert asyncio.run(take_id(broker)) == 7
+def test_no_producer_id_is_taken_otherwise() -> None:
+    ids = _Ids(7)
+    assert write(ids, lambda machine, fresh_id: fresh_id) is None
+    assert asyncio.run(take_producer_id(cast(Any, ids))) == 7
 
 
-def test_a_controller_without_ids_is_told_as_something_to_wait_for() -> None:
+def test_an_error_of_the_controller_is_reported_as_retriable() -> None:
     with pytest.raises(ApiError) as refused:
-        asyncio.run(ask_with_id(broker_with(), "id", needing))
+        write(_Ids(), needing)
     assert refused.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
-def test_clients_are_told_errors_that_they_know() -> None:
+def test_errors_are_mapped_to_codes_that_clients_know() -> None:
     fenced = ErrorCode.PRODUCER_FENCED
-    assert told(fenced, knows_fenced=True) is fenced
-    assert told(fenced, knows_fenced=False) is ErrorCode.INVALID_PRODUCER_EPOCH
-    assert told(ErrorCode.CONCURRENT_TRANSACTIONS, knows_fenced=False) is ErrorCode.CONCURRENT_TRANSACTIONS
-    assert told(ErrorCode.MESSAGE_TOO_LARGE, knows_fenced=True) is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert client_error(fenced, knows_fenced=True) is fenced
+    assert client_error(fenced, knows_fenced=False) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert (
+        client_error(ErrorCode.CONCURRENT_TRANSACTIONS, knows_fenced=False)
+        is ErrorCode.CONCURRENT_TRANSACTIONS
+    )
+    assert client_error(ErrorCode.MESSAGE_TOO_LARGE, knows_fenced=True) is ErrorCode.UNKNOWN_SERVER_ERROR

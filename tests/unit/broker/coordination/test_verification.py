@@ -8,7 +8,7 @@ from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.base.promise import Promise
 from ottla.coordinator.txn.transaction import Producer
-from ottla.storage.producers.producer_state import NOT_ASKED, Verification
+from ottla.storage.producers.producer_state import NOT_REQUIRED, Verification
 from tests.support.txn_stage import ID, WHERE, Stage
 
 
@@ -104,13 +104,13 @@ def test_it_is_not_repeated_for_ever() -> None:
 
 def test_nothing_is_asked_where_verification_is_off_unless_it_is_an_order() -> None:
     stage = Stage(**{"transaction.partition.verification.enable": "false"})
-    assert stage.ask(add=False).result() is NOT_ASKED
+    assert stage.ask(add=False).result() is NOT_REQUIRED
     assert not stage.ask(add=True).done
 
 
 def test_a_partition_that_is_not_here_and_a_coordinator_that_is_not_here() -> None:
     stage = Stage()
-    nowhere = stage.verifier.ask(ID, stage.producer, TopicPartition("u", 0), 0, add=True, abortable=True)
+    nowhere = stage.verifier.verify(ID, stage.producer, TopicPartition("u", 0), 0, add=True, abortable=True)
     assert code_of(nowhere) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     stage.runtime.resign(0)
     assert code_of(stage.ask()) is ErrorCode.NOT_COORDINATOR

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
 from ottla.base.ids import parse_uuid
-from ottla.broker.handlers.k32_describe_configs import describe_configs
+from ottla.broker.dependencies import MetadataCache
+from ottla.broker.handlers.k32_describe_configs import DescribeConfigs
 from ottla.broker.registry import Call
 from ottla.config import BrokerConfig
 from ottla.metadata.image import MetadataImage, TopicImage, TopicsImage
@@ -23,7 +24,7 @@ from ottla.wire.messages.describe_configs import (
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 
 
-def _call(version: int = 4) -> Call:
+def _handler() -> DescribeConfigs:
     topic = TopicImage("t1", parse_uuid("AAAAAAAAAAAAAAAAAAAACQ"), {})
     image = MetadataImage(
         topics=TopicsImage(by_name={"t1": topic}, by_id={topic.topic_id: topic}),
@@ -35,16 +36,19 @@ def _call(version: int = 4) -> Call:
             (GROUP, "g1"): {"share.isolation.level": "read_committed"},
         },
     )
-    broker = SimpleNamespace(config=BrokerConfig({"node.id": "1"}), node_id=1, image=image)
-    return cast(Call, SimpleNamespace(api_version=version, broker=broker))
+    return DescribeConfigs(1, BrokerConfig({"node.id": "1"}), MetadataCache(image))
+
+
+def _handle(request: DescribeConfigsRequest, version: int = 4) -> DescribeConfigsResponse:
+    return _handler().handle(request, cast(Call, SimpleNamespace(api_version=version)))
 
 
 def _describe(kind: int, name: str, keys: list[str] | None = None, **asked: bool) -> DescribeConfigsResult:
     resource = DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=keys)
-    answer = cast(Any, describe_configs)(DescribeConfigsRequest(resources=[resource], **asked), _call())
+    answer = _handle(DescribeConfigsRequest(resources=[resource], **asked))
     (result,) = answer.results
     assert (result.resource_type, result.resource_name) == (kind, name)
-    return cast(DescribeConfigsResult, result)
+    return result
 
 
 @pytest.mark.parametrize(
@@ -87,7 +91,7 @@ def test_refused(kind: int, name: str, code: int) -> None:
 
 def test_one_resource_of_an_unknown_type_spoils_the_request() -> None:
     resources = [DescribeConfigsResource(TOPIC, "t1", None), DescribeConfigsResource(99, "x", None)]
-    answer = cast(Any, describe_configs)(DescribeConfigsRequest(resources=resources), _call())
+    answer = _handle(DescribeConfigsRequest(resources=resources))
     assert [(r.error_code, r.resource_type, len(r.configs)) for r in answer.results] == [
         (42, 2, 0),
         (42, 99, 0),
@@ -115,7 +119,7 @@ def test_every_version_carries_the_answer(version: int) -> None:
     request = DescribeConfigsRequest(
         resources=[resource], include_synonyms=True, include_documentation=version > 2
     )
-    answer = cast(Any, describe_configs)(request, _call(version))
+    answer = _handle(request, version)
     back = decode(DescribeConfigsResponse, encode(answer, version), version)
     assert len(back.results[0].configs) == 340
     assert (back.results[0].configs[0].config_type != 0) == (version >= 3)

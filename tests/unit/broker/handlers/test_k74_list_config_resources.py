@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
 from ottla.base.ids import ZERO_UUID, parse_uuid
-from ottla.broker.handlers.k74_list_config_resources import list_config_resources
+from ottla.broker.dependencies import MetadataCache
+from ottla.broker.handlers.k74_list_config_resources import ListConfigResources
+from ottla.broker.registry import Call
 from ottla.metadata.image import BrokerImage, MetadataImage, TopicImage, TopicsImage
 from ottla.wire.messages.list_config_resources import ListConfigResourcesRequest
 
@@ -22,8 +24,9 @@ IMAGE = MetadataImage(
 
 
 def _list(version: int, *kinds: int) -> tuple[int, list[tuple[int, str]]]:
-    call = SimpleNamespace(api_version=version, broker=SimpleNamespace(image=IMAGE))
-    answer = cast(Any, list_config_resources)(ListConfigResourcesRequest(resource_types=list(kinds)), call)
+    call = cast(Call, SimpleNamespace(api_version=version))
+    request = ListConfigResourcesRequest(resource_types=list(kinds))
+    answer = ListConfigResources(MetadataCache(IMAGE)).handle(request, call)
     return answer.error_code, [(r.resource_type, r.resource_name) for r in answer.config_resources]
 
 

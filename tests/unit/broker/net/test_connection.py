@@ -14,8 +14,8 @@ from ottla.base.errors import RemoteProtocolError
 from ottla.broker.net.connection import Connection
 from ottla.broker.net.edge import Edge
 from ottla.broker.net.limits import Limits
-from ottla.broker.net.listeners import Listener
-from ottla.broker.net.outbox import Answer
+from ottla.broker.net.listeners import Listener, ListenerType
+from ottla.broker.net.outbox import PendingResponse
 from ottla.broker.net.server import Server, listening_socket
 
 PRODUCE, OTHER = b"\x00\x00", b"\x00\x03"
@@ -33,7 +33,7 @@ class Handler:
         self.taken: list[bytes] = []
         self.later = False
         self.weight = 0
-        self.waiting: list[tuple[Connection, Answer, bytes]] = []
+        self.waiting: list[tuple[Connection, PendingResponse, bytes]] = []
         self.connections: list[Connection] = []
         self.arrived = asyncio.Event()
 
@@ -47,15 +47,15 @@ class Handler:
         if payload.endswith(b"bug"):
             raise ZeroDivisionError
         if not self.later:
-            connection.reply((framed(payload),))
+            connection.respond((framed(payload),))
             return
-        answer = Answer(self.weight)
-        connection.expect(answer, exclusive=not payload.startswith(PRODUCE))
+        answer = PendingResponse(self.weight)
+        connection.reserve(answer, exclusive=not payload.startswith(PRODUCE))
         self.waiting.append((connection, answer, payload))
 
     def finish(self, index: int = 0) -> None:
         connection, answer, payload = self.waiting.pop(index)
-        connection.finish(answer, (framed(payload),))
+        connection.complete(answer, (framed(payload),))
 
     async def until_taken(self, count: int) -> None:
         while len(self.taken) < count:
@@ -67,7 +67,9 @@ class Setup:
     def __init__(self, limits: Limits | None = None) -> None:
         self.handler = Handler()
         loop = asyncio.get_running_loop()
-        self.edge = Edge(loop, limits or Limits(), self.handler, structlog.get_logger())
+        self.edge = Edge(
+            loop, limits or Limits(), dict.fromkeys(ListenerType, self.handler), structlog.get_logger()
+        )
         self.server = Server(self.edge, listening_socket)
         (listener,) = self.server.bind([Listener("PLAINTEXT", "127.0.0.1", 0, "127.0.0.1", 0)])
         self.server.serve()
@@ -190,7 +192,7 @@ def test_large_frames_arrive_whole_and_in_order() -> None:
         payloads = [OTHER + bytes([number]) * (100_000 * number) for number in range(6)]
         writer.write(b"".join(map(framed, payloads)))
         assert [await read_frame(reader) for _ in payloads] == payloads
-        assert setup.edge.held_bytes == 0
+        assert setup.edge.occupied_bytes == 0
         writer.close()
 
     run(scenario)
@@ -286,7 +288,7 @@ def test_when_the_process_holds_too_much_one_reads_on_and_the_others_wait() -> N
         await until(lambda: any(one._reader.in_frame for one in setup.edge.connections))
         other_reader, other_writer = await setup.connect()
         other_writer.write(framed(OTHER + b"later"))
-        await until(lambda: bool(setup.edge.starved))
+        await until(lambda: bool(setup.edge.blocked))
         assert len(handler.taken) == 2
         handler.finish()
         handler.finish()
@@ -344,9 +346,9 @@ def test_an_answer_for_a_client_that_has_gone_is_dropped_and_its_memory_counted_
         writer.write(framed(PRODUCE + b"a"))
         await setup.handler.until_taken(1)
         setup.handler.connections[0].close()
-        assert setup.edge.held_bytes == 0
+        assert setup.edge.occupied_bytes == 0
         setup.handler.finish()
-        assert setup.edge.held_bytes == 0
+        assert setup.edge.occupied_bytes == 0
         writer.close()
 
     run(scenario)

@@ -10,7 +10,7 @@ import pytest
 
 from ottla.base.files import OsDisk
 from ottla.broker.net.file_region import FileRegion, cached
-from ottla.broker.net.outbox import Answer, Outbox
+from ottla.broker.net.outbox import Outbox, PendingResponse
 
 CONTENT = os.urandom(300_000)
 
@@ -36,7 +36,7 @@ def test_regions_and_bytes_arrive_in_order_though_the_file_is_gone(path: str) ->
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
     ours.setblocking(False)
     outbox = Outbox(ours)
-    answer = Answer()
+    answer = PendingResponse()
     answer.buffers = (b"before", region, b"after")
     outbox.add(answer)
     expected = b"before" + CONTENT[1000:201_000] + b"after"
@@ -57,7 +57,7 @@ def test_an_unsent_region_gives_its_descriptor_back(path: str) -> None:
     before = open_descriptors()
     ours, theirs = socket.socketpair()
     outbox = Outbox(ours)
-    answer = Answer()
+    answer = PendingResponse()
     answer.buffers = (FileRegion(file, 0, 10),)
     outbox.add(answer)
     assert open_descriptors() == before + 3

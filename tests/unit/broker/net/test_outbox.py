@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ottla.broker.net.outbox import Answer, Outbox
+from ottla.broker.net.outbox import Outbox, PendingResponse
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
 def test_an_answer_waits_for_those_before_it(pair: tuple[socket.socket, socket.socket]) -> None:
     ours, theirs = pair
     outbox = Outbox(ours)
-    first, second = Answer(), Answer()
+    first, second = PendingResponse(), PendingResponse()
     outbox.add(first)
     outbox.add(second)
     second.buffers = (b"second",)
@@ -42,9 +42,9 @@ def test_what_the_kernel_does_not_take_is_sent_later_and_nothing_is_lost(
     parts = [bytes([number % 256]) * 9_973 for number in range(2_000)]
     sent: list[str] = []
     for number, part in enumerate(parts):
-        answer = Answer()
+        answer = PendingResponse()
         answer.buffers = (part, b"|")
-        answer.when_sent = lambda number=number: sent.append(f"{number}")  # type: ignore[misc]
+        answer.on_sent = lambda number=number: sent.append(f"{number}")  # type: ignore[misc]
         outbox.add(answer)
     outbox.send()
     assert outbox.blocked
@@ -62,8 +62,8 @@ def test_what_the_kernel_does_not_take_is_sent_later_and_nothing_is_lost(
 def test_closing_gives_back_what_was_never_sent(pair: tuple[socket.socket, socket.socket]) -> None:
     outbox = Outbox(pair[0])
     given_back = []
-    answer = Answer()
-    answer.when_sent = lambda: given_back.append("buffer")
+    answer = PendingResponse()
+    answer.on_sent = lambda: given_back.append("buffer")
     outbox.add(answer)
     outbox.close()
     assert given_back == ["buffer"]

@@ -229,7 +229,7 @@ def test_clearing(state: ProducerState) -> None:
 
 
 def verified(state: ProducerState, sequence: int, guard: Verification | None, *, epoch: int = 0) -> None:
-    state.check(PID, epoch, sequence, sequence, transactional=True, guard=guard)
+    state.check(PID, epoch, sequence, sequence, transactional=True, verification=guard)
 
 
 def verified_code(
@@ -277,14 +277,14 @@ def test_what_is_asked_about_must_come_before_what_follows_it(state: ProducerSta
     assert state.start_verification(PID, 1, 9, 0) is guard
     verified(state, 9, guard, epoch=1)
     with pytest.raises(ApiError) as caught:
-        state.check(PID, 0, 10, 10, guard=None)
+        state.check(PID, 0, 10, 10, verification=None)
     assert caught.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 def test_a_retry_needs_no_proof(state: ProducerState) -> None:
     write(state, 0, transactional=True)
     end(state)
-    assert state.check(PID, 0, 0, 0, transactional=True, guard=None) == Duplicate(0, 0, 0)
+    assert state.check(PID, 0, 0, 0, transactional=True, verification=None) == Duplicate(0, 0, 0)
 
 
 def test_a_question_that_nobody_comes_back_to_is_forgotten(state: ProducerState) -> None:

@@ -1,0 +1,74 @@
+"""The parts of a broker that request handlers can declare as dependencies.
+
+Only `broker.registry` reads `Dependencies`: it gives each handler the fields that the handler declares and nothing
+else. `tests/unit/broker/test_dependencies.py` checks that the declared names exist and have the declared types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ottla.base.clock import Clock
+    from ottla.base.executor import Executor
+    from ottla.base.files import Disk
+    from ottla.base.rng import Random
+    from ottla.broker.coordination.coordinators import GroupCoordinator, TxnCoordinator
+    from ottla.broker.coordination.marker_sender import LocalMarkerSender
+    from ottla.broker.coordination.producer_ids import ProducerIds
+    from ottla.broker.coordination.verification import TxnVerifier
+    from ottla.broker.fetch.sessions import FetchSessions
+    from ottla.broker.net.read_buffers import ReadBuffers
+    from ottla.broker.purgatory import Purgatory
+    from ottla.broker.registry import ListedApis
+    from ottla.config.broker import BrokerConfig
+    from ottla.config.dynamic import DynamicConfig
+    from ottla.controller.port import ControllerPort
+    from ottla.metadata.image import MetadataImage
+    from ottla.replication.replicas import Replicas
+    from ottla.storage.log_dirs import LogDirs
+
+
+class MetadataCache:
+    """The newest metadata image that this node has applied. The node replaces `image` at every change."""
+
+    __slots__ = ("image",)
+
+    def __init__(self, image: MetadataImage) -> None:
+        self.image = image
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dependencies:
+    """The parts of one broker, created by `node.build`."""
+
+    cluster_id: str
+    node_id: int
+    config: BrokerConfig
+    """The settings with which the node was started."""
+    settings: DynamicConfig
+    """The current settings."""
+    clock: Clock
+    rng: Random
+    disk: Disk
+    executor: Executor
+    metadata: MetadataCache
+    finalized_features: Callable[[], Mapping[str, int]]
+    """Finalized feature levels, kraft.version included; their epoch is the offset of the image."""
+    controller: ControllerPort
+    replicas: Replicas
+    log_dirs: LogDirs
+    purgatory: Purgatory
+    fetch_sessions: FetchSessions
+    fetch_bytes_max: int
+    read_buffers: ReadBuffers
+    on_read_error: Callable[[str, OSError], None]
+    """Take the log directory offline that could not be read."""
+    producer_ids: ProducerIds
+    groups: GroupCoordinator
+    transactions: TxnCoordinator
+    markers: LocalMarkerSender
+    verifier: TxnVerifier
+    listed_apis: ListedApis

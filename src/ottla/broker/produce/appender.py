@@ -1,0 +1,123 @@
+"""Appends the batches of Produce requests to partitions of this broker and creates their results.
+
+Every path of a Produce request uses `Appender.append`: one batch, several batches, batches of transactions. Only bulk
+appends (`broker.produce.run_produce`) do not: they validate and number their batches themselves.
+
+Concurrency: the event loop only.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Protocol
+
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.broker import leader_hints
+from ottla.metadata.topic_names import INTERNAL_TOPICS
+from ottla.records.batch import HEADER_SIZE, LENGTH_OFFSET, LOG_OVERHEAD, MAGIC, MAGIC_OFFSET
+from ottla.records.validation import BatchRefused
+from ottla.replication.partition import AppendWaiter, Partition
+from ottla.wire.produce import FIRST_TOPIC_IDS, PartitionRecords, PartitionResult, encode_response
+
+if TYPE_CHECKING:
+    from ottla.base.clock import Clock
+    from ottla.broker.dependencies import MetadataCache
+    from ottla.broker.registry import Call
+    from ottla.replication.replicas import Replicas
+    from ottla.storage.log.appended import Appended
+    from ottla.storage.producers.producer_state import Verification
+
+_ADMIN_CLIENT: Final = "__admin_client"
+# Errors for which Kafka does not look up the log start offset.
+_WITHOUT_LOG_START: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
+
+TopicResults = list[tuple[bytes, list[PartitionResult]]]
+"""The results of a request: the key of each topic (name or id) and its partitions."""
+
+
+class ProduceWaiter(AppendWaiter, Protocol):
+    """Waits for the acknowledgement of a produced batch."""
+
+    def appended(self, partition: Partition, appended: Appended) -> None:
+        """The batch is appended; `append_done` follows, perhaps at once."""
+        ...
+
+
+class Appender:
+    """The produce path of one node, behind parsing and in front of the partitions."""
+
+    __slots__ = ("_clock", "_metadata", "_replicas")
+
+    def __init__(self, clock: Clock, metadata: MetadataCache, replicas: Replicas) -> None:
+        self._clock = clock
+        self._metadata = metadata
+        self._replicas = replicas
+
+    def find(self, key: bytes, index: int, call: Call) -> Partition:
+        """Return the partition that a client may produce to; raises ApiError."""
+        partition = self._replicas.lookup(key, index, by_id=call.api_version >= FIRST_TOPIC_IDS)
+        if partition.topic in INTERNAL_TOPICS and call.client_id != _ADMIN_CLIENT:
+            raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION)
+        return partition
+
+    def append(
+        self,
+        partition: Partition,
+        records: memoryview | None,
+        acks: int,
+        call: Call,
+        waiter: ProduceWaiter,
+        verification: Verification | None = None,
+    ) -> None:
+        """Append one batch and notify `waiter` when it is acknowledged; raises ApiError."""
+        if records is None:
+            raise BatchRefused(ErrorCode.INVALID_RECORD, "there are no records")
+        version = call.api_version
+        appended = partition.append(records, acks, self._clock.now_ms(), version, verification)
+        waiter.appended(partition, appended)
+        partition.wait_append(appended.last_offset + 1, acks, waiter)
+
+    def encode(self, results: TopicResults, call: Call) -> bytes:
+        """Encode a response, with the current leaders where the error is about leadership (KIP-951)."""
+        by_id = call.api_version >= FIRST_TOPIC_IDS
+        image, leaders = self._metadata.image, set[int]()
+        for key, made in results:
+            for slot, result in enumerate(made):
+                if result.error_code in leader_hints.HINTED:
+                    leader = leader_hints.current_leader(image, key, result.partition, by_id=by_id)
+                    if leader is not None:
+                        made[slot] = result._replace(current_leader=leader)
+                        leaders.add(leader[0])
+        endpoints = leader_hints.endpoints(image, leaders, call.listener.name) if leaders else ()
+        return encode_response(call.api_version, call.correlation_id, results, endpoints)
+
+
+def refusal(entry: PartitionRecords, error: ApiError, partition: Partition | None) -> PartitionResult:
+    """Return the result of a refused batch.
+
+    As in Kafka it has the log start offset only if the log was looked at, and a text only about single records.
+    """
+    log_start = -1
+    if partition is not None and error.code not in _WITHOUT_LOG_START and _is_one_batch(entry[1]):
+        log_start = partition.log.log_start_offset
+    if isinstance(error, BatchRefused) and error.record_errors:
+        return PartitionResult(entry[0], error.code, -1, -1, log_start, error.record_errors, error.message)
+    return PartitionResult(entry[0], error.code, -1, -1, log_start)
+
+
+def _is_one_batch(records: memoryview | None) -> bool:
+    """Return whether the data look like one batch of the right format, before anything in it is checked."""
+    if records is None or len(records) < HEADER_SIZE or records[MAGIC_OFFSET] != MAGIC:
+        return False
+    left = len(records) - int.from_bytes(records[LENGTH_OFFSET : LENGTH_OFFSET + 4], "big") - LOG_OVERHEAD
+    return 0 <= left < HEADER_SIZE
