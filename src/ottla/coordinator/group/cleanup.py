@@ -1,7 +1,7 @@
-"""What a group shard does by itself: expired offsets and abandoned groups go, and so do offsets of deleted topics.
+"""Periodic tasks of a group shard: removes expired offsets, abandoned groups, and offsets of deleted topics.
 
-Both may touch every group. They write in slices that fit into a batch and look again for what is left, each slice
-a decision of its own that requests may come between.
+Each task may affect every group. It writes in slices that fit into a batch and continues in another decision, so that
+requests are handled in between.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from ottla.metadata.delta import MetadataDelta
 EXPIRY_TIMER: Final = "offset-expiry"
 DELETED_TOPICS_TIMER: Final = "deleted-topics"
 SLICE: Final = 500
-"""Offsets of one decision, about; with the longest names that topics may have they come to some 150 KB."""
+"""About the number of offsets of one decision; with the longest topic names they take about 150 KB."""
 
 
 class GroupCleanup:
-    """The chores of one shard."""
+    """The periodic tasks of one shard."""
 
     __slots__ = ("_context", "_deleted_topics", "_offsets")
 
@@ -32,12 +32,12 @@ class GroupCleanup:
         self._deleted_topics: dict[str, uuid.UUID] = {}
 
     def begin(self) -> None:
-        """Look for expired offsets from now on."""
+        """Schedule the next check for expired offsets."""
         interval_ms = self._context.settings.offsets_retention_check_interval_ms
         self._context.timers.schedule(EXPIRY_TIMER, interval_ms, self.expire)
 
     def expire(self) -> Decision[None]:
-        """Forget offsets whose time is over, and groups that have neither members nor offsets."""
+        """Remove expired offsets, and groups that have neither members nor offsets."""
         records: list[LogRecord] = []
         for group in self._context.groups.values():
             records += self._expired(group)
@@ -56,7 +56,7 @@ class GroupCleanup:
         return records
 
     def topics_changed(self, delta: MetadataDelta) -> None:
-        """Have the offsets of deleted topics forgotten."""
+        """Schedule the removal of the offsets of deleted topics."""
         for topic_id in sorted(delta.deleted_topic_ids):
             self._deleted_topics[delta.base.topics.by_id[topic_id].name] = topic_id
         if self._deleted_topics:

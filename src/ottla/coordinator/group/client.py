@@ -1,4 +1,4 @@
-"""Who sends a request, as far as a group remembers it."""
+"""The client of a group request."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 
 class ClientInfo(NamedTuple):
-    """A client as DescribeGroups shows it: the name it gives itself and the address it speaks from.
+    """A client as DescribeGroups shows it: its client id and its address.
 
-    `host` has Kafka's form, with a slash in front: `/127.0.0.1`.
+    `host` has Kafka's form, with a leading slash: `/127.0.0.1`.
     """
 
     client_id: str

@@ -1,7 +1,7 @@
-"""What the parts of one group shard share: its surroundings and the table of its groups.
+"""State that the parts of one group shard share: settings, clock, metadata, and the table of groups.
 
-Invariant: `groups` holds every group of the shard, of any kind, under its id; a group changes its kind by being
-replaced. Only replaying a record adds or removes a group that the log knows.
+Invariant: `groups` contains every group of the shard, of any type, by its id. A group changes its type by being
+replaced. Only the replay of a record adds or removes a group that is stored in the log.
 
 Concurrency: one shard, one thread.
 """
@@ -17,7 +17,7 @@ from ottla.metadata.image import EMPTY_IMAGE, MetadataImage, ResourceType
 
 
 class GroupContext:
-    """Settings, time, randomness, metadata and groups of one shard."""
+    """Settings, clock, random generator, timers, metadata and groups of one shard."""
 
     __slots__ = ("clock", "groups", "image", "rng", "settings", "timers")
 
@@ -27,9 +27,9 @@ class GroupContext:
         self.clock = clock
         self.rng = rng
         self.image: MetadataImage = EMPTY_IMAGE
-        """The metadata as of now; replaced, never changed."""
+        """The current metadata image; it is replaced, never modified."""
         self.groups: dict[str, Group] = {}
 
     def consumer_settings(self, group_id: str) -> ConsumerSettings:
-        """The settings in force for one consumer group."""
+        """The current settings of one consumer group."""
         return self.settings.consumer(self.image.config(ResourceType.GROUP, group_id))

@@ -1,9 +1,9 @@
-"""What every kind of group has in common, as seen by offsets, listings and deletion.
+"""The interface of all types of groups, as used by offsets, listing and deletion.
 
-A group is the value of one key of the coordinator's table: a classic group (`classic/`) or a consumer group
-(`consumer/`). Whoever asks here does not care which. Members, rebalances and assignments are the kinds' own.
+A group is a classic group (`classic/`) or a consumer group (`consumer/`). Members, rebalances and assignments belong
+to the types.
 
-The checks raise `ApiError` with the code that the client sees and change nothing.
+The checks raise `ApiError` with the error code for the client and change nothing.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import ClassVar
 from ottla.coordinator.runtime.decision import LogRecord
 
 PartitionCheck = Callable[[uuid.UUID, int], None]
-"""Whether an offset of this partition may be committed; refuses by raising, and with it the whole commit."""
+"""Raises ApiError if an offset of this partition may not be committed; the whole commit then fails."""
 
 
 class GroupKind(StrEnum):
-    """The protocol by which a group is run, in the words of ListGroups."""
+    """The type of a group, as in the response of ListGroups."""
 
     CLASSIC = "classic"
     CONSUMER = "consumer"
@@ -40,12 +40,12 @@ class Group(ABC):
     @property
     @abstractmethod
     def state_name(self) -> str:
-        """The state as ListGroups and DescribeGroups spell it: Empty, Stable, …"""
+        """The state as in ListGroups and DescribeGroups: Empty, Stable, …"""
 
     @property
     @abstractmethod
     def protocol_type(self) -> str:
-        """What ListGroups shows: "consumer", "connect", …; empty if no member ever said."""
+        """The protocol type as in ListGroups: "consumer", "connect", …; empty if no member ever joined."""
 
     @abstractmethod
     def is_empty(self) -> bool:
@@ -53,7 +53,7 @@ class Group(ABC):
 
     @abstractmethod
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether some member reads the topic now, so that its offsets must neither expire nor be deleted."""
+        """Whether a member subscribes to the topic, so that its offsets must neither expire nor be deleted."""
 
     @abstractmethod
     def validate_offset_commit(
@@ -65,24 +65,24 @@ class Group(ABC):
         transactional: bool,
         api_version: int,
     ) -> PartitionCheck | None:
-        """Whether this member may commit offsets: of any partition, or of those that pass the check."""
+        """Raise ApiError if this member may not commit offsets. A returned check applies to each partition."""
 
     @abstractmethod
     def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """Whether this member may be told offsets; with no member and a negative epoch anybody asks."""
+        """Raise ApiError if this member may not fetch offsets. Without a member and an epoch there is no check."""
 
     @abstractmethod
     def validate_offset_delete(self) -> None:
-        """Whether single offsets may be deleted."""
+        """Raise ApiError if single offsets may not be deleted."""
 
     @abstractmethod
     def validate_delete(self) -> None:
-        """Whether the group as a whole may be deleted: NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND if it is dead."""
+        """Raise NON_EMPTY_GROUP, or GROUP_ID_NOT_FOUND if it is dead, if the group may not be deleted."""
 
     @abstractmethod
     def tombstones(self) -> list[LogRecord]:
-        """Records that erase the group, without its offsets."""
+        """Records that delete the group, without its offsets."""
 
     @abstractmethod
     def retention_start(self, commit_timestamp_ms: int) -> int | None:
-        """From when on the retention of an offset committed at that time counts; None: it does not expire now."""
+        """The start of the retention of an offset committed at that time; None: it cannot expire now."""

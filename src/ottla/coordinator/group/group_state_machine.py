@@ -1,11 +1,11 @@
-"""The state machine of one partition of __consumer_offsets: its groups of all kinds, and their offsets.
+"""The state machine of one partition of __consumer_offsets: its groups of all types, and their offsets.
 
-It owns nothing but the way: a record goes to the part that keeps what it tells, a request to the kind of group it
-is for. A client of the classic protocol may ask a consumer group, too: one that has members takes it in as it is,
-an empty one makes way for a classic group.
+This module only dispatches: records to the part that stores them, requests to the type of the group. A client of the
+classic protocol may also send requests to a consumer group: a group with members accepts it as a member, an empty one
+is replaced by a classic group.
 
-Refusals without a shape of their own are raised as `ApiError`. Records of types that are not known here (share and
-streams groups that Apache Kafka wrote) never reach a machine; they stay in the log.
+Errors without a response of their own are raised as `ApiError`. Records of unknown types (share and streams groups
+written by Apache Kafka) are not replayed; they stay in the log.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class GroupStateMachine:
     def _replay_legacy_offset(
         self, key: rec.LegacyOffsetCommitKey, value: rec.LegacyOffsetCommitValue | None, stamp: Stamp
     ) -> None:
-        """A commit as brokers before Kafka 0.9 wrote it."""
+        """Replay a commit in the format of brokers before Kafka 0.9."""
         self.offsets.replay(
             rec.OffsetCommitKey(group=key.group, topic=key.topic, partition=key.partition),
             None
@@ -106,7 +106,7 @@ class GroupStateMachine:
             stamp,
         )
 
-    # Members of classic groups, or of consumer groups by the classic protocol
+    # Requests of the classic protocol, to classic groups or consumer groups
 
     def join(
         self, request: JoinGroupRequest, client: ClientInfo, api_version: int
@@ -139,7 +139,7 @@ class GroupStateMachine:
             return self.consumer.leave(group, request, api_version)
         return self.classic.leave(request, api_version)
 
-    # Members of consumer groups
+    # Requests of the consumer protocol
 
     def consumer_heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, client: ClientInfo, api_version: int
@@ -170,10 +170,10 @@ class GroupStateMachine:
     def delete_offsets(self, request: OffsetDeleteRequest) -> Decision[OffsetDeleteResponse]:
         return self.offsets.delete(request)
 
-    # Groups as a whole
+    # Listing, describing and deleting groups
 
     def list_groups(self, request: ListGroupsRequest) -> list[ListedGroup]:
-        """Groups in certain states and of certain kinds; naming none means all."""
+        """The groups in the given states and of the given types; an empty filter matches all."""
         states = {name.lower().strip() for name in request.states_filter}
         kinds = {name.lower() for name in request.types_filter}
         return [
@@ -188,7 +188,7 @@ class GroupStateMachine:
         ]
 
     def describe(self, group_id: str) -> describe_groups.DescribedGroup:
-        """A classic group; anything else is dead and, for clients that know this error, not found."""
+        """Describe a classic group. Any other group is Dead and has the error GROUP_ID_NOT_FOUND."""
         group = self.context.groups.get(group_id)
         if isinstance(group, ClassicGroup):
             return self.classic.describe(group)
@@ -200,7 +200,7 @@ class GroupStateMachine:
         )
 
     def describe_consumer(self, group_id: str) -> consumer_group_describe.DescribedGroup:
-        """A consumer group."""
+        """Describe a consumer group."""
         group = self.context.groups.get(group_id)
         if isinstance(group, ConsumerGroup):
             return self.consumer.describe(group)
@@ -211,7 +211,7 @@ class GroupStateMachine:
         )
 
     def delete_group(self, group_id: str) -> Decision[DeletableGroupResult]:
-        """A group without members, with its offsets."""
+        """Delete a group without members, and its offsets."""
         group = self.context.groups.get(group_id)
         try:
             if group is None:

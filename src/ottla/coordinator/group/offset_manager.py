@@ -1,12 +1,12 @@
-"""Decisions about offsets: committing, telling, deleting and expiring them.
+"""Offset requests: OffsetCommit, TxnOffsetCommit, OffsetFetch and OffsetDelete, and the expiration of offsets.
 
-Each takes a request whose topics are known to exist (`name` and `topic_id` are both set), reads the groups and the
-store, and returns records and an answer. The store itself changes by replay only.
+Each request names topics that exist (`name` and `topic_id` are both set). A decision reads the groups and the store
+and returns records and a response. Only replay changes the store.
 
-Records: OffsetCommitKey with OffsetCommitValue in version 4, which names the topic's id; in version 1, which alone
-has a place for it, when an old client asks for a retention of its own.
+Records: OffsetCommitKey with OffsetCommitValue in version 4, which has the topic id; in version 1, which has an
+expiration time, when an old client sets a retention time.
 
-Commits of old topics: an offset remembers the id of its topic, and does not count for a new one of the same name.
+An offset stores the id of its topic and is not used for a new topic with the same name.
 """
 
 from __future__ import annotations
@@ -68,12 +68,12 @@ class OffsetManager:
     # Replay
 
     def replay(self, key: OffsetCommitKey, value: OffsetCommitValue | None, stamp: Stamp) -> None:
-        """Take in a commit or a deletion; offsets of a group that nobody joined make a group without members."""
+        """Apply a commit or a deletion; a commit to an unknown group creates a group without members."""
         if value is not None:
             self._ensure_group(key.group)
         self.store.replay(key, value, stamp)
 
-    # Committing
+    # OffsetCommit and TxnOffsetCommit
 
     def commit(self, request: OffsetCommitRequest, api_version: int) -> Decision[OffsetCommitResponse]:
         check = self._committer(request, api_version)
@@ -112,7 +112,7 @@ class OffsetManager:
         return Decision(OffsetCommitResponse(topics=topics), records)
 
     def _committer(self, request: OffsetCommitRequest, api_version: int) -> PartitionCheck | None:
-        """Whether the sender may commit. A group that does not exist is made by whoever is no member."""
+        """Raise ApiError if the sender may not commit. A sender without a generation may create the group."""
         group = self._context.groups.get(request.group_id)
         if group is not None:
             return group.validate_offset_commit(
@@ -124,13 +124,13 @@ class OffsetManager:
             )
         if request.generation_id_or_member_epoch >= 0:
             code = ErrorCode.GROUP_ID_NOT_FOUND if api_version >= 9 else ErrorCode.ILLEGAL_GENERATION
-            raise ApiError(code, f"there is no group {request.group_id}")
+            raise ApiError(code, f"Group {request.group_id} not found.")
         return None
 
     def commit_transactional(
         self, request: TxnOffsetCommitRequest, api_version: int
     ) -> Decision[TxnOffsetCommitResponse]:
-        """Records of a transaction: they count when its marker says so."""
+        """Commit offsets in a transaction; they are pending until its marker is written."""
         check = self._transactional_committer(request, api_version)
         now_ms = self._context.clock.now_ms()
         records: list[LogRecord] = []
@@ -159,7 +159,7 @@ class OffsetManager:
         group = self._context.groups.get(request.group_id)
         if group is None:
             if request.generation_id >= 0:
-                raise ApiError(ErrorCode.ILLEGAL_GENERATION, f"there is no group {request.group_id}")
+                raise ApiError(ErrorCode.ILLEGAL_GENERATION, f"Group {request.group_id} not found.")
             return None
         with _without_epochs():
             check = group.validate_offset_commit(
@@ -176,16 +176,16 @@ class OffsetManager:
         return ZERO_UUID if topic is None else topic.topic_id
 
     def _is_too_long(self, metadata: str) -> bool:
-        """Kafka counts UTF-16 units; a character has one or two of them."""
+        """Compare with the limit in UTF-16 code units, as Kafka does; a character has one or two of them."""
         limit = self._context.settings.offset_metadata_max_bytes
         if 2 * len(metadata) <= limit:
             return False
         return len(metadata.encode("utf-16-le", "surrogatepass")) > 2 * limit
 
-    # Telling
+    # OffsetFetch
 
     def fetch(self, request: OffsetFetchRequestGroup, *, require_stable: bool) -> OffsetFetchResponseGroup:
-        """Offsets of some partitions or, if no topics are named, of all. An unknown group has none."""
+        """Return the offsets of the named partitions or, without topics, of all. An unknown group has none."""
         known = self.store.of_group(request.group_id) if self._may_fetch(request) else {}
         topics = []
         if request.topics is None:
@@ -194,13 +194,13 @@ class OffsetManager:
             wanted = [(topic.name, topic.topic_id, topic.partition_indexes) for topic in request.topics]
         for name, topic_id, indexes in wanted:
             partitions = known.get(name, {})
-            answers = []
+            responses = []
             for index in indexes:
                 if require_stable and self.store.is_pending(request.group_id, name, index):
-                    answers.append(_no_offset(index, ErrorCode.UNSTABLE_OFFSET_COMMIT))
+                    responses.append(_no_offset(index, ErrorCode.UNSTABLE_OFFSET_COMMIT))
                 else:
-                    answers.append(_offset(index, partitions.get(index), topic_id))
-            topics.append(OffsetFetchResponseTopics(name=name, topic_id=topic_id, partitions=answers))
+                    responses.append(_offset(index, partitions.get(index), topic_id))
+            topics.append(OffsetFetchResponseTopics(name=name, topic_id=topic_id, partitions=responses))
         return OffsetFetchResponseGroup(group_id=request.group_id, topics=topics)
 
     def _may_fetch(self, request: OffsetFetchRequestGroup) -> bool:
@@ -215,13 +215,13 @@ class OffsetManager:
             return False
         return True
 
-    # Deleting
+    # OffsetDelete
 
     def delete(self, request: OffsetDeleteRequest) -> Decision[OffsetDeleteResponse]:
-        """Single offsets, of topics that nobody in the group reads."""
+        """Delete single offsets of topics to which the group does not subscribe."""
         group = self._context.groups.get(request.group_id)
         if group is None:
-            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {request.group_id}")
+            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} not found.")
         group.validate_offset_delete()
         records: list[LogRecord] = []
         topics = []
@@ -245,29 +245,29 @@ class OffsetManager:
         return any(table.get(group_id, topic, partition) for table in self.store.tables())
 
     def tombstones(self, group_id: str) -> list[LogRecord]:
-        """Records that erase all offsets of a group, those of open transactions too."""
-        places = {
+        """Records that delete all offsets of a group, including those of open transactions."""
+        found = {
             (topic, partition): None
             for table in self.store.tables()
             for topic, partitions in table.by_group.get(group_id, {}).items()
             for partition in partitions
         }
-        return [_tombstone(group_id, topic, partition) for topic, partition in places]
+        return [_tombstone(group_id, topic, partition) for topic, partition in found]
 
     def tombstones_of_topics(self, ids: Mapping[str, uuid.UUID]) -> list[LogRecord]:
-        """Records that erase the offsets of deleted topics, not those of a new topic with the name of an old one."""
-        places = {
+        """Records that delete the offsets of deleted topics, but not those of a new topic with the same name."""
+        found = {
             (group_id, topic, partition): None
             for table in self.store.tables()
             for group_id, topic, partition, committed in table
             if topic in ids and committed.topic_id in (ZERO_UUID, ids[topic])
         }
-        return [_tombstone(*place) for place in places]
+        return [_tombstone(*each) for each in found]
 
-    # Expiring
+    # Expiration
 
     def expired(self, group: Group) -> list[LogRecord]:
-        """Records that erase the offsets of a group whose time is over."""
+        """Records that delete the expired offsets of a group."""
         now_ms = self._context.clock.now_ms()
         retention_ms = self._context.settings.offsets_retention_ms
         records = []
@@ -293,7 +293,7 @@ class OffsetManager:
 
 @contextmanager
 def _without_epochs() -> Iterator[None]:
-    """Producers know generations but not member epochs: what is stale is an illegal generation to them."""
+    """Replace STALE_MEMBER_EPOCH by ILLEGAL_GENERATION, because producers do not handle member epochs."""
     try:
         yield
     except ApiError as error:

@@ -1,12 +1,13 @@
-"""The offsets of all groups of a shard, as the log tells them: committed ones, and those of open transactions.
+"""The offsets of all groups of a shard: committed offsets, and pending offsets of open transactions.
 
-Only replay changes the store. An offset written outside of a transaction counts at once. One written by a
-transactional producer is kept aside until that producer's marker arrives in this partition: a commit makes it
-count, an abort forgets it. Whichever of two offsets of a partition stands later in the log wins, not whichever is
-settled later: compaction may have removed the earlier record, and loading again must come to the same result.
+Only replay changes the store. An offset that is not part of a transaction is committed at once. An offset of a
+transactional producer is pending until the producer's marker arrives in this partition: a commit marker makes it a
+committed offset, an abort marker removes it. Of two offsets of a partition, the one with the higher position in the
+log wins, not the one whose transaction ended last: compaction may have removed the earlier record, and a reload must
+give the same result.
 
-A tombstone forgets the committed offset and every pending one of its partition, so that the end of a transaction
-does not bring back what was deleted meanwhile.
+A tombstone removes the committed offset and every pending offset of its partition, so that the end of a transaction
+does not restore a deleted offset.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ NO_EXPIRY = -1
 
 
 class CommittedOffset(msgspec.Struct, frozen=True, gc=False):
-    """What a group committed for one partition. `record_offset` is the place of the commit in the log."""
+    """The committed offset of one partition. `record_offset` is the offset of the commit record in the log."""
 
     offset: int
     leader_epoch: int
@@ -38,7 +39,7 @@ Topics = dict[str, dict[int, CommittedOffset]]
 
 
 class OffsetTable:
-    """Offsets by group, topic and partition; holds no empty tables."""
+    """Offsets by group, topic and partition; contains no empty tables."""
 
     __slots__ = ("by_group",)
 
@@ -85,28 +86,28 @@ class OffsetStore:
         self.committed = OffsetTable()
         self._pending: dict[int, OffsetTable] = {}
 
-    # What is there
+    # Reading
 
     def of_group(self, group_id: str) -> Topics:
-        """The committed offsets of a group; not to be changed."""
+        """The committed offsets of a group; callers must not modify them."""
         return self.committed.by_group.get(group_id, {})
 
     def is_pending(self, group_id: str, topic: str, partition: int) -> bool:
-        """Whether an open transaction holds an offset of this partition."""
+        """Whether an open transaction has an offset of this partition."""
         return any(table.get(group_id, topic, partition) for table in self._pending.values())
 
     def has_pending(self, group_id: str) -> bool:
-        """Whether an open transaction holds offsets of this group."""
+        """Whether an open transaction has offsets of this group."""
         return any(group_id in table.by_group for table in self._pending.values())
 
     def tables(self) -> list[OffsetTable]:
-        """Everything, the committed offsets first."""
+        """All tables, the committed offsets first."""
         return [self.committed, *self._pending.values()]
 
     # Replay
 
     def replay(self, key: OffsetCommitKey, value: OffsetCommitValue | None, stamp: Stamp) -> None:
-        """Take in a commit or, without a value, a deletion."""
+        """Apply a commit or, without a value, a deletion."""
         if value is None:
             for table in self.tables():
                 table.remove(key.group, key.topic, key.partition)
@@ -126,7 +127,7 @@ class OffsetStore:
         table.put(key.group, key.topic, key.partition, committed)
 
     def end_transaction(self, producer_id: int, *, committed: bool) -> None:
-        """The transaction of a producer ended: its offsets count from now on, or are forgotten."""
+        """Commit or remove the pending offsets of a producer whose transaction has ended."""
         ended = self._pending.pop(producer_id, None)
         if ended is None or not committed:
             return

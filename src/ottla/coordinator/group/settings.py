@@ -1,7 +1,7 @@
-"""The settings of groups and offsets, read where they are in force at the moment of asking.
+"""Current values of the configurations of groups and offsets.
 
-A consumer group may set some of them for itself (resource type GROUP); what it sets is kept within the bounds
-that the broker allows, as far as those are known now.
+A consumer group may override some of them (resource type GROUP). An override is limited to the current bounds of the
+broker.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ottla.config.broker import BrokerValues
 
 
 class _Bounded(NamedTuple):
-    """The names around one setting that a group may make for itself."""
+    """The configuration names of one setting that a group may override."""
 
     own: str
     broker: str
@@ -45,7 +45,7 @@ _CONSUMER: Final = (
 
 
 class ConsumerSettings(NamedTuple):
-    """What counts for one consumer group, in milliseconds."""
+    """The effective settings of one consumer group, in milliseconds."""
 
     session_timeout_ms: int
     heartbeat_interval_ms: int
@@ -53,7 +53,7 @@ class ConsumerSettings(NamedTuple):
 
 
 class GroupSettings:
-    """Typed access by meaning; `config` follows changes made while the broker runs."""
+    """Typed access to the configurations; dynamic changes take effect at the next access."""
 
     __slots__ = ("_config",)
 
@@ -90,14 +90,14 @@ class GroupSettings:
 
     @property
     def max_size(self) -> int:
-        """Most members of a classic group."""
+        """The maximum number of members of a classic group."""
         return self._config.int("group.max.size")
 
     # Consumer groups
 
     @property
     def protocols(self) -> list[str]:
-        """Group protocols that are served: "classic", "consumer", …"""
+        """The enabled group protocols: "classic", "consumer", …"""
         return self._config.list("group.coordinator.rebalance.protocols")
 
     @property
@@ -106,7 +106,7 @@ class GroupSettings:
 
     @property
     def consumer_assignors(self) -> list[str]:
-        """Names of the assignors offered, the default one first."""
+        """The names of the enabled assignors, the default first."""
         return self._config.list("group.consumer.assignors")
 
     @property
@@ -119,7 +119,7 @@ class GroupSettings:
         return self._config.int("group.consumer.regex.refresh.interval.ms")
 
     def consumer(self, own: Mapping[str, str]) -> ConsumerSettings:
-        """What counts for a consumer group that sets `own` for itself."""
+        """The effective settings of a consumer group with the overrides `own`."""
         return ConsumerSettings(*(self._bounded(names, own) for names in _CONSUMER))
 
     def _bounded(self, names: _Bounded, own: Mapping[str, str]) -> int:

@@ -1,1 +1,1 @@
-"""Classic groups: members elect a leader that plans for all; the coordinator keeps the rounds in step."""
+"""Classic groups: members join and sync, and the group leader computes the assignment."""

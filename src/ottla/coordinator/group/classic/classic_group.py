@@ -1,17 +1,17 @@
-"""A classic group: its members, its generation, and how far its present rebalance has come.
+"""A classic group: its members, its generation, and the progress of its rebalance.
 
 Invariants:
 - the generation only grows, by one at the end of each join phase;
-- every member speaks at least one protocol that all members speak, and all have the same protocol type;
+- every member supports at least one protocol that all members support, and all have the same protocol type;
 - the leader is a member, if there are members;
 - an instance id belongs to one member;
-- a pending id, given out in the known-member-id round, is no member until it comes back with it.
+- a pending member id, returned with MEMBER_ID_REQUIRED, is not a member until the client joins with it.
 
-Counters (`_joined`, `_supporters`) are kept with the members, so that no question asked per request walks over all
-members. Members are in the order in which they came, which is what makes a run repeatable.
+Counters (`_joined`, `_supporters`) are updated with the members, so that no request iterates over all members.
+Members are in the order in which they joined, which makes the behaviour deterministic.
 
-The log keeps generation, protocol, leader and members as of the last plan. The rest lives in memory.
-Deciding what happens next is not done here (`rebalance`, `joining`, `syncing`, `leaving`).
+The log stores generation, protocol, leader and members as of the last assignment. The rest exists only in memory.
+Requests are decided in other modules (`rebalance`, `join_group`, `sync_group`, `leave_group`).
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class ClassicGroup(Group):
         self.state = state
         self.previous_state = ClassicState.DEAD
         self.state_since_ms = state_since_ms
-        """When it came into its state; None if an old record did not say."""
+        """The time of the last state change; None if an old record does not contain it."""
         self.generation = generation
         self._protocol_type = protocol_type
         self.protocol_name = protocol_name
@@ -82,13 +82,13 @@ class ClassicGroup(Group):
         self.static_members: dict[str, str] = {}
         """Instance id -> member id."""
         self.pending_joins: dict[str, None] = {}
-        """Ids given out to clients that have yet to come back with them."""
+        """Member ids returned with MEMBER_ID_REQUIRED whose clients have not joined yet."""
         self.pending_syncs: dict[str, None] = {}
-        """Members of this generation that have yet to ask for their assignment."""
+        """Members of this generation that have not sent SyncGroup yet."""
         self.assigned_generation = -1
-        """The generation whose plan was last given to the log."""
+        """The generation of the last assignment that was appended to the log."""
         self.new_member_added = False
-        """A member came while the first rebalance was waiting for more."""
+        """A member joined during the initial rebalance delay."""
         self._joined = 0
         self._supporters: Counter[str] = Counter()
         self._topics: frozenset[str] | None = None
@@ -105,12 +105,12 @@ class ClassicGroup(Group):
 
     @property
     def uses_consumer_protocol(self) -> bool:
-        """Whether its members are consumers, whose subscriptions the coordinator can read."""
+        """Whether the members are consumers, whose subscriptions the coordinator can decode."""
         return self._protocol_type == CONSUMER_PROTOCOL_TYPE
 
     @property
     def is_first_rebalance(self) -> bool:
-        """Whether a group that was empty gathers its members, for which more time is given."""
+        """Whether an empty group waits for its first members, which gets an extra delay."""
         return self.state is ClassicState.PREPARING and self.previous_state is ClassicState.EMPTY
 
     @property
@@ -121,13 +121,13 @@ class ClassicGroup(Group):
         return self.state is ClassicState.EMPTY
 
     def transition_to(self, state: ClassicState) -> None:
-        """Move, if the table has such a move."""
+        """Change the state. Raises InvariantViolation if the transition table does not allow it."""
         TRANSITIONS.check(self.state, state)
         self.previous_state, self.state = self.state, state
         self.state_since_ms = self._clock.now_ms()
 
     def begin_generation(self) -> None:
-        """End the join phase: the members there are wait for a plan; with none the group is empty."""
+        """End the join phase: the members wait for the assignment; without members the group is empty."""
         self.generation += 1
         self.protocol_name = self.select_protocol() if self.members else None
         self.update_subscribed_topics()
@@ -136,9 +136,9 @@ class ClassicGroup(Group):
     # Members
 
     def add(self, member: ClassicMember, promise: Promise[JoinGroupResponse] | None = None) -> None:
-        """Take in a member that may wait for the end of the join phase."""
+        """Add a member; with a promise it waits for the end of the join phase."""
         instance_id = member.instance_id
-        invariant(instance_id not in self.static_members, f"{instance_id} has a member already")
+        invariant(instance_id not in self.static_members, f"instance id {instance_id} already has a member")
         if not self.members:
             self._protocol_type = member.protocol_type
         invariant(member.protocol_type == self.protocol_type, "a group has one protocol type")
@@ -161,7 +161,7 @@ class ClassicGroup(Group):
         session_timeout_ms: int,
         promise: Promise[JoinGroupResponse] | None,
     ) -> None:
-        """Take in what a member tells anew as it joins again."""
+        """Update a member that joins again."""
         self._count_protocols(member.protocols, -1)
         member.protocols = protocols
         self._count_protocols(protocols, 1)
@@ -171,7 +171,7 @@ class ClassicGroup(Group):
             self._park_join(member, promise)
 
     def remove(self, member_id: str) -> None:
-        """Forget a member or a pending id; who led is followed by the member that is here longest."""
+        """Remove a member or a pending id; the oldest other member replaces a removed leader."""
         member = self.members.pop(member_id, None)
         if member is not None:
             self._count_protocols(member.protocols, -1)
@@ -186,7 +186,7 @@ class ClassicGroup(Group):
         self.pending_syncs.pop(member_id, None)
 
     def rename_static(self, instance_id: str, member_id: str) -> ClassicMember:
-        """Give an instance another member id; whoever waits under the old one is fenced."""
+        """Give an instance a new member id; requests that wait under the old one fail with FENCED_INSTANCE_ID."""
         old = self.members[self.static_members[instance_id]]
         fenced = ErrorCode.FENCED_INSTANCE_ID
         self.complete_join(old, JoinGroupResponse(error_code=fenced, member_id=old.member_id))
@@ -203,7 +203,7 @@ class ClassicGroup(Group):
         return new
 
     def check_member(self, member_id: str, instance_id: str | None) -> ClassicMember:
-        """The member of that id, unless the instance it claims to be is unknown or somebody else by now."""
+        """The member with that id. Raises UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID if the instance has another id."""
         if instance_id is not None:
             known = self.static_members.get(instance_id)
             if known is None:
@@ -217,28 +217,28 @@ class ClassicGroup(Group):
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """How long a rebalance waits: as long as its most patient member asks for."""
+        """The timeout of a rebalance: the largest rebalance timeout of the members."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     # The join phase
 
     @property
     def joined(self) -> int:
-        """Members whose join is parked."""
+        """The number of members with a waiting JoinGroup."""
         return self._joined
 
     @property
     def has_all_joined(self) -> bool:
-        """Whether every member is back and nobody is about to come with an id it was given."""
+        """Whether all members have joined and no pending member id is left."""
         return self._joined == len(self.members) and not self.pending_joins
 
     def complete_join(self, member: ClassicMember, response: JoinGroupResponse) -> None:
-        """Answer a member's parked join, if there is one."""
+        """Complete a member's waiting JoinGroup, if there is one."""
         if member.complete_join(response):
             self._joined -= 1
 
     def select_joined_leader(self) -> bool:
-        """Have a leader that is back, if anybody is; says whether there is one."""
+        """Select a leader among the members that have joined; False if there is none."""
         leader = None if self.leader_id is None else self.members.get(self.leader_id)
         if leader is not None and leader.awaits_join:
             return True
@@ -255,23 +255,23 @@ class ClassicGroup(Group):
     # Protocols
 
     def accepts(self, protocol_type: str, protocols: Protocols) -> bool:
-        """Whether somebody who speaks these could be understood by all members."""
+        """Whether all members support one of these protocols."""
         if self.is_empty():
             return bool(protocol_type) and bool(protocols)
-        everybody = len(self.members)
+        count = len(self.members)
         return protocol_type == self._protocol_type and any(
-            self._supporters[name] == everybody for name, _ in protocols
+            self._supporters[name] == count for name, _ in protocols
         )
 
     def select_protocol(self) -> str:
-        """Of the protocols that all speak, the one that most members like best."""
-        everybody = len(self.members)
-        candidates = {name for name, speakers in self._supporters.items() if speakers == everybody}
+        """Of the protocols that all members support, the one with the most votes."""
+        count = len(self.members)
+        candidates = {name for name, supporters in self._supporters.items() if supporters == count}
         votes = Counter(member.vote(candidates) for member in self.members.values())
         return votes.most_common(1)[0][0]
 
     def update_subscribed_topics(self) -> None:
-        """Read from the members' metadata which topics the group subscribes to."""
+        """Decode the subscribed topics from the members' metadata."""
         self._topics = None
         if self.uses_consumer_protocol:
             if not self.members:
@@ -280,7 +280,7 @@ class ClassicGroup(Group):
                 self._topics = subscribed_topics(member.metadata(name) for member in self.members.values())
 
     def is_subscribed_to(self, topic: str) -> bool:
-        # Consumers whose subscription is not known yet may be reading the topic.
+        # Consumers whose subscription is not known yet may subscribe to the topic.
         return self.uses_consumer_protocol if self._topics is None else topic in self._topics
 
     def _count_protocols(self, protocols: Protocols, change: int) -> None:
@@ -289,7 +289,7 @@ class ClassicGroup(Group):
             if not self._supporters[name]:
                 del self._supporters[name]
 
-    # What offsets, listings and deletion ask
+    # Checks of offset requests and deletion
 
     def validate_offset_commit(
         self,
@@ -303,7 +303,7 @@ class ClassicGroup(Group):
         if self.state is ClassicState.DEAD:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if generation_or_epoch < 0 and self.is_empty():
-            # An administrator, or a consumer that assigns its partitions itself.
+            # An admin client, or a consumer that assigns its partitions itself.
             return
         if generation_or_epoch >= 0 or member_id or instance_id is not None:
             self.check_member(member_id, instance_id)
@@ -312,7 +312,7 @@ class ClassicGroup(Group):
         elif not transactional and not self.is_empty():
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
         if not transactional and self.state is ClassicState.COMPLETING:
-            # The member knows the new generation but not yet what it owns in it.
+            # The member has the new generation but not its assignment yet.
             raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
 
     def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:

@@ -1,7 +1,8 @@
-"""The classic groups of one shard: requests in, decisions out.
+"""The classic groups of one shard: requests and replay.
 
-While the log is read, each record replaces what is known of its group. Once loaded, memory is ahead of the log — it
-knows who is joining — so a record of our own comes back only to be taken note of; a tombstone ends the group.
+While the log is loaded, each record replaces the group. After loading, the state in memory is ahead of the log,
+because it includes members that are joining. So the replay of this broker's own record does not change the group, and
+a tombstone removes it.
 """
 
 from __future__ import annotations
@@ -43,11 +44,11 @@ class ClassicGroups:
     def join(
         self, request: JoinGroupRequest, client: ClientInfo, api_version: int
     ) -> Decision[JoinGroupResponse]:
-        """Let a client join; the answer comes when the join phase ends."""
+        """JoinGroup; the response is sent when the join phase ends."""
         return self._join_group.join(request, client, api_version)
 
     def sync(self, request: SyncGroupRequest) -> Decision[SyncGroupResponse]:
-        """Give a member its assignment."""
+        """SyncGroup."""
         if not request.group_id:
             return Decision(SyncGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
         group = self.find(request.group_id)
@@ -58,7 +59,7 @@ class ClassicGroups:
         return self._sync_group.sync(group, request)
 
     def heartbeat(self, request: HeartbeatRequest) -> Decision[HeartbeatResponse]:
-        """Note that a member lives. Raises what it is refused with."""
+        """Heartbeat. Raises ApiError."""
         if not request.group_id:
             raise ApiError(ErrorCode.INVALID_GROUP_ID)
         group = self.find(request.group_id)
@@ -67,7 +68,7 @@ class ClassicGroups:
         return self._sync_group.heartbeat(group, request)
 
     def leave(self, request: LeaveGroupRequest, api_version: int) -> Decision[LeaveGroupResponse]:
-        """Let members go."""
+        """LeaveGroup."""
         if not request.group_id:
             return Decision(LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
         group = self.find(request.group_id)
@@ -85,7 +86,7 @@ class ClassicGroups:
 
     @staticmethod
     def describe(group: ClassicGroup) -> DescribedGroup:
-        """The group as DescribeGroups shows it: protocol and metadata only while it is stable."""
+        """DescribeGroups: protocol and metadata are shown only while the group is stable."""
         protocol = group.protocol_name or "" if group.state is ClassicState.STABLE else ""
         return DescribedGroup(
             group_id=group.group_id,
@@ -108,12 +109,12 @@ class ClassicGroups:
     # The table of groups
 
     def find(self, group_id: str) -> ClassicGroup | None:
-        """The classic group of that id."""
+        """The classic group with that id."""
         group = self._context.groups.get(group_id)
         return group if isinstance(group, ClassicGroup) else None
 
     def ensure(self, group_id: str) -> None:
-        """Have a group of some kind, for offsets of consumers that may be members of none."""
+        """Create an empty group if there is none, for the offsets of consumers that are not members."""
         if group_id not in self._context.groups:
             now_ms = self._context.clock.now_ms()
             self._context.groups[group_id] = ClassicGroup(
@@ -121,13 +122,13 @@ class ClassicGroups:
             )
 
     def keep_alive(self, group: ClassicGroup, member_id: str) -> None:
-        """A commit shows as well as a heartbeat that a member lives."""
+        """Restart the session timer of a member that commits offsets, as for a heartbeat."""
         member = group.members.get(member_id)
         if member is not None and group.state in (ClassicState.STABLE, ClassicState.PREPARING):
             self.rebalances.restart_session_timer(group, member)
 
     def replay(self, key: GroupMetadataKey, value: GroupMetadataValue | None) -> None:
-        """Take in a record of the log."""
+        """Apply a record of the log."""
         known = self.find(key.group)
         if value is None:
             if known is not None:
@@ -138,7 +139,7 @@ class ClassicGroups:
             self._context.groups[key.group] = group_of(key.group, value, self._context.clock)
 
     def on_loaded(self) -> None:
-        """Give every member a fresh session; a group that is too large now may put itself right."""
+        """Start a session timer for every member; a group above `group.max.size` starts a rebalance."""
         self._loaded = True
         for group in self._all():
             for member in group.members.values():
@@ -147,7 +148,7 @@ class ClassicGroups:
                 self.rebalances.prepare(group)
 
     def on_unloaded(self) -> None:
-        """Send everybody who waits to find the coordinator anew."""
+        """Fail all waiting requests with NOT_COORDINATOR."""
         for group in self._all():
             self.rebalances.stop(group, ErrorCode.NOT_COORDINATOR)
             group.transition_to(ClassicState.DEAD)

@@ -1,8 +1,8 @@
-"""A member of a classic group: what it told when it joined, and what it waits for now.
+"""A member of a classic group: the data of its JoinGroup request, and its waiting requests.
 
-What it told is kept by the log from the moment its generation has a plan. Whether it waits for an answer lives
-in memory alone: a member has at most one parked join and one parked sync, and parking another answers the one
-before, whose sender has given up on it.
+The log stores the data of a member once its generation has an assignment. Waiting requests exist only in memory. A
+member has at most one waiting JoinGroup and one waiting SyncGroup. A second one completes the first with
+REBALANCE_IN_PROGRESS, because its client has given up on it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ottla.wire.messages.join_group import JoinGroupResponse
 from ottla.wire.messages.sync_group import SyncGroupResponse
 
 Protocols = tuple[tuple[str, bytes], ...]
-"""What a member can speak, in the order of its preference: names, each with bytes for the leader."""
+"""The protocols that a member supports, in the order of preference: name and metadata for the leader."""
 
 
 class ClassicMember:
@@ -59,7 +59,7 @@ class ClassicMember:
         self.protocols = protocols
         self.assignment = assignment
         self.is_new = False
-        """Added in the present rebalance: it has never been answered, so it cannot send heartbeats."""
+        """Added in the current rebalance: it has no response yet, so it cannot send heartbeats."""
         self._awaited_join: Promise[JoinGroupResponse] | None = None
         self._awaited_sync: Promise[SyncGroupResponse] | None = None
 
@@ -73,11 +73,11 @@ class ClassicMember:
 
     @property
     def is_exempt_from_heartbeats(self) -> bool:
-        """Whether it need not send heartbeats: it waits for us. A new member's patience has an end all the same."""
+        """Whether no heartbeat is expected, because the member waits for a response. A new member still times out."""
         return not self.is_new and (self.awaits_join or self.awaits_sync)
 
     def named(self, member_id: str) -> ClassicMember:
-        """The same member under another id, waiting for nothing."""
+        """A copy with another member id and without waiting requests."""
         return ClassicMember(
             member_id,
             instance_id=self.instance_id,
@@ -91,45 +91,45 @@ class ClassicMember:
         )
 
     def metadata(self, protocol_name: str) -> bytes:
-        """What it told for one of its protocols."""
+        """The metadata of one of its protocols."""
         for name, metadata in self.protocols:
             if name == protocol_name:
                 return metadata
-        violated(f"member {self.member_id} does not speak {protocol_name}")
+        violated(f"member {self.member_id} does not support {protocol_name}")
 
     def vote(self, candidates: Container[str]) -> str:
-        """The candidate that it likes best."""
+        """The candidate that the member prefers."""
         for name, _ in self.protocols:
             if name in candidates:
                 return name
-        violated(f"member {self.member_id} speaks none of the protocols that all speak")
+        violated(f"member {self.member_id} supports none of the common protocols")
 
     def park_join(self, promise: Promise[JoinGroupResponse]) -> None:
-        """Wait for the end of the join phase."""
+        """Let a JoinGroup wait for the end of the join phase."""
         superseded, self._awaited_join = self._awaited_join, promise
         if superseded is not None:
             code = ErrorCode.REBALANCE_IN_PROGRESS
             superseded.keep(JoinGroupResponse(error_code=code, member_id=self.member_id))
 
     def complete_join(self, response: JoinGroupResponse) -> bool:
-        """Answer the parked join, if there is one."""
+        """Complete the waiting JoinGroup; False if there is none."""
         promise, self._awaited_join = self._awaited_join, None
         if promise is not None:
             promise.keep(response)
         return promise is not None
 
     def park_sync(self, promise: Promise[SyncGroupResponse]) -> None:
-        """Wait for the leader's plan."""
+        """Let a SyncGroup wait for the leader's assignment."""
         superseded, self._awaited_sync = self._awaited_sync, promise
         if superseded is not None:
             superseded.keep(SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
 
     def fail_sync(self, code: ErrorCode) -> bool:
-        """Answer the parked sync, if there is one, with an error."""
+        """Complete the waiting SyncGroup with an error; False if there is none."""
         return self.complete_sync(SyncGroupResponse(error_code=code))
 
     def complete_sync(self, response: SyncGroupResponse) -> bool:
-        """Answer the parked sync, if there is one."""
+        """Complete the waiting SyncGroup; False if there is none."""
         promise, self._awaited_sync = self._awaited_sync, None
         if promise is not None:
             promise.keep(response)

@@ -1,4 +1,4 @@
-"""The record that keeps a classic group: one value per group, written whole, erased by a tombstone."""
+"""The log records of classic groups: one value per group, always written completely, and its tombstone."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from ottla.coordinator.group.records import GroupMetadataKey, GroupMetadataValue
 from ottla.coordinator.runtime.decision import LogRecord
 
 VALUE_VERSION = 3
-"""What Apache Kafka 4.3 writes: later versions are for readers yet to come."""
+"""The version that Apache Kafka 4.3 writes."""
 
 
 def write_error(code: ErrorCode) -> ErrorCode:
-    """What members are told when their group could not be written: a group that outgrew a batch is our problem."""
+    """The error for members whose group record was not appended: a record that is too large is a server error."""
     return ErrorCode.UNKNOWN_SERVER_ERROR if code is ErrorCode.MESSAGE_TOO_LARGE else code
 
 
 def new_group_record(group: ClassicGroup) -> LogRecord:
-    """The birth of a group, whoever may have joined it already: members are kept once they have a plan."""
+    """The first record of a group. It has no members: they are stored together with their assignment."""
     value = GroupMetadataValue(protocol=None, leader=None, current_state_timestamp=_since(group))
     return LogRecord(GroupMetadataKey(group=group.group_id), value, VALUE_VERSION)
 
 
 def group_record(group: ClassicGroup, assignment: Mapping[str, bytes]) -> LogRecord:
-    """The group as it is now, each member with the assignment given for it."""
+    """The current group, each member with its assignment."""
     protocol = group.protocol_name
     members = [
         MemberMetadata(
@@ -55,7 +55,7 @@ def group_record(group: ClassicGroup, assignment: Mapping[str, bytes]) -> LogRec
 
 
 def group_of(group_id: str, value: GroupMetadataValue, clock: Clock) -> ClassicGroup:
-    """The group as a record kept it: stable, or empty, whatever it was doing when it was written."""
+    """The group of a record: stable with members, empty without. States of a rebalance are not stored."""
     group = ClassicGroup(
         group_id,
         clock,

@@ -1,11 +1,13 @@
-"""JoinGroup for classic groups: who may come in, under which id, and whether that starts a rebalance.
+"""JoinGroup for classic groups: admits members, assigns member ids, and starts rebalances.
 
-A client without an id is given one. From version 4 on it must come back with it before it counts (MEMBER_ID_REQUIRED):
-a client that joins, gives up and joins again would else leave a ghost behind at every try. An instance (static
-member) needs no such round: its instance id says who it is, and joining anew under it fences the one before.
+A client without a member id gets one. From version 4 on it must join again with that id before it becomes a member
+(MEMBER_ID_REQUIRED). Otherwise a client that gives up and retries would leave a member behind with every attempt. A
+static member needs no second request: its instance id identifies it, and a new join with the same instance id fences
+the previous member.
 
-An instance that comes back while the group is stable and tells nothing that changes the protocol gets its old
-assignment under its new id, without a rebalance; this is written, so that the new id survives a failover.
+A static member that joins again while the group is stable, and whose metadata does not change the protocol, gets its
+previous assignment under its new member id without a rebalance. The new id is appended to the log, so that it
+survives a failover.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ SKIP_ASSIGNMENT_VERSION = 9
 
 
 class JoinAttempt:
-    """One JoinGroup request on its way."""
+    """One JoinGroup request while it is decided."""
 
     __slots__ = ("api_version", "client", "promise", "protocols", "rebalance_timeout_ms", "request")
 
@@ -38,22 +40,22 @@ class JoinAttempt:
         self.api_version = api_version
         self.promise: Promise[JoinGroupResponse] = Promise()
         self.protocols: Protocols = tuple((each.name, bytes(each.metadata)) for each in request.protocols)
-        # Version 0 knows one timeout for both.
+        # Version 0 has one timeout for both.
         self.rebalance_timeout_ms = (
             request.rebalance_timeout_ms if api_version > 0 else request.session_timeout_ms
         )
 
     def refuse(self, code: ErrorCode, member_id: str) -> Decision[JoinGroupResponse]:
-        """Answer at once."""
+        """Respond with an error."""
         return Decision(JoinGroupResponse(error_code=code, member_id=member_id))
 
     def parked(self, records: list[LogRecord]) -> Decision[JoinGroupResponse]:
-        """Answer when the join phase ends, which may have happened already."""
+        """Respond when the join phase ends, which may have happened already."""
         return Decision(self.promise, records)
 
 
 class JoinGroup:
-    """Decides joins."""
+    """Decides JoinGroup requests."""
 
     __slots__ = ("_context", "_rebalances")
 
@@ -64,7 +66,7 @@ class JoinGroup:
     def join(
         self, request: JoinGroupRequest, client: ClientInfo, api_version: int
     ) -> Decision[JoinGroupResponse]:
-        """Let a client join a classic group, or make it one that does not exist yet."""
+        """Add a client to a classic group; the group is created if it does not exist."""
         join = JoinAttempt(request, client, api_version)
         refusal = self._refusal(request)
         if refusal is not None:
@@ -74,7 +76,7 @@ class JoinGroup:
             return self._join(group, join)
         if request.member_id:
             return join.refuse(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
-        return self._found(join)
+        return self._create_group(join)
 
     def _refusal(self, request: JoinGroupRequest) -> ErrorCode | None:
         if not request.group_id:
@@ -85,8 +87,8 @@ class JoinGroup:
             return ErrorCode.INVALID_SESSION_TIMEOUT
         return None
 
-    def _found(self, join: JoinAttempt) -> Decision[JoinGroupResponse]:
-        """Make a group, and write that it exists."""
+    def _create_group(self, join: JoinAttempt) -> Decision[JoinGroupResponse]:
+        """Create the group and append its first record."""
         group_id = join.request.group_id
         clock = self._context.clock
         group = ClassicGroup(group_id, clock, state_since_ms=clock.now_ms())
@@ -120,7 +122,7 @@ class JoinGroup:
         size_max = self._context.settings.max_size
         member = group.members.get(member_id)
         if group.state is ClassicState.PREPARING:
-            # Counted by who is back: if the limit was lowered, the last to come back find no room.
+            # Members that have joined count: if the limit was lowered, the last ones to join again are refused.
             return (member is not None and member.awaits_join) or group.joined < size_max
         if group.state in (ClassicState.COMPLETING, ClassicState.STABLE):
             return member is not None or len(group.members) < size_max
@@ -166,31 +168,32 @@ class JoinGroup:
         self._rebalances.start_session_timer(group, member_id, NEW_MEMBER_JOIN_TIMEOUT_MS)
         return join.parked(self._rebalances.rebalance_or_complete(group))
 
-    # Clients with one
+    # Clients with a member id
 
     def _join_known(self, group: ClassicGroup, join: JoinAttempt) -> Decision[JoinGroupResponse]:
         member_id, instance_id = join.request.member_id, join.request.group_instance_id
         if member_id in group.pending_joins:
             if instance_id is not None:
                 raise ApiError(
-                    ErrorCode.UNKNOWN_SERVER_ERROR, "an id given to a dynamic member was used by an instance"
+                    ErrorCode.UNKNOWN_SERVER_ERROR,
+                    "the member id of a dynamic member was used with an instance id",
                 )
             return self._add(group, join, member_id)
         try:
             member = group.check_member(member_id, instance_id)
         except ApiError as error:
             return join.refuse(error.code, member_id)
-        if self._knows_already(group, join, member):
-            # It may have missed our answer: tell it again.
+        if self._is_current(group, join, member):
+            # The member may have missed the response: send it again.
             return Decision(joined_response(group, member_id))
         self._update(group, join, member)
         return join.parked(self._rebalances.rebalance_or_complete(group))
 
     @staticmethod
-    def _knows_already(group: ClassicGroup, join: JoinAttempt, member: ClassicMember) -> bool:
-        """Whether the present generation needs no change for it.
+    def _is_current(group: ClassicGroup, join: JoinAttempt, member: ClassicMember) -> bool:
+        """Whether the current generation needs no change for the member.
 
-        The leader of a stable group may ask for a rebalance whenever it likes: it alone sees what changed.
+        The leader of a stable group can start a rebalance at any time, because only the leader notices some changes.
         """
         if member.protocols != join.protocols:
             return False
@@ -208,7 +211,7 @@ class JoinGroup:
             promise=join.promise,
         )
 
-    # Instances that come back
+    # Static members that join again
 
     def _replace(
         self, group: ClassicGroup, join: JoinAttempt, instance_id: str, member_id: str
@@ -234,15 +237,17 @@ class JoinGroup:
         member: ClassicMember,
         old_leader: str | None,
     ) -> Decision[JoinGroupResponse]:
-        """No rebalance: write the new id, then tell it. Leaders before version 9 are told of the old leader, so that
-        they take themselves for followers and do not plan."""
+        """Append the new member id, then respond, without a rebalance.
+
+        A leader with a version before 9 gets the previous leader's id, so that it does not compute an assignment.
+        """
         can_skip = join.api_version >= SKIP_ASSIGNMENT_VERSION
 
         def on_complete(code: ErrorCode) -> None:
             if code is not ErrorCode.NONE:
                 self._undo_replacement(group, before, member, write_error(code))
             elif group.state is not ClassicState.STABLE:
-                # A rebalance began meanwhile: it counts this join and will answer it.
+                # A rebalance has started since; it includes this join and completes it.
                 return
             elif can_skip:
                 leads = group.leader_id == member.member_id
@@ -258,7 +263,7 @@ class JoinGroup:
     def _undo_replacement(
         self, group: ClassicGroup, before: ClassicMember, member: ClassicMember, code: ErrorCode
     ) -> None:
-        """The new id was not written: the old one stands."""
+        """Restore the old member id, because the new one was not appended."""
         instance_id = before.instance_id
         if instance_id is None or group.static_members.get(instance_id) != member.member_id:
             return

@@ -1,4 +1,4 @@
-"""LeaveGroup for classic groups: members go by their own will, or an administrator removes them."""
+"""LeaveGroup for classic groups: members leave, or an administrator removes them."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ BATCH_VERSION = 3
 
 
 def leaving_members(request: LeaveGroupRequest, api_version: int) -> list[MemberIdentity]:
-    """Who leaves: before version 3 the one that asks."""
+    """The members to remove: before version 3 only the sender."""
     if api_version < BATCH_VERSION:
         return [MemberIdentity(member_id=request.member_id)]
     return request.members
 
 
 def leave_group_response(members: list[MemberResponse], api_version: int) -> LeaveGroupResponse:
-    """Results of the members, or of the only one in the place that old versions have for it."""
+    """The response; before version 3 the error of the only member is the error of the response."""
     if api_version < BATCH_VERSION:
         return LeaveGroupResponse(error_code=members[0].error_code)
     return LeaveGroupResponse(members=members)
 
 
 class LeaveGroup:
-    """Decides removal."""
+    """Decides LeaveGroup requests."""
 
     __slots__ = ("_rebalances",)
 
@@ -42,12 +42,12 @@ class LeaveGroup:
     def leave(
         self, group: ClassicGroup, request: LeaveGroupRequest, api_version: int
     ) -> Decision[LeaveGroupResponse]:
-        """Remove members; one rebalance for all of them."""
+        """Remove members, with one rebalance for all of them."""
         if group.state is ClassicState.DEAD:
             return Decision(LeaveGroupResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE))
-        told = [self._leave(group, identity) for identity in leaving_members(request, api_version)]
-        left = any(each.error_code == ErrorCode.NONE for each in told)
-        return Decision(leave_group_response(told, api_version), self._after(group) if left else [])
+        responses = [self._leave(group, identity) for identity in leaving_members(request, api_version)]
+        left = any(each.error_code == ErrorCode.NONE for each in responses)
+        return Decision(leave_group_response(responses, api_version), self._after(group) if left else [])
 
     def _leave(self, group: ClassicGroup, identity: MemberIdentity) -> MemberResponse:
         code = ErrorCode.NONE
@@ -61,7 +61,7 @@ class LeaveGroup:
 
     @staticmethod
     def _find(group: ClassicGroup, identity: MemberIdentity) -> str:
-        """The id of who leaves. An administrator names an instance alone, whatever member id it has now."""
+        """The id of the member to remove. An administrator may name an instance id without a member id."""
         member_id, instance_id = identity.member_id, identity.group_instance_id
         if not member_id and instance_id is not None:
             member_id = group.static_members.get(instance_id, "")

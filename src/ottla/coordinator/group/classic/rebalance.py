@@ -1,16 +1,16 @@
-"""The course of a rebalance: who is waited for, for how long, and what happens when all are there or time is up.
+"""Rebalances of classic groups: the join and sync phases, and their timers.
 
-Three clocks drive a group, each a timer under a name of its own:
+A group has three kinds of timers:
+- *session*, one per member or pending member id: without a heartbeat for that long the member is removed. It does not
+  apply while the member waits for a response, and starts again with the response;
+- *join*, while PREPARING: when it expires, dynamic members that have not joined again are removed. The first
+  rebalance of an empty group waits `group.initial.rebalance.delay.ms`, and longer as long as new members join, at
+  most for the rebalance timeout of the first member;
+- *sync*, after a join phase: members that do not send SyncGroup within the rebalance timeout are removed.
 
-- *session*, one per member or pending id: silence for that long removes it. A member that waits for an answer of
-  ours is excused, and its clock starts again with the answer;
-- *join*, while PREPARING: when it ends, dynamic members that did not come back are removed. The first rebalance of
-  an empty group waits `group.initial.rebalance.delay.ms`, longer as long as members keep coming, at most as long as
-  the rebalance timeout of the first one;
-- *sync*, after a join phase: members that do not ask for their assignment within the rebalance timeout are removed.
-
-Timers name groups by id and look them up when they go off: the group may have gone, or changed its kind.
-What is to be written is returned; nothing is written for a group that still has members, until its leader syncs.
+Timers name groups by id and look them up when they expire: the group may have been deleted, or have another type.
+Methods return the records to append. Nothing is appended for a group that has members until its leader sends
+SyncGroup.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ottla.coordinator.runtime.decision import Decision, LogRecord
 from ottla.wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
-"""A new member has no id to send heartbeats with. If it gives up and tries again, the one it left behind goes then."""
+"""The session timeout of a new member, which has no member id yet and cannot send heartbeats."""
 
 _NOTHING: Decision[None] = Decision(None)
 
@@ -47,7 +47,7 @@ def sync_timer(group_id: str) -> tuple[str, str]:
 def joined_response(
     group: ClassicGroup, member_id: str, *, skip_assignment: bool = False
 ) -> JoinGroupResponse:
-    """What a member is told of the present generation; its leader is told about everybody."""
+    """The response for the current generation; the leader gets the list of members."""
     name = group.protocol_name or ""
     members: list[JoinGroupResponseMember] = []
     if group.leader_id == member_id:
@@ -71,7 +71,7 @@ def joined_response(
 
 
 class Rebalances:
-    """Leads groups from one generation to the next."""
+    """Runs the rebalances of all groups of a shard."""
 
     __slots__ = ("_context", "_timers")
 
@@ -82,25 +82,25 @@ class Rebalances:
     # Sessions
 
     def restart_session_timer(self, group: ClassicGroup, member: ClassicMember) -> None:
-        """Start a member's session clock anew."""
+        """Restart the session timer of a member."""
         self.start_session_timer(group, member.member_id, member.session_timeout_ms)
 
     def start_session_timer(self, group: ClassicGroup, member_id: str, timeout_ms: int) -> None:
-        """Start a session clock of another length."""
+        """Start a session timer with a given timeout."""
         operation = partial(self._on_session_timeout, group.group_id, member_id)
         self._timers.schedule(session_timer(group.group_id, member_id), timeout_ms, operation)
 
     def cancel_session_timer(self, group: ClassicGroup, member_id: str) -> None:
-        """Stop a session clock."""
+        """Cancel a session timer."""
         self._timers.cancel(session_timer(group.group_id, member_id))
 
     def remove_member(self, group: ClassicGroup, member_id: str) -> None:
-        """Remove a member or pending id and its clock; what this means for the rebalance is for the caller to ask."""
+        """Remove a member or pending id and its timer. The caller handles the effect on the rebalance."""
         self.cancel_session_timer(group, member_id)
         group.remove(member_id)
 
     def stop(self, group: ClassicGroup, code: ErrorCode) -> None:
-        """Answer all who wait with `code` and stop the group's clocks, for the group goes away as a classic group."""
+        """Complete all waiting requests with `code` and cancel the timers, because the group is removed."""
         for member in group.members.values():
             group.complete_join(member, JoinGroupResponse(error_code=code, member_id=member.member_id))
             member.fail_sync(code)
@@ -122,7 +122,7 @@ class Rebalances:
         return Decision(None, self.after_removal(group, was_member=member is not None))
 
     def after_removal(self, group: ClassicGroup, *, was_member: bool) -> list[LogRecord]:
-        """Somebody is gone: those who are left rebalance, or need not wait for it any more."""
+        """After a member was removed: start a rebalance, or end the join phase if all others have joined."""
         if group.state is ClassicState.PREPARING:
             return self.complete(group) if group.has_all_joined else []
         if was_member and group.can_rebalance:
@@ -132,11 +132,11 @@ class Rebalances:
     # The join phase
 
     def rebalance_or_complete(self, group: ClassicGroup) -> list[LogRecord]:
-        """A member has joined: begin a rebalance, or end the one under way if it was the last to come."""
+        """After a member has joined: start a rebalance, or end the join phase if all members have joined."""
         return self.prepare(group) if group.can_rebalance else self.complete_if_joined(group)
 
     def prepare(self, group: ClassicGroup) -> list[LogRecord]:
-        """Begin to gather a new generation."""
+        """Start a rebalance."""
         if group.state is ClassicState.COMPLETING:
             self.fail_syncs(group, ErrorCode.REBALANCE_IN_PROGRESS)
         group.pending_syncs.clear()
@@ -153,22 +153,22 @@ class Rebalances:
         return []
 
     def fail_syncs(self, group: ClassicGroup, code: ErrorCode) -> None:
-        """There will be no plan for this generation: whoever waits for it is told why, and nobody owns anything."""
+        """Complete all waiting SyncGroup requests with an error and clear the assignments."""
         for member in group.members.values():
             member.assignment = b""
             if member.fail_sync(code):
                 self.restart_session_timer(group, member)
 
     def complete_if_joined(self, group: ClassicGroup) -> list[LogRecord]:
-        """End the join phase if all are there; the first one waits for more until its time is up."""
+        """End the join phase if all members have joined; the first rebalance waits for its timer."""
         if group.state is not ClassicState.PREPARING or group.is_first_rebalance or not group.has_all_joined:
             return []
         return self.complete(group)
 
     def complete(self, group: ClassicGroup) -> list[LogRecord]:
-        """End the join phase with those who are there."""
+        """End the join phase with the members that have joined."""
         self._timers.cancel(join_timer(group.group_id))
-        # An instance may be restarting: it keeps its place until its session or the sync clock ends.
+        # A static member may be restarting: it stays a member until its session or sync timer expires.
         late = [
             member_id
             for member_id, member in group.members.items()
@@ -177,7 +177,7 @@ class Rebalances:
         for member_id in late:
             self.remove_member(group, member_id)
         if group.members and not group.select_joined_leader():
-            # Only instances are left and none came: sessions will remove them, or they will come.
+            # Only static members are left and none has joined: wait until they join or their sessions expire.
             self._wait_for_joins(group)
             return []
         group.begin_generation()
@@ -224,7 +224,7 @@ class Rebalances:
     # The sync phase
 
     def synced(self, group: ClassicGroup, member_id: str) -> None:
-        """A member has asked for its assignment."""
+        """Record that a member has sent SyncGroup."""
         group.pending_syncs.pop(member_id, None)
         if not group.pending_syncs:
             self._timers.cancel(sync_timer(group.group_id))

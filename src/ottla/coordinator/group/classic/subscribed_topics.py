@@ -1,8 +1,7 @@
-"""What consumers tell each other in a classic group, as far as the coordinator looks into it.
+"""Decodes the subscribed topics of consumers from their JoinGroup metadata.
 
-The bytes belong to the members. The coordinator reads one thing, the topics a member subscribes to, and takes
-them from the beginning that all versions share: int16 version, then an array of names. Bytes that do not look
-like that belong to a protocol of somebody else and say nothing.
+The metadata belongs to the members. The coordinator only decodes the topics, which all versions have at the
+beginning: int16 version, then an array of names. Bytes in another format belong to another embedded protocol.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _VERSION = Struct(">h")
 
 
 def topics_of_subscription(metadata: bytes) -> list[str] | None:
-    """The topics of one member's subscription; None if the bytes are no subscription."""
+    """The topics of one member's subscription; None if the bytes are not a subscription."""
     if len(metadata) < _VERSION.size or _VERSION.unpack_from(metadata)[0] < 0:
         return None
     try:
@@ -30,7 +29,7 @@ def topics_of_subscription(metadata: bytes) -> list[str] | None:
 
 
 def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
-    """All topics that some member subscribes to; None if one of them cannot be read."""
+    """All topics that the members subscribe to; None if one subscription cannot be decoded."""
     found: set[str] = set()
     for metadata in subscriptions:
         topics = topics_of_subscription(metadata)

@@ -1,8 +1,8 @@
-"""SyncGroup and Heartbeat for classic groups: members get what the leader planned for them, and say they live.
+"""SyncGroup and Heartbeat for classic groups.
 
-The leader's plan is written first, once per generation. Only when it is committed do the members learn it and is the
-group stable; so an assignment that anybody has seen is found again after a failover. If it cannot be written, all are
-told why and join again.
+The leader's assignment is appended once per generation. When it is committed, the members get it and the group is
+stable. So an assignment that a member has seen survives a failover. If it cannot be appended, all waiting members get
+the error and join again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 
 class SyncGroup:
-    """Decides syncs and heartbeats."""
+    """Decides SyncGroup and Heartbeat requests."""
 
     __slots__ = ("_rebalances",)
 
@@ -27,7 +27,7 @@ class SyncGroup:
         self._rebalances = rebalances
 
     def sync(self, group: ClassicGroup, request: SyncGroupRequest) -> Decision[SyncGroupResponse]:
-        """Give a member its assignment, now or when the leader's plan is there."""
+        """Return a member's assignment, at once or when the leader's assignment is committed."""
         try:
             member = group.check_member(request.member_id, request.group_instance_id)
         except ApiError as error:
@@ -42,7 +42,7 @@ class SyncGroup:
         member.park_sync(promise)
         if group.leader_id != member.member_id or group.assigned_generation == group.generation:
             return Decision(promise)
-        return self._plan(group, request, promise)
+        return self._append_assignment(group, request, promise)
 
     @staticmethod
     def _refusal(group: ClassicGroup, request: SyncGroupRequest) -> ErrorCode | None:
@@ -56,28 +56,28 @@ class SyncGroup:
             return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         return ErrorCode.REBALANCE_IN_PROGRESS if group.state is ClassicState.PREPARING else None
 
-    def _plan(
+    def _append_assignment(
         self, group: ClassicGroup, request: SyncGroupRequest, promise: Promise[SyncGroupResponse]
     ) -> Decision[SyncGroupResponse]:
-        """Write the leader's plan; a member it does not mention gets nothing."""
-        planned = {each.member_id: bytes(each.assignment) for each in request.assignments}
-        assignment = {member_id: planned.get(member_id, b"") for member_id in group.members}
+        """Append the leader's assignment; a member that it does not contain gets an empty one."""
+        given = {each.member_id: bytes(each.assignment) for each in request.assignments}
+        assignment = {member_id: given.get(member_id, b"") for member_id in group.members}
         generation = group.assigned_generation = group.generation
 
         def on_complete(code: ErrorCode) -> None:
-            # Meanwhile somebody may have joined or left: then this plan is for nobody.
+            # A member may have joined or left since; then this assignment is obsolete.
             if group.state is not ClassicState.COMPLETING or group.generation != generation:
                 return
             if code is ErrorCode.NONE:
-                self._hand_out(group, assignment)
+                self._propagate(group, assignment)
             else:
                 self._rebalances.fail_syncs(group, write_error(code))
                 records = self._rebalances.prepare(group)
-                invariant(not records, "a rebalance that begins with members writes nothing")
+                invariant(not records, "a rebalance that starts with members appends nothing")
 
         return Decision(promise, [group_record(group, assignment)], on_complete)
 
-    def _hand_out(self, group: ClassicGroup, assignment: dict[str, bytes]) -> None:
+    def _propagate(self, group: ClassicGroup, assignment: dict[str, bytes]) -> None:
         group.transition_to(ClassicState.STABLE)
         for member in group.members.values():
             member.assignment = assignment[member.member_id]
@@ -85,7 +85,7 @@ class SyncGroup:
                 self._rebalances.restart_session_timer(group, member)
 
     def heartbeat(self, group: ClassicGroup, request: HeartbeatRequest) -> Decision[HeartbeatResponse]:
-        """Note that a member lives; tell it if it must join again."""
+        """Restart the session timer; REBALANCE_IN_PROGRESS if the member must join again."""
         if group.state is ClassicState.DEAD:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         member = group.check_member(request.member_id, request.group_instance_id)

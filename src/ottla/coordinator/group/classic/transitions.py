@@ -1,10 +1,10 @@
-"""The states of a classic group, and every move between them.
+"""The states of a classic group and the transitions between them.
 
-EMPTY           no members; offsets may remain. Also the state of a group that only ever committed offsets
-PREPARING       a new generation is being gathered: joins are parked until all known members are back or late
-COMPLETING      the generation is fixed; all but the leader wait for the leader's plan
-STABLE          everybody has, or may ask for, an assignment
-DEAD            this broker no longer speaks for the group
+EMPTY           no members; offsets may remain. Also the state of a group that only commits offsets
+PREPARING       the join phase: JoinGroup requests wait until all members have joined or the timeout passes
+COMPLETING      the sync phase: the generation is fixed and the members wait for the leader's assignment
+STABLE          every member has an assignment or can request it with SyncGroup
+DEAD            the group was deleted, or this broker no longer coordinates it
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ottla.coordinator.runtime.transitions import Move, Transitions
 
 
 class ClassicState(Enum):
-    """States under the names that clients see."""
+    """The states with the names that clients see."""
 
     EMPTY = "Empty"
     PREPARING = "PreparingRebalance"
@@ -31,11 +31,15 @@ TRANSITIONS = Transitions(
     ClassicState,
     _EMPTY,
     [
-        Move("first member joins", (_EMPTY,), _PREPARING),
-        Move("member joins, leaves or expires", (_COMPLETING, _STABLE), _PREPARING),
-        Move("all joined, or time is up", (_PREPARING,), _COMPLETING),
-        Move("nobody is left", (_PREPARING,), _EMPTY),
-        Move("leader's plan is committed", (_COMPLETING,), _STABLE),
-        Move("deleted, or coordinated elsewhere", (_EMPTY, _PREPARING, _COMPLETING, _STABLE), _DEAD),
+        Move("the first member joins", (_EMPTY,), _PREPARING),
+        Move("a member joins, leaves or expires", (_COMPLETING, _STABLE), _PREPARING),
+        Move("all members joined, or the timeout passed", (_PREPARING,), _COMPLETING),
+        Move("the join phase ends without members", (_PREPARING,), _EMPTY),
+        Move("the leader's assignment is committed", (_COMPLETING,), _STABLE),
+        Move(
+            "the group is deleted, or the coordinator unloaded",
+            (_EMPTY, _PREPARING, _COMPLETING, _STABLE),
+            _DEAD,
+        ),
     ],
 )
