@@ -1,0 +1,65 @@
+"""The order of the start: what a node does by which image."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+import structlog
+
+from ottla.metadata.image import MetadataImage
+from ottla.node.build import Node
+from ottla.node.config import NodeConfig, assemble
+from ottla.replication.replicas import Replicas
+from ottla.storage.log_dirs import LogDirs
+from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+
+
+def config(directory: Path) -> NodeConfig:
+    properties = {
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "listeners": "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:9093",
+        "log.dirs": str(directory),
+    }
+    return assemble(properties, {})
+
+
+async def life(directory: Path, *, create: str) -> Node:
+    node = Node(config(directory), structlog.get_logger())
+    await node.start()
+    topic = CreatableTopic(name=create, num_partitions=2, replication_factor=1)
+    response = await node._metadata.controller.create_topics(CreateTopicsRequest(topics=[topic]))
+    assert response.topics[0].error_code == 0
+    await node.stop()
+    return node
+
+
+def test_node_leads_and_sets_strays_aside_after_its_registration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = asyncio.run(life(tmp_path, create="a"))
+    (tmp_path / "stray-0").mkdir()
+    order: list[str] = []
+    images: list[MetadataImage] = []
+    load, set_aside = Replicas.load, LogDirs.set_aside
+
+    def loading(self: Replicas, image: MetadataImage) -> None:
+        order.append("lead")
+        images.append(image)
+        load(self, image)
+
+    def setting_aside(self: LogDirs, partition: object) -> None:
+        order.append(f"set aside {partition}")
+        set_aside(self, partition)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Replicas, "load", loading)
+    monkeypatch.setattr(LogDirs, "set_aside", setting_aside)
+    second = asyncio.run(life(tmp_path, create="b"))
+    assert order == ["lead", "set aside stray-0"]
+    (image,) = images
+    broker = image.brokers[1]
+    assert broker.epoch == second._lifecycle.broker_epoch > first._lifecycle.broker_epoch
+    assert broker.active
+    assert [each.leader_epoch for each in image.topics.by_name["a"].partitions.values()] == [1, 1]
