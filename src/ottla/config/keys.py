@@ -1,6 +1,6 @@
-"""Every setting that Kafka 4.3 knows, by name: of brokers, topics, groups and client metrics subscriptions.
+"""Every setting of Kafka 4.3 by name: of brokers, topics, groups and client metrics subscriptions.
 
-The tables hold Kafka's defaults; where `own_defaults` names another, the keys here carry ours.
+The tables contain Kafka's defaults. Where `own_defaults` has another value, the keys here have that value.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from types import MappingProxyType
 
 from msgspec.structs import replace
 
-from ottla.config import (
+from ottla.config.key import ConfigKey
+from ottla.config.own_defaults import OWN_BROKER_DEFAULTS, OWN_TOPIC_DEFAULTS, OwnDefault
+from ottla.config.tables import (
     broker_groups,
     broker_log,
     broker_metrics,
@@ -22,12 +24,10 @@ from ottla.config import (
     broker_security,
     broker_share,
     broker_transactions,
-    group_keys,
-    metrics_keys,
-    topic_keys,
+    client_metrics,
+    group,
+    topic,
 )
-from ottla.config.key import ConfigKey
-from ottla.config.own_defaults import OWN_BROKER_DEFAULTS, OWN_TOPIC_DEFAULTS, OwnDefault
 
 Keys = MappingProxyType[str, ConfigKey]
 
@@ -53,7 +53,7 @@ _BROKER_TABLES = (
 )
 
 BROKER_KEYS: Keys = _table(chain.from_iterable(table.KEYS for table in _BROKER_TABLES), OWN_BROKER_DEFAULTS)
-TOPIC_KEYS: Keys = _table(topic_keys.KEYS, OWN_TOPIC_DEFAULTS)
+TOPIC_KEYS: Keys = _table(topic.KEYS, OWN_TOPIC_DEFAULTS)
 DYNAMIC_ONLY_KEYS: Keys = _table(broker_replication.DYNAMIC_ONLY_KEYS, {})
-GROUP_KEYS: Keys = _table(group_keys.KEYS, {})
-CLIENT_METRICS_KEYS: Keys = _table(metrics_keys.KEYS, {})
+GROUP_KEYS: Keys = _table(group.KEYS, {})
+CLIENT_METRICS_KEYS: Keys = _table(client_metrics.KEYS, {})

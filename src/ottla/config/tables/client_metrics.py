@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.config.table import ACCEPTED, ANYTHING, CLUSTER, INT, LIST, MEDIUM, Key, items
+from ottla.config.tables.notation import ACCEPTED, ANYTHING, CLUSTER, INT, LIST, MEDIUM, Key, items
 
 # fmt: off
 KEYS = (

@@ -6,7 +6,7 @@ ignored it would leave open what its operator believes closed.
 
 from __future__ import annotations
 
-from ottla.config.table import (
+from ottla.config.tables.notation import (
     ANYTHING,
     BOOLEAN,
     BROKER,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.config.table import (
+from ottla.config.tables.notation import (
     ACCEPTED,
     ANYTHING,
     BOOLEAN,
