@@ -1,4 +1,4 @@
-"""The checkers of the simulation check: each rule is broken by hand once, and must be heard of."""
+"""Tests of the checkers of the simulation: each rule is broken by hand, and the checker must report it."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from ottla.testing.sim.checkers.transaction_states import (
 from ottla.testing.sim.checkers.transactions import Epoch, TransactionChecker, TxnName
 from ottla.testing.sim.kernel.events import Kernel
 
-PLACE = TopicPartition("t", 0)
+PARTITION = TopicPartition("t", 0)
 OTHER = TopicPartition("t", 1)
-HOME = TopicPartition("__consumer_offsets", 0)
-SLOT = Slot("g", PLACE)
+OFFSETS_PARTITION = TopicPartition("__consumer_offsets", 0)
+SLOT = Slot("g", PARTITION)
 
 
-class Scene:
-    """All ledgers of one run, and what a log would tell them."""
+class Checkers:
+    """All checkers of a cluster, and the batches that a log would pass to them."""
 
     def __init__(self) -> None:
         self.kernel = Kernel(0)
@@ -61,7 +61,7 @@ class Scene:
 
     def logged(self, *records: LogRecord, producer: int = -1) -> None:
         made = [NewRecord(encode_key(each.key), encode_value(each)) for each in records]
-        self.offsets.data(HOME, *self.batch(HOME, made, producer))
+        self.offsets.data(OFFSETS_PARTITION, *self.batch(OFFSETS_PARTITION, made, producer))
 
     def committed(self, name: str, offset: int, *, producer: int = -1) -> None:
         key = group_keys.OffsetCommitKey(group="g", topic="t", partition=0)
@@ -78,215 +78,215 @@ class Scene:
         )
         record = LogRecord(txn_keys.TransactionLogKey(transactional_id="x"), value, 1)
         made = [NewRecord(encode_key(record.key), encode_value(record))]
-        self.states.data(HOME, *self.batch(HOME, made))
+        self.states.data(OFFSETS_PARTITION, *self.batch(OFFSETS_PARTITION, made))
 
     @property
     def rule(self) -> str:
-        """Which invariant was violated, by its number."""
+        """The violated rule; empty if there is none."""
         return "" if self.kernel.violation is None else self.kernel.violation.rule
 
 
 @pytest.fixture
-def scene() -> Scene:
-    return Scene()
+def checkers() -> Checkers:
+    return Checkers()
 
 
-def test_nothing_is_objected_to_a_transaction_that_went_well(scene: Scene) -> None:
-    txn = scene.txns.begin(TxnName("p", 0, 1))
-    scene.written(PLACE, "p/0/1/0", "p/0/1/1")
-    scene.written(OTHER, "p/0/1/2")
-    scene.txns.acknowledged(txn, PLACE, 0, ["p/0/1/0", "p/0/1/1"])
+def test_a_correct_transaction_violates_nothing(checkers: Checkers) -> None:
+    txn = checkers.txns.begin(TxnName("p", 0, 1))
+    checkers.written(PARTITION, "p/0/1/0", "p/0/1/1")
+    checkers.written(OTHER, "p/0/1/2")
+    checkers.txns.acknowledged(txn, PARTITION, 0, ["p/0/1/0", "p/0/1/1"])
     txn.requested.add(True)
-    scene.marked(PLACE, committed=True)
-    scene.txns.ended(txn, committed=True)
-    assert scene.txns.lost() == []
-    scene.marked(OTHER, committed=True)
-    assert scene.txns.visible(PLACE, 0, 9, committed=True) == [(0, "p/0/1/0"), (1, "p/0/1/1")]
-    assert scene.rule == ""
+    checkers.marked(PARTITION, committed=True)
+    checkers.txns.ended(txn, committed=True)
+    assert checkers.txns.lost() == []
+    checkers.marked(OTHER, committed=True)
+    assert checkers.txns.visible(PARTITION, 0, 9, committed=True) == [(0, "p/0/1/0"), (1, "p/0/1/1")]
+    assert checkers.rule == ""
 
 
-def test_a_record_twice(scene: Scene) -> None:
-    scene.written(PLACE, "p/0/1/0")
-    scene.written(PLACE, "p/0/1/0")
-    assert scene.rule.startswith("T1")
+def test_a_duplicated_record_is_reported(checkers: Checkers) -> None:
+    checkers.written(PARTITION, "p/0/1/0")
+    checkers.written(PARTITION, "p/0/1/0")
+    assert checkers.rule.startswith("T1")
 
 
-def test_an_acknowledged_record_that_is_not_there(scene: Scene) -> None:
-    scene.txns.acknowledged(None, PLACE, 0, ["p/0/1/0"])
-    assert scene.rule.startswith("R1 T1")
+def test_a_missing_acknowledged_record_is_reported(checkers: Checkers) -> None:
+    checkers.txns.acknowledged(None, PARTITION, 0, ["p/0/1/0"])
+    assert checkers.rule.startswith("R1 T1")
 
 
-def test_a_zombie_that_writes(scene: Scene) -> None:
-    scene.txns.initialised("p", Epoch(7, 1 << 14), {PLACE: 0})
-    scene.written(PLACE, "p/0/1/0")
-    assert scene.rule.startswith("T3")
+def test_a_record_of_a_fenced_producer_is_reported(checkers: Checkers) -> None:
+    checkers.txns.initialised("p", Epoch(7, 1 << 14), {PARTITION: 0})
+    checkers.written(PARTITION, "p/0/1/0")
+    assert checkers.rule.startswith("T3")
 
 
-def test_an_earlier_process_that_asked_later_is_no_zombie(scene: Scene) -> None:
-    scene.txns.initialised("p", Epoch(-2, 0), {PLACE: 0})
-    scene.written(PLACE, "p/0/1/0")
-    assert scene.rule == ""
+def test_an_earlier_process_that_initialised_later_is_not_fenced(checkers: Checkers) -> None:
+    checkers.txns.initialised("p", Epoch(-2, 0), {PARTITION: 0})
+    checkers.written(PARTITION, "p/0/1/0")
+    assert checkers.rule == ""
 
 
-def test_two_transactions_in_one(scene: Scene) -> None:
-    scene.written(PLACE, "p/0/1/0")
-    scene.written(PLACE, "p/0/2/0")
-    assert scene.rule.startswith("T6")
+def test_records_of_two_transactions_before_one_marker_are_reported(checkers: Checkers) -> None:
+    checkers.written(PARTITION, "p/0/1/0")
+    checkers.written(PARTITION, "p/0/2/0")
+    assert checkers.rule.startswith("T6")
 
 
-def test_ends_that_differ(scene: Scene) -> None:
-    scene.txns.begin(TxnName("p", 0, 1)).requested.add(True)
-    scene.written(PLACE, "p/0/1/0")
-    scene.written(OTHER, "p/0/1/1")
-    scene.marked(PLACE, committed=True)
-    scene.marked(OTHER, committed=False)
-    assert scene.rule.startswith("T4")
+def test_a_transaction_with_different_markers_is_reported(checkers: Checkers) -> None:
+    checkers.txns.begin(TxnName("p", 0, 1)).requested.add(True)
+    checkers.written(PARTITION, "p/0/1/0")
+    checkers.written(OTHER, "p/0/1/1")
+    checkers.marked(PARTITION, committed=True)
+    checkers.marked(OTHER, committed=False)
+    assert checkers.rule.startswith("T4")
 
 
-def test_a_commit_that_nobody_asked_for(scene: Scene) -> None:
-    scene.written(PLACE, "p/0/1/0")
-    scene.marked(PLACE, committed=True)
-    assert scene.rule.startswith("T4")
+def test_a_transaction_that_was_committed_without_request_is_reported(checkers: Checkers) -> None:
+    checkers.written(PARTITION, "p/0/1/0")
+    checkers.marked(PARTITION, committed=True)
+    assert checkers.rule.startswith("T4")
 
 
-def test_an_end_that_was_told_otherwise(scene: Scene) -> None:
-    txn = scene.txns.begin(TxnName("p", 0, 1))
-    scene.written(PLACE, "p/0/1/0")
-    scene.txns.ended(txn, committed=True)
-    scene.marked(PLACE, committed=False)
-    assert scene.rule.startswith("T4")
+def test_a_marker_that_differs_from_the_response_is_reported(checkers: Checkers) -> None:
+    txn = checkers.txns.begin(TxnName("p", 0, 1))
+    checkers.written(PARTITION, "p/0/1/0")
+    checkers.txns.ended(txn, committed=True)
+    checkers.marked(PARTITION, committed=False)
+    assert checkers.rule.startswith("T4")
 
 
-def test_a_prepared_transaction_that_ends_by_itself(scene: Scene) -> None:
-    scene.txns.begin(TxnName("p", 0, 1)).prepared = True
-    scene.written(PLACE, "p/0/1/0")
-    scene.marked(PLACE, committed=False)
-    assert scene.rule.startswith("T5")
+def test_a_prepared_transaction_that_ends_without_request_is_reported(checkers: Checkers) -> None:
+    checkers.txns.begin(TxnName("p", 0, 1)).prepared = True
+    checkers.written(PARTITION, "p/0/1/0")
+    checkers.marked(PARTITION, committed=False)
+    assert checkers.rule.startswith("T5")
 
 
-def test_an_acknowledged_record_of_a_committed_transaction_that_is_lost(scene: Scene) -> None:
-    txn = scene.txns.begin(TxnName("p", 0, 1))
+def test_a_lost_record_of_a_committed_transaction_is_reported(checkers: Checkers) -> None:
+    txn = checkers.txns.begin(TxnName("p", 0, 1))
     txn.reported = True
-    txn.acknowledged["p/0/1/0"] = PLACE
-    assert scene.txns.lost() == ["p/0/1/0"]
+    txn.acknowledged["p/0/1/0"] = PARTITION
+    assert checkers.txns.lost() == ["p/0/1/0"]
 
 
-def test_a_transaction_that_skips_a_state(scene: Scene) -> None:
-    scene.moved(ONGOING, 1)
-    scene.moved(COMPLETE_COMMIT, 1)
-    assert scene.rule.startswith("T4")
+def test_a_skipped_transaction_state_is_reported(checkers: Checkers) -> None:
+    checkers.moved(ONGOING, 1)
+    checkers.moved(COMPLETE_COMMIT, 1)
+    assert checkers.rule.startswith("T4")
 
 
-def test_a_producer_whose_epoch_goes_back(scene: Scene) -> None:
-    scene.moved(ONGOING, 2)
-    scene.moved(PREPARE_ABORT, 1)
-    assert scene.rule.startswith("T3")
+def test_a_decreasing_producer_epoch_is_reported(checkers: Checkers) -> None:
+    checkers.moved(ONGOING, 2)
+    checkers.moved(PREPARE_ABORT, 1)
+    assert checkers.rule.startswith("T3")
 
 
-def test_commits_that_went_well(scene: Scene) -> None:
+def test_correct_commits_violate_nothing(checkers: Checkers) -> None:
     for number in (1, 2):
-        scene.offsets.requested(f"c{number}", Commit(SLOT, number, "m", 1))
-        scene.committed(f"c{number}", number)
-        scene.offsets.acknowledged(f"c{number}")
-    scene.offsets.fetched(SLOT, 2, 0, stable=True)
-    assert scene.rule == ""
+        checkers.offsets.requested(f"c{number}", Commit(SLOT, number, "m", 1))
+        checkers.committed(f"c{number}", number)
+        checkers.offsets.acknowledged(f"c{number}")
+    checkers.offsets.fetched(SLOT, 2, 0, stable=True)
+    assert checkers.rule == ""
 
 
-def test_an_offset_that_goes_back(scene: Scene) -> None:
+def test_a_decreasing_committed_offset_is_reported(checkers: Checkers) -> None:
     for number in (2, 1):
-        scene.offsets.requested(f"c{number}", Commit(SLOT, number, "m", 1))
-        scene.committed(f"c{number}", number)
-    assert scene.rule.startswith("G4")
+        checkers.offsets.requested(f"c{number}", Commit(SLOT, number, "m", 1))
+        checkers.committed(f"c{number}", number)
+    assert checkers.rule.startswith("G4")
 
 
-def test_a_late_commit_may_bring_an_offset_back(scene: Scene) -> None:
+def test_an_abandoned_commit_may_decrease_the_offset(checkers: Checkers) -> None:
     for number in (2, 1):
-        scene.offsets.requested(f"c{number}", Commit(SLOT, number, "m", 1))
-    scene.offsets.abandoned("c1")
-    scene.kernel.now_us += 1
-    scene.committed("c2", 2)
-    scene.committed("c1", 1)
-    assert scene.rule == ""
+        checkers.offsets.requested(f"c{number}", Commit(SLOT, number, "m", 1))
+    checkers.offsets.abandoned("c1")
+    checkers.kernel.now_us += 1
+    checkers.committed("c2", 2)
+    checkers.committed("c1", 1)
+    assert checkers.rule == ""
 
 
-def test_an_acknowledged_commit_that_is_not_there(scene: Scene) -> None:
-    scene.offsets.requested("c", Commit(SLOT, 1, "m", 1))
-    scene.offsets.acknowledged("c")
-    assert scene.rule.startswith("G4")
+def test_a_missing_acknowledged_commit_is_reported(checkers: Checkers) -> None:
+    checkers.offsets.requested("c", Commit(SLOT, 1, "m", 1))
+    checkers.offsets.acknowledged("c")
+    assert checkers.rule.startswith("G4")
 
 
-def test_a_commit_nobody_asked_for(scene: Scene) -> None:
-    scene.committed("who?", 1)
-    assert scene.rule.startswith("G4")
+def test_a_commit_without_request_is_reported(checkers: Checkers) -> None:
+    checkers.committed("unknown", 1)
+    assert checkers.rule.startswith("G4")
 
 
-def test_a_fetched_offset_that_never_was(scene: Scene) -> None:
-    scene.offsets.fetched(SLOT, 5, 0, stable=False)
-    assert scene.rule.startswith("G4")
+def test_a_fetched_offset_that_was_never_committed_is_reported(checkers: Checkers) -> None:
+    checkers.offsets.fetched(SLOT, 5, 0, stable=False)
+    assert checkers.rule.startswith("G4")
 
 
-def test_a_commit_of_an_old_generation(scene: Scene) -> None:
-    scene.offsets.requested("c", Commit(SLOT, 1, "m", 1))
-    scene.generation(2)
-    scene.committed("c", 1)
-    assert scene.rule.startswith("G3")
+def test_a_commit_of_an_old_generation_is_reported(checkers: Checkers) -> None:
+    checkers.offsets.requested("c", Commit(SLOT, 1, "m", 1))
+    checkers.generation(2)
+    checkers.committed("c", 1)
+    assert checkers.rule.startswith("G3")
 
 
-def test_a_generation_that_goes_back(scene: Scene) -> None:
-    scene.generation(2)
-    scene.generation(1)
-    assert scene.rule.startswith("G2")
+def test_a_decreasing_generation_is_reported(checkers: Checkers) -> None:
+    checkers.generation(2)
+    checkers.generation(1)
+    assert checkers.rule.startswith("G2")
 
 
-def test_a_commit_of_what_was_not_processed(scene: Scene) -> None:
-    scene.offsets.processed[SLOT] = 3
-    scene.offsets.requested("c", Commit(SLOT, 4, "m", 1))
-    scene.committed("c", 4)
-    assert scene.rule.startswith("G6")
+def test_a_commit_of_unprocessed_records_is_reported(checkers: Checkers) -> None:
+    checkers.offsets.processed[SLOT] = 3
+    checkers.offsets.requested("c", Commit(SLOT, 4, "m", 1))
+    checkers.committed("c", 4)
+    assert checkers.rule.startswith("G6")
 
 
-def test_a_stable_offset_in_spite_of_an_open_transaction(scene: Scene) -> None:
-    scene.offsets.requested("c", Commit(SLOT, 1, "m", 1))
-    scene.committed("c", 1, producer=7)
-    scene.kernel.now_us += 10
-    scene.offsets.fetched(SLOT, -1, scene.kernel.now_us, stable=True)
-    assert scene.rule.startswith("T7")
+def test_a_stable_offset_during_an_open_transaction_is_reported(checkers: Checkers) -> None:
+    checkers.offsets.requested("c", Commit(SLOT, 1, "m", 1))
+    checkers.committed("c", 1, producer=7)
+    checkers.kernel.now_us += 10
+    checkers.offsets.fetched(SLOT, -1, checkers.kernel.now_us, stable=True)
+    assert checkers.rule.startswith("T7")
 
 
-def test_offsets_of_an_aborted_transaction_do_not_count(scene: Scene) -> None:
-    scene.offsets.requested("c", Commit(SLOT, 1, "m", 1))
-    scene.committed("c", 1, producer=7)
-    header, _ = scene.batch(HOME, [NewRecord(b"", b"")], 7)
-    scene.offsets.marker(HOME, header, committed=False)
-    assert scene.offsets.committed(SLOT) == -1
+def test_offsets_of_an_aborted_transaction_are_not_visible(checkers: Checkers) -> None:
+    checkers.offsets.requested("c", Commit(SLOT, 1, "m", 1))
+    checkers.committed("c", 1, producer=7)
+    header, _ = checkers.batch(OFFSETS_PARTITION, [NewRecord(b"", b"")], 7)
+    checkers.offsets.marker(OFFSETS_PARTITION, header, committed=False)
+    assert checkers.offsets.committed(SLOT) == -1
 
 
-def test_two_members_that_hold_one_partition(scene: Scene) -> None:
+def test_a_partition_that_is_assigned_to_two_members_is_reported(checkers: Checkers) -> None:
     topics = [group_keys.TopicPartitions(partitions=[0])]
     for member in ("a", "b"):
         key = group_keys.ConsumerGroupCurrentMemberAssignmentKey(group_id="g", member_id=member)
         value = group_keys.ConsumerGroupCurrentMemberAssignmentValue(
             member_epoch=1, assigned_partitions=topics
         )
-        scene.logged(LogRecord(key, value))
-    assert scene.rule.startswith("G1")
+        checkers.logged(LogRecord(key, value))
+    assert checkers.rule.startswith("G1")
 
 
-def test_two_claims_at_a_time(scene: Scene) -> None:
-    scene.ownership.claim("g", "a", [PLACE], 1000, None)
-    scene.ownership.claim("g", "b", [PLACE], 1000, None)
-    assert scene.rule.startswith("G1")
+def test_two_claims_at_the_same_time_are_reported(checkers: Checkers) -> None:
+    checkers.ownership.claim("g", "a", [PARTITION], 1000, None)
+    checkers.ownership.claim("g", "b", [PARTITION], 1000, None)
+    assert checkers.rule.startswith("G1")
 
 
-def test_a_claim_that_ran_out_harms_nobody(scene: Scene) -> None:
-    scene.ownership.claim("g", "a", [PLACE], 1000, None)
-    scene.kernel.now_us = 1001
-    scene.ownership.claim("g", "b", [PLACE], 2000, None)
-    assert scene.rule == ""
+def test_an_expired_claim_does_not_conflict(checkers: Checkers) -> None:
+    checkers.ownership.claim("g", "a", [PARTITION], 1000, None)
+    checkers.kernel.now_us = 1001
+    checkers.ownership.claim("g", "b", [PARTITION], 2000, None)
+    assert checkers.rule == ""
 
 
-def test_two_owners_in_one_generation(scene: Scene) -> None:
-    scene.ownership.claim("g", "a", [PLACE], 1, (1, "a"))
-    scene.kernel.now_us = 10
-    scene.ownership.claim("g", "b", [PLACE], 20, (1, "b"))
-    assert scene.rule.startswith("G1")
+def test_two_owners_in_one_generation_are_reported(checkers: Checkers) -> None:
+    checkers.ownership.claim("g", "a", [PARTITION], 1, (1, "a"))
+    checkers.kernel.now_us = 10
+    checkers.ownership.claim("g", "b", [PARTITION], 20, (1, "b"))
+    assert checkers.rule.startswith("G1")

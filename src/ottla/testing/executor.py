@@ -1,4 +1,4 @@
-"""Executors without threads: work runs at once, or step by step in an order the test chooses."""
+"""Executor without threads: work runs at once, or step by step in an order that the test chooses."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ottla.base.executor import Done, Work
 
 
 class InlineExecutor:
-    """Runs work in `submit`, or, made with `stepped=True`, when `step` is called."""
+    """Runs work in `submit`, or with `stepped=True` when `step` is called."""
 
     def __init__(self, *, stepped: bool = False) -> None:
         self.stepped = stepped
@@ -24,14 +24,14 @@ class InlineExecutor:
         return len(self._waiting)
 
     def step(self) -> bool:
-        """Run the oldest piece of work; False if there was none."""
+        """Run the oldest work item; False if there is none."""
         if not self._waiting:
             return False
         work, done = self._waiting.popleft()
         failure: BaseException | None = None
         try:
             work()
-        except Exception as error:  # noqa: BLE001 - the same hand-over as with threads
+        except Exception as error:  # noqa: BLE001 - reported to the submitter, as with threads
             failure = error
         done(failure)
         return True

@@ -1,21 +1,21 @@
-"""What clients saw, and whether a log could have shown it to them.
+"""History of what clients observed, and the anomalies in it that no correct log allows.
 
-A history is filled by producers (sent, then acknowledged, refused or left unknown) and by consumers
-(assigned, then read). Values must be unique in one history: they are how a record is recognised. The log
-itself gives the order of versions, so checking is linear in the number of events.
+Producers record what they send and whether it was acknowledged or refused; consumers record their assignments and what
+they read. The clients may be simulated or real: a history needs nothing but unique values, by which records are
+recognised. The log itself gives the order of versions, so that checking takes linear time.
 
 Anomalies, named as in the literature on testing Kafka-like systems:
 
-- lost write: acknowledged, yet missing from a read of the whole partition;
+- lost write: acknowledged, but missing from a read of the whole partition;
 - duplicate: one value at two offsets;
 - inconsistent offset: one offset with two values, between reads or between an acknowledgement and a read;
-- phantom read: a value nobody sent;
-- aborted read: a value whose sender was told that it is not in the log;
-- non-monotonic poll, poll skip: one consumer, between two assignments, went back or jumped over an offset;
-- non-monotonic send: records of one producer in one partition are in another order than they were sent.
+- phantom read: a value that no producer sent;
+- aborted read: a value that was refused for certain;
+- non-monotonic poll, poll skip: one consumer, between two assignments, went back or skipped an offset;
+- non-monotonic send: records of one producer in one partition are in a different order than they were sent.
 
-A record whose outcome stayed unknown (the producer gave up waiting) may be in the log or not, but at most
-once. One history belongs to one thread; merge several with `extend`.
+A record without acknowledgement or refusal (the producer timed out) may be in the log or not, but at most once. A
+history belongs to one thread; merge several with `extend`.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ Value = bytes
 
 
 class Kind(StrEnum):
+    """Classes of anomalies."""
+
     LOST_WRITE = "lost write"
     DUPLICATE = "duplicate"
     INCONSISTENT_OFFSET = "inconsistent offset"
@@ -42,6 +44,8 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Anomaly:
+    """An observation that no correct log allows."""
+
     kind: Kind
     partition: TopicPartition
     detail: str
@@ -56,7 +60,7 @@ class _Read:
 
 @dataclass(slots=True)
 class History:
-    """Events of one run. Offsets are what the broker said; nothing is checked before `anomalies` is asked."""
+    """What the clients of one run observed. Offsets are those in the broker's responses."""
 
     _sent: dict[Value, tuple[str, int]] = field(default_factory=dict)
     _acknowledged: dict[Value, tuple[TopicPartition, int]] = field(default_factory=dict)
@@ -64,27 +68,29 @@ class History:
     _reads: dict[str, list[_Read | None]] = field(default_factory=dict)
 
     def sent(self, producer: str, value: Value) -> None:
-        """The producer was given the record; the order of these calls is the order that must be kept."""
+        """Record that a producer starts to send a value. The order of these calls must be the order in the log."""
         if value in self._sent:
             raise ValueError(f"{value!r} was sent before: values must be unique")
         self._sent[value] = (producer, len(self._sent))
 
     def acknowledged(self, value: Value, partition: TopicPartition, offset: int) -> None:
+        """Record that the broker has acknowledged a value."""
         self._acknowledged[value] = (partition, offset)
 
     def refused(self, value: Value) -> None:
-        """The producer was told for certain that the record is not in the log."""
+        """Record that a value is certainly not in the log, according to the response."""
         self._refused.add(value)
 
     def assigned(self, consumer: str) -> None:
-        """The consumer was placed anew: what it reads next need not follow what it read before."""
+        """Record that a consumer starts at new positions: its next read need not follow its last one."""
         self._reads.setdefault(consumer, []).append(None)
 
     def read(self, consumer: str, partition: TopicPartition, offset: int, value: Value) -> None:
+        """Record that a consumer has read a value."""
         self._reads.setdefault(consumer, []).append(_Read(partition, offset, value))
 
     def extend(self, other: History) -> None:
-        """Takes in the events of another thread. Order between two producers does not matter."""
+        """Add the events of another history. The order between two producers does not matter."""
         for value, (producer, _) in other._sent.items():
             self.sent(producer, value)
         self._acknowledged.update(other._acknowledged)
@@ -101,21 +107,21 @@ class History:
         return len(self._acknowledged)
 
     def anomalies(self, *, read_to_end: bool = True) -> list[Anomaly]:
-        """Everything that no correct log could have shown.
+        """Everything that no correct log allows.
 
-        `read_to_end`: some consumer read each partition from its start to its end after all was over, so that
-        an acknowledged record nobody read is lost and not merely unread.
+        `read_to_end`: after all writes, some consumer has read each partition from its start to its end, so that an
+        acknowledged record that no consumer has read is lost, and not just unread.
         """
         log, found = self._observed_log()
         found += self._polls()
-        found += self._unsound_values(log)
+        found += self._wrong_values(log)
         found += self._order(log)
         if read_to_end:
             found += self._lost(log)
         return found
 
     def _observed_log(self) -> tuple[dict[TopicPartition, dict[int, Value]], list[Anomaly]]:
-        """The value at each offset that somebody saw, and the offsets at which two were seen."""
+        """The value at each offset that was read, and the offsets with two different values."""
         log: dict[TopicPartition, dict[int, Value]] = {}
         found = []
         for reads in self._reads.values():
@@ -135,20 +141,20 @@ class History:
 
     def _polls(self) -> Iterator[Anomaly]:
         for consumer, reads in self._reads.items():
-            place: dict[TopicPartition, int] = {}
+            positions: dict[TopicPartition, int] = {}
             for read in reads:
                 if read is None:
-                    place.clear()
+                    positions.clear()
                     continue
-                last = place.get(read.partition)
-                place[read.partition] = read.offset
+                last = positions.get(read.partition)
+                positions[read.partition] = read.offset
                 if last is None or read.offset == last + 1:
                     continue
                 kind = Kind.POLL_SKIP if read.offset > last else Kind.NON_MONOTONIC_POLL
                 yield Anomaly(kind, read.partition, f"{consumer} read offset {read.offset} after {last}")
 
-    def _unsound_values(self, log: dict[TopicPartition, dict[int, Value]]) -> Iterator[Anomaly]:
-        places: dict[Value, tuple[TopicPartition, int]] = {}
+    def _wrong_values(self, log: dict[TopicPartition, dict[int, Value]]) -> Iterator[Anomaly]:
+        found_at: dict[Value, tuple[TopicPartition, int]] = {}
         for partition, values in log.items():
             for offset, value in values.items():
                 if value not in self._sent:
@@ -157,13 +163,13 @@ class History:
                     )
                 if value in self._refused:
                     yield Anomaly(Kind.ABORTED_READ, partition, f"{value!r} at offset {offset} was refused")
-                if value in places:
-                    other, first = places[value]
+                if value in found_at:
+                    other, first = found_at[value]
                     detail = (
                         f"{value!r} is at offset {first} of {other} and at offset {offset} of {partition}"
                     )
                     yield Anomaly(Kind.DUPLICATE, partition, detail)
-                places.setdefault(value, (partition, offset))
+                found_at.setdefault(value, (partition, offset))
 
     def _order(self, log: dict[TopicPartition, dict[int, Value]]) -> Iterator[Anomaly]:
         for partition, values in log.items():
@@ -183,5 +189,5 @@ class History:
         seen = {value for values in log.values() for value in values.values()}
         for value, (partition, offset) in self._acknowledged.items():
             if value not in seen:
-                detail = f"{value!r} was acknowledged at offset {offset} and is not there"
+                detail = f"{value!r} was acknowledged at offset {offset} and is not in the log"
                 yield Anomaly(Kind.LOST_WRITE, partition, detail)

@@ -65,7 +65,7 @@ def test_foreign_directories_are_refused() -> None:
     bench.dirs.release()
     with pytest.raises(LocalError, match="belongs to cluster cluster"):
         LogDirs(bench.disk, ["/a"], Random(3)).claim("another", 7)
-    bench.disk.held_locks.clear()
+    bench.disk.locked_paths.clear()
     with pytest.raises(LocalError, match="belongs to node 7"):
         LogDirs(bench.disk, ["/a"], Random(3)).claim("cluster", 8)
 
@@ -74,7 +74,7 @@ def test_a_second_broker_is_refused_and_leaves_no_lock_behind() -> None:
     bench = Bench(paths=("/a",))
     with pytest.raises(LocalError, match="another broker"):
         LogDirs(bench.disk, ["/c", "/a"], Random(3))
-    assert bench.disk.held_locks == {"/a/.lock"}
+    assert bench.disk.locked_paths == {"/a/.lock"}
     bench.dirs.close(NOW_MS)
     LogDirs(bench.disk, ["/a"], Random(3)).release()
 

@@ -53,7 +53,7 @@ def test_a_name_is_durable_after_the_sync_of_its_directory() -> None:
     assert disk.crash(Survival.NONE).listdir("/d") == ["a", "new"]
 
 
-def test_a_removed_or_renamed_file_may_come_back() -> None:
+def test_a_removed_or_renamed_file_may_reappear_after_a_crash() -> None:
     disk = disk_with(b"abc")
     disk.rename("/d/a", "/d/b")
     assert disk.crash(Survival.NONE).listdir("/d") == ["a"]
@@ -71,7 +71,7 @@ def test_an_unsynced_truncation_may_be_undone() -> None:
     assert disk.crash(Survival.ALL).read("/d/a") == b"a"
 
 
-def test_replace_is_old_or_new() -> None:
+def test_a_crash_during_replace_leaves_the_old_or_the_new_content() -> None:
     disk = disk_with(b"old")
     before = len(disk.trace)
     disk.replace("/d/a", b"new")
@@ -108,7 +108,7 @@ def test_the_nth_change_fails() -> None:
     assert file.pread(3, 0) == b"zbc"
 
 
-def test_a_failed_sync_has_lost_the_data_for_good() -> None:
+def test_a_failed_sync_loses_the_data() -> None:
     disk = disk_with(b"abc")
     file = disk.open("/d/a")
     file.pwritev([b"def"], 3)
@@ -120,7 +120,7 @@ def test_a_failed_sync_has_lost_the_data_for_good() -> None:
     assert disk.crash(Survival.ALL).read("/d/a") == b"abc"
 
 
-def test_corruption_and_reads_are_seen() -> None:
+def test_corruption_and_reads_are_recorded() -> None:
     disk = disk_with(b"abc")
     disk.corrupt("/d/a", 1)
     assert disk.crash(Survival.NONE).read("/d/a") == b"a\x9dc"

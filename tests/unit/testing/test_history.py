@@ -1,6 +1,4 @@
-"""The checker must be able to fail: every anomaly made by hand is found, and so is random damage to a sound
-run.
-"""
+"""Tests of the history checker: it finds every anomaly made by hand, and random damage to a correct history."""
 
 from __future__ import annotations
 
@@ -34,11 +32,11 @@ def kinds(history: History, *, read_to_end: bool = True) -> set[Kind]:
     return {anomaly.kind for anomaly in history.anomalies(read_to_end=read_to_end)}
 
 
-def test_a_sound_run_has_no_anomaly() -> None:
+def test_a_correct_run_has_no_anomaly() -> None:
     assert kinds(sound()) == set()
 
 
-def test_a_record_of_unknown_outcome_may_be_there_or_not() -> None:
+def test_a_record_without_acknowledgement_may_be_in_the_log_or_not() -> None:
     history = sound(reader=False)
     history.sent("p", b"unknown, written")
     history.sent("p", b"unknown, not written")
@@ -48,7 +46,7 @@ def test_a_record_of_unknown_outcome_may_be_there_or_not() -> None:
     assert kinds(history) == set()
 
 
-def test_two_consumers_keep_their_own_places() -> None:
+def test_two_consumers_have_independent_positions() -> None:
     history = sound()
     history.assigned("d")
     history.read("d", P0, 2, value(2))
@@ -85,7 +83,7 @@ def test_two_consumers_disagree_about_an_offset() -> None:
     assert kinds(history) == {Kind.INCONSISTENT_OFFSET}
 
 
-def test_acknowledged_offset_holds_something_else() -> None:
+def test_an_acknowledged_offset_contains_another_value() -> None:
     history = sound(reader=False)
     for offset, number in enumerate((0, 1, 2)):
         history.read("c", P0, offset, value(number))
@@ -108,13 +106,13 @@ def test_aborted_read() -> None:
     assert kinds(history) == {Kind.ABORTED_READ}
 
 
-def test_poll_goes_back() -> None:
+def test_a_poll_returns_to_an_earlier_offset() -> None:
     history = sound()
     history.read("c", P0, 2, value(2))
     assert kinds(history) == {Kind.NON_MONOTONIC_POLL}
 
 
-def test_poll_skips() -> None:
+def test_a_poll_skips_an_offset() -> None:
     history = sound()
     history.assigned("d")
     history.read("d", P0, 0, value(0))
@@ -131,7 +129,7 @@ def test_sent_order_is_not_kept() -> None:
     assert kinds(history) == {Kind.NON_MONOTONIC_SEND}
 
 
-def test_order_between_producers_and_between_partitions_is_free() -> None:
+def test_order_between_producers_and_between_partitions_is_arbitrary() -> None:
     history = History()
     history.sent("p", b"p0")
     history.sent("q", b"q0")
@@ -149,7 +147,7 @@ def test_values_must_be_unique() -> None:
         history.sent("q", b"same")
 
 
-def test_histories_of_several_threads_are_one() -> None:
+def test_histories_of_several_threads_are_merged() -> None:
     whole, other = sound(), History()
     other.sent("q", b"q0")
     other.acknowledged(b"q0", P1, 0)
@@ -159,8 +157,8 @@ def test_histories_of_several_threads_are_one() -> None:
 
 
 @given(records=st.integers(3, 30), data=st.data())
-def test_damage_to_a_sound_run_is_always_found(records: int, data: st.DataObject) -> None:
-    """Takes what a consumer read and drops, repeats, swaps or replaces one record."""
+def test_damage_to_a_correct_run_is_always_found(records: int, data: st.DataObject) -> None:
+    """Drop, repeat, swap or replace one record that a consumer has read."""
     log = [value(number) for number in range(records)]
     at = data.draw(st.integers(0, records - 2), label="at")
     damage = data.draw(st.sampled_from(["drop", "repeat", "swap", "replace"]), label="damage")

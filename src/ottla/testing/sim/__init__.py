@@ -1,8 +1,8 @@
-"""A deterministic simulation of a broker and its clients, with faults: one seed, one run, exactly.
+"""Deterministic simulation of nodes and their clients with faults: a seed determines a run completely.
 
-The broker is the real one (`ottla.node`); time, disk, network and processes are simulated, and so are clients of
-every kind. What must always hold is checked after every event by ledgers that follow the broker's logs.
+The node is the real one (`ottla.node`). Time, disks, network, processes and clients are simulated. Invariants are
+checked after every event by checkers that follow the logs of the node.
 
-`run.Run(seed).finish()` runs a seed; `python -m ottla.testing.sim` many. How it works and which rules are checked:
-docs/SIMULATION.md.
+`run.Run(seed).finish()` runs one seed, `python -m ottla.testing.sim` many. docs/SIMULATION.md describes how it works
+and which rules are checked.
 """

@@ -1,7 +1,7 @@
-"""The command `python -m ottla.testing.sim`: one seed, or many, and a table of what happened.
+"""Command `python -m ottla.testing.sim`: runs one seed or many, and prints a table of what happened.
 
-One seed prints its digest: the same seed on the same code gives the same digest, on every machine. Many seeds are
-shared out among processes. The exit code is 1 if an invariant was violated.
+For one seed the digest is printed: the same seed on the same code gives the same digest on every machine. Many seeds
+are distributed over processes. The exit code is 1 if an invariant is violated.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from rich.table import Table
 from ottla.testing.sim.run import FAULT_MS, Result, run_seed
 
 _LINES_SHOWN: Final = 60
-_SHOWN_AS: Final = "make sim SEED={}"
+_REPEAT_COMMAND: Final = "make sim SEED={}"
 
 
 def simulate(
-    seed: Annotated[int | None, typer.Option(help="run this seed alone, and show its digest")] = None,
-    seeds: Annotated[int, typer.Option(help="how many seeds")] = 100,
-    first: Annotated[int, typer.Option(help="the first of them")] = 1,
-    seconds: Annotated[int, typer.Option(help="virtual seconds of faults in each")] = FAULT_MS // 1000,
-    jobs: Annotated[int, typer.Option(help="processes; 0: one for each processor")] = 0,
-    first_only: Annotated[bool, typer.Option(help="stop at the first violation")] = False,
-    trace: Annotated[bool, typer.Option(help="show the last lines of the trace")] = False,
+    seed: Annotated[int | None, typer.Option(help="Run only this seed, and show its digest.")] = None,
+    seeds: Annotated[int, typer.Option(help="Number of seeds.")] = 100,
+    first: Annotated[int, typer.Option(help="The first seed.")] = 1,
+    seconds: Annotated[int, typer.Option(help="Virtual seconds with faults in each run.")] = FAULT_MS // 1000,
+    jobs: Annotated[int, typer.Option(help="Number of processes; 0: one for each processor.")] = 0,
+    first_only: Annotated[bool, typer.Option(help="Stop at the first violation.")] = False,
+    trace: Annotated[bool, typer.Option(help="Show the last lines of the trace.")] = False,
 ) -> None:
-    """Run the broker against simulated clients, network, disk and clock, with faults."""
+    """Run the broker with simulated clients, network, disk and clock, and inject faults."""
     console = Console()
     if seed is not None:
         result = run_seed(seed, seconds * 1000)
@@ -72,7 +72,7 @@ def _run_until_violated(seeds: range, fault_ms: int) -> list[Result]:
 
 
 def _run_quietly(seed: int, fault_ms: int) -> Result:
-    """Without Python's warnings about coroutines of processes that were killed: nobody awaits those any more."""
+    """Run a seed without Python's warnings about coroutines of killed processes, which are never awaited."""
     warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
     return run_seed(seed, fault_ms)
 
@@ -83,14 +83,14 @@ def _run_many(console: Console, seeds: range, fault_ms: int, jobs: int) -> list[
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
-        TextColumn("{task.fields[news]}"),
+        TextColumn("{task.fields[status]}"),
     )
     results = []
     with (
         Progress(*columns, console=console) as progress,
         ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool,
     ):
-        bar = progress.add_task("", total=len(seeds), news="")
+        bar = progress.add_task("", total=len(seeds), status="")
         waiting = [pool.submit(_run_quietly, seed, fault_ms) for seed in seeds]
         broken = 0
         for done in as_completed(waiting):
@@ -99,8 +99,8 @@ def _run_many(console: Console, seeds: range, fault_ms: int, jobs: int) -> list[
             if result.violation is not None:
                 broken += 1
                 progress.console.print(f"[red]seed {result.seed} violates:[/] {result.violation.rule}")
-            news = f"[red]{broken} violations[/]" if broken else "no violation"
-            progress.update(bar, advance=1, news=news)
+            status = f"[red]{broken} violations[/]" if broken else "no violation"
+            progress.update(bar, advance=1, status=status)
     return sorted(results, key=lambda result: result.seed)
 
 
@@ -108,7 +108,7 @@ def _table(results: list[Result]) -> Table:
     totals: Counter[str] = Counter()
     for result in results:
         totals.update(result.counts)
-    table = Table(title="what happened")
+    table = Table(title="What happened")
     table.add_column("")
     table.add_column("times", justify="right")
     table.add_column("seeds", justify="right")
@@ -126,7 +126,7 @@ def _show_failure(console: Console, result: Result) -> None:
     _show_lines(console, result)
     console.print(f"[bold red]seed {result.seed} violates:[/] {violation.rule}", highlight=False)
     console.print(violation.detail, markup=False, highlight=False)
-    console.print(f"again: [bold]{_SHOWN_AS.format(result.seed)}[/]")
+    console.print(f"repeat with: [bold]{_REPEAT_COMMAND.format(result.seed)}[/]")
 
 
 def _show_lines(console: Console, result: Result) -> None:

@@ -1,9 +1,9 @@
-"""What `__consumer_offsets` says about groups: who may own what, in which generation or epoch.
+"""Checker of the group records in `__consumer_offsets`: owners, generations and epochs.
 
 Rules, after every batch:
 
-- G1 no partition is given to two members of a consumer group, not even while one is still to give it back;
-- G2 generations of classic groups, epochs of consumer groups and of each of their members never go back.
+- G1 no partition is assigned to two members of a consumer group, even while one of them must still revoke it;
+- G2 generations of classic groups, epochs of consumer groups, and epochs of their members never decrease.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ from ottla.coordinator.group import records as keys
 from ottla.testing.sim.kernel.events import Kernel
 from ottla.wire.schema import Message
 
-_LEFT_EPOCHS = (-1, -2)  # epochs of static members that are away
+_LEFT_EPOCHS = (-1, -2)  # epochs of static members that have left
 
 
 class GroupChecker:
+    """State of all groups, replayed from `__consumer_offsets`."""
+
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
         self.topic_names: dict[Uuid, str] = {}
@@ -29,17 +31,17 @@ class GroupChecker:
         self._touched: dict[str, None] = {}
 
     def members(self, group: str) -> dict[str, list[TopicPartition]]:
-        """What each member of a consumer group holds, partitions to be given back included."""
+        """The partitions of each member of a consumer group, including those that it must still revoke."""
         return self._owned.get(group, {})
 
     def reason_against(self, group: str, tp: TopicPartition, member: str, generation: int) -> str | None:
-        """Why a commit must not be in the log at this point, if so."""
+        """Why a commit must not be in the log at this point; None if it may be."""
         owned = self._owned.get(group)
         if owned:
             mine = owned.get(member, [])
-            return None if tp in mine else f"{member} holds {mine}, not {tp}"
+            return None if tp in mine else f"{member} owns {mine}, not {tp}"
         newest = self.generations.get(group, -1)
-        return None if generation >= newest else f"generation {generation}, the group is at {newest}"
+        return None if generation >= newest else f"generation {generation}, the current one is {newest}"
 
     # Replay
 
@@ -72,7 +74,7 @@ class GroupChecker:
                     self._kernel.check(
                         other == member,
                         "G1 a partition has one owner",
-                        f"{group}: {tp} is held by {other} and {member}",
+                        f"{group}: {tp} is owned by {other} and {member}",
                     )
         self._touched.clear()
 
@@ -85,7 +87,7 @@ class GroupChecker:
         if before is not None and before not in _LEFT_EPOCHS and epoch not in _LEFT_EPOCHS:
             self._kernel.check(
                 epoch >= before,
-                "G2 epochs and generations never go back",
+                "G2 epochs and generations never decrease",
                 f"member {member} of {group}: {before} to {epoch}",
             )
         self._member_epochs[group, member] = epoch
@@ -96,7 +98,7 @@ class GroupChecker:
             self._kernel.count("group epochs" if table is self.epochs else "group generations")
         self._kernel.check(
             number >= before,
-            "G2 epochs and generations never go back",
+            "G2 epochs and generations never decrease",
             f"{what} {group}: {before} to {number}",
         )
         table[group] = number

@@ -1,14 +1,14 @@
-"""Sees every batch that becomes committed, and that what is committed stays: the checker behind all other checkers.
+"""Checker of logs: notifies other checkers of every committed batch, and checks that committed batches stay.
 
-After each event of the node, for every partition:
+After each event of a node, for every partition:
 
 - log start <= last stable offset <= high watermark <= log end;
-- neither the high watermark nor the last stable offset goes back, not even over a crash;
-- the last stable offset is where the earliest undecided transaction begins, or the high watermark.
+- neither the high watermark nor the last stable offset decreases, even after a crash;
+- the last stable offset is the start of the earliest undecided transaction, or the high watermark.
 
-Batches below the high watermark are told to listeners, once, in order. After each start of a broker the logs are
-read again: every batch that was ever committed must still be there, byte for byte (a compacted topic may lose
-batches, its listeners are asked whether it still says the same).
+Listeners are notified of each batch below the high watermark once, in order. After each start of a broker the logs are
+read again: every batch that was ever committed must still be there, byte for byte. A compacted topic may lose batches;
+`checkers.replay` compares what its records mean.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ottla.testing.sim.kernel.events import Kernel
 
 
 class Listener(Protocol):
-    """Somebody who wants to know what is committed in the partitions of some topics."""
+    """Is notified of every batch that is committed in the partitions of some topics."""
 
     def data(self, tp: TopicPartition, header: BatchHeader, records: list[Record]) -> None: ...
 
@@ -34,7 +34,7 @@ class Listener(Protocol):
 
 
 class _PartitionModel:
-    """What is known about one partition."""
+    """Committed state of one partition."""
 
     __slots__ = ("batches", "high_watermark", "last_stable", "next_offset", "open")
 
@@ -47,6 +47,8 @@ class _PartitionModel:
 
 
 class LogChecker:
+    """Follows the logs of all partitions."""
+
     def __init__(self, kernel: Kernel, listener_of: Callable[[str], Listener]) -> None:
         self._kernel = kernel
         self._listener_of = listener_of
@@ -57,11 +59,11 @@ class LogChecker:
         return 0 if detail is None else detail.high_watermark
 
     def undecided(self) -> dict[TopicPartition, list[int]]:
-        """The producers with an open transaction, by partition."""
+        """The producers with open transactions, by partition."""
         return {tp: sorted(detail.open) for tp, detail in self._models.items() if detail.open}
 
     def check(self, partition: Partition) -> None:
-        """Something may have happened to a partition."""
+        """Check a partition that may have changed."""
         log = partition.log
         detail = self._models.get(log.topic_partition)
         if detail is None:
@@ -75,26 +77,26 @@ class LogChecker:
         check(order == tuple(sorted(order)), "R10 start <= stable <= high watermark <= end", f"{tp}: {order}")
         if high_watermark < detail.high_watermark:
             self._kernel.violated(
-                "R3 the high watermark never goes back",
+                "R3 the high watermark never decreases",
                 f"{tp}: {detail.high_watermark} to {high_watermark}",
             )
             return
         self._follow(log, detail)
         check(
             last_stable >= detail.last_stable,
-            "T5 the last stable offset never goes back",
+            "T5 the last stable offset never decreases",
             f"{tp}: {detail.last_stable} to {last_stable}",
         )
         expected = min([*detail.open.values(), high_watermark])
         check(
             last_stable == expected,
             "T5 the last stable offset is the start of the earliest open transaction",
-            f"{tp}: {last_stable}, not {expected}; open {detail.open}",
+            f"{tp}: {last_stable} instead of {expected}; open {detail.open}",
         )
         detail.high_watermark, detail.last_stable = high_watermark, last_stable
 
     def _follow(self, log: Log, detail: _PartitionModel) -> None:
-        # A broker whose disk failed reads nothing any more; what it committed before the checker must see all the same.
+        # An offline log cannot be read, but the checker must see what it committed before its disk failed.
         offline, log.offline = log.offline, False
         for header, data in log.batches(detail.next_offset, upto=log.high_watermark):
             if header.base_offset < detail.next_offset:
@@ -116,19 +118,19 @@ class LogChecker:
             return
         marker = read_end_txn(records[0].key, records[0].value)
         if marker is not None:
-            # The listener decides which records this marker ends: it must still know them as open.
+            # Notify the listener first: it determines which open records this marker ends.
             listener.marker(tp, header, committed=marker.committed)
             detail.open.pop(header.producer_id, None)
 
     def verify(self, log: Log) -> None:
-        """A broker has started: is everything still there that was committed?"""
+        """Check after a start that everything that was committed is still in the log."""
         detail = self._models.get(log.topic_partition)
         if detail is None:
             return
         tp = log.topic_partition
         self._kernel.check(
             log.log_end_offset >= detail.high_watermark,
-            "R1 nothing committed is lost",
+            "R1 no committed record is lost",
             f"{tp} ends at {log.log_end_offset}, {detail.high_watermark} was committed",
         )
         if log.config.compacted:

@@ -1,16 +1,16 @@
-"""What members committed and what `__consumer_offsets` holds: acknowledged commits stay, offsets do not go back.
+"""Checker of committed offsets: what members commit and fetch, and what `__consumer_offsets` contains.
 
-Every commit of the simulation carries a name in its metadata, so that a record of the log leads back to who asked
-for it, in which generation, and whether he had given up on it by then. The ledger replays the log as it becomes
-committed, transactions included, and so knows at any time what a reader of offsets may be told.
+Every commit of the simulation has a unique name in its metadata, so that a record in the log can be traced to its
+member and generation, and to whether the member had abandoned the commit. The checker replays the log as it is
+committed, including transactions, and so knows at any time what a request for offsets may return.
 
 Rules:
 
-- G3 a commit of an old generation does not get into the log once a newer one is there;
-- G4 an acknowledged commit is in the log; what is fetched was the committed offset at some time between question
-  and answer; it never goes back, except by a commit that its member had given up (a late message, as in Kafka);
-- G6 nobody commits what the group has not processed;
-- T7 offsets of a transaction count exactly if it is committed, and a reader who asks for stable offsets waits.
+- G3 a commit of an old generation is not appended once a newer generation is in the log;
+- G4 an acknowledged commit is in the log; a fetched offset was the committed one at some time between request and
+  response; it never decreases, except by a commit that its member had abandoned (a late message, as in Kafka);
+- G6 no member commits what the group has not processed;
+- T7 offsets of a transaction are visible if and only if it is committed, and a request for stable offsets waits.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _TABLE = RecordTable(vars(keys).values())
 
 
 class Slot(NamedTuple):
-    """What offsets are committed for."""
+    """A group and a partition: what offsets are committed for."""
 
     group: str
     tp: TopicPartition
 
 
 class Commit:
-    """One commit as its member asked for it."""
+    """One commit as its member requested it."""
 
     __slots__ = ("abandoned_us", "generation", "member", "offset", "slot", "txn")
 
@@ -53,35 +53,37 @@ class Commit:
 
 
 class _History:
-    """The committed offset of one slot over time."""
+    """Committed offset of one slot over time."""
 
     __slots__ = ("offsets", "times_us", "unstable_from_us")
 
     def __init__(self) -> None:
         self.times_us = [0]
         self.offsets = [NO_OFFSET]
-        self.unstable_from_us: dict[int, int] = {}  # producer id -> since when its commit waits
+        self.unstable_from_us: dict[int, int] = {}  # producer id -> since when its commit is pending
 
     def at(self, from_us: int, to_us: int) -> set[int]:
-        """All values it had in a span of time."""
+        """All values in a period of time."""
         first = bisect_right(self.times_us, from_us) - 1
         last = bisect_right(self.times_us, to_us)
         return set(self.offsets[first:last])
 
 
 class OffsetChecker:
+    """Committed offsets of all groups, replayed from the log and compared with what members report."""
+
     def __init__(self, kernel: Kernel, txns: TransactionChecker, groups: GroupChecker) -> None:
         self._kernel = kernel
         self._groups = groups
         self._txns = txns
         self.commits: dict[str, Commit] = {}
         self.processed: dict[Slot, int] = {}
-        """Up to where a group has processed a partition without a gap (of the records it could see)."""
+        """The offset up to which a group has processed a partition without a gap."""
         self._applied: set[str] = set()
         self._histories: dict[Slot, _History] = {}
         self._pending: dict[tuple[TopicPartition, int], dict[Slot, tuple[int, str]]] = {}
 
-    # What members say
+    # What members report
 
     def requested(self, name: str, commit: Commit) -> None:
         self.commits[name] = commit
@@ -100,18 +102,18 @@ class OffsetChecker:
         )
 
     def fetched(self, slot: Slot, offset: int, from_us: int, *, stable: bool) -> None:
-        """A member was told the committed offset, some time after it had asked."""
+        """A member received the committed offset in response to a request that it sent at `from_us`."""
         history = self._history(slot)
         possible = history.at(from_us, self._kernel.now_us)
         self._kernel.check(
             offset in possible,
             "G4 a fetched offset is the committed one",
-            f"{slot}: {offset}, committed was {sorted(possible)}",
+            f"{slot}: {offset}, the committed ones were {sorted(possible)}",
         )
         if stable:
             waiting = [since for since in history.unstable_from_us.values() if since < from_us]
             self._kernel.check(
-                not waiting, "T7 offsets of an open transaction make readers wait", f"{slot}: {offset}"
+                not waiting, "T7 a read of stable offsets waits for open transactions", f"{slot}: {offset}"
             )
 
     def committed(self, slot: Slot) -> int:
@@ -120,13 +122,13 @@ class OffsetChecker:
     def table(self) -> dict[Slot, int]:
         return {slot: history.offsets[-1] for slot, history in self._histories.items()}
 
-    # What the log holds
+    # What the log contains
 
     def data(self, tp: TopicPartition, header: BatchHeader, records: list[Record]) -> None:
         for record in records:
             found = _TABLE.decode(record.key, record.value)
             if found is None:
-                self._kernel.violated("records of groups are known", f"{record.key!r}")
+                self._kernel.violated("all records of groups can be decoded", f"{record.key!r}")
             elif isinstance(found.key, keys.OffsetCommitKey):
                 self._offset_record(tp, header, found.key, cast(keys.OffsetCommitValue | None, found.value))
             else:
@@ -156,19 +158,19 @@ class OffsetChecker:
         commit = self.commits.get(name)
         detail = f"{slot}: {offset} by {name!r}"
         if commit is None or (commit.slot, commit.offset) != (slot, offset):
-            self._kernel.violated("G4 what is committed was asked for", detail)
+            self._kernel.violated("G4 every commit in the log was requested", detail)
             return
         self._applied.add(name)
         before = self.committed(slot)
         late = commit.abandoned_us is not None and commit.abandoned_us < self._kernel.now_us
         self._kernel.check(
-            offset >= before or late, "G4 a committed offset does not go back", f"{detail}, was {before}"
+            offset >= before or late, "G4 a committed offset does not decrease", f"{detail}, was {before}"
         )
         done = self.processed.get(slot)
         self._kernel.check(
             done is None or offset <= done,
-            "G6 only what was processed is committed",
-            f"{detail}, done {done}",
+            "G6 only processed records are committed",
+            f"{detail}, processed {done}",
         )
         self._set(slot, offset)
 
@@ -184,9 +186,7 @@ class OffsetChecker:
         reason = self._groups.reason_against(
             commit.slot.group, commit.slot.tp, commit.member, commit.generation
         )
-        self._kernel.check(
-            reason is None, "G3 commits of who no longer owns are refused", f"{name}: {reason}"
-        )
+        self._kernel.check(reason is None, "G3 commits of former owners are refused", f"{name}: {reason}")
 
     def marker(self, tp: TopicPartition, header: BatchHeader, *, committed: bool) -> None:
         for slot, (offset, name) in self._pending.pop((tp, header.producer_id), {}).items():

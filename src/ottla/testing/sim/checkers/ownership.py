@@ -1,10 +1,10 @@
-"""What members believe to own, as they see it themselves.
+"""Checker of partition ownership, as members themselves see it.
 
-A member claims a partition from the moment it learns of it until it gives it back, is told that it is out, or has
-heard nothing for so long that it must assume the worst: its session, or the rebalance it may have missed, is over
-(counted from when it *sent* the last heartbeat that went well, so earlier than the coordinator counts).
+A member claims a partition from the moment it learns of the assignment until it releases the partition, is fenced, or
+must assume that it is fenced: its session, or the timeout of a rebalance that it may have missed, has expired. These
+times are counted from when the member *sent* its last successful heartbeat, so earlier than the coordinator counts.
 
-Rule G1: two claims to one partition never hold at the same time, nor in the same generation at any time.
+Rule G1: two claims to one partition never overlap in time, and never exist in one generation.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ from ottla.testing.sim.kernel.events import US_PER_MS, Kernel
 
 
 class OwnershipChecker:
+    """Records the claims of all members of all groups."""
+
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
-        self._owned: dict[tuple[str, TopicPartition], dict[str, int]] = {}  # -> member -> until when
+        self._owned: dict[tuple[str, TopicPartition], dict[str, int]] = {}  # -> member -> end of its claim
         self._by_generation: dict[tuple[str, int, TopicPartition], str] = {}
 
     def claim(
@@ -27,7 +29,7 @@ class OwnershipChecker:
         until_us: int,
         generation: tuple[int, str] | None,
     ) -> None:
-        """A member takes partitions; `generation` and who it is there, if the group has such."""
+        """A member takes partitions. `generation`: number and member identity, for groups that have generations."""
         for tp in partitions:
             if generation is not None:
                 number, identity = generation
@@ -42,22 +44,24 @@ class OwnershipChecker:
                 if other != member and other_until_us > self._kernel.now_us:
                     self._kernel.violated(
                         "G1 a partition has one owner at a time",
-                        f"{group} {tp}: {member} takes it, {other} has it until "
+                        f"{group} {tp}: {member} claims it, {other} owns it until "
                         f"{other_until_us / US_PER_MS:.3f}",
                     )
             ownership[member] = until_us
 
     def extend(self, group: str, member: str, partitions: list[TopicPartition], until_us: int) -> None:
-        """A heartbeat went well."""
+        """Extend the claims of a member whose heartbeat succeeded."""
         for tp in partitions:
             ownership = self._owned.get((group, tp), {})
             if member in ownership:
                 ownership[member] = max(ownership[member], until_us)
 
     def release(self, group: str, member: str, partitions: list[TopicPartition]) -> None:
+        """End the claims of a member."""
         for tp in partitions:
             self._owned.get((group, tp), {}).pop(member, None)
 
     def owners(self, group: str, tp: TopicPartition) -> list[str]:
+        """The members that currently claim a partition."""
         ownership = self._owned.get((group, tp), {})
         return [member for member, until_us in ownership.items() if until_us > self._kernel.now_us]

@@ -1,8 +1,8 @@
-"""State is a function of the log: a machine made anew from the log says the same as the one that serves.
+"""Checker of replay: a coordinator that is rebuilt from its log has the same state as the one that serves.
 
-Compared is what the log keeps: offsets, committed and pending; consumer groups as a whole; classic groups that are
-stable or empty (what happens between two generations lives in memory); transactions. Asked only of coordinators that
-have nothing on its way to the log.
+Only state that is in the log is compared: committed and pending offsets, consumer groups, transactions, and classic
+groups that are stable (between two generations their state is in memory only). Only idle coordinators are compared:
+those without an append in progress.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from ottla.testing.sim.kernel.events import Kernel
 
 
 class NoTimers:
-    """Timers for a machine that only looks back."""
+    """Timers of a coordinator that only replays."""
 
     def schedule(self, name: Hashable, delay_ms: int, operation: TimerOperation) -> None:
-        """Never to be run."""
+        """Do nothing: no operation is run."""
 
     def cancel(self, name: Hashable) -> None:
-        """Nothing is scheduled."""
+        """Do nothing: no operation is scheduled."""
 
     def is_scheduled(self, name: Hashable) -> bool:
         return False
 
 
 def compare(kernel: Kernel, node: Node) -> None:
-    """Compare all coordinators of a node that are at rest with their logs."""
+    """Compare all idle coordinators of a node with their logs."""
     coordinators = node._coordinators
     for runtime in (coordinators.groups.runtime, coordinators.transactions.runtime):
         for partition, shard in runtime._shards.items():
@@ -53,7 +53,7 @@ def _is_idle(shard: Shard[Any], runtime: Runtime[Any], partition: int) -> bool:
     try:
         return runtime.log.committed_offset(partition) == runtime.log.end_offset(partition)
     except ApiError:
-        return False  # its disk has failed
+        return False  # the log directory has failed
 
 
 def _compare(kernel: Kernel, runtime: Runtime[Any], shard: Shard[Any], partition: int) -> None:
@@ -66,7 +66,7 @@ def _compare(kernel: Kernel, runtime: Runtime[Any], shard: Shard[Any], partition
         kernel.check(
             between or served.get(name) == stored.get(name),
             "state is a function of the log",
-            f"{runtime.topic}-{partition} {name}: serves {served.get(name)}, the log says {stored.get(name)}",
+            f"{runtime.topic}-{partition} {name}: serves {served.get(name)}, the log contains {stored.get(name)}",
         )
 
 
@@ -89,7 +89,7 @@ def _durable_state(machine: Any) -> dict[str, Any]:
 
 
 def _group(group: object) -> Any:
-    """What the log keeps of a group; None while it is between two generations."""
+    """The part of a group that is in the log; None while the group is between two generations."""
     if isinstance(group, ConsumerGroup):
         return (group.epoch, group.metadata_hash, group.target_epoch, group.targets, group.members)
     if isinstance(group, ClassicGroup) and group.state is ClassicState.STABLE:

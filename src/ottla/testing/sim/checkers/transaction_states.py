@@ -1,4 +1,4 @@
-"""What `__transaction_state` says: each transactional id walks the states of a transaction, epochs only grow."""
+"""Checker of `__transaction_state`: transactional ids follow the state machine, and epochs only increase."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ottla.testing.sim.kernel.events import Kernel
 EMPTY, ONGOING, PREPARE_COMMIT, PREPARE_ABORT, COMPLETE_COMMIT, COMPLETE_ABORT = range(6)
 _NAMES: Final = ("empty", "ongoing", "prepare commit", "prepare abort", "complete commit", "complete abort")
 _TABLE: Final = RecordTable(vars(keys).values())
-# What may follow a state in the log. Written down once more here on purpose: it is the judge of the other table.
+# What may follow a state in the log. Deliberately independent of the coordinator's table, which it checks.
 _NEXT: Final = {
     EMPTY: {EMPTY, ONGOING, PREPARE_ABORT},
     ONGOING: {ONGOING, PREPARE_COMMIT, PREPARE_ABORT},
@@ -26,6 +26,8 @@ _NEXT: Final = {
 
 
 class TransactionStateChecker:
+    """Last state of every transactional id in the log."""
+
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
         self.last: dict[str, keys.TransactionLogValue] = {}
@@ -34,14 +36,14 @@ class TransactionStateChecker:
         for record in records:
             found = _TABLE.decode(record.key, record.value)
             if found is None or not isinstance(found.key, keys.TransactionLogKey):
-                self._kernel.violated("records of transactions are known", f"{record.key!r}")
+                self._kernel.violated("all records of transactions can be decoded", f"{record.key!r}")
             elif isinstance(found.value, keys.TransactionLogValue):
                 self._moved(found.key.transactional_id, found.value)
             else:
                 self.last.pop(found.key.transactional_id, None)
 
     def marker(self, tp: TopicPartition, header: BatchHeader, *, committed: bool) -> None:
-        self._kernel.violated("nobody writes in transactions to __transaction_state", str(tp))
+        self._kernel.violated("__transaction_state contains no transactional records", str(tp))
 
     def _moved(self, transactional_id: str, value: keys.TransactionLogValue) -> None:
         before = self.last.get(transactional_id)
@@ -56,8 +58,10 @@ class TransactionStateChecker:
         old = before.transaction_status
         detail = f"{transactional_id}: {_NAMES[old]} ({before.producer_id}, {before.producer_epoch}) to "
         detail += f"{_NAMES[status]} ({value.producer_id}, {value.producer_epoch})"
-        self._kernel.check(status in _NEXT[old], "T4 a transaction walks its states", detail)
+        self._kernel.check(status in _NEXT[old], "T4 a transaction follows its state machine", detail)
         if before.producer_id == value.producer_id:
             self._kernel.check(
-                value.producer_epoch >= before.producer_epoch, "T3 a producer's epoch never goes back", detail
+                value.producer_epoch >= before.producer_epoch,
+                "T3 the epoch of a producer never decreases",
+                detail,
             )

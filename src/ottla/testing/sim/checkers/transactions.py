@@ -1,16 +1,16 @@
-"""What producers said and what the logs of ordinary topics hold: exactly once, all or nothing, never from a zombie.
+"""Checker of records and transactions: exactly once, atomic, and nothing from fenced producers.
 
-Every record of a simulated producer carries a name: `<producer>/<life>/<transaction>/<number>`; a transaction is
-the first three. So whoever sees a record knows in which transaction it was sent, however it got where it is.
+Every record of a simulated producer has a unique name: `<client>/<incarnation>/<transaction>/<number>`. The first three
+parts identify the transaction. So each record in a log can be traced to the transaction in which it was sent.
 
 Rules, in the numbering of the invariants (docs/SIMULATION.md):
 
-- T1 a record stands in the log once; an acknowledged one stands where its producer was told;
-- T3 once a producer was told its new epoch, nothing of an older epoch is appended. Which of two processes is the
-  newer one is for the coordinator to say: an earlier life may have asked again later;
-- T4 all partitions of a transaction end alike, and as the producer was told; nobody's records are committed who
-  did not ask for it; readers of committed records see exactly the records of committed transactions;
-- T6 what one marker ends was sent in one transaction.
+- T1 a record is in the log once; an acknowledged one is at the offset that its producer received;
+- T3 once a producer has received its new epoch, nothing with an older epoch is appended. The coordinator determines
+  which of two processes is the newer one: an earlier incarnation may have sent its request again later;
+- T4 all partitions of a transaction end in the same way, and as the producer was notified; it is committed only if its
+  producer requested that; readers of committed records see exactly the records of committed transactions;
+- T6 all records that one marker ends were sent in one transaction.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from ottla.testing.sim.kernel.events import Kernel
 
 
 class TxnName(NamedTuple):
+    """Identity of a transaction: the client, its incarnation, and a number."""
+
     producer: str
     incarnation: int
     number: int
@@ -34,24 +36,24 @@ class TxnName(NamedTuple):
 
 
 class Epoch(NamedTuple):
-    """Under which a producer writes. Ids are given out in rising order, so these order themselves."""
+    """Producer id and epoch. Producer ids are assigned in increasing order, so that epochs can be compared."""
 
     producer_id: int
     producer_epoch: int
 
 
 class Txn:
-    """A transaction as its producer and the logs tell it."""
+    """A transaction, as its producer and the logs describe it."""
 
     __slots__ = ("acknowledged", "ends", "name", "prepared", "reported", "requested")
 
     def __init__(self, name: TxnName) -> None:
         self.name = name
-        self.requested: set[bool] = set()  # which ends its producer has requested for: commit, abort
-        self.reported: bool | None = None  # the end its producer was reported
+        self.requested: set[bool] = set()  # the ends that its producer has requested: commit, abort
+        self.reported: bool | None = None  # the end that its producer was notified of
         self.ends: dict[TopicPartition, bool] = {}  # the markers
-        self.acknowledged: dict[str, TopicPartition] = {}  # records its producer was reported to be written
-        self.prepared = False  # prepared: only somebody client_id asks may end it
+        self.acknowledged: dict[str, TopicPartition] = {}  # records whose append was acknowledged
+        self.prepared = False  # for two-phase commit: it ends only on request
 
 
 class Entry:
@@ -67,54 +69,56 @@ class Entry:
 
 
 class TransactionChecker:
+    """Records and markers of all ordinary topics, compared with what producers report."""
+
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
         self.txns: dict[TxnName, Txn] = {}
         self.entries: dict[TopicPartition, list[Entry]] = {}
         self._seen: dict[str, str] = {}
         self._open: dict[tuple[TopicPartition, int], list[Entry]] = {}
-        # Per producer: the newest epoch that was told, and where logs ended then.
+        # By producer: the newest epoch that was returned, and the log end offsets at that time.
         self._fences: dict[str, tuple[Epoch, dict[TopicPartition, int]]] = {}
 
-    # What producers say
+    # What producers report
 
     def begin(self, name: TxnName) -> Txn:
         txn = self.txns[name] = Txn(name)
         return txn
 
     def init_requested(self, producer: str) -> None:
-        """A producer asks for an epoch, and thereby that whatever it has open is aborted."""
+        """A producer requests an epoch, and with it the abort of its open transactions."""
         for txn in self.txns.values():
             if txn.name.producer == producer and txn.reported is None:
                 txn.requested.add(False)
 
     def initialised(self, producer: str, epoch: Epoch, log_ends: dict[TopicPartition, int]) -> None:
-        """A producer was told its epoch: nothing of older ones is written beyond where the logs end now."""
+        """A producer received its epoch: nothing with an older epoch is appended after the current log ends."""
         newest = self._fences.get(producer)
         if newest is None or newest[0] < epoch:
             self._fences[producer] = (epoch, log_ends)
 
     def acknowledged(self, txn: Txn | None, tp: TopicPartition, base_offset: int, values: list[str]) -> None:
-        """A producer was told that its records stand at these offsets."""
+        """A producer received the offsets of its records."""
         found = [value for _, value in self.visible(tp, base_offset, base_offset + len(values))]
         self._kernel.check(
             found == values,
-            "R1 T1 acknowledged records are in the log, where the producer was told",
-            f"{tp} at {base_offset}: {found}, not {values}",
+            "R1 T1 acknowledged records are in the log, at the offsets that the producer received",
+            f"{tp} at {base_offset}: {found} instead of {values}",
         )
         if txn is not None:
             txn.acknowledged.update(dict.fromkeys(values, tp))
 
     def ended(self, txn: Txn, *, committed: bool) -> None:
-        """A producer was told how its transaction ended."""
+        """A producer was notified of the end of its transaction."""
         if txn.reported not in (None, committed):
             self._kernel.violated(
-                "T4 a transaction ends once", f"{txn.name} told {txn.reported}, then {committed}"
+                "T4 a transaction ends once", f"{txn.name}: notified of {txn.reported}, then of {committed}"
             )
         txn.reported = committed
         self._check_ends(txn)
 
-    # What logs hold
+    # What logs contain
 
     def data(self, tp: TopicPartition, header: BatchHeader, records: list[Record]) -> None:
         for record in records:
@@ -133,7 +137,7 @@ class TransactionChecker:
         if open_entries and open_entries[0].txn is not txn:
             before = open_entries[0].txn
             self._kernel.violated(
-                "T6 nothing of one transaction lands in another",
+                "T6 no record of one transaction is appended to another",
                 f"{tp}: {entry.value} while {before.name if before else None} is open",
             )
         open_entries.append(entry)
@@ -141,8 +145,8 @@ class TransactionChecker:
         epoch = Epoch(header.producer_id, header.producer_epoch)
         if fence is not None and epoch < fence[0] and entry.offset >= fence[1].get(tp, 0):
             self._kernel.violated(
-                "T3 a fenced producer writes nothing",
-                f"{tp} at {entry.offset}: {entry.value} under {epoch}, {fence[0]} was told at {fence[1]}",
+                "T3 nothing of a fenced producer is appended",
+                f"{tp} at {entry.offset}: {entry.value} with {epoch}, {fence[0]} was returned at {fence[1]}",
             )
 
     def marker(self, tp: TopicPartition, header: BatchHeader, *, committed: bool) -> None:
@@ -163,18 +167,20 @@ class TransactionChecker:
 
     def _check_ends(self, txn: Txn) -> None:
         ends = set(txn.ends.values())
-        detail = f"{txn.name}: markers {_markers(txn)}, asked for {txn.requested}, told {txn.reported}"
+        detail = f"{txn.name}: markers {_markers(txn)}, requested {txn.requested}, notified of {txn.reported}"
         check = self._kernel.check
-        check(len(ends) <= 1, "T4 a transaction ends alike in all partitions", detail)
+        check(len(ends) <= 1, "T4 a transaction ends in the same way in all partitions", detail)
         check(
             txn.reported is None or not ends or ends == {txn.reported},
-            "T4 a transaction ends as was told",
+            "T4 a transaction ends as its producer was notified",
             detail,
         )
-        check(True not in ends or True in txn.requested, "T4 only who asks for it is committed", detail)
+        check(
+            True not in ends or True in txn.requested, "T4 a transaction is committed only on request", detail
+        )
         check(
             not txn.prepared or False not in ends or False in txn.requested,
-            "T5 a prepared transaction is not ended by the clock",
+            "T5 a prepared transaction is not ended by a timeout",
             detail,
         )
 
@@ -198,7 +204,7 @@ class TransactionChecker:
         ]
 
     def lost(self) -> list[str]:
-        """At the end: acknowledged records of transactions that were told to be committed, but are not."""
+        """At the end: acknowledged records of committed transactions that cannot be read."""
         there = {entry.value: entry.committed for entries in self.entries.values() for entry in entries}
         return [
             value

@@ -1,4 +1,4 @@
-"""Creates the topics before everybody else enters, and lets the internal ones be compacted again and again."""
+"""Administrator: creates the topics, and configures internal topics so that they are compacted often."""
 
 from __future__ import annotations
 
@@ -27,6 +27,8 @@ _DOWNGRADE = 2
 
 
 class Admin(Client):
+    """Runs before all other clients, and calls `when_ready`."""
+
     when_ready: Callable[[], None]
 
     def __init__(self, cluster: Cluster, client_id: str, incarnation: int = 0) -> None:
@@ -57,7 +59,7 @@ class Admin(Client):
         self.when_ready()
 
     async def _set_level(self) -> None:
-        """The generation of the transaction protocol; the newest is in force without asking."""
+        """Set the version of the transaction protocol; the newest is the default."""
         level = self.cluster.transaction_version
         if level == 2:
             return
@@ -69,7 +71,7 @@ class Admin(Client):
         self.expect(response.error_code, E.NONE, doing="UpdateFeatures")
 
     async def _configure(self) -> None:
-        """Short segments: what is to be compacted is soon no longer the active one."""
+        """Configure short segments for internal topics: a segment can be compacted once it is not the active one."""
         settings = {"segment.ms": "3000", "min.cleanable.dirty.ratio": "0.01"}
         request = IncrementalAlterConfigsRequest(
             resources=[

@@ -1,7 +1,8 @@
-"""A member of a classic group: eager, range assignment by the leader, as consumers have done since 0.9.
+"""Member of a classic group with the eager protocol: the leader assigns ranges of partitions.
 
-It joins, syncs, and then reads, sends heartbeats and commits, until it hears of a rebalance; then it commits, gives
-everything back and joins again. Some have a fixed identity and come back under it, some leave properly, some vanish.
+It joins, syncs, and then reads, sends heartbeats and commits until it learns of a rebalance. Then it commits, releases
+its partitions and joins again. Some members are static and return with the same instance id; some leave the group
+properly, others end without leaving.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ _ASSIGNOR = "range"
 
 
 class ClassicMember(Member):
+    """A member that uses JoinGroup, SyncGroup, Heartbeat and LeaveGroup."""
+
     heartbeat_ms = 700
 
     def __init__(
@@ -67,10 +70,10 @@ class ClassicMember(Member):
         if code is not E.REBALANCE_IN_PROGRESS:
             self.generation = -1
 
-    # Joining
+    # Join and sync
 
     async def _join(self) -> int:
-        """Become part of a generation and own partitions; when the request that says so was sent."""
+        """Join a generation and take the assigned partitions; return when SyncGroup was sent."""
         response = await self._joined()
         self.generation = response.generation_id
         plan: list[SyncGroupRequestAssignment] = []
@@ -94,7 +97,7 @@ class ClassicMember(Member):
         await self._check(synced.error_code, "SyncGroup")
         partitions = self._partitions(synced.assignment)
         offsets = await self.committed_offsets(partitions, 8) if partitions else {}
-        # A static member that comes back is given what it had, within the generation.
+        # A static member that returns within a generation gets the same partitions again.
         self.own(offsets, sent_us, (self.generation, self.instance_id or self.name))
         return sent_us
 
@@ -121,7 +124,7 @@ class ClassicMember(Member):
             return response
 
     async def _check(self, code: int, doing: str) -> None:
-        """Raise what an error means to this member."""
+        """Raise the exception that corresponds to an error code."""
         error = self.expect(
             code,
             E.NONE,
@@ -142,7 +145,7 @@ class ClassicMember(Member):
         return b"\0\1" + codec.encode(content, 1)
 
     def _plan(self, member_ids: list[str]) -> list[SyncGroupRequestAssignment]:
-        """Range assignment: each topic in runs, the first members get the longer ones."""
+        """Assign ranges of each topic; the first members get the longer ones."""
         member_ids = sorted(member_ids)
         owned: dict[str, list[TopicPartition]] = {member_id: [] for member_id in member_ids}
         for topic in self.topics:
@@ -170,10 +173,10 @@ class ClassicMember(Member):
             for index in topic.partitions
         ]
 
-    # Working
+    # Work
 
     async def _work(self, sent_us: int) -> None:
-        """Read, process, commit and stay in the group, until a rebalance; raises Out."""
+        """Read, process, commit and send heartbeats until a rebalance; raises MembershipLost."""
         next_heartbeat_ms = sent_us // 1000 + self.heartbeat_ms
         next_commit_ms = self.kernel.now_ms + self.rng.randrange(300, 1500)
         while not self.leaving:
@@ -201,7 +204,7 @@ class ClassicMember(Member):
             HeartbeatResponse,
         )
         if response.error_code == E.REBALANCE_IN_PROGRESS:
-            self.kernel.count("rebalances heard of")
+            self.kernel.count("rebalances noticed")
             with contextlib.suppress(NoResponse):
                 await self.commit()
         await self._check(response.error_code, "Heartbeat")

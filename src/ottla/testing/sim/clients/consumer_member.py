@@ -1,7 +1,7 @@
-"""A member of a consumer group (KIP-848): heartbeats carry everything, partitions move one by one.
+"""Member of a consumer group (KIP-848): everything is part of heartbeats, and partitions move one by one.
 
-It tells what it owns, is told what it should own, gives back what it should not (after committing it), says so, and
-takes what it gets. Told that it is fenced it drops everything and joins anew with epoch 0.
+It reports the partitions it owns and receives its assignment. It commits and releases the partitions it must revoke,
+reports that, and takes the new ones. A fenced member releases everything and joins again with epoch 0.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ _LEAVE, _LEAVE_FOR_A_WHILE = -1, -2
 
 
 class ConsumerMember(Member):
+    """A member that uses ConsumerGroupHeartbeat."""
+
     def __init__(
         self, cluster: Cluster, client_id: str, incarnation: int = 0, *, group: str, topics: tuple[str, ...]
     ) -> None:
@@ -74,12 +76,12 @@ class ConsumerMember(Member):
         self._full = True
 
     def until_us(self, sent_us: int) -> int:
-        # What it must give back it may have missed only since the last answer that asked for nothing.
+        # It can have missed a revocation only since the last response that contained none.
         session_us = self._heartbeat_us + self.session_ms * US_PER_MS
         return min(session_us, self._no_revocation_us + self.rebalance_ms * US_PER_MS)
 
     async def _heartbeat(self) -> bool:
-        """Tell and be told; False if there is more to tell at once."""
+        """Send a heartbeat and apply the response; False if another heartbeat must follow at once."""
         sent_us = self.kernel.now_us
         full = self._full or self.generation == 0
         request = ConsumerGroupHeartbeatRequest(
@@ -102,7 +104,7 @@ class ConsumerMember(Member):
             E.FENCED_MEMBER_EPOCH,
             E.UNRELEASED_INSTANCE_ID,
             E.FENCED_INSTANCE_ID,
-            E.GROUP_ID_NOT_FOUND,  # it is a classic group by now
+            E.GROUP_ID_NOT_FOUND,  # it has become a classic group
             doing="ConsumerGroupHeartbeat",
         )
         if error in RETRIABLE or error is E.UNRELEASED_INSTANCE_ID:
@@ -115,7 +117,7 @@ class ConsumerMember(Member):
         self._heartbeat_ms = response.heartbeat_interval_ms or self._heartbeat_ms
         self.kernel.check(
             response.member_epoch >= self.generation,
-            "G2 epochs and generations never go back",
+            "G2 epochs and generations never decrease",
             f"{self.name}: {self.generation} to {response.member_epoch}",
         )
         self.generation = response.member_epoch
@@ -130,16 +132,16 @@ class ConsumerMember(Member):
             self.heartbeat_succeeded(sent_us)
             return True
         wanted = self._partitions(assignment)
-        gone = [tp for tp in self.positions if tp not in wanted]
+        revoked = [tp for tp in self.positions if tp not in wanted]
         new = [tp for tp in wanted if tp not in self.positions]
-        if gone:
-            self.kernel.count("partitions revoked", len(gone))
+        if revoked:
+            self.kernel.count("partitions revoked", len(revoked))
             self.heartbeat_succeeded(sent_us)
             try:
                 await self.commit()
             except NoResponse:
                 self._full = True
-            self.release(gone)
+            self.release(revoked)
             return False
         self._no_revocation_us = sent_us
         self.heartbeat_succeeded(sent_us)

@@ -1,7 +1,7 @@
-"""Consume, transform, produce, exactly once: a member of a group whose offsets go with its transactions.
+"""Copiers: members of a group that consume, transform and produce exactly once, with transactions.
 
-Each transaction copies some records of the partitions the member owns to the same partitions of another topic and
-commits their offsets, with the member's generation, so that a copier which lost its partitions cannot commit.
+Each transaction copies some records from the member's partitions to the same partitions of another topic, and commits
+their offsets with the generation of the member, so that a copier that has lost its partitions cannot commit.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ OUT_TOPIC = "out"
 
 
 class _Copier(Member):
-    """What a copier does instead of processing and committing."""
+    """Replaces processing and committing of a member by transactions."""
 
     session: TransactionalSession
     _initialised = False
@@ -33,7 +33,7 @@ class _Copier(Member):
         self._copies = 0
 
     async def poll(self, wait_ms: int) -> int:
-        """One transaction, if there is anything to copy."""
+        """Run one transaction, if there are records to copy."""
         if not self._initialised:
             await self.session.init()
             self._initialised = True
@@ -71,7 +71,7 @@ class _Copier(Member):
                 offsets[tp] = (offset, name)
             await self.session.send_offsets(self.group, self.member_id, self.generation, offsets)
             if self.rng.random() < 0.15:
-                # Meanwhile others may get its partitions, and must wait for what it has open.
+                # Other members may get its partitions meanwhile, and must wait for its open transaction.
                 await self.process.sleep(self.rng.uniform(0, 5000))
             committed = self.rng.random() > 0.15
             await self.session.end(txn, committed=committed)
@@ -79,7 +79,7 @@ class _Copier(Member):
             await self.session.abandon(txn)
             raise MembershipLost(ErrorCode.REBALANCE_IN_PROGRESS) from None
         if not committed:
-            # As an application does that changes its mind: back to what is committed.
+            # An application that aborts continues at the committed offsets.
             offsets_now = await self.committed_offsets(list(moved), 8)
             self.positions.update({tp: max(offset, 0) for tp, offset in offsets_now.items()})
             return 0
@@ -88,10 +88,12 @@ class _Copier(Member):
         return sum(map(len, found.values()))
 
     async def commit(self) -> None:
-        """Offsets are committed by transactions only."""
+        """Do nothing: offsets are committed by transactions only."""
 
 
 class ClassicCopier(_Copier, ClassicMember):
+    """A copier in a classic group."""
+
     def __init__(
         self, cluster: Cluster, client_id: str, incarnation: int = 0, *, group: str, topics: tuple[str, ...]
     ) -> None:
@@ -100,6 +102,8 @@ class ClassicCopier(_Copier, ClassicMember):
 
 
 class ConsumerCopier(_Copier, ConsumerMember):
+    """A copier in a consumer group."""
+
     def __init__(
         self, cluster: Cluster, client_id: str, incarnation: int = 0, *, group: str, topics: tuple[str, ...]
     ) -> None:

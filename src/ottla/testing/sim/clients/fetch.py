@@ -1,7 +1,7 @@
-"""Fetching records as a client does: whole batches, aborted transactions filtered out; each answer is checked.
+"""Fetch of records as a client implements it: whole batches, without aborted transactions; every response is checked.
 
-Rules: C1 nothing beyond the high watermark, or the last stable offset, is seen, nor anything of an aborted
-transaction; C2 what is seen is exactly what the log holds between two positions.
+Rules: C1 no record beyond the high watermark or the last stable offset is seen, and none of an aborted transaction;
+C2 what is seen is exactly what the log contains between two positions.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ottla.testing.sim.clients.client import BROKER_ERRORS, Client, by_topic
 from ottla.testing.sim.clients.process import Connection
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 
-_VERSION: Final = 12  # the last with topic names
+_VERSION: Final = 12  # the last one with topic names
 _PARTITION_BYTES: Final = 4096
 Seen = list[tuple[int, str]]
 
@@ -30,7 +30,7 @@ async def fetch(
     committed: bool,
     wait_ms: int,
 ) -> dict[TopicPartition, Seen]:
-    """Records at the positions, which move on; raises NoResponse."""
+    """Fetch records at the positions, and advance the positions; raises NoResponse."""
     topics = [
         FetchTopic(
             topic=topic,
@@ -69,7 +69,7 @@ def _take(
     *,
     committed: bool,
 ) -> Seen:
-    """The records of one partition, checked against the log; moves its position."""
+    """The records of one partition, compared with the log; advances its position."""
     start = end = positions[tp]
     aborted = sorted((one.first_offset, one.producer_id) for one in data.aborted_transactions or [])
     excluded: set[int] = set()
@@ -93,12 +93,12 @@ def _take(
             ]
     limit = data.last_stable_offset if committed else data.high_watermark
     kernel = client.kernel
-    kernel.check(end <= max(limit, start), "C1 nothing undecided is read", f"{tp}: {end}, limit {limit}")
+    kernel.check(end <= max(limit, start), "C1 no undecided record is read", f"{tp}: {end}, limit {limit}")
     expected = client.cluster.txns.visible(tp, start, end, committed=committed)
     kernel.check(
         seen == expected,
         "C1 C2 a reader sees exactly the log",
-        f"{client.name} {tp} from {start} to {end}: {seen}, not {expected}",
+        f"{client.name} {tp} from {start} to {end}: {seen} instead of {expected}",
     )
     positions[tp] = end
     return seen

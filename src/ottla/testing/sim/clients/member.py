@@ -1,6 +1,6 @@
-"""What members of both group protocols share: positions, processing, commits and fetched offsets.
+"""Base class of group members: positions, processing, commits and fetched offsets.
 
-A member processes what it reads and commits it later, so a record may be processed twice but never be skipped.
+A member processes what it reads and commits later, so that a record may be processed twice but is never skipped.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ MEMBERSHIP_ERRORS: Final = frozenset(
         E.GROUP_ID_NOT_FOUND,
     }
 )
-"""A member that hears one of these must ask anew what it owns."""
+"""A member that receives one of these must determine again what it owns."""
 
 
 class MembershipLost(Exception):
-    """The member is no longer what it was in the group."""
+    """The member has lost its membership, or its generation is over."""
 
     def __init__(self, code: ErrorCode) -> None:
         super().__init__(code.name)
@@ -53,7 +53,7 @@ class MembershipLost(Exception):
 
 
 class Member(Client):
-    """A member of `group`, reading `topics`. Subclasses know a protocol."""
+    """A member of `group` that reads `topics`. Subclasses implement a group protocol."""
 
     session_ms = 4000
     rebalance_ms = 5000
@@ -86,18 +86,18 @@ class Member(Client):
 
     async def _run(self) -> None:
         await super()._run()
-        self.release(list(self.positions))  # whoever left, or was fenced, owns nothing
+        self.release(list(self.positions))  # a member that has left or was fenced owns nothing
 
     @property
     def leaving(self) -> bool:
         return self.leaves_at_ms is not None and self.kernel.now_ms >= self.leaves_at_ms
 
-    # Owning
+    # Ownership
 
     def own(
         self, offsets: dict[TopicPartition, int], since_us: int, generation: tuple[int, str] | None
     ) -> None:
-        """Own more partitions, beginning at these offsets; the last good heartbeat was sent at `since_us`."""
+        """Take partitions, starting at these offsets; `since_us`: when the last successful heartbeat was sent."""
         if not self.claims_disabled:
             until_us = self.until_us(since_us)
             self.cluster.ownership.claim(self.group, self.name, list(offsets), until_us, generation)
@@ -105,13 +105,15 @@ class Member(Client):
         self.kernel.note(self.name, f"owns {sorted(map(str, self.positions))} in {self.generation}")
 
     def heartbeat_succeeded(self, sent_us: int) -> None:
-        """A heartbeat that was sent then went well."""
+        """Extend the claims: the heartbeat that was sent at `sent_us` succeeded."""
         self.cluster.ownership.extend(self.group, self.name, list(self.positions), self.until_us(sent_us))
 
     def until_us(self, sent_us: int) -> int:
+        """The end of claims after a heartbeat that was sent at `sent_us`."""
         return sent_us + min(self.session_ms, self.rebalance_ms) * US_PER_MS
 
     def release(self, partitions: list[TopicPartition]) -> None:
+        """Give up the ownership of partitions."""
         self.cluster.ownership.release(self.group, self.name, partitions)
         for tp in partitions:
             self.positions.pop(tp, None)
@@ -120,7 +122,7 @@ class Member(Client):
     # Processing
 
     async def poll(self, wait_ms: int) -> int:
-        """Read and process some records; how many."""
+        """Read and process records; return how many."""
         if not self.positions:
             await self.process.sleep(wait_ms)
             return 0
@@ -140,7 +142,7 @@ class Member(Client):
     # Offsets
 
     async def commit(self) -> None:
-        """Commit what was processed; raises Out, or NoResponse after a few attempts."""
+        """Commit what was processed; raises MembershipLost or NoResponse."""
         partitions = list(self.uncommitted)
         if not partitions:
             return
@@ -186,7 +188,7 @@ class Member(Client):
                         raise MembershipLost(error)
 
     def _named(self, partitions: list[TopicPartition]) -> dict[TopicPartition, str]:
-        """Names for the commits of these partitions, told to the ledger."""
+        """Register the commits of these partitions with the checker, and return their names."""
         names = {}
         for tp in partitions:
             self._commits += 1
@@ -198,7 +200,7 @@ class Member(Client):
     async def committed_offsets(
         self, partitions: list[TopicPartition], version: int
     ) -> dict[TopicPartition, int]:
-        """Where to begin; raises Out, or NoResponse."""
+        """Fetch the committed offsets; raises MembershipLost or NoResponse."""
         while True:
             request = OffsetFetchRequest(
                 groups=[
@@ -228,7 +230,7 @@ class Member(Client):
     def _take_offsets(
         self, topics: list[OffsetFetchResponseTopics], sent_us: int
     ) -> dict[TopicPartition, int] | None:
-        """The offsets of an answer; None if some are not stable."""
+        """The offsets of a response; None if some are not stable."""
         found: dict[TopicPartition, int] = {}
         for topic in topics:
             for result in topic.partitions:

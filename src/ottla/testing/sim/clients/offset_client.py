@@ -1,4 +1,4 @@
-"""Commits and fetches offsets without being a member of anything, as consumers do that assign for themselves."""
+"""Client that commits and fetches offsets without a group membership, as consumers with manual assignment do."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ E = ErrorCode
 
 
 class OffsetClient(Client):
-    """The only one in its group: offsets grow by one with every commit."""
+    """The only client of its group: offsets increase by one with every commit."""
 
     topic = "in"
 
     async def run(self) -> None:
         await self.find_coordinator(GROUP, self.client_id)
         number = 0
-        # A former life may have left commits on their way: a late one must not look like one of this life.
+        # Commits of a former incarnation may still be in flight: they must not be taken for commits of this one.
         slot = Slot(f"{self.client_id}-{self.incarnation}", self.cluster.partitions(self.topic)[0])
         while not self.cluster.ending:
             number += 1

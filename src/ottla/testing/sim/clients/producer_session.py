@@ -47,7 +47,7 @@ NOT_A_MEMBER: Final = frozenset(
 
 
 class MustAbort(Exception):
-    """This transaction cannot be committed any more."""
+    """The transaction must be aborted."""
 
 
 class ProducerSession:
@@ -78,7 +78,7 @@ class ProducerSession:
             self._sequences.clear()
 
     async def produce(self, tp: TopicPartition, values: list[str], txn: Txn | None = None) -> None:
-        """Write records, with acks=all, until told that they are there."""
+        """Write records with acks=all, again until they are acknowledged."""
         client, sequence = self.client, self._sequences.get(tp, 0)
         timestamp = START_MS + client.kernel.now_ms
         records = [NewRecord(None, value.encode(), timestamp=timestamp) for value in values]
@@ -116,11 +116,11 @@ class ProducerSession:
         return ()
 
     def _raise_for(self, error: ErrorCode) -> None:
-        """Raise if there is no use in trying again."""
+        """Raise an exception if a retry cannot succeed."""
 
 
 class TransactionalSession(ProducerSession):
-    """A transactional producer; `generation` is that of the protocol."""
+    """A transactional producer; `generation`: version 1 or 2 of the transaction protocol."""
 
     def __init__(self, client: Client, *, generation: int, timeout_ms: int, two_phase: bool = False) -> None:
         super().__init__(client)
@@ -133,7 +133,7 @@ class TransactionalSession(ProducerSession):
         self._number = 0
 
     async def init(self) -> None:
-        """Get an epoch; whatever this id had open is aborted, and whoever used it before is fenced."""
+        """Get an epoch: open transactions of this id are aborted, and its former producer is fenced."""
         client = self.client
         await client.find_coordinator(TXN, client.client_id)
         request = InitProducerIdRequest(
@@ -171,7 +171,7 @@ class TransactionalSession(ProducerSession):
         )
 
     async def add(self, partitions: list[TopicPartition]) -> None:
-        """Name partitions before writing to them; in the second generation the broker does it."""
+        """Add partitions to the transaction before writing to them; in version 2 the broker does it."""
         if self.generation == 2:
             return
         request = AddPartitionsToTxnRequest(
@@ -201,7 +201,7 @@ class TransactionalSession(ProducerSession):
     async def send_offsets(
         self, group: str, member_id: str, member_epoch: int, offsets: dict[TopicPartition, tuple[int, str]]
     ) -> None:
-        """Commit offsets as part of the transaction; raises MustAbort if the group says no."""
+        """Commit offsets as part of the transaction; raises MustAbort if the group refuses."""
         client = self.client
         if self.generation == 1:
             adding = AddOffsetsToTxnRequest(
@@ -254,7 +254,7 @@ class TransactionalSession(ProducerSession):
             await client.process.backoff()
 
     async def end(self, txn: Txn, *, committed: bool) -> None:
-        """Commit or abort, until told that it is so."""
+        """Commit or abort; send the request again until there is a response."""
         client = self.client
         txn.requested.add(committed)
         request = EndTxnRequest(
@@ -276,8 +276,8 @@ class TransactionalSession(ProducerSession):
             await client.process.backoff()
 
     async def abandon(self, txn: Txn) -> None:
-        """Abort what cannot be committed, and get a new epoch: nobody knows what is still on its way."""
-        self.client.kernel.count("transactions given up")
+        """Abort the transaction and get a new epoch, because requests of the old one may still be in flight."""
+        self.client.kernel.count("transactions abandoned")
         with contextlib.suppress(MustAbort):
             await self.end(txn, committed=False)
         await self.init()

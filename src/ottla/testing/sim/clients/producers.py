@@ -1,4 +1,4 @@
-"""Those who write: a steady source, and transactional producers that commit, abort, forget and come back."""
+"""Producers: one without transactions, and transactional ones that commit, abort or time out."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ottla.testing.sim.cluster import Cluster
 
 
 class Source(Client):
-    """Writes to one topic, outside of transactions, until the run closes."""
+    """Writes to one topic, without transactions, until the end of the scenario."""
 
     topic = "in"
 
@@ -26,7 +26,7 @@ class Source(Client):
 
 
 class TxnProducer(Client):
-    """Writes transactions over several partitions; some it aborts, some it leaves open for too long."""
+    """Writes transactions to several partitions; aborts some of them, and leaves some open until they time out."""
 
     topic = "txn"
 

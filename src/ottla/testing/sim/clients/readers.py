@@ -1,4 +1,4 @@
-"""Those who only read, every partition from its beginning: with and without undecided records."""
+"""Readers of all partitions from their beginning, of committed or of all records."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ottla.testing.sim.cluster import Cluster
 
 
 class Reader(Client):
-    """Reads all topics; each answer is compared with the logs as it arrives."""
+    """Reads all topics; each response is compared with the logs."""
 
     def __init__(self, cluster: Cluster, client_id: str, incarnation: int = 0, *, committed: bool) -> None:
         super().__init__(cluster, client_id, incarnation)

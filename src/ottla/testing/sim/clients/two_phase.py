@@ -1,6 +1,6 @@
-"""Two-phase commit: one process writes and prepares, dies, and another one ends what it knows by its numbers.
+"""Two-phase commit: one process writes and prepares a transaction, and another process ends it later.
 
-The preparer's transaction has no timeout. Who ends it may come after any number of restarts of the broker.
+The prepared transaction has no timeout. It may be ended after any number of restarts of the broker.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from ottla.testing.sim.cluster import Cluster
 
 
 class Preparer(Client):
-    """Writes one transaction and leaves it prepared. `prepared` is set when it has told so."""
+    """Writes one transaction and leaves it prepared; `prepared` is then set."""
 
     topic = "txn"
 
@@ -41,7 +41,7 @@ class Preparer(Client):
 
 
 class Finisher(Client):
-    """Ends a prepared transaction that another process left behind."""
+    """Ends a prepared transaction of another process."""
 
     def __init__(self, cluster: Cluster, client_id: str, incarnation: int = 0, *, left: Preparer) -> None:
         super().__init__(cluster, client_id, incarnation)
@@ -56,10 +56,10 @@ class Finisher(Client):
         if left.prepared is None:
             return
         await self.find_coordinator(TXN, left.client_id)
-        # The same numbers, another process: only the wire is this one's.
+        # The same producer id, epoch and sequence numbers, but the connection of this process.
         session = left.session
         session.client, session.connection = self, self.connection
-        # Whoever comes after one that died knows its decision.
+        # All incarnations of this client use the same decision.
         committed = self.cluster.stream(f"end of {left.name}").random() < 0.6
         await session.end(left.prepared, committed=committed)
         self.kernel.count("transactions ended by another process")

@@ -53,13 +53,13 @@ class Link:
         self.name = name
         self.conditions = conditions
         self._busy_until_us = 0
-        self._cut = False
+        self.is_cut = False
         self._cut_until_us = 0
         self._waiting: deque[tuple[Stream, int, Callable[[], None]]] = deque()
 
     def transmit(self, stream: Stream, size: int, arrive: Callable[[], None]) -> None:
         """Call `arrive` on the stream's host when a packet of that size has arrived there, in order."""
-        if self._cut:
+        if self.is_cut:
             self._waiting.append((stream, size, arrive))
             return
         at_us = stream.last_arrival_us = max(stream.last_arrival_us, self._arrival_us(size))
@@ -88,7 +88,7 @@ class Link:
 
     def cut(self, milliseconds: float | None = None) -> None:
         """Deliver nothing until `restore`, or for a while. Packets wait, because TCP sends them again."""
-        self._cut = True
+        self.is_cut = True
         if milliseconds is None:
             self._cut_until_us = _FOREVER_US
         else:
@@ -102,7 +102,7 @@ class Link:
 
     def restore(self) -> None:
         """End a cut: what waits is sent."""
-        self._cut = False
+        self.is_cut = False
         self._cut_until_us = 0
         waiting, self._waiting = self._waiting, deque()
         for stream, size, arrive in waiting:
