@@ -82,7 +82,7 @@ def test_a_rebalance_loses_nothing_repeats_nothing_and_keeps_the_order(
     for key in range(8):
         one_round = [f"{number:05d}".encode() for number in range(key, 400, 8)]
         assert seen.by_key[f"k{key}".encode()] == one_round * 3
-    assert sum(place.offset for place in committed(settings, topic, range(4)) if place.offset > 0) == 1_200
+    assert sum(entry.offset for entry in committed(settings, topic, range(4)) if entry.offset > 0) == 1_200
 
 
 def test_a_handler_that_outlives_its_partition_is_ignored(prompt: BrokerProcess) -> None:

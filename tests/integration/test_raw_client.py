@@ -29,7 +29,7 @@ from ottla.client.raw import (
     cluster_for,
     describe_transaction,
     end_transaction,
-    initialise,
+    init_producer_id,
     transactions,
 )
 from ottla.local.broker_process import BrokerProcess
@@ -208,7 +208,7 @@ def test_whoever_comes_later_fences(cluster: Cluster, topic: str) -> None:
     zombie.begin()
     zombie.send(tp, batches_of([b"lost"]))
     zombie.flush()
-    after = initialise(cluster, name, timeout_ms=60_000)
+    after = init_producer_id(cluster, name, timeout_ms=60_000)
     assert (after.producer_id, after.epoch > before.epoch) == (before.producer_id, True)
     zombie.send(tp, batches_of([b"zombie"]))
     with pytest.raises(Fenced):
@@ -236,7 +236,7 @@ def test_a_child_process_has_connections_of_its_own(broker: BrokerProcess, topic
     cluster = cluster_for(chosen)
     produce(cluster, TopicPartition(topic, 0), [b"parent"])
     connections = [cluster.connection(node) for node in cluster.brokers()]
-    under_way = [(one, one.send(MetadataRequest(topics=[]))) for one in connections]
+    in_flight = [(one, one.send(MetadataRequest(topics=[]))) for one in connections]
     child = os.fork()
     if child == 0:
         try:
@@ -248,8 +248,8 @@ def test_a_child_process_has_connections_of_its_own(broker: BrokerProcess, topic
         finally:
             os._exit(2)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    for connection, ticket in under_way:
-        assert len(connection.receive(ticket, MetadataResponse).brokers) == len(connections)
+    for connection, pending in in_flight:
+        assert len(connection.receive(pending, MetadataResponse).brokers) == len(connections)
     assert values_in(cluster, TopicPartition(topic, 0)) == [b"parent", b"child"]
 
 

@@ -16,8 +16,8 @@ from ottla.client.raw import (
     TransactionEnd,
     cluster_for,
     end_transactions,
-    producing,
 )
+from ottla.client.raw import producer as producer_module
 from ottla.local.broker_process import BrokerProcess
 from ottla.records import columns
 from ottla.records.columns import BinaryColumn
@@ -118,7 +118,7 @@ def test_a_job_that_failed_leaves_nothing_open(
 
 
 def test_a_task_that_fails_takes_back_what_it_wrote(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(producing, "REQUEST_BYTES", 1)
+    monkeypatch.setattr(producer_module, "REQUEST_BYTES", 1)
 
     def rows() -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_pydict({"value": pa.array([b"0"])})
@@ -133,7 +133,7 @@ def test_a_task_that_fails_takes_back_what_it_wrote(job: Job, monkeypatch: pytes
 
 def test_a_task_that_fails_leaves_no_answers_behind(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     """At least once: nobody waits for what it has sent."""
-    monkeypatch.setattr(producing, "REQUEST_BYTES", 1)
+    monkeypatch.setattr(producer_module, "REQUEST_BYTES", 1)
     options = replace(job.options, exactly_once=False)
     closed: list[RawProducer] = []
     close = RawProducer.close

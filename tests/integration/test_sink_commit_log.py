@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from ottla.base.errors import LocalError
 from ottla.base.ids import TopicPartition
 from ottla.client.raw import ClientSettings, Cluster, TransactionEnd
-from ottla.client.raw.administering import ensure_topic, list_open_transactions
+from ottla.client.raw.admin import ensure_topic, list_open_transactions
 from ottla.local.broker_process import BrokerProcess
 from ottla.records import columns
 from ottla.records.columns import BinaryColumn

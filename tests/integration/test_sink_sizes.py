@@ -41,7 +41,9 @@ def test_batches_fit_their_topic(broker: BrokerProcess, codec: str) -> None:
         assert [message.value() for message in contents(broker.bootstrap, topic)] == values
         single = RawProducer(cluster)
         single.init()
-        with pytest.raises(Refused, match=f"a record, as a batch, has .* max.message.bytes of topic {topic}"):
+        with pytest.raises(
+            Refused, match=f"the batch of a single record has .* max.message.bytes of topic {topic}"
+        ):
             write(options, single, cluster, [noise.randbytes(LIMIT)])
 
 

@@ -23,7 +23,8 @@ from typing import Any
 
 from pyspark.sql.datasource import WriterCommitMessage
 
-from ottla.client.raw import TransactionEnd, producing
+from ottla.client.raw import TransactionEnd
+from ottla.client.raw import producer as producer_module
 from ottla.spark.data_source import OttlaDataSource
 from ottla.spark.sink.batch_commit import BatchCommit, CommitLog, Transactions
 from ottla.spark.sink.commit_log import CommitEntry, PreparedTransaction
@@ -126,7 +127,7 @@ class DyingStreamWriter(OttlaStreamWriter):
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         # Every Arrow batch goes at once: the transaction is open from the first on.
-        producing.REQUEST_BYTES = 1
+        producer_module.REQUEST_BYTES = 1
 
         def batches() -> Iterator[Any]:
             for number, batch in enumerate(iterator):

@@ -113,10 +113,10 @@ def committed(
 def wait_committed(settings: dict[str, object], topic: str, offset: int, partition: int = 0) -> None:
     """Waits until the group's committed offset is this one."""
     consumer = Consumer({**settings})
-    place = [TopicPartition(topic, partition)]
+    entry = [TopicPartition(topic, partition)]
     try:
         wait_until(
-            lambda: consumer.committed(place, timeout=PATIENCE_S)[0].offset == offset,
+            lambda: consumer.committed(entry, timeout=PATIENCE_S)[0].offset == offset,
             f"offset {offset} of {topic}-{partition} to be committed",
         )
     finally:

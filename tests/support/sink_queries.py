@@ -8,7 +8,7 @@ from typing import Any
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
 from ottla.client.raw import ClientSettings, Cluster
-from ottla.client.raw.administering import list_open_transactions
+from ottla.client.raw.admin import list_open_transactions
 
 LINES = 30
 Records = list[tuple[int, bytes | None, bytes | None, list[tuple[str, bytes]] | None]]

@@ -8,10 +8,10 @@ States:
     OPEN        connected; the API versions are being negotiated or are known.
     CLOSED      `close` was called.
 
-Requests made in IDLE, WAITING and CONNECTING are queued until the connection is open; if the attempt fails, they fail
-with it. A caller that repeats a failed request at once is thereby limited to the rate of the back-off. A failure of the
-connection fails all requests. A request in flight that is not completed in time closes the connection, as in Kafka's
-network client: use separate connections for requests that wait long, such as Fetch.
+Requests made in IDLE, WAITING and CONNECTING are queued until the connection is open; if the attempt fails, they
+fail with it. A caller that repeats a failed request at once is thereby limited to the rate of the back-off. A
+failure of the connection fails all requests. A request in flight that is not completed in time closes the
+connection, as in Kafka's network client: use separate connections for requests that wait long, such as Fetch.
 
 Concurrency: the event loop only.
 """

@@ -1,4 +1,4 @@
-"""A parallel consumer for any Kafka cluster, on confluent-kafka: many records at once, each key in order.
+"""Parallel consumer for any Kafka cluster, based on confluent-kafka: many records at once, each key in order.
 
     from ottla.client.parallel import Options, ParallelConsumer
 
@@ -6,7 +6,7 @@
 
     ParallelConsumer({"bootstrap.servers": "...", "group.id": "..."}, ["topic"], handle, Options(workers=100)).run()
 
-`docs/PARALLEL_CONSUMER.md` tells the rest.
+See `docs/PARALLEL_CONSUMER.md`.
 """
 
 from ottla.client.parallel.consumer import ParallelConsumer

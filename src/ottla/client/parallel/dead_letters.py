@@ -1,12 +1,11 @@
-"""Records that failed for good go to another topic, with headers that tell where from and why.
+"""Dead letters: records that failed permanently are produced to another topic, with headers that describe the error.
 
-The headers have the names that Kafka gives those of its share groups, so one tool reads both:
-`__dlq.errors.topic`, `.partition`, `.offset`, `.group`, `.delivery.count` (attempts) and `.message` (the error).
-They follow the record's own. Key and value are the record's.
+The headers have the names that Kafka uses for share groups: `__dlq.errors.topic`, `.partition`, `.offset`,
+`.group`, `.delivery.count` (attempts) and `.message` (the error). They follow the headers of the record. Key and
+value are those of the record.
 
-A thread of its own produces them, and sleeps while there are none. A letter that is not acknowledged ends the
-consumer: librdkafka has tried for `message.timeout.ms` by then, and going on would mean to lose the record or to
-stand still in silence.
+A separate thread produces them. A dead letter that is not acknowledged ends the consumer: librdkafka has retried
+for `message.timeout.ms` by then, and the consumer can neither lose the record nor wait without an error.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from ottla.client.parallel.assigned import Work
+from ottla.client.parallel.assignment import Work
 from ottla.client.parallel.errors import DeadLetterFailed
 
 HEADER_PREFIX = "__dlq.errors."
@@ -29,19 +28,19 @@ _Headers = list[tuple[str, str | bytes | None]]
 
 
 def headers_of(work: Work, error: Exception, group_id: str) -> _Headers:
-    """The record's own headers, then ours."""
+    """The headers of the record, followed by those of the dead letter."""
     message = work.message
     own: _Headers = list(message.headers() or [])  # type: ignore[arg-type]
     text = f"{type(error).__name__}: {error}"[:_ERROR_CHARACTERS_MAX]
-    told = {
-        "topic": work.assigned.partition.topic,
-        "partition": str(work.assigned.partition.partition),
+    added = {
+        "topic": work.assignment.partition.topic,
+        "partition": str(work.assignment.partition.partition),
         "offset": str(work.offset),
         "group": group_id,
         "delivery.count": str(work.attempts),
         "message": text,
     }
-    return own + [(HEADER_PREFIX + name, value.encode()) for name, value in told.items()]
+    return own + [(HEADER_PREFIX + name, value.encode()) for name, value in added.items()]
 
 
 class DeadLetters:
@@ -52,14 +51,14 @@ class DeadLetters:
         self._letters: SimpleQueue[_Letter | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="parallel-consumer-dead-letters", daemon=True)
         self._acknowledged: Callable[[Work], None] = lambda _work: None
-        self._refused: Callable[[Work, BaseException], None] = lambda _work, _error: None
+        self._failed: Callable[[Work, BaseException], None] = lambda _work, _error: None
 
     def start(
-        self, acknowledged: Callable[[Work], None], refused: Callable[[Work, BaseException], None]
+        self, acknowledged: Callable[[Work], None], failed: Callable[[Work, BaseException], None]
     ) -> None:
-        """Both are called on the thread here."""
+        """Start the thread, which calls both functions."""
         self._acknowledged = acknowledged
-        self._refused = refused
+        self._failed = failed
         self._thread.start()
 
     def put(self, work: Work, error: Exception) -> None:
@@ -75,7 +74,7 @@ class DeadLetters:
         self._producer.flush()
 
     def _next(self) -> _Letter | None:
-        """The next letter; acknowledgements are served while any is missing."""
+        """The next dead letter; process acknowledgements while any is missing."""
         while len(self._producer):
             try:
                 return self._letters.get_nowait()
@@ -84,11 +83,11 @@ class DeadLetters:
         return self._letters.get()
 
     def _send(self, work: Work, error: Exception) -> None:
-        def delivered(refusal: KafkaError | None, _message: Message) -> None:
-            if refusal is None:
+        def delivered(error_: KafkaError | None, _message: Message) -> None:
+            if error_ is None:
                 self._acknowledged(work)
             else:
-                self._refused(work, self._failure(work, refusal))
+                self._failed(work, self._failure(work, error_))
 
         headers = headers_of(work, error, self._group_id)
         while True:
@@ -102,8 +101,8 @@ class DeadLetters:
                 )
             except BufferError:
                 self._producer.poll(_POLL_S)
-            except Exception as refusal:  # noqa: BLE001 - whatever it is, the record is not set aside
-                self._refused(work, self._failure(work, refusal))
+            except Exception as error_:  # noqa: BLE001 - any error means that the dead letter was not produced
+                self._failed(work, self._failure(work, error_))
                 return
             else:
                 return
@@ -111,6 +110,6 @@ class DeadLetters:
     def _failure(self, work: Work, cause: object) -> DeadLetterFailed:
         return DeadLetterFailed(
             f"the dead letter of {work} was not accepted by topic {self._topic!r}: {cause}. The record is not"
-            " committed and comes again after a restart. Make sure that the topic exists, that this client may"
+            " committed and is delivered again after a restart. Check that the topic exists, that this client may"
             " write to it, and that its max.message.bytes leaves room for the headers"
         )

@@ -1,6 +1,6 @@
-"""What a parallel consumer raises, each with a sentence that says what to do.
+"""Errors of a parallel consumer; each message describes what to do.
 
-`Unprocessable` is the one a handler raises itself; the others come out of `ParallelConsumer.run`.
+A handler may raise `Unprocessable`; `ParallelConsumer.run` raises the others.
 """
 
 from __future__ import annotations
@@ -9,20 +9,20 @@ from ottla.base.errors import OttlaError
 
 
 class Unprocessable(Exception):
-    """Raised by a handler: trying this record again is of no use, so it goes to the dead letters at once."""
+    """Raised by a handler for a record that must not be retried; it becomes a dead letter at once."""
 
 
 class ParallelConsumerError(OttlaError):
-    """Root of what ends `ParallelConsumer.run` other than a call of `stop`."""
+    """Base class of the errors that end `ParallelConsumer.run`."""
 
 
 class RecordFailed(ParallelConsumerError):
-    """A record failed for good and there is no dead-letter topic to take it; the handler's error is the cause."""
+    """A record failed permanently and there is no dead-letter topic; the cause is the error of the handler."""
 
 
 class DeadLetterFailed(ParallelConsumerError):
-    """A dead letter was not acknowledged; its record counts as unfinished and will come again."""
+    """A dead letter was not acknowledged; its record is unfinished and will be delivered again."""
 
 
 class ConsumerFailed(ParallelConsumerError):
-    """The consumer below cannot go on: a fatal error, a refusal, a position that is gone."""
+    """The Kafka consumer cannot continue: a fatal error, missing authorization, or an offset that does not exist."""

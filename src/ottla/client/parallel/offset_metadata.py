@@ -1,14 +1,14 @@
-"""The finished offsets above a committed one, as the text that a commit may carry.
+"""Encoding of finished offsets above a committed offset, as the metadata text of a commit.
 
     ottla1 <kind> base64url(crc32 of base and body, 4 bytes | body)
 
-    kind r   runs: for each run of finished offsets two varints, how many unfinished offsets lie before it
-             (since the run before, or the base) and how many offsets it has
-    kind b   bits: bit i of byte n, lowest first, says whether offset base + 8n + i is finished
+    kind r   ranges: two varints for each range of finished offsets, the number of unfinished offsets before it
+             (since the previous range, or the base) and the number of its offsets
+    kind b   bits: bit i of byte n, lowest first, is set if offset base + 8n + i is finished
 
-The shorter of the two is taken. What does not fit is cut off at the end: a restart repeats a little more, and
-the caller learns that it should not read on. The checksum covers the committed offset, so a text that some tool
-kept while it moved the offset is not believed; neither is a text of anybody else: both read as "nothing known".
+The shorter one is used. Offsets that do not fit are cut off at the end: a restart then repeats more records, and
+the caller is notified that it should stop reading. The checksum covers the committed offset: a text that a tool
+kept while it changed the offset, or a text of another program, is ignored.
 
 Pure functions.
 """
@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from ottla.base.varint import MalformedVarint, decode_uvarints, encode_uvarint, uvarint_bytes
 
 Run = tuple[int, int]
-"""Offsets from the first, inclusive, to the second, exclusive. In a sequence: ascending, never touching."""
+"""Offsets from the first, inclusive, to the second, exclusive. Sequences ascend, with a gap between two ranges."""
 
 _PREFIX = "ottla1"
 _HEAD = len(_PREFIX) + 1
@@ -33,35 +33,37 @@ _VARINT_BYTES_MAX = 9
 
 
 def body_bytes_max(text_bytes_max: int) -> int:
-    """How many bytes of runs or bits fit into a text of that length."""
+    """The number of bytes of ranges or bits that fit into a text of that length."""
     return max(0, (text_bytes_max - _HEAD) * 3 // 4 - _CRC_BYTES)
 
 
-def surely_fits(unfinished: int, span: int, bytes_max: int) -> bool:
-    """A bound without encoding: between n unfinished offsets lie at most n + 1 runs of finished ones."""
-    room = body_bytes_max(bytes_max)
-    return span <= 8 * room or (unfinished + 1) * 2 * uvarint_bytes(span) <= room
+def certainly_fits(unfinished: int, span: int, bytes_max: int) -> bool:
+    """Whether the text fits in any case, without encoding it: n unfinished offsets separate at most n + 1 ranges."""
+    space = body_bytes_max(bytes_max)
+    return span <= 8 * space or (unfinished + 1) * 2 * uvarint_bytes(span) <= space
 
 
 def encode(base: int, finished: Sequence[Run], bytes_max: int) -> tuple[str, bool]:
-    """The text for a commit of `base`, and whether all runs are in it."""
+    """The text for a commit of `base`, and whether it contains all ranges."""
     if not finished:
         return "", True
-    room = body_bytes_max(bytes_max)
-    runs, runs_told = _encode_runs(base, finished, room)
+    space = body_bytes_max(bytes_max)
+    runs, runs_encoded = _encode_runs(base, finished, space)
     bits_bytes = (finished[-1][1] - base + 7) // 8
-    if runs_told == len(finished) and len(runs) <= bits_bytes:
+    if runs_encoded == len(finished) and len(runs) <= bits_bytes:
         return _text("r", base, runs), True
-    if bits_bytes <= room:
+    if bits_bytes <= space:
         return _text("b", base, _encode_bits(base, finished)), True
-    fitting = _clip(finished, base + 8 * room)
-    if sum(end - start for start, end in fitting) > sum(end - start for start, end in finished[:runs_told]):
+    fitting = _clip(finished, base + 8 * space)
+    if sum(end - start for start, end in fitting) > sum(
+        end - start for start, end in finished[:runs_encoded]
+    ):
         return _text("b", base, _encode_bits(base, fitting)), False
-    return _text("r", base, runs) if runs else "", runs_told == len(finished)
+    return _text("r", base, runs) if runs else "", runs_encoded == len(finished)
 
 
 def decode(base: int, text: str | None) -> tuple[Run, ...]:
-    """The finished runs above a committed `base`; none for a text that is not ours, or not of this offset."""
+    """The finished ranges above a committed `base`; none if the text is invalid or belongs to another offset."""
     if not text or not text.startswith(_PREFIX) or len(text) <= _HEAD:
         return ()
     try:
@@ -87,16 +89,16 @@ def _crc(base: int, body: bytes) -> bytes:
     return zlib.crc32(body, zlib.crc32(base.to_bytes(8, "big"))).to_bytes(_CRC_BYTES, "big")
 
 
-def _encode_runs(base: int, finished: Sequence[Run], room: int) -> tuple[bytes, int]:
-    """As many runs as fit, and how many those are."""
+def _encode_runs(base: int, finished: Sequence[Run], space: int) -> tuple[bytes, int]:
+    """Encode as many ranges as fit; also return their number."""
     body = bytearray()
-    told_to = base
+    previous_end = base
     for number, (start, end) in enumerate(finished):
-        pair = encode_uvarint(start - told_to) + encode_uvarint(end - start)
-        if len(body) + len(pair) > room:
+        pair = encode_uvarint(start - previous_end) + encode_uvarint(end - start)
+        if len(body) + len(pair) > space:
             return bytes(body), number
         body += pair
-        told_to = end
+        previous_end = end
     return bytes(body), len(finished)
 
 

@@ -1,14 +1,14 @@
-"""Which offsets of one assigned partition are finished.
+"""Tracker of the finished offsets of one assigned partition.
 
-Kept are only the *unfinished* ones, in the order they were delivered, and the next offset to come: everything
-else below that is finished, including offsets that never existed (compacted away, or a transaction's marker).
-So memory follows the work at hand, however far one stuck record is left behind.
+It stores only the *unfinished* offsets, in the order of delivery, and the next offset: all others below that are
+finished, including offsets without a record (compacted records, transaction markers). Memory therefore depends on
+the number of unfinished records, not on the distance to the oldest one.
 
-What an earlier life of the group finished above its last commit is told at the start, passed over when it is
-delivered again, and told again with each commit until the position is beyond it.
+Offsets that were finished above the last commit before a restart are given to the constructor. They are skipped
+when they are delivered again, and are part of each commit until the committable offset is above them.
 
-Invariants: unfinished offsets ascend and lie below `next_offset`; the lowest of them is what may be committed.
-Pure; one owner.
+Invariants: unfinished offsets ascend and are below `next_offset`; the lowest of them is the committable offset.
+Pure. Not thread-safe.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ from ottla.client.parallel.offset_metadata import Run
 class OffsetTracker:
     def __init__(self, committed_offset: int | None = None, finished_before: Sequence[Run] = ()) -> None:
         self.next_offset = committed_offset
-        """Above every offset delivered so far; None until anything is known of the partition."""
-        # Ordered, and unlike a dict its first key is found at once however many before it were deleted.
+        """Above every offset delivered so far; None until an offset of the partition is known."""
+        # Unlike a dict, it finds its first key in constant time after many deletions.
         self._unfinished: OrderedDict[int, None] = OrderedDict()
         self._finished_before = deque(finished_before)
 
     def __len__(self) -> int:
-        """How many delivered records are unfinished."""
+        """The number of unfinished records."""
         return len(self._unfinished)
 
     @property
     def committable_offset(self) -> int | None:
-        """The lowest unfinished offset: all below it is done."""
+        """The lowest unfinished offset: all records below it are done."""
         if self._unfinished:
             return next(iter(self._unfinished))
         return self.next_offset
 
-    def goes_back(self, offset: int) -> bool:
-        """Whether a record delivered with this offset means that the partition is read again from there."""
+    def is_rewind(self, offset: int) -> bool:
+        """Whether the partition is read again from a lower offset."""
         return self.next_offset is not None and offset < self.next_offset
 
     def take(self, offset: int) -> bool:
-        """Note a delivered record; False when it was finished before, so that there is nothing to do."""
-        invariant(not self.goes_back(offset), "offsets of a partition are delivered in ascending order")
+        """Add a delivered record; False if it was finished before the restart."""
+        invariant(not self.is_rewind(offset), "offsets of a partition are delivered in ascending order")
         self.next_offset = offset + 1
         earlier = self._finished_before
         while earlier and earlier[0][1] <= offset:
@@ -60,7 +60,7 @@ class OffsetTracker:
         del self._unfinished[offset]
 
     def advance(self, next_offset: int) -> bool:
-        """Note that nothing is left to come below an offset; True when that was news."""
+        """Record that no further offset below this one will be delivered; return whether this changes anything."""
         if self.next_offset is not None and next_offset <= self.next_offset:
             return False
         self.next_offset = next_offset
@@ -84,16 +84,18 @@ class OffsetTracker:
         return runs
 
     def encode(self, bytes_max: int) -> tuple[str, bool]:
-        """The metadata that goes with a commit of `committable_offset`, and whether it is complete."""
+        """The metadata for a commit of `committable_offset`, and whether it is complete."""
         return offset_metadata.encode(self.committable_offset or 0, self.finished_runs(), bytes_max)
 
-    def is_crowded(self, bytes_max: int) -> bool:
-        """Whether the finished offsets above the committable one are too scattered to be remembered."""
+    def exceeds_metadata(self, bytes_max: int) -> bool:
+        """Whether the finished offsets above the committable one do not fit into the metadata."""
         if not self._unfinished or self.next_offset is None:
             return False
         last = max(self.next_offset, self._finished_before[-1][1] if self._finished_before else 0)
         span = last - next(iter(self._unfinished))
-        if offset_metadata.surely_fits(len(self._unfinished) + len(self._finished_before), span, bytes_max):
+        if offset_metadata.certainly_fits(
+            len(self._unfinished) + len(self._finished_before), span, bytes_max
+        ):
             return False
         return not self.encode(bytes_max)[1]
 

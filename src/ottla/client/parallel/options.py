@@ -1,4 +1,4 @@
-"""What the user of a parallel consumer may choose, checked when it is made."""
+"""Options of a parallel consumer, validated on construction."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from enum import Enum
 from ottla.base.errors import LocalError
 
 METADATA_BYTES_MAX = 4096  # Kafka's default of offset.metadata.max.bytes
-_EXPONENT_MAX = 64  # beyond it any factor has long met the cap, and a float would overflow
+_EXPONENT_MAX = 64  # the delay has reached its maximum before, and a larger exponent would overflow
 
 
 class Order(Enum):
-    """Which records wait for each other."""
+    """Which records run one after another."""
 
     KEY = "key"
-    """Records of one key of one partition, in the order of their offsets. Records without a key wait for none."""
+    """Records with the same key in a partition, in order of offsets. Records without a key wait for no other."""
     PARTITION = "partition"
-    """All records of a partition: one at a time from each."""
+    """All records of a partition, one at a time."""
     NONE = "none"
     """No record waits for another."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """When a record whose handler failed is tried again: after delays that grow by a factor up to a cap.
+    """Retries of a record whose handler failed, with a delay that grows by a factor up to a maximum.
 
-    `attempts_max` counts the first attempt too; None means for ever.
+    `attempts_max` includes the first attempt; None means no limit.
     """
 
     attempts_max: int | None = 10
@@ -38,35 +38,35 @@ class RetryPolicy:
         _check(
             self.attempts_max is None or self.attempts_max >= 1, "attempts_max must be at least 1, or None"
         )
-        _check(0 <= self.delay_first_s <= self.delay_max_s, "0 <= delay_first_s <= delay_max_s must hold")
+        _check(0 <= self.delay_first_s <= self.delay_max_s, "delay_first_s must be between 0 and delay_max_s")
         _check(self.factor >= 1, "factor must be at least 1")
 
     def is_exhausted(self, attempts: int) -> bool:
         return self.attempts_max is not None and attempts >= self.attempts_max
 
     def delay_s(self, attempts: int) -> float:
-        """How long to wait after that many failed attempts."""
+        """The delay after that many failed attempts."""
         growth: float = self.factor ** min(attempts - 1, _EXPONENT_MAX)
         return min(self.delay_max_s, self.delay_first_s * growth)
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How much at once, in which order, and what happens to records that fail."""
+    """Parallelism, order, limits, and the treatment of failed records."""
 
     workers: int = 16
-    """Threads, or for a coroutine function tasks, that run the handler: as many records are handled at once."""
+    """Number of threads, or tasks for a coroutine function: the maximal number of records handled at once."""
     order: Order = Order.KEY
     records_max: int = 10_000
-    """Records held in memory at most, waiting and running together. Reading pauses before it is exceeded."""
+    """Maximal number of records in memory, waiting and running. Reading pauses before it is exceeded."""
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     dead_letter_topic: str | None = None
-    """Where records go whose attempts are used up. Without it such a record ends `run` with `RecordFailed`."""
+    """Topic for records without attempts left. Without it such a record ends `run` with `RecordFailed`."""
     commit_interval_s: float = 1.0
     handover_timeout_s: float = 10.0
-    """How long a rebalance, or `stop`, waits for handlers that are running."""
+    """How long a rebalance, or `stop`, waits for running handlers."""
     drain_timeout_s: float = 60.0
-    """How long `stop(drain=True)` goes on with records that were read already."""
+    """How long `stop(drain=True)` continues with records that were read."""
     metadata_bytes_max: int = METADATA_BYTES_MAX
     """The cluster's offset.metadata.max.bytes."""
 

@@ -1,4 +1,4 @@
-"""The figures of a parallel consumer at one moment."""
+"""Progress of a parallel consumer: counters and offsets at one moment."""
 
 from __future__ import annotations
 
@@ -9,35 +9,35 @@ from ottla.base.ids import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class PartitionProgress:
-    """One partition since it was assigned."""
+    """Progress of one partition since it was assigned."""
 
     partition: TopicPartition
     running: int
-    """Records that a handler has, or whose dead letter is on its way."""
+    """Records that a handler runs, or whose dead letter is in flight."""
     waiting: int
-    """Records read but not yet given to a handler, the retrying ones not counted."""
+    """Records that were read but not given to a handler yet, without those in `retrying`."""
     retrying: int
     """Records that failed and wait for their next attempt."""
     done: int
-    """Records that need no more work: handled, or dead-lettered."""
+    """Records that are complete: handled, or produced as dead letters."""
     retried: int
     dead_lettered: int
     next_offset: int | None
-    """Above every offset read so far; None until anything was read."""
+    """Above every offset read so far; None before the first record."""
     committable_offset: int | None
     """The lowest unfinished offset."""
     committed_offset: int | None
-    """What the cluster last acknowledged."""
+    """The last offset that the cluster acknowledged."""
     paused: bool
 
     @property
     def in_flight(self) -> int:
-        """Records held in memory."""
+        """Records in memory."""
         return self.running + self.waiting + self.retrying
 
     @property
     def commit_lag(self) -> int:
-        """How many offsets a restart would read again, most of them only to pass over them."""
+        """The number of offsets that are read again after a restart; finished ones are skipped."""
         if self.next_offset is None or self.committed_offset is None:
             return self.in_flight + self.done
         return self.next_offset - self.committed_offset
@@ -45,16 +45,16 @@ class PartitionProgress:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The whole consumer; the counts of what is over include partitions that have gone to others since."""
+    """Progress of the whole consumer. Counters include partitions that were released since."""
 
     partitions: tuple[PartitionProgress, ...]
     done: int
     retried: int
     dead_lettered: int
     passed_over: int
-    """Records read again that an earlier life had finished; no handler saw them."""
+    """Records that were finished before a restart, and therefore skipped."""
     ignored: int
-    """Results that came after their partition had gone: another member has, or will have, the record again."""
+    """Results that arrived after their partition was released; another owner handles these records again."""
 
     @property
     def running(self) -> int:

@@ -1,19 +1,19 @@
-"""Which record is handled next, which offset may be committed, when reading pauses: all decisions, no waiting.
+"""Scheduler of a parallel consumer: which record runs next, which offset can be committed, when reading pauses.
 
-Records come in with `add`, leave with `take`, and come back with `finish` or `fail`. A record of an ordered lane
-(a key, or a partition) is given out only when the one before it in the lane is finished; a record that waits for
-its next attempt holds its lane and nothing else.
+A record is added with `add`, given to a handler with `take`, and completed with `finish` or `fail`. Records with
+the same ordering key (a record key, or the partition) run one after another: the next one is ready when the
+previous one is finished. A record that waits for its next attempt blocks only the records with its ordering key.
 
-Reading is bounded in two steps. Up to half of `records_max` records are read freely. Above it the reader waits a
-moment; when that does not help, partitions that hold more than their share pause and the others may fill the
-second half, so that a slow partition does not starve the rest. At `records_max` all pause. A partition whose
-finished offsets are too scattered to fit a commit's metadata pauses as well.
+Reading is limited in two steps. Up to half of `records_max` records are read without limit. Above that, the reader
+waits for a short time. If that is not enough, partitions with more than their share are paused, and the others may
+fill the second half, so that a slow partition does not block the rest. At `records_max` all partitions are paused.
+A partition is also paused if its finished offsets do not fit into the metadata of a commit.
 
-A partition leaves in two steps too: `close` stops giving out its work, `drop` makes the results of what still
-runs count for nothing. When the partition comes back meanwhile, the lanes of such outliving work are held until it
-ends: within one process, two handlers never have records of one lane at the same time.
+A partition is removed in two steps: after `close` its records are not given out any more; after `drop` the results
+of records that still run are ignored. If the partition is assigned again meanwhile, the ordering keys of such
+records stay blocked until they end: within one process, two handlers never run records with the same ordering key.
 
-Pure: the time is an argument, in seconds. One caller at a time (`exchange` holds the lock).
+Pure: the time is an argument, in seconds. Not thread-safe (`dispatcher` holds the lock).
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ from confluent_kafka import Message
 
 from ottla.base.ids import TopicPartition
 from ottla.client.parallel import offset_metadata
-from ottla.client.parallel.assigned import Assigned, Work
+from ottla.client.parallel.assignment import Assignment, Work
 from ottla.client.parallel.offset_tracker import OffsetTracker
 from ottla.client.parallel.options import Options, Order
 from ottla.client.parallel.progress import Progress
 
-_LANES: dict[Order, Callable[[bytes | None], Hashable]] = {
+_ORDERING_KEYS: dict[Order, Callable[[bytes | None], Hashable]] = {
     Order.KEY: lambda key: key,
     Order.PARTITION: lambda _key: True,
     Order.NONE: lambda _key: None,
 }
 
 
-class Verdict(Enum):
-    """What becomes of a record whose handler failed."""
+class FailureAction(Enum):
+    """What to do with a record whose handler failed."""
 
     RETRY = auto()
     DEAD_LETTER = auto()
-    """It still counts as running: `finish` follows when the dead letter is acknowledged."""
+    """The record counts as running until its dead letter is acknowledged; then call `finish`."""
     GIVE_UP = auto()
     IGNORED = auto()
-    """Its assignment is over, or ending."""
+    """The assignment of the record has ended or is ending."""
 
 
 class Commit(NamedTuple):
@@ -61,201 +61,203 @@ class Commit(NamedTuple):
 class Scheduler:
     def __init__(self, options: Options) -> None:
         self._retry = options.retry
-        self._lane_of = _LANES[options.order]
+        self._ordering_key_of = _ORDERING_KEYS[options.order]
         self._has_dead_letters = options.dead_letter_topic is not None
         self._records_max = options.records_max
         self._records_free = options.records_max // 2
         self._metadata_bytes_max = options.metadata_bytes_max
-        self._assigned: dict[tuple[str, int], Assigned] = {}
+        self._assignments: dict[tuple[str, int], Assignment] = {}
         self._ready: deque[Work] = deque()
         self._retries: list[tuple[float, int, Work]] = []
         self._sequence = count()
-        self._outliving: set[tuple[TopicPartition, Hashable]] = set()
+        self._stale: set[tuple[TopicPartition, Hashable]] = set()
         self._in_flight = 0
         self._totals: Counter[str] = Counter()
 
-    # Partitions come and go.
+    # Assignments
 
     def assign(self, partition: TopicPartition, committed_offset: int | None, metadata: str | None) -> None:
-        """Begin with a partition where the group left it; None when it never committed there."""
+        """Start a partition at the committed offset; None if the group has not committed one."""
         if committed_offset is None:
-            assigned = Assigned(partition, OffsetTracker())
+            assignment = Assignment(partition, OffsetTracker())
         else:
             finished = offset_metadata.decode(committed_offset, metadata)
-            assigned = Assigned(partition, OffsetTracker(committed_offset, finished))
-            assigned.committed = (committed_offset, metadata or "")
+            assignment = Assignment(partition, OffsetTracker(committed_offset, finished))
+            assignment.committed = (committed_offset, metadata or "")
         self.drop([partition])
-        for place, lane in self._outliving:
-            if place == partition:
-                assigned.lanes[lane] = None
-        self._assigned[partition] = assigned
+        for entry, ordering_key in self._stale:
+            if entry == partition:
+                assignment.queues[ordering_key] = None
+        self._assignments[partition] = assignment
 
     def partitions(self) -> list[TopicPartition]:
-        return [assigned.partition for assigned in self._assigned.values()]
+        return [assignment.partition for assignment in self._assignments.values()]
 
     def close(self, partitions: Iterable[TopicPartition]) -> None:
-        """Give out no more of their work; what runs may still finish."""
-        for assigned in self._known(partitions):
-            assigned.open = False
+        """Give out no more records of these partitions. Running ones may finish."""
+        for assignment in self._known(partitions):
+            assignment.open = False
 
     def running(self, partitions: Iterable[TopicPartition]) -> int:
-        return sum(len(assigned.running) for assigned in self._known(partitions))
+        return sum(len(assignment.running) for assignment in self._known(partitions))
 
     def drop(self, partitions: Iterable[TopicPartition]) -> None:
-        """Forget them; results that still come are ignored."""
-        for assigned in self._known(partitions):
-            del self._assigned[assigned.partition]
-            assigned.open = assigned.current = False
-            self._in_flight -= len(assigned.tracker)
-            self._outliving.update(
-                (assigned.partition, work.lane) for work in assigned.running if work.lane is not None
+        """Remove partitions; later results of their records are ignored."""
+        for assignment in self._known(partitions):
+            del self._assignments[assignment.partition]
+            assignment.open = assignment.current = False
+            self._in_flight -= len(assignment.tracker)
+            self._stale.update(
+                (assignment.partition, work.ordering_key)
+                for work in assignment.running
+                if work.ordering_key is not None
             )
 
-    # Records come in and go out.
+    # Records
 
     def add(self, partition: tuple[str, int], offset: int, key: bytes | None, message: Message) -> None:
-        """A record was read. It may be the beginning of a second reading, after a seek or a reset."""
-        assigned = self._assigned.get(partition)
-        if assigned is None:
+        """Add a record that was read. A lower offset than before restarts the partition there."""
+        assignment = self._assignments.get(partition)
+        if assignment is None:
             return
-        if assigned.tracker.goes_back(offset):
-            self.seek(assigned.partition, offset)
-            assigned = self._assigned[partition]
-        if not assigned.tracker.take(offset):
+        if assignment.tracker.is_rewind(offset):
+            self.seek(assignment.partition, offset)
+            assignment = self._assignments[partition]
+        if not assignment.tracker.take(offset):
             self._totals["passed_over"] += 1
-            assigned.dirty = True
+            assignment.dirty = True
             return
         self._in_flight += 1
-        lane = self._lane_of(key)
-        work = Work(assigned, offset, lane, message)
-        if lane is None:
+        ordering_key = self._ordering_key_of(key)
+        work = Work(assignment, offset, ordering_key, message)
+        if ordering_key is None:
             self._ready.append(work)
-        elif lane not in assigned.lanes:
-            assigned.lanes[lane] = None
+        elif ordering_key not in assignment.queues:
+            assignment.queues[ordering_key] = None
             self._ready.append(work)
-        elif (queue := assigned.lanes[lane]) is None:
-            assigned.lanes[lane] = deque((work,))
+        elif (queue := assignment.queues[ordering_key]) is None:
+            assignment.queues[ordering_key] = deque((work,))
         else:
             queue.append(work)
 
     def advance(self, partition: tuple[str, int], next_offset: int) -> None:
-        """The end of a partition was reached: offsets below it that did not come do not exist."""
-        assigned = self._assigned.get(partition)
-        if assigned is not None and assigned.tracker.advance(next_offset):
-            assigned.dirty = True
+        """Record the end of a partition: offsets below it that were not delivered do not exist."""
+        assignment = self._assignments.get(partition)
+        if assignment is not None and assignment.tracker.advance(next_offset):
+            assignment.dirty = True
 
     def take(self, now: float) -> Work | None:
         """The next record to handle."""
-        self._call_retries(now)
+        self._queue_due_retries(now)
         while self._ready:
             work = self._ready.popleft()
-            if work.assigned.open:
-                work.assigned.running.add(work)
+            if work.assignment.open:
+                work.assignment.running.add(work)
                 return work
         return None
 
     def has_ready(self, now: float) -> bool:
-        self._call_retries(now)
+        self._queue_due_retries(now)
         return bool(self._ready)
 
     def next_retry(self) -> float | None:
-        """When a record is due again."""
+        """The time of the next retry."""
         return self._retries[0][0] if self._retries else None
 
     def finish(self, work: Work, *, dead_lettered: bool = False) -> None:
-        """A record needs no more work."""
-        assigned = work.assigned
-        assigned.running.discard(work)
-        if not assigned.current:
-            self._outlived(work)
+        """Complete a record."""
+        assignment = work.assignment
+        assignment.running.discard(work)
+        if not assignment.current:
+            self._finish_stale(work)
             return
-        assigned.tracker.finish(work.offset)
-        assigned.dirty = True
+        assignment.tracker.finish(work.offset)
+        assignment.dirty = True
         self._in_flight -= 1
-        assigned.done += 1
+        assignment.done += 1
         self._totals["done"] += 1
         if dead_lettered:
-            assigned.dead_lettered += 1
+            assignment.dead_lettered += 1
             self._totals["dead_lettered"] += 1
-        if work.lane is not None:
-            self._release(assigned, work.lane)
+        if work.ordering_key is not None:
+            self._release(assignment, work.ordering_key)
 
-    def fail(self, work: Work, now: float, *, retriable: bool = True) -> Verdict:
-        """The handler failed; what happens to the record."""
-        assigned = work.assigned
+    def fail(self, work: Work, now: float, *, retriable: bool = True) -> FailureAction:
+        """Record a failure of the handler; return what to do with the record."""
+        assignment = work.assignment
         work.attempts += 1
-        if not assigned.current:
-            assigned.running.discard(work)
-            self._outlived(work)
-            return Verdict.IGNORED
+        if not assignment.current:
+            assignment.running.discard(work)
+            self._finish_stale(work)
+            return FailureAction.IGNORED
         if not retriable or self._retry.is_exhausted(work.attempts):
             if self._has_dead_letters:
-                return Verdict.DEAD_LETTER
-            assigned.running.discard(work)
-            return Verdict.GIVE_UP
-        assigned.running.discard(work)
-        if not assigned.open:
-            return Verdict.IGNORED
-        assigned.retrying += 1
-        assigned.retried += 1
+                return FailureAction.DEAD_LETTER
+            assignment.running.discard(work)
+            return FailureAction.GIVE_UP
+        assignment.running.discard(work)
+        if not assignment.open:
+            return FailureAction.IGNORED
+        assignment.retrying += 1
+        assignment.retried += 1
         self._totals["retried"] += 1
         due = now + self._retry.delay_s(work.attempts)
         heapq.heappush(self._retries, (due, next(self._sequence), work))
-        return Verdict.RETRY
+        return FailureAction.RETRY
 
-    # Commits.
+    # Commits
 
     def commits(self, partitions: Iterable[TopicPartition] | None = None) -> list[Commit]:
-        """What is new to commit. Tell how it went: `committed`, or `commit_failed`."""
+        """Changed offsets to commit. The caller reports the result with `committed` or `commit_failed`."""
         found: list[Commit] = []
-        for assigned in self._known(self.partitions() if partitions is None else partitions):
-            offset = assigned.tracker.committable_offset
-            if not assigned.dirty or offset is None:
+        for assignment in self._known(self.partitions() if partitions is None else partitions):
+            offset = assignment.tracker.committable_offset
+            if not assignment.dirty or offset is None:
                 continue
-            assigned.dirty = False
-            metadata, _ = assigned.tracker.encode(self._metadata_bytes_max)
-            if assigned.committed != (offset, metadata):
-                found.append(Commit(assigned.partition, offset, metadata))
+            assignment.dirty = False
+            metadata, _ = assignment.tracker.encode(self._metadata_bytes_max)
+            if assignment.committed != (offset, metadata):
+                found.append(Commit(assignment.partition, offset, metadata))
         return found
 
     def committed(self, commit: Commit) -> None:
-        for assigned in self._known([commit.partition]):
-            assigned.committed = (commit.offset, commit.metadata)
+        for assignment in self._known([commit.partition]):
+            assignment.committed = (commit.offset, commit.metadata)
 
     def commit_failed(self, partition: TopicPartition) -> None:
-        """Try again with the next commit."""
-        for assigned in self._known([partition]):
-            assigned.dirty = True
+        """Include the partition in the next commit."""
+        for assignment in self._known([partition]):
+            assignment.dirty = True
 
     def shrink_metadata(self) -> bool:
-        """The cluster takes less metadata than was thought; False when there was none left to save."""
+        """Halve the limit of the metadata, because the cluster rejected it; False if it was 0."""
         had_some = self._metadata_bytes_max > 0
         self._metadata_bytes_max //= 2
         return had_some
 
     def abandon(self, work: Work) -> None:
-        """A handler ended in a way that ends the consumer: its record stays unfinished."""
-        work.assigned.running.discard(work)
+        """Remove a running record without completing it; the consumer is ending."""
+        work.assignment.running.discard(work)
 
     def seek(self, partition: TopicPartition, offset: int) -> bool:
-        """Go on from another offset; False when the partition is not here. What still runs is ignored."""
-        if partition not in self._assigned:
+        """Continue at another offset; False if the partition is not assigned. Running records are ignored."""
+        if partition not in self._assignments:
             return False
-        before = self._assigned[partition]
+        before = self._assignments[partition]
         self.assign(partition, offset, None)
-        after = self._assigned[partition]
-        # What was committed is forgotten, so that the next commit is made whatever it says.
+        after = self._assignments[partition]
+        # Clear the committed offset, so that the next commit is sent even if it is equal.
         after.paused, after.committed, after.dirty = before.paused, None, True
         return True
 
-    # Bounds.
+    # Limits
 
     @property
     def in_flight(self) -> int:
         return self._in_flight
 
-    def is_roomy(self) -> bool:
-        """Whether reading on is worth while: a good part of the free half is free."""
+    def has_room(self) -> bool:
+        """Whether at most three quarters of the first half are used."""
         return self._in_flight <= self._records_free * 3 // 4
 
     def room(self) -> int:
@@ -264,30 +266,35 @@ class Scheduler:
         return max(0, bound - self._in_flight)
 
     def has_paused(self) -> bool:
-        return any(assigned.paused for assigned in self._assigned.values())
+        return any(assignment.paused for assignment in self._assignments.values())
 
     def decide_pauses(self, *, waited: bool) -> tuple[list[TopicPartition], list[TopicPartition]]:
-        """Which partitions shall pause and which resume. `waited`: the reader waited for room in vain."""
+        """Partitions to pause and to resume. `waited`: the reader waited for room without success."""
         pause: list[TopicPartition] = []
         resume: list[TopicPartition] = []
-        share = max(1, self._records_free // max(1, len(self._assigned)))
+        share = max(1, self._records_free // max(1, len(self._assignments)))
         full = self._in_flight >= self._records_max
         over = waited and self._in_flight >= self._records_free
         relaxed = self._in_flight <= self._records_free // 2
-        for assigned in self._assigned.values():
-            held = len(assigned.tracker)
-            crowded = assigned.tracker.is_crowded(self._metadata_bytes_max)
-            if not assigned.paused and (crowded or full or (over and held >= share)):
-                assigned.paused = True
-                pause.append(assigned.partition)
-            elif assigned.paused and not crowded and not full and (relaxed or held <= share // 2):
-                assigned.paused = False
-                resume.append(assigned.partition)
+        for assignment in self._assignments.values():
+            records = len(assignment.tracker)
+            too_much_metadata = assignment.tracker.exceeds_metadata(self._metadata_bytes_max)
+            if not assignment.paused and (too_much_metadata or full or (over and records >= share)):
+                assignment.paused = True
+                pause.append(assignment.partition)
+            elif (
+                assignment.paused
+                and not too_much_metadata
+                and not full
+                and (relaxed or records <= share // 2)
+            ):
+                assignment.paused = False
+                resume.append(assignment.partition)
         return pause, resume
 
     def progress(self) -> Progress:
         return Progress(
-            partitions=tuple(assigned.progress() for assigned in self._assigned.values()),
+            partitions=tuple(assignment.progress() for assignment in self._assignments.values()),
             done=self._totals["done"],
             retried=self._totals["retried"],
             dead_lettered=self._totals["dead_lettered"],
@@ -295,30 +302,30 @@ class Scheduler:
             ignored=self._totals["ignored"],
         )
 
-    def _known(self, partitions: Iterable[TopicPartition]) -> list[Assigned]:
-        return [self._assigned[partition] for partition in partitions if partition in self._assigned]
+    def _known(self, partitions: Iterable[TopicPartition]) -> list[Assignment]:
+        return [self._assignments[partition] for partition in partitions if partition in self._assignments]
 
-    def _call_retries(self, now: float) -> None:
-        """Records whose time has come go first: they are what holds the commit back."""
+    def _queue_due_retries(self, now: float) -> None:
+        """Queue records whose retry is due before all others, because they block the committed offset."""
         while self._retries and self._retries[0][0] <= now:
             work = heapq.heappop(self._retries)[2]
-            work.assigned.retrying -= 1
+            work.assignment.retrying -= 1
             self._ready.appendleft(work)
 
-    def _release(self, assigned: Assigned, lane: Hashable) -> None:
-        queue = assigned.lanes[lane]
+    def _release(self, assignment: Assignment, ordering_key: Hashable) -> None:
+        queue = assignment.queues[ordering_key]
         if queue:
             self._ready.append(queue.popleft())
         else:
-            del assigned.lanes[lane]
+            del assignment.queues[ordering_key]
 
-    def _outlived(self, work: Work) -> None:
-        """Work ended whose assignment had ended before: its lane is free for a later assignment."""
+    def _finish_stale(self, work: Work) -> None:
+        """Complete a record of an ended assignment: unblock its ordering key for a later assignment."""
         self._totals["ignored"] += 1
-        if work.lane is None:
+        if work.ordering_key is None:
             return
-        place = (work.assigned.partition, work.lane)
-        self._outliving.remove(place)  # there is one of a lane at most, as later assignments hold it
-        later = self._assigned.get(work.assigned.partition)
+        entry = (work.assignment.partition, work.ordering_key)
+        self._stale.remove(entry)  # at most one per ordering key, because later assignments block it
+        later = self._assignments.get(work.assignment.partition)
         if later is not None:
-            self._release(later, work.lane)
+            self._release(later, work.ordering_key)

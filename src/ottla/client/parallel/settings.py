@@ -1,4 +1,4 @@
-"""The settings of the clients below: what must hold for the guarantees, and what the dead letters inherit."""
+"""Settings of the librdkafka clients: fixed values of the consumer, inherited values of the dead-letter producer."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from ottla.base.errors import LocalError
 from ottla.client.parallel.options import Options
 
 _FIXED: dict[str, tuple[bool, str]] = {
-    "enable.auto.commit": (False, "it would commit records that are not done"),
-    "enable.auto.offset.store": (False, "it would commit records that are not done"),
-    "enable.partition.eof": (True, "it tells of offsets at the end of a partition that hold no record"),
+    "enable.auto.commit": (False, "records that are not done would be committed"),
+    "enable.auto.offset.store": (False, "records that are not done would be committed"),
+    "enable.partition.eof": (True, "offsets without a record at the end of a partition are not detected"),
 }
 _SHARED = ("bootstrap.servers", "client.id", "metadata.broker.list")
 _SHARED_PREFIXES = ("security.", "sasl.", "ssl.", "enable.ssl.", "socket.", "broker.address.", "https.")
@@ -22,18 +22,18 @@ _MAX_POLL_INTERVAL_MS = 300_000  # librdkafka's default
 def consumer_settings(
     given: Mapping[str, Any], options: Options, on_commit: Callable[..., None]
 ) -> dict[str, Any]:
-    """The user's settings with ours; refuses those that contradict."""
+    """The settings of the user with the fixed ones. Raise LocalError if they conflict."""
     if not given.get("group.id"):
         raise LocalError(
-            "settings need a group.id: its members share the partitions, and offsets are kept for it"
+            "group.id is required: its members share the partitions, and offsets are committed for it"
         )
     if "on_commit" in given:
         raise LocalError(
-            "on_commit is taken by the parallel consumer; look at progress() for what is committed"
+            "on_commit is used by the parallel consumer; progress() returns the committed offsets"
         )
     for name, (value, why) in _FIXED.items():
         if name in given and str(given[name]).lower() != str(value).lower():
-            raise LocalError(f"leave {name} out, or set it to {str(value).lower()}: otherwise {why}")
+            raise LocalError(f"remove {name}, or set it to {str(value).lower()}: otherwise {why}")
     interval_ms = int(given.get("max.poll.interval.ms", _MAX_POLL_INTERVAL_MS))
     if options.handover_timeout_s * 1000 >= interval_ms:
         raise LocalError(
@@ -44,13 +44,13 @@ def consumer_settings(
 
 
 def is_cooperative(settings: Mapping[str, Any]) -> bool:
-    """Whether assignments come as differences to the one before."""
+    """Whether assignments are incremental."""
     strategies = str(settings.get("partition.assignment.strategy", ""))
     return settings.get("group.protocol") == "consumer" or "cooperative" in strategies
 
 
 def dead_letter_settings(given: Mapping[str, Any], own: Mapping[str, Any] | None) -> dict[str, Any]:
-    """How to reach the same cluster, durably; `own` wins."""
+    """Settings of the dead-letter producer: the connection of the consumer, acks=all, then `own`."""
     shared = {
         name: value
         for name, value in given.items()

@@ -1,7 +1,7 @@
-"""Those who run the handler: threads for a plain function, tasks of an event loop for a coroutine function.
+"""Workers that run the handler: threads for a function, tasks of an event loop for a coroutine function.
 
-Both only know the exchange. A thread without work waits on a condition, a task without work ends; both cost
-nothing then. Threads are daemons: a handler that hangs does not keep the program from ending.
+Both use the dispatcher only. A thread without work waits on a condition, a task without work ends. Threads are
+daemons: a handler that blocks does not prevent the program from ending.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Protocol
 
 from confluent_kafka import Message
 
-from ottla.client.parallel.assigned import Work
+from ottla.client.parallel.assignment import Work
+from ottla.client.parallel.dispatcher import Dispatcher
 from ottla.client.parallel.errors import ParallelConsumerError
-from ottla.client.parallel.exchange import Exchange
 
 Handler = Callable[[Message], object]
 AsyncHandler = Callable[[Message], Awaitable[object]]
@@ -27,15 +27,15 @@ class Workers(Protocol):
     def start(self) -> None: ...
 
     def end(self, timeout_s: float) -> bool:
-        """Take no more work; True when all that was running ended in time."""
+        """Stop taking records; return whether all running handlers ended in time."""
         ...
 
 
 class ThreadWorkers:
-    def __init__(self, exchange: Exchange, handler: Handler, number: int) -> None:
-        self._exchange = exchange
+    def __init__(self, dispatcher: Dispatcher, handler: Handler, number: int) -> None:
+        self._dispatcher = dispatcher
         self._handler = handler
-        self._ready = threading.Condition(exchange.lock)
+        self._ready = threading.Condition(dispatcher.lock)
         self._idle = 0
         self._ended = False
         self._threads = [
@@ -44,21 +44,21 @@ class ThreadWorkers:
         ]
 
     def start(self) -> None:
-        self._exchange.attach(self._wake)
+        self._dispatcher.attach(self._wake)
         for thread in self._threads:
             thread.start()
 
     def end(self, timeout_s: float) -> bool:
-        with self._exchange.lock:
+        with self._dispatcher.lock:
             self._ended = True
             self._ready.notify_all()
-        deadline = self._exchange.clock.monotonic() + timeout_s
+        deadline = self._dispatcher.clock.monotonic() + timeout_s
         for thread in self._threads:
-            thread.join(max(0.0, deadline - self._exchange.clock.monotonic()))
+            thread.join(max(0.0, deadline - self._dispatcher.clock.monotonic()))
         return not any(thread.is_alive() for thread in self._threads)
 
     def _wake(self) -> None:
-        # One at a time: who takes a record wakes the next while there are more.
+        # One at a time: a worker that takes a record wakes the next one if more are ready.
         if self._idle:
             self._ready.notify()
 
@@ -70,35 +70,39 @@ class ThreadWorkers:
                 error = None
                 try:
                     self._handler(work.message)
-                except BaseException as raised:  # noqa: BLE001 - judged by the exchange
+                except BaseException as raised:  # noqa: BLE001 - the dispatcher decides
                     error = raised
-        except BaseException as bug:  # noqa: BLE001 - a thread must not die in silence
-            self._exchange.fail(bug)
+        except BaseException as bug:  # noqa: BLE001 - report errors of the thread
+            self._dispatcher.fail(bug)
 
     def _next(self, work: Work | None, error: BaseException | None) -> Work | None:
-        with self._exchange.lock:
-            taken = self._exchange.trade(work, error)
+        with self._dispatcher.lock:
+            taken = self._dispatcher.next_work(work, error)
             while taken is None and not self._ended:
                 self._idle += 1
                 self._ready.wait()
                 self._idle -= 1
-                taken = self._exchange.trade(None, None)
+                taken = self._dispatcher.next_work(None, None)
             return taken
 
 
 class TaskWorkers:
-    """Tasks on an event loop: one of our own in a thread of its own, unless the user gave theirs."""
+    """Tasks on the event loop of the user, or on a new loop in a separate thread."""
 
     def __init__(
-        self, exchange: Exchange, handler: AsyncHandler, number: int, loop: asyncio.AbstractEventLoop | None
+        self,
+        dispatcher: Dispatcher,
+        handler: AsyncHandler,
+        number: int,
+        loop: asyncio.AbstractEventLoop | None,
     ) -> None:
-        self._exchange = exchange
+        self._dispatcher = dispatcher
         self._handler = handler
         self._number = number
         self._given_loop = loop
         self._loop: asyncio.AbstractEventLoop
         self._own_thread: threading.Thread | None = None
-        self._all_ended = threading.Condition(exchange.lock)
+        self._all_ended = threading.Condition(dispatcher.lock)
         self._tasks: set[asyncio.Task[None]] = set()
         self._active = 0
         self._woken = False
@@ -106,7 +110,7 @@ class TaskWorkers:
 
     def start(self) -> None:
         self._loop = self._given_loop or asyncio.new_event_loop()
-        self._exchange.attach(self._wake)
+        self._dispatcher.attach(self._wake)
         if self._given_loop is None:
             self._own_thread = threading.Thread(
                 target=self._loop.run_forever, name="parallel-consumer-loop", daemon=True
@@ -114,7 +118,7 @@ class TaskWorkers:
             self._own_thread.start()
 
     def end(self, timeout_s: float) -> bool:
-        with self._exchange.lock:
+        with self._dispatcher.lock:
             self._ended = True
             in_time = self._all_ended.wait_for(lambda: self._active == 0, timeout_s)
         if not self._loop.is_closed():
@@ -129,7 +133,7 @@ class TaskWorkers:
         return in_time
 
     def _cancel(self, done: threading.Event) -> None:
-        """Runs on the loop: what did not end in time is cancelled; its record is not finished."""
+        """On the loop: cancel the tasks that did not end in time; their records are not finished."""
         for task in self._tasks:
             task.cancel()
         waiting = asyncio.gather(*self._tasks, return_exceptions=True)
@@ -141,11 +145,11 @@ class TaskWorkers:
             self._loop.call_soon_threadsafe(self._spawn)
 
     def _spawn(self) -> None:
-        """Runs on the loop: a task for each record that can be taken."""
+        """On the loop: create a task for each record that can be taken."""
         found: list[Work] = []
-        with self._exchange.lock:
+        with self._dispatcher.lock:
             while self._active < self._number and not self._ended:
-                work = self._exchange.trade(None, None)
+                work = self._dispatcher.next_work(None, None)
                 if work is None:
                     break
                 self._active += 1
@@ -166,24 +170,24 @@ class TaskWorkers:
                 if work is None:
                     return
                 work = self._next(work, await self._handle(work))
-            # A new task, so that the loop gets its turn also when the handler never waits.
+            # A new task lets the loop run other callbacks even if the handler never waits.
             if work is not None:
                 self._begin(work)
-        except BaseException as bug:  # noqa: BLE001 - a task must not die in silence
-            self._exchange.fail(bug)
+        except BaseException as bug:  # noqa: BLE001 - report errors of the task
+            self._dispatcher.fail(bug)
 
     async def _handle(self, work: Work) -> BaseException | None:
         try:
             await self._handler(work.message)
         except asyncio.CancelledError:
             return ParallelConsumerError("the handler was cancelled")
-        except BaseException as raised:  # noqa: BLE001 - judged by the exchange
+        except BaseException as raised:  # noqa: BLE001 - the dispatcher decides
             return raised
         return None
 
     def _next(self, work: Work, error: BaseException | None) -> Work | None:
-        with self._exchange.lock:
-            taken = self._exchange.trade(work, error)
+        with self._dispatcher.lock:
+            taken = self._dispatcher.next_work(work, error)
             if taken is None:
                 self._active -= 1
                 if self._ended and not self._active:

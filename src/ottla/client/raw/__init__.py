@@ -1,7 +1,7 @@
-"""A client of whole batches: fetches and produces them as bytes, and never looks at a single record.
+"""Client that fetches and produces whole record batches as bytes, without decoding single records.
 
-For those who take batches apart themselves, such as the Spark source and sink. Works with Ottla and Apache Kafka
-alike. Blocking, without threads of its own.
+The Spark source and sink use it to encode and decode batches themselves. It works with Ottla and Apache Kafka. It
+blocks and has no threads.
 """
 
 from ottla.client.raw.cache import close_all, cluster_for
@@ -18,10 +18,10 @@ from ottla.client.raw.errors import (
     UnknownTopic,
     Unsupported,
 )
-from ottla.client.raw.fetching import Fetched
+from ottla.client.raw.fetch import Fetched
 from ottla.client.raw.metadata import PartitionInfo, TopicInfo
 from ottla.client.raw.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, NO_OFFSET
-from ottla.client.raw.producing import Acknowledged, RawProducer
+from ottla.client.raw.producer import Acknowledged, RawProducer
 from ottla.client.raw.settings import ClientSettings
 from ottla.client.raw.transactions import (
     ProducerIdentity,
@@ -30,7 +30,7 @@ from ottla.client.raw.transactions import (
     describe_transaction,
     end_transaction,
     end_transactions,
-    initialise,
+    init_producer_id,
 )
 
 __all__ = [
@@ -63,5 +63,5 @@ __all__ = [
     "describe_transaction",
     "end_transaction",
     "end_transactions",
-    "initialise",
+    "init_producer_id",
 ]

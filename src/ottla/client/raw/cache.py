@@ -1,7 +1,8 @@
-"""One cluster object per process and settings: Spark reuses its worker processes, so connections live on between tasks.
+"""Cache of one `Cluster` per process and settings: Spark reuses worker processes, so tasks share connections.
 
-A child of a fork inherits the objects; each of them notices and connects anew (`Cluster`). The lock is remade in the
-child, because another thread of the parent may have held it.
+A forked child inherits the objects; each `Cluster` detects this and opens new connections. The lock is replaced in
+the child, because another thread of the parent may hold it. The cache is module-level state on purpose: it belongs
+to a process of Spark, never to a node.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from ottla.client.raw.cluster import Cluster
 from ottla.client.raw.settings import ClientSettings
 
 
-class _Kept:
-    """The clusters of this process."""
+class _Cache:
+    """The clusters of this process, by their settings."""
 
     def __init__(self) -> None:
         self.clusters: dict[ClientSettings, Cluster] = {}
@@ -24,22 +25,22 @@ class _Kept:
         self.lock = threading.Lock()
 
 
-_kept = _Kept()
-os.register_at_fork(after_in_child=_kept.after_fork)
+_cache = _Cache()
+os.register_at_fork(after_in_child=_cache.after_fork)
 
 
 def cluster_for(settings: ClientSettings) -> Cluster:
-    """The cluster of these settings; shared, so nobody closes it."""
-    with _kept.lock:
-        found = _kept.clusters.get(settings)
+    """The shared cluster of these settings. Callers do not close it."""
+    with _cache.lock:
+        found = _cache.clusters.get(settings)
         if found is None:
-            found = _kept.clusters[settings] = Cluster(settings)
+            found = _cache.clusters[settings] = Cluster(settings)
         return found
 
 
 def close_all() -> None:
-    """End all kept connections of this process."""
-    with _kept.lock:
-        for cluster in _kept.clusters.values():
+    """Close all cached clusters of this process."""
+    with _cache.lock:
+        for cluster in _cache.clusters.values():
             cluster.close()
-        _kept.clusters.clear()
+        _cache.clusters.clear()

@@ -1,9 +1,9 @@
-"""A cluster as a client sees it: connections to its brokers, who leads what, who coordinates whom.
+"""A cluster from the view of a client: connections to brokers, leaders of partitions, coordinators.
 
-Everything blocks, for `default.api.timeout.ms` at most. One connection per broker is made when needed and kept. What
-brokers told about leaders and coordinators is kept until they deny it or `metadata.max.age.ms` is over. May be used
-from several threads. After a fork the child starts with connections of its own: a socket that two processes write to
-would mix their requests.
+Every call blocks, for `default.api.timeout.ms` at most. One connection per broker is opened on demand and kept.
+Leaders and coordinators are cached until a broker reports that they have changed, or for `metadata.max.age.ms`. A
+cluster may be used from several threads. A child process that was forked opens its own connections: two processes
+that write to one socket would mix their requests.
 """
 
 from __future__ import annotations
@@ -17,19 +17,20 @@ from typing import TypeVar
 from ottla.base.clock import Clock, SystemClock
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition, Uuid
-from ottla.client.raw import administering, fetching, offsets
+from ottla.client.raw import admin, fetch, offsets
 from ottla.client.raw.connection import Connection
 from ottla.client.raw.errors import (
     ClientError,
     ConnectionLost,
     Refused,
-    TryAgain,
+    RetriableError,
     UnknownTopic,
-    code_name,
+    error_name,
     is_retriable,
 )
+from ottla.client.raw.fetch import Fetched
 from ottla.client.raw.metadata import NO_LEADER, PartitionInfo, TopicInfo, brokers_of, topic_of
-from ottla.client.raw.patience import Patience, Pause, pause
+from ottla.client.raw.retry import Retry, Sleep, sleep
 from ottla.client.raw.settings import ClientSettings
 from ottla.client.raw.tls import context_of
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -39,17 +40,17 @@ from ottla.wire.schema import Message
 R = TypeVar("R", bound=Message)
 
 GROUP, TRANSACTION = 0, 1
-"""Kinds of coordinators."""
-_UNKNOWN_TOPIC_PATIENCE_S = 3.0
-"""A topic that was just made may not be known everywhere yet; one that stays unknown this long is not there."""
+"""Types of coordinators."""
+_UNKNOWN_TOPIC_TIMEOUT_S = 3.0
+"""Not every broker knows a new topic at once. A topic that is unknown for this long does not exist."""
 _FIND_ONE = 3
-"""The newest FindCoordinator with a single key."""
+"""The newest version of FindCoordinator with a single key."""
 
 
 class Cluster:
-    """One cluster, reached with one set of settings."""
+    """One cluster and the settings to connect to it."""
 
-    def __init__(self, settings: ClientSettings, *, clock: Clock | None = None, wait: Pause = pause) -> None:
+    def __init__(self, settings: ClientSettings, *, clock: Clock | None = None, wait: Sleep = sleep) -> None:
         self.settings = settings
         self.clock: Clock = clock or SystemClock()
         self._wait = wait
@@ -66,10 +67,10 @@ class Cluster:
         self._coordinators: dict[tuple[int, str], int] = {}
         self._id: str | None = None
         self.generation = 0
-        """Rises when another cluster answers at the same addresses."""
+        """Incremented when another cluster responds at the same addresses."""
 
-    def _own(self) -> None:
-        """In a child of a fork: leave the parent's connections to the parent."""
+    def _reset_after_fork(self) -> None:
+        """Discard the connections of the parent process in a forked child."""
         if os.getpid() != self._pid:
             inherited = list(self._connections.values())
             self._reset()
@@ -77,7 +78,7 @@ class Cluster:
                 connection.close()
 
     def close(self) -> None:
-        self._own()
+        self._reset_after_fork()
         with self._lock:
             for connection in self._connections.values():
                 connection.close()
@@ -89,24 +90,24 @@ class Cluster:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def patience(self, what: str) -> Patience:
-        """A deadline for one call."""
-        return Patience(what, self.settings, self.clock, self._wait)
+    def retry(self, what: str) -> Retry:
+        """The retries of one call."""
+        return Retry(what, self.settings, self.clock, self._wait)
 
     # --- connections
 
     def connection(self, node: int) -> Connection:
-        """To the broker of that id; raises ConnectionLost."""
-        self._own()
+        """The connection to a broker. Raise ConnectionLost."""
+        self._reset_after_fork()
         with self._lock:
             address = self._brokers.get(node)
             if address is None:
-                raise ConnectionLost(f"broker {node} is not known")
+                raise ConnectionLost(f"broker {node} has no known address")
             return self._connection_to(address)
 
     def any_connection(self) -> Connection:
-        """To whichever broker can be reached, first where one is open already."""
-        self._own()
+        """A connection to any broker; an open connection is preferred. Raise ConnectionLost."""
+        self._reset_after_fork()
         with self._lock:
             for connection in self._connections.values():
                 if not connection.closed:
@@ -125,63 +126,63 @@ class Cluster:
             return kept
         made = self._connections[address] = Connection(*address, self.settings, self._context)
         if kept is not None:
-            self._learn(made.ask(MetadataRequest(topics=[]), MetadataResponse))
+            self._update_brokers(made.request(MetadataRequest(topics=[]), MetadataResponse))
         return made
 
-    def _learn(self, answer: MetadataResponse) -> None:
-        """Which brokers there are; and whether it is the same cluster as before, for of another nothing is known."""
+    def _update_brokers(self, response: MetadataResponse) -> None:
+        """Update the addresses of the brokers; clear all caches if another cluster has responded."""
         with self._lock:
-            if self._id is not None and answer.cluster_id not in (None, self._id):
+            if self._id is not None and response.cluster_id not in (None, self._id):
                 self.generation += 1
                 for known in (self._brokers, self._topics, self._batch_limits, self._coordinators):
                     known.clear()
-            self._id = answer.cluster_id or self._id
-            self._brokers.update(brokers_of(answer))
+            self._id = response.cluster_id or self._id
+            self._brokers.update(brokers_of(response))
 
     def brokers(self) -> list[int]:
-        """The ids of the brokers that the cluster has now."""
-        patience = self.patience("asking for brokers")
+        """The ids of the brokers of the cluster."""
+        retry = self.retry("listing brokers")
         while True:
             try:
-                answer = self.any_connection().ask(MetadataRequest(topics=[]), MetadataResponse)
+                response = self.any_connection().request(MetadataRequest(topics=[]), MetadataResponse)
             except ConnectionLost as error:
-                patience.again(error)
+                retry.backoff(error)
             else:
-                self._learn(answer)
-                return sorted(brokers_of(answer))
+                self._update_brokers(response)
+                return sorted(brokers_of(response))
 
     # --- topics and leaders
 
     def topics(self, names: Iterable[str] | None = None, *, create: bool = False) -> dict[str, TopicInfo]:
-        """What the cluster says now about these topics, or about all; those that do not exist are left out.
+        """Request the metadata of these topics, or of all. Topics that do not exist are omitted.
 
-        With `create` a cluster that makes topics when they are asked for does so.
+        With `create` the cluster creates missing topics if `auto.create.topics.enable` is set.
         """
         wanted = None if names is None else list(dict.fromkeys(names))
-        patience = self.patience("asking for topics")
+        retry = self.retry("listing topics")
         while True:
             try:
-                return self._ask_topics(wanted, create)
-            except (ConnectionLost, TryAgain) as error:
-                patience.again(error)
+                return self._request_topics(wanted, create)
+            except (ConnectionLost, RetriableError) as error:
+                retry.backoff(error)
 
-    def _ask_topics(self, names: list[str] | None, create: bool) -> dict[str, TopicInfo]:
-        asked = None if names is None else [MetadataRequestTopic(name=name) for name in names]
-        request = MetadataRequest(topics=asked, allow_auto_topic_creation=create)
-        answer = self.any_connection().ask(request, MetadataResponse)
+    def _request_topics(self, names: list[str] | None, create: bool) -> dict[str, TopicInfo]:
+        requested = None if names is None else [MetadataRequestTopic(name=name) for name in names]
+        request = MetadataRequest(topics=requested, allow_auto_topic_creation=create)
+        response = self.any_connection().request(request, MetadataResponse)
         found: dict[str, TopicInfo] = {}
-        for topic in answer.topics:
+        for topic in response.topics:
             code = topic.error_code
             if code in (ErrorCode.NONE, ErrorCode.LEADER_NOT_AVAILABLE):
                 found[topic.name or ""] = topic_of(topic)
             elif code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 continue
             elif is_retriable(code):
-                raise TryAgain(f"topic {topic.name}: {code_name(code)}")
+                raise RetriableError(f"topic {topic.name}: {error_name(code)}")
             else:
                 raise Refused(f"topic {topic.name}", code)
         now = self.clock.monotonic()
-        self._learn(answer)
+        self._update_brokers(response)
         with self._lock:
             for name in names or ():
                 self._topics.pop(name, None)
@@ -189,31 +190,31 @@ class Cluster:
         return found
 
     def topic(self, name: str, partition: int | None = None, *, create: bool = False) -> TopicInfo:
-        """A topic as last heard of; raises UnknownTopic if it, or that partition of it, stays unknown."""
-        self._own()
+        """The cached metadata of a topic. Raise UnknownTopic if the topic, or that partition of it, does not exist."""
+        self._reset_after_fork()
         kept = self._topics.get(name)
-        if kept is not None and self._is_young(kept[0]) and _has(kept[1], partition):
+        if kept is not None and self._is_fresh(kept[0]) and _has(kept[1], partition):
             return kept[1]
         what = f"topic {name}" if partition is None else f"partition {name}-{partition}"
-        patience = self.patience(f"asking for {what}")
+        retry = self.retry(f"looking up {what}")
         while True:
             found = self.topics([name], create=create).get(name)
             if found is not None and _has(found, partition):
                 return found
             unknown = UnknownTopic(what, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            if patience.spent_s > _UNKNOWN_TOPIC_PATIENCE_S:
+            if retry.elapsed_s > _UNKNOWN_TOPIC_TIMEOUT_S:
                 raise unknown
-            patience.again(unknown)
+            retry.backoff(unknown)
 
-    def _is_young(self, heard_s: float) -> bool:
-        return self.clock.monotonic() - heard_s < self.settings.metadata_max_age_ms / 1000
+    def _is_fresh(self, received_s: float) -> bool:
+        return self.clock.monotonic() - received_s < self.settings.metadata_max_age_ms / 1000
 
     def batch_limit(self, name: str) -> int | None:
-        """How large a batch of the topic may be, as last heard of; None if the cluster does not tell."""
-        self._own()
+        """The cached `max.message.bytes` of a topic; None if the cluster does not report it."""
+        self._reset_after_fork()
         kept = self._batch_limits.get(name)
-        if kept is None or not self._is_young(kept[0]):
-            kept = (self.clock.monotonic(), administering.batch_limit(self, name))
+        if kept is None or not self._is_fresh(kept[0]):
+            kept = (self.clock.monotonic(), admin.batch_limit(self, name))
             with self._lock:
                 self._batch_limits[name] = kept
         return kept[1]
@@ -222,15 +223,15 @@ class Cluster:
         return self.topic(name).id
 
     def leader(self, tp: TopicPartition) -> PartitionInfo:
-        """Who leads a partition; raises TryAgain while nobody does."""
+        """The leader of a partition. Raise RetriableError if it has none."""
         found = self.topic(tp.topic, tp.partition).partitions[tp.partition]
         if found.leader == NO_LEADER:
             self.forget_topic(tp.topic)
-            raise TryAgain(f"partition {tp} has no leader")
+            raise RetriableError(f"partition {tp} has no leader")
         return found
 
     def forget_topic(self, name: str, *, older_than_s: float = 0.0) -> None:
-        """What is known of a topic proved wrong; or may be, if it is that old."""
+        """Remove a topic from the caches if its entry is at least that old."""
         limit_s = self.clock.monotonic() - older_than_s
         with self._lock:
             for known in (self._topics, self._batch_limits):
@@ -240,48 +241,48 @@ class Cluster:
     # --- coordinators
 
     def coordinator(self, kind: int, key: str) -> Connection:
-        """To the coordinator of a group or a transactional id; raises ConnectionLost or TryAgain."""
-        self._own()
+        """The connection to the coordinator of a group or transactional id. Raise ConnectionLost or RetriableError."""
+        self._reset_after_fork()
         node = self._coordinators.get((kind, key))
         return self.connection(self._find_coordinator(kind, key) if node is None else node)
 
     def _find_coordinator(self, kind: int, key: str) -> int:
         request = FindCoordinatorRequest(key=key, key_type=kind)
-        answer = self.any_connection().ask(request, FindCoordinatorResponse, newest=_FIND_ONE)
-        if answer.error_code:
-            if is_retriable(answer.error_code):
-                raise TryAgain(f"no coordinator of {key} yet: {code_name(answer.error_code)}")
-            raise Refused(f"coordinator of {key}", answer.error_code, answer.error_message)
+        response = self.any_connection().request(request, FindCoordinatorResponse, newest=_FIND_ONE)
+        if response.error_code:
+            if is_retriable(response.error_code):
+                raise RetriableError(f"no coordinator of {key} yet: {error_name(response.error_code)}")
+            raise Refused(f"coordinator of {key}", response.error_code, response.error_message)
         with self._lock:
-            self._brokers[answer.node_id] = (answer.host, answer.port)
-            self._coordinators[kind, key] = answer.node_id
-        return answer.node_id
+            self._brokers[response.node_id] = (response.host, response.port)
+            self._coordinators[kind, key] = response.node_id
+        return response.node_id
 
     def forget_coordinator(self, kind: int, key: str) -> None:
-        """It denied to be the coordinator, or cannot be reached."""
+        """Remove a coordinator from the cache: it has changed or cannot be reached."""
         with self._lock:
             self._coordinators.pop((kind, key), None)
 
-    def ask_coordinator(
+    def request_coordinator(
         self, kind: int, key: str, request: Message, response: type[R], *, newest: int | None = None
     ) -> R:
-        """One question to a coordinator; whether its answer asks for another attempt is the caller's to see."""
+        """Send one request to a coordinator. The caller checks the error code of the response."""
         try:
-            return self.coordinator(kind, key).ask(request, response, newest=newest)
+            return self.coordinator(kind, key).request(request, response, newest=newest)
         except ConnectionLost:
             self.forget_coordinator(kind, key)
             raise
 
     def features(self) -> dict[str, int]:
-        """The finalised features of the cluster, such as transaction.version."""
-        patience = self.patience("asking for features")
+        """The finalized features of the cluster, such as transaction.version."""
+        retry = self.retry("reading the finalized features")
         while True:
             try:
                 return self.any_connection().features
             except ClientError as error:
                 if not isinstance(error, ConnectionLost):
                     raise
-                patience.again(error)
+                retry.backoff(error)
 
     # --- reading
 
@@ -294,10 +295,10 @@ class Cluster:
         max_wait_ms: int | None = None,
         min_bytes: int | None = None,
         committed: bool | None = None,
-    ) -> fetching.Fetched:
-        """Whole batches of a partition from the one with `offset` on; what is left out comes from the settings."""
-        limits = fetching.Limits.of(self.settings, max_bytes, max_wait_ms, min_bytes, committed)
-        return fetching.fetch(self, tp, offset, limits)
+    ) -> Fetched:
+        """Fetch batches of a partition, from the one that contains `offset`. Defaults come from the settings."""
+        limits = fetch.Limits.of(self.settings, max_bytes, max_wait_ms, min_bytes, committed)
+        return fetch.fetch(self, tp, offset, limits)
 
     def stream(
         self,
@@ -308,31 +309,31 @@ class Cluster:
         max_bytes: int | None = None,
         max_wait_ms: int | None = None,
         committed: bool | None = None,
-    ) -> Iterator[tuple[int, fetching.Fetched]]:
-        """Answers up to `end_offset`, each with the offset it was asked for; the next is under way meanwhile.
+    ) -> Iterator[tuple[int, Fetched]]:
+        """Fetch up to `end_offset`: yield each response with its fetch offset, while the next request is in flight.
 
-        Ends early at an answer without a whole batch: up to the end there is nothing more that may be read now.
+        End early at a response without a complete batch: no more records up to `end_offset` can be read now.
         """
-        limits = fetching.Limits.of(self.settings, max_bytes, max_wait_ms, None, committed)
-        return fetching.stream(self, tp, offset, end_offset, limits)
+        limits = fetch.Limits.of(self.settings, max_bytes, max_wait_ms, None, committed)
+        return fetch.stream(self, tp, offset, end_offset, limits)
 
     def list_offsets(
         self, wanted: Mapping[TopicPartition, int], committed: bool = False
     ) -> dict[TopicPartition, tuple[int, int]]:
-        """Offset and timestamp of EARLIEST, LATEST, MAX_TIMESTAMP or the first record at a time (ms) or later.
+        """Offset and timestamp of EARLIEST, LATEST, MAX_TIMESTAMP, or of the first record at or after a time (ms).
 
-        The offset is -1 where no record is that young. `committed` counts the end as the last stable offset.
+        The offset is -1 if no record is that recent. With `committed`, LATEST is the last stable offset.
         """
         return offsets.list_offsets(self, wanted, committed)
 
     def commit_offsets(self, group: str, positions: Mapping[TopicPartition, int]) -> None:
-        """Keep positions for a group that has no members; raises Refused if it has."""
+        """Commit offsets for a group without members. Raise Refused if it has members."""
         offsets.commit_offsets(self, group, positions)
 
     def committed_offsets(
         self, group: str, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, int]:
-        """The kept positions of a group; partitions without one are left out."""
+        """The committed offsets of a group. Partitions without one are omitted."""
         return offsets.committed_offsets(self, group, partitions)
 
 

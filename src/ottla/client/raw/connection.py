@@ -1,8 +1,8 @@
-"""One connection to one broker: blocking, in order, several requests under way at once.
+"""Blocking connection to one broker: responses in order, several requests in flight.
 
-`send` returns a ticket, `receive` the answer to it; answers that others wait for are kept for them. A connection that
-failed once is closed and stays so: whoever uses it gets `ConnectionLost`, and asks its cluster for a new one. Used
-from several threads one call at a time, under `lock`.
+`send` returns a pending request, `receive` waits for its response. Responses that arrive before it are kept for
+their requests. A connection that has failed stays closed: every call raises `ConnectionLost`, and the caller gets a
+new connection from its cluster. Threads may share a connection; `lock` serializes their calls.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import threading
 from collections import deque
 from typing import Any, NamedTuple, TypeVar
 
-from ottla.base.errors import ErrorCode, LocalError, RemoteProtocolError
+from ottla.base.errors import RemoteProtocolError
 from ottla.client.raw.errors import AuthenticationFailed, ConnectionLost, Unsupported
 from ottla.client.raw.sasl import exchange_of
 from ottla.client.raw.settings import ClientSettings, Sasl
-from ottla.wire import codec
+from ottla.wire import codec, negotiation
 from ottla.wire.frames import SIZE, correlation_id_of, parse_response_header, request_parts
-from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ottla.wire.messages.api_versions import ApiVersionsResponse
 from ottla.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from ottla.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from ottla.wire.schema import Message
@@ -28,15 +28,15 @@ from ottla.wire.schema import Message
 R = TypeVar("R", bound=Message)
 
 FRAME_BYTES_MAX = 512 << 20
-"""Far above `fetch.max.bytes`: a larger size is no answer of a broker's."""
+"""Far above `fetch.max.bytes`: a larger size is not the response of a broker."""
 _PARTS_MAX = 512
-"""Fewer than any system's limit for one gathering write."""
-_HUNG_UP = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
-"""How TLS tells of a connection that ended, with a farewell or without."""
+"""Below the limit of every system for the buffers of one `sendmsg`."""
+_CLOSED_BY_PEER = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
+"""Errors of TLS if the other side closes the connection."""
 
 
-class Ticket(NamedTuple):
-    """A request under way."""
+class PendingRequest(NamedTuple):
+    """A request that was sent and whose response was not received yet."""
 
     correlation: int
     api_key: int
@@ -44,7 +44,7 @@ class Ticket(NamedTuple):
 
 
 class Connection:
-    """Open once made; raises ConnectionLost, AuthenticationFailed or Unsupported if that fails."""
+    """An open connection. The constructor raises ConnectionLost, AuthenticationFailed or Unsupported."""
 
     def __init__(
         self, host: str, port: int, settings: ClientSettings, context: ssl.SSLContext | None
@@ -56,13 +56,13 @@ class Connection:
         self.features: dict[str, int] = {}
         self._settings = settings
         self._correlation = 0
-        self._under_way: deque[int] = deque()
-        self._answers: dict[int, memoryview] = {}
-        self._unwanted: set[int] = set()
+        self._in_flight: deque[int] = deque()
+        self._responses: dict[int, memoryview] = {}
+        self._discarded: set[int] = set()
         self._timeout = settings.request_timeout_ms / 1000
         self._socket = self._connect(host, port, context)
         try:
-            self._learn_versions()
+            self._negotiate()
             if settings.sasl is not None:
                 self._authenticate(settings.sasl)
         except BaseException:
@@ -87,10 +87,12 @@ class Connection:
             ) from error
         except OSError as error:
             plain.close()
-            told = f"no TLS with {self.address}: {error} (does security.protocol fit that listener?)"
-            # A broker that restarts hangs up too; only what TLS itself objects to would be the same again.
-            is_final = isinstance(error, ssl.SSLError) and not isinstance(error, _HUNG_UP)
-            raise (AuthenticationFailed if is_final else ConnectionLost)(told) from error
+            message = (
+                f"no TLS with {self.address}: {error} (check that security.protocol matches the listener)"
+            )
+            # A broker that restarts also closes the connection. Only errors of TLS itself are final.
+            is_final = isinstance(error, ssl.SSLError) and not isinstance(error, _CLOSED_BY_PEER)
+            raise (AuthenticationFailed if is_final else ConnectionLost)(message) from error
 
     def close(self) -> None:
         self.closed = True
@@ -100,60 +102,69 @@ class Connection:
     # --- one request
 
     def version_of(self, request: type[Message], newest: int | None = None) -> int:
-        """The highest version that both sides speak, `newest` at most."""
-        ours, theirs = request.SPEC.versions, self.versions.get(request.SPEC.api_key, range(0))
-        top = min(ours[-1], theirs[-1] if theirs else -1, ours[-1] if newest is None else newest)
-        if not theirs or top < max(ours[0], theirs[0]):
-            told = f"{theirs[0]} to {theirs[-1]}" if theirs else "none"
+        """The newest version that both sides serve, at most `newest`."""
+        ours, theirs = request.SPEC.versions, self.versions.get(request.SPEC.api_key)
+        if newest is not None:
+            ours = range(ours[0], min(ours[-1], newest) + 1)
+        version = negotiation.newest_common(ours, theirs)
+        if version is None:
+            served = f"versions {theirs[0]} to {theirs[-1]}" if theirs else "no version"
             name = request.__name__.removesuffix("Request")
-            raise Unsupported(f"{self.address} speaks {name} in versions {told}, which is not enough")
-        return top
+            raise Unsupported(
+                f"{self.address} serves {served} of {name}; this client needs {ours[0]} to {ours[-1]}"
+            )
+        return version
 
-    def ask(self, request: Message, response: type[R], *, newest: int | None = None) -> R:
-        """Send and wait for the answer."""
+    def request(self, request: Message, response: type[R], *, newest: int | None = None) -> R:
+        """Send a request and wait for its response."""
         with self.lock:
             return self.receive(self.send(request, newest=newest), response)
 
-    def send(self, request: Message, *, newest: int | None = None, version: int | None = None) -> Ticket:
-        """Send a request; its answer waits for `receive`."""
+    def send(
+        self, request: Message, *, newest: int | None = None, version: int | None = None
+    ) -> PendingRequest:
+        """Send a request; `receive` returns its response."""
         with self.lock:
             if version is None:
                 version = self.version_of(type(request), newest)
             self._correlation = (self._correlation + 1) & 0x7FFFFFFF
-            ticket = Ticket(self._correlation, request.SPEC.api_key, version)
-            self._write(request_parts(request, version, ticket.correlation, self._settings.client_id))
-            self._under_way.append(ticket.correlation)
-            return ticket
+            pending = PendingRequest(self._correlation, request.SPEC.api_key, version)
+            self._write(request_parts(request, version, pending.correlation, self._settings.client_id))
+            self._in_flight.append(pending.correlation)
+            return pending
 
-    def receive(self, ticket: Ticket, response: type[R], *, patience_s: float = 0.0) -> R:
-        """The answer to a ticket; `patience_s` is what the broker was allowed to wait on top."""
+    def receive(self, pending: PendingRequest, response: type[R], *, extra_timeout_s: float = 0.0) -> R:
+        """Wait for the response; `extra_timeout_s` is the time that the request allows the broker to wait."""
         with self.lock:
-            frame = self._frame_of(ticket.correlation, patience_s)
+            frame = self._response_frame(pending.correlation, extra_timeout_s)
         try:
-            _, start = parse_response_header(frame, ticket.api_key, ticket.version)
-            return codec.decode(response, frame, ticket.version, start=start)
+            _, start = parse_response_header(frame, pending.api_key, pending.version)
+            return codec.decode(response, frame, pending.version, start=start)
         except RemoteProtocolError as error:
-            raise self._lost(f"sent what cannot be read: {error}") from error
+            raise self._lost(f"sent a response that cannot be decoded: {error}") from error
 
-    def forget(self, ticket: Ticket) -> None:
-        """Nobody waits for this answer any more; one that was taken already does no harm."""
+    def discard(self, pending: PendingRequest) -> None:
+        """Drop the response of a request when it arrives. No effect if it was received already."""
         with self.lock:
-            if self._answers.pop(ticket.correlation, None) is None and ticket.correlation in self._under_way:
-                self._unwanted.add(ticket.correlation)
+            if (
+                self._responses.pop(pending.correlation, None) is None
+                and pending.correlation in self._in_flight
+            ):
+                self._discarded.add(pending.correlation)
 
-    def _frame_of(self, correlation: int, patience_s: float) -> memoryview:
-        while correlation not in self._answers:
+    def _response_frame(self, correlation: int, extra_timeout_s: float) -> memoryview:
+        while correlation not in self._responses:
             if self.closed:
                 raise ConnectionLost(f"the connection to {self.address} was closed")
-            frame = self._read_frame(patience_s)
+            frame = self._read_frame(extra_timeout_s)
             got = correlation_id_of(frame)
-            if not self._under_way or got != self._under_way.popleft():
-                raise self._lost(f"answered {got}, which was not asked")
-            if got in self._unwanted:
-                self._unwanted.discard(got)
+            if not self._in_flight or got != self._in_flight.popleft():
+                raise self._lost(f"sent response {got}, which does not match the oldest request")
+            if got in self._discarded:
+                self._discarded.discard(got)
             else:
-                self._answers[got] = frame
-        return self._answers.pop(correlation)
+                self._responses[got] = frame
+        return self._responses.pop(correlation)
 
     # --- bytes
 
@@ -172,7 +183,7 @@ class Connection:
             for first in range(0, len(parts), _PARTS_MAX):
                 self._write_gathered(parts[first : first + _PARTS_MAX])
         except OSError as error:
-            raise self._lost(f"took no request: {error}") from error
+            raise self._lost(f"did not accept the request: {error}") from error
 
     def _write_gathered(self, parts: list[Any]) -> None:
         sent = self._socket.sendmsg(parts)
@@ -183,11 +194,11 @@ class Connection:
                 self._socket.sendall(memoryview(part)[sent:])
                 sent = 0
 
-    def _read_frame(self, patience_s: float) -> memoryview:
-        self._socket.settimeout(self._timeout + patience_s)
+    def _read_frame(self, extra_timeout_s: float) -> memoryview:
+        self._socket.settimeout(self._timeout + extra_timeout_s)
         (size,) = SIZE.unpack(self._read(SIZE.size))
         if not 4 <= size <= FRAME_BYTES_MAX:
-            raise self._lost(f"announced an answer of {size} bytes")
+            raise self._lost(f"announced a response of {size} bytes")
         return self._read(size)
 
     def _read(self, size: int) -> memoryview:
@@ -197,58 +208,61 @@ class Connection:
             try:
                 got = self._socket.recv_into(view[position:])
             except TimeoutError as error:
-                raise self._lost("did not answer in time") from error
+                raise self._lost("did not respond in time") from error
             except OSError as error:
-                raise self._lost(f"ended the connection: {error}") from error
+                raise self._lost(f"closed the connection: {error}") from error
             if got == 0:
-                raise self._lost("ended the connection")
+                raise self._lost("closed the connection")
             position += got
         return view
 
-    # --- the first words
+    # --- negotiation and authentication
 
-    def _learn_versions(self) -> None:
-        """ApiVersions in our newest version; a broker that lacks it says so in version 0."""
-        request = ApiVersionsRequest(client_software_name="ottla", client_software_version="1")
-        newest = ApiVersionsRequest.SPEC.versions[-1]
+    def _negotiate(self) -> None:
+        """Request the API versions and the finalized features of the broker."""
         self._timeout = min(self._timeout, self._settings.connect_timeout_ms / 1000)
-        ticket = self.send(request, version=newest)
-        with self.lock:
-            frame = self._frame_of(ticket.correlation, 0.0)
-        code = int.from_bytes(frame[4:6], "big", signed=True)
-        if code == ErrorCode.UNSUPPORTED_VERSION:
-            answer = self.receive(self.send(ApiVersionsRequest(), version=0), ApiVersionsResponse)
-        else:
-            try:
-                answer = codec.decode(ApiVersionsResponse, frame, newest, start=4)
-            except (RemoteProtocolError, LocalError) as error:
-                raise self._lost(f"is no Kafka broker: {error}") from error
-        if answer.error_code:
-            raise self._lost(f"does not tell its versions: error {answer.error_code}")
+        response = self._api_versions(negotiation.NEWEST) or self._api_versions(negotiation.OLDEST)
         self._timeout = self._settings.request_timeout_ms / 1000
-        self.versions = {one.api_key: range(one.min_version, one.max_version + 1) for one in answer.api_keys}
-        self.features = {one.name: one.max_version_level for one in answer.finalized_features}
+        if response is not None:
+            self.versions = negotiation.served_versions(response)
+            self.features = {
+                feature.name: feature.max_version_level for feature in response.finalized_features
+            }
+
+    def _api_versions(self, version: int) -> ApiVersionsResponse | None:
+        pending = self.send(negotiation.api_versions_request(), version=version)
+        with self.lock:
+            frame = self._response_frame(pending.correlation, 0.0)
+        try:
+            return negotiation.read_api_versions(frame, version)
+        except RemoteProtocolError as error:
+            raise self._lost(str(error)) from error
 
     def _authenticate(self, sasl: Sasl) -> None:
-        hello = self.ask(SaslHandshakeRequest(mechanism=sasl.mechanism), SaslHandshakeResponse)
-        if hello.error_code:
-            offered = ", ".join(hello.mechanisms) or "none"
-            raise AuthenticationFailed(f"{self.address} does not offer {sasl.mechanism}, but: {offered}")
+        handshake = self.request(SaslHandshakeRequest(mechanism=sasl.mechanism), SaslHandshakeResponse)
+        if handshake.error_code:
+            offered = ", ".join(handshake.mechanisms) or "none"
+            raise AuthenticationFailed(
+                f"{self.address} does not offer {sasl.mechanism}, it offers: {offered}"
+            )
         exchange = exchange_of(sasl, lambda: secrets.token_urlsafe(24))
-        said = next(exchange)
+        to_send = next(exchange)
         while True:
             try:
-                answer = self.ask(SaslAuthenticateRequest(auth_bytes=said), SaslAuthenticateResponse)
+                response = self.request(SaslAuthenticateRequest(auth_bytes=to_send), SaslAuthenticateResponse)
             except ConnectionLost as error:
                 raise ConnectionLost(
-                    f"{error}, when {sasl.username} logged in (some brokers do that at a wrong password)"
+                    f"{error} during the authentication of {sasl.username}"
+                    " (some brokers close the connection if the password is wrong)"
                 ) from error
-            if answer.error_code:
-                why = answer.error_message or f"error {answer.error_code}"
-                raise AuthenticationFailed(f"{self.address} refuses {sasl.username}: {why}")
+            if response.error_code:
+                why = response.error_message or f"error {response.error_code}"
+                raise AuthenticationFailed(f"{self.address} rejected user {sasl.username}: {why}")
             try:
-                said = exchange.send(bytes(answer.auth_bytes))
+                to_send = exchange.send(bytes(response.auth_bytes))
             except StopIteration:
                 return
             except ValueError as error:
-                raise AuthenticationFailed(f"{self.address} sent what is no SCRAM: {error}") from error
+                raise AuthenticationFailed(
+                    f"{self.address} sent an invalid SCRAM message: {error}"
+                ) from error

@@ -1,7 +1,7 @@
-"""What can go wrong between this client and a cluster; the text is meant for the user of a pipeline.
+"""Errors of the raw client; their texts are written for the users of pipelines.
 
-`ConnectionLost`, `TryAgain` and `Throttled` are answered by another attempt and surface only as the reason of
-`TimedOut`. All others are final: another attempt would end the same way.
+The client repeats its request after `ConnectionLost`, `RetriableError` and `Throttled`; they reach a caller only as
+the cause of `TimedOut`. All others are final: a further attempt would fail in the same way.
 """
 
 from __future__ import annotations
@@ -10,67 +10,67 @@ from ottla.base.errors import ErrorCode, OttlaError
 
 
 class ClientError(OttlaError):
-    """Root of this client's errors."""
+    """Base class of the errors of this client."""
 
 
 class ConnectionLost(ClientError):
-    """A connection could not be made, or ended in the middle."""
+    """A connection could not be opened, or was closed."""
 
 
-class TryAgain(ClientError):
-    """A broker's answer that says: later, or elsewhere."""
+class RetriableError(ClientError):
+    """A response with an error code that is retriable, possibly on another broker."""
 
 
-class Throttled(TryAgain):
-    """A broker has nothing for a client above its quota, for so many seconds."""
+class Throttled(RetriableError):
+    """The client has exceeded its quota and must wait for `seconds`."""
 
     def __init__(self, what: str, seconds: float) -> None:
-        super().__init__(f"{what}: above the quota for {seconds:g} s")
+        super().__init__(f"{what}: throttled for {seconds:g} s because the quota is exceeded")
         self.seconds = seconds
 
 
 class TimedOut(ClientError):
-    """It did not work within the time allowed; the text has the last reason."""
+    """The call did not succeed within its timeout; the text contains the last error."""
 
 
 class ClusterUnreachable(TimedOut):
-    """No broker could be reached within the time allowed."""
+    """No broker could be reached within the timeout."""
 
 
 class ClusterReplaced(ClientError):
-    """Another cluster answers where one was: ids and offsets of the first mean nothing, or something else, there."""
+    """Another cluster responds at the same addresses: producer ids and offsets of the first are not valid there."""
 
 
 class AuthenticationFailed(ClientError):
-    """The broker did not accept who we are, or we did not accept who the broker is."""
+    """The broker rejected the credentials of the client, or the client rejected the certificate of the broker."""
 
 
 class Unsupported(ClientError):
-    """The brokers are too old, or too new, for what was asked."""
+    """The brokers serve no version of the request that this client supports."""
 
 
 class Refused(ClientError):
-    """A broker said no, for good."""
+    """A response with an error code that is not retriable."""
 
     def __init__(self, what: str, code: int, message: str | None = None) -> None:
-        super().__init__(f"{what}: {code_name(code)}" + (f" ({message})" if message else ""))
+        super().__init__(f"{what}: {error_name(code)}" + (f" ({message})" if message else ""))
         self.code = code
 
 
 class OffsetOutOfRange(Refused):
-    """The offset is not in the log: it was deleted already, or not written yet."""
+    """The offset is not in the log: it was deleted, or it is not written yet."""
 
 
 class UnknownTopic(Refused):
-    """There is no such topic or partition."""
+    """The topic or partition does not exist."""
 
 
 class Fenced(Refused):
-    """A newer producer with the same transactional id has taken over."""
+    """A newer producer with the same transactional id has fenced this one."""
 
 
-def code_name(code: int) -> str:
-    """An error code as people know it."""
+def error_name(code: int) -> str:
+    """The name of an error code."""
     try:
         return ErrorCode(code).name
     except ValueError:
@@ -78,7 +78,7 @@ def code_name(code: int) -> str:
 
 
 def is_retriable(code: int) -> bool:
-    """Whether another attempt may help; codes of the future say no."""
+    """Whether an error code is retriable. Unknown codes are not."""
     try:
         return ErrorCode(code).retriable
     except ValueError:

@@ -1,4 +1,4 @@
-"""What a cluster says about itself: its brokers, its topics, and who leads their partitions. Values only."""
+"""Values of a Metadata response: brokers, topics, leaders of partitions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NO_LEADER = -1
 
 class PartitionInfo(NamedTuple):
     leader: int
-    """The leader's node id, or NO_LEADER."""
+    """The node id of the leader, or NO_LEADER."""
     leader_epoch: int
 
 
@@ -26,13 +26,13 @@ class TopicInfo:
     """By index, ascending."""
 
 
-def brokers_of(answer: MetadataResponse) -> dict[int, tuple[str, int]]:
-    """The brokers' addresses by node id."""
-    return {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
+def brokers_of(response: MetadataResponse) -> dict[int, tuple[str, int]]:
+    """The addresses of the brokers by node id."""
+    return {broker.node_id: (broker.host, broker.port) for broker in response.brokers}
 
 
 def topic_of(topic: MetadataResponseTopic) -> TopicInfo:
-    """A topic that the cluster told without an error."""
+    """A topic that was reported without an error."""
     partitions = {
         one.partition_index: PartitionInfo(one.leader_id, one.leader_epoch) for one in topic.partitions
     }

@@ -1,4 +1,4 @@
-"""Offsets: where partitions begin and end, which record came when, and what groups without members have kept."""
+"""Offset requests: ListOffsets, and OffsetCommit and OffsetFetch of groups without members."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from ottla.client.raw.errors import (
     ClientError,
     ConnectionLost,
     Refused,
-    TryAgain,
-    code_name,
+    RetriableError,
+    error_name,
     is_retriable,
 )
 from ottla.wire.messages.list_offsets import (
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
     from ottla.client.raw.cluster import Cluster
 
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
-"""Stand-ins for a time in `list_offsets`."""
+"""Special timestamps of `list_offsets`."""
 NO_OFFSET = -1
 _NO_REPLICA = -1
 _COMMIT_BY_NAME = 9
 _FETCH_ONE_GROUP = 7
-"""The newest versions that name topics, and that ask for one group."""
+"""The newest versions with topic names, and with a single group."""
 _GROUP = 0
 
 
@@ -52,7 +52,7 @@ def list_offsets(
 ) -> dict[TopicPartition, tuple[int, int]]:
     """See `Cluster.list_offsets`."""
     found: dict[TopicPartition, tuple[int, int]] = {}
-    patience = cluster.patience(f"asking for offsets of {len(wanted)} partitions")
+    retry = cluster.retry(f"listing offsets of {len(wanted)} partitions")
     while len(found) < len(wanted):
         missing = {tp: time for tp, time in wanted.items() if tp not in found}
         problem: ClientError | None = None
@@ -60,7 +60,7 @@ def list_offsets(
         try:
             for tp, time in missing.items():
                 by_leader[cluster.leader(tp).leader][tp] = time
-        except (ConnectionLost, TryAgain) as error:
+        except (ConnectionLost, RetriableError) as error:
             problem = error
         for node, theirs in by_leader.items():
             try:
@@ -70,7 +70,7 @@ def list_offsets(
         if problem is not None:
             for topic in {tp.topic for tp in wanted if tp not in found}:
                 cluster.forget_topic(topic)
-            patience.again(problem)
+            retry.backoff(problem)
     return found
 
 
@@ -81,7 +81,7 @@ def _list_from(
     committed: bool,
     found: dict[TopicPartition, tuple[int, int]],
 ) -> ClientError | None:
-    """Ask one leader; adds what it knows, and returns why something is missing."""
+    """Request offsets from one leader. Add them to `found`; return the error of a partition that must be retried."""
     topics: dict[str, list[ListOffsetsPartition]] = defaultdict(list)
     for tp, time in wanted.items():
         epoch = cluster.leader(tp).leader_epoch
@@ -94,17 +94,17 @@ def _list_from(
         topics=[ListOffsetsTopic(name=name, partitions=partitions) for name, partitions in topics.items()],
         timeout_ms=cluster.settings.request_timeout_ms,
     )
-    answer = cluster.connection(node).ask(request, ListOffsetsResponse)
+    response = cluster.connection(node).request(request, ListOffsetsResponse)
     problem: ClientError | None = None
-    for topic in answer.topics:
+    for topic in response.topics:
         for one in topic.partitions:
             tp = TopicPartition(topic.name, one.partition_index)
             if one.error_code == ErrorCode.NONE:
                 found[tp] = (one.offset, one.timestamp)
             elif is_retriable(one.error_code):
-                problem = TryAgain(f"{tp}: {code_name(one.error_code)}")
+                problem = RetriableError(f"{tp}: {error_name(one.error_code)}")
             else:
-                raise Refused(f"asking for offsets of {tp}", one.error_code)
+                raise Refused(f"listing offsets of {tp}", one.error_code)
     return problem
 
 
@@ -119,13 +119,13 @@ def commit_offsets(cluster: Cluster, group: str, positions: Mapping[TopicPartiti
         group_id=group,
         topics=[OffsetCommitRequestTopic(name=name, partitions=parts) for name, parts in topics.items()],
     )
-    patience = cluster.patience(f"committing offsets of group {group}")
+    retry = cluster.retry(f"committing offsets of group {group}")
     while True:
         try:
-            answer = cluster.ask_coordinator(
+            response = cluster.request_coordinator(
                 _GROUP, group, request, OffsetCommitResponse, newest=_COMMIT_BY_NAME
             )
-            for topic in answer.topics:
+            for topic in response.topics:
                 for one in topic.partitions:
                     _check(
                         cluster,
@@ -133,8 +133,8 @@ def commit_offsets(cluster: Cluster, group: str, positions: Mapping[TopicPartiti
                         one.error_code,
                         f"committing {topic.name}-{one.partition_index} of group {group}",
                     )
-        except (ConnectionLost, TryAgain) as error:
-            patience.again(error)
+        except (ConnectionLost, RetriableError) as error:
+            retry.backoff(error)
         else:
             return
 
@@ -152,26 +152,26 @@ def committed_offsets(
             OffsetFetchRequestTopic(name=name, partition_indexes=parts) for name, parts in topics.items()
         ],
     )
-    patience = cluster.patience(f"asking for offsets of group {group}")
+    retry = cluster.retry(f"fetching offsets of group {group}")
     while True:
         try:
-            answer = cluster.ask_coordinator(
+            response = cluster.request_coordinator(
                 _GROUP, group, request, OffsetFetchResponse, newest=_FETCH_ONE_GROUP
             )
-            _check(cluster, group, answer.error_code, f"asking for offsets of group {group}")
+            _check(cluster, group, response.error_code, f"fetching offsets of group {group}")
             found: dict[TopicPartition, int] = {}
-            for topic in answer.topics:
+            for topic in response.topics:
                 for one in topic.partitions:
                     _check(
                         cluster,
                         group,
                         one.error_code,
-                        f"asking for {topic.name}-{one.partition_index} of group {group}",
+                        f"fetching the offset of {topic.name}-{one.partition_index} of group {group}",
                     )
                     if one.committed_offset >= 0:
                         found[TopicPartition(topic.name, one.partition_index)] = one.committed_offset
-        except (ConnectionLost, TryAgain) as error:
-            patience.again(error)
+        except (ConnectionLost, RetriableError) as error:
+            retry.backoff(error)
         else:
             return found
 
@@ -182,5 +182,5 @@ def _check(cluster: Cluster, group: str, code: int, what: str) -> None:
     if code in (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE):
         cluster.forget_coordinator(_GROUP, group)
     if is_retriable(code):
-        raise TryAgain(f"{what}: {code_name(code)}")
+        raise RetriableError(f"{what}: {error_name(code)}")
     raise Refused(what, code)

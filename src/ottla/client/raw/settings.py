@@ -1,8 +1,8 @@
-"""How to reach a cluster and how patient to be, from options in librdkafka's or Java's spelling.
+"""Settings of the raw client: addresses, security, timeouts, from options with the names of librdkafka or Java.
 
-Each setting is read from the first of its names that is given; an option with no meaning here is left alone, as
-Kafka's clients do. What cannot work is refused at once with a `LocalError` that says what would. Settings are values:
-equal ones share connections (`client.raw.cache`). Secrets never show in their text form.
+Each setting is read from the first of its names that is given. Unknown options are ignored, as in Kafka's clients. An
+invalid value raises `LocalError` with the allowed values. Settings are values: equal settings share connections
+(`client.raw.cache`). Secrets are not part of their text form.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NO_HOST_CHECK = ("", "none")
 
 @dataclass(frozen=True)
 class Tls:
-    """Files hold PEM; texts are PEM themselves."""
+    """TLS settings. Both files and texts are in PEM format."""
 
     ca_file: str | None = None
     ca_text: str | None = field(default=None, repr=False)
@@ -47,7 +47,7 @@ class Sasl:
 
 @dataclass(frozen=True)
 class ClientSettings:
-    """All of it; `from_options` is the usual way to make one."""
+    """All settings of a client; usually made by `from_options`."""
 
     bootstrap: tuple[tuple[str, int], ...]
     client_id: str = "ottla"
@@ -56,14 +56,14 @@ class ClientSettings:
     sasl: Sasl | None = None
     request_timeout_ms: int = 30_000
     api_timeout_ms: int = 60_000
-    """How long one call may try again and again."""
+    """The time limit of one call with all its retries."""
     connect_timeout_ms: int = 10_000
     retry_backoff_ms: int = 100
     retry_backoff_max_ms: int = 1_000
     metadata_max_age_ms: int = 300_000
     fetch_max_bytes: int = 52_428_800
     partition_fetch_bytes: int = 8 << 20
-    """Java's default is 1 MiB, for it asks for many partitions at once; here one is asked for at a time."""
+    """The Java client has 1 MiB because it fetches many partitions at once; this client fetches one at a time."""
     fetch_max_wait_ms: int = 500
     fetch_min_bytes: int = 1
     read_committed: bool = False
@@ -75,7 +75,7 @@ class ClientSettings:
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> ClientSettings:
-        """Settings of options such as `bootstrap.servers`; names without the prefix `kafka.`."""
+        """Read options such as `bootstrap.servers`, without the prefix `kafka.`."""
         given = _Options(options)
         protocol = (given.text("security.protocol") or "PLAINTEXT").upper()
         if protocol not in PROTOCOLS:
@@ -109,7 +109,7 @@ class ClientSettings:
 
 
 class _Options:
-    """Options by any of their names; names are not case-sensitive, as Spark's are not."""
+    """Options by any of their names. Names are not case-sensitive, because those of Spark are not."""
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         self._given = {name.lower(): str(value) for name, value in options.items() if value is not None}
@@ -190,7 +190,7 @@ def _tls(given: _Options) -> Tls:
         location = given.text(f"ssl.{store}.location")
         if location is not None and (kind or _kind_of(location)).upper() in _JAVA_STORES:
             raise LocalError(
-                f"ssl.{store}.location names a Java key store, which only a JVM reads: export it as PEM"
+                f"ssl.{store}.location is a Java key store, which only a JVM can read: export it as PEM"
                 f" (keytool -exportcert -rfc, or openssl pkcs12) and set ssl.{store}.type=PEM"
             )
     check_host = (given.text("ssl.endpoint.identification.algorithm") or "https").lower()
@@ -212,6 +212,6 @@ def _tls(given: _Options) -> Tls:
 
 
 def _kind_of(location: str) -> str:
-    """What a file's name says; Java assumes JKS, we assume PEM unless the name says otherwise."""
+    """The type of a store by its file name; PEM by default."""
     suffix = location.rsplit(".", 1)[-1].lower()
     return {"jks": "JKS", "p12": "PKCS12", "pfx": "PKCS12"}.get(suffix, "PEM")

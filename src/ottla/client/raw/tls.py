@@ -1,4 +1,4 @@
-"""A TLS context of the client's settings: TLS 1.2 or newer, certificate and host name checked unless told otherwise."""
+"""TLS context of a client: TLS 1.2 or newer; certificate and host name are verified unless disabled."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ottla.client.raw.settings import Tls
 
 
 def context_of(tls: Tls) -> ssl.SSLContext:
-    """Raises LocalError naming the file that cannot be used."""
+    """Create the TLS context. Raise LocalError if a file cannot be used."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.check_hostname = tls.check_host and tls.check_certificate
@@ -22,13 +22,13 @@ def context_of(tls: Tls) -> ssl.SSLContext:
             context.load_default_certs()
         _load_own(context, tls)
     except (OSError, ssl.SSLError, ValueError) as error:
-        raise LocalError(f"the TLS files cannot be used ({tls}): {error}") from error
+        raise LocalError(f"the TLS files cannot be loaded ({tls}): {error}") from error
     return context
 
 
 def _load_own(context: ssl.SSLContext, tls: Tls) -> None:
     if tls.certificate_text is not None:
-        # The library loads a key from files only; this one is readable by its owner alone, and gone at once.
+        # The ssl module loads keys from files only. This file is readable by its owner only and is deleted at once.
         with tempfile.NamedTemporaryFile("w", suffix=".pem") as own:
             own.write(f"{tls.certificate_text}\n{tls.key_text or ''}\n")
             own.flush()

@@ -1,11 +1,11 @@
-"""Transactions as their coordinator sees them: begun by a producer, ended by whoever knows its id and epoch.
+"""Requests to transaction coordinators: producer ids, partitions, the end of transactions.
 
-Ending is idempotent: to end a transaction again in the same way succeeds, whoever does it. That is what a driver needs
-which may die between two ends. What the coordinator answers otherwise is told apart in `TransactionEnd`.
+Any process that knows the transactional id, producer id and epoch can end a transaction. Ending it again in the same
+way succeeds, so a driver that crashed can repeat it. `TransactionEnd` distinguishes the other results.
 
-Two generations of the protocol are spoken, by the cluster's `transaction.version`: from 2 on (KIP-890) a partition
-joins a transaction by being written to, and every end raises the producer's epoch; before, partitions are added first.
-Two-phase commit (KIP-939) is asked for where InitProducerId has version 6: such transactions never time out.
+The protocol depends on `transaction.version` of the cluster. From 2 (KIP-890) a write adds its partition to the
+transaction, and the end of a transaction increments the epoch of the producer; before, AddPartitionsToTxn is needed.
+Two-phase commit (KIP-939) is requested if the broker serves version 6 of InitProducerId: they never expire.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
-from ottla.client.raw.connection import Connection, Ticket
+from ottla.client.raw.connection import Connection, PendingRequest
 from ottla.client.raw.errors import (
     ConnectionLost,
     Fenced,
     Refused,
-    TryAgain,
-    code_name,
+    RetriableError,
+    error_name,
     is_retriable,
 )
 from ottla.wire.apis import ApiKey
@@ -45,39 +45,41 @@ if TYPE_CHECKING:
 
 FEATURE = "transaction.version"
 IMPLICIT_SINCE = 2
-"""The level of the feature from which partitions join by being written to."""
+"""The first level of the feature with which a write adds its partition to the transaction."""
 TWO_PHASE_VERSION = 6
 _ONE_PHASE_NEWEST = 5
 _ADD_BY_CLIENTS_NEWEST = 3
 _END_KEEPS_EPOCH_NEWEST = 4
 _TRANSACTION = 1
-_ELSEWHERE = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+_WRONG_COORDINATOR = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 _FENCED = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
 _UNKNOWN = (ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
 
 
 class ProducerIdentity(NamedTuple):
-    """What a producer signs its batches with."""
+    """Producer id and epoch of the batches of a producer."""
 
     producer_id: int
     epoch: int
     two_phase: bool = False
-    """Whether its transactions stay open until they are ended, however long that takes."""
+    """Whether its transactions do not expire."""
     ongoing_id: int = -1
     ongoing_epoch: int = -1
-    """With `keep_prepared`: the transaction that was found open and left so; -1 if there was none."""
+    """With `keep_prepared`: the transaction that was open and stays open; -1 if there is none."""
 
 
 class TransactionEnd(Enum):
-    """What became of the wish to end a transaction."""
+    """Result of the end of a transaction."""
 
-    ENDED = "ended as asked, now or before"
-    OTHERWISE = "it is not open and did not end that way: it ended the other way, or nothing was written"
-    FENCED = "a newer producer took over its transactional id, or it timed out: it was aborted"
+    ENDED = "ended as requested, now or before"
+    OTHERWISE = (
+        "the transaction is not open and did not end as requested: it ended the other way, or has no records"
+    )
+    FENCED = "a newer producer fenced this one, or the transaction expired: it was aborted"
     UNKNOWN = "the coordinator does not know this transactional id, or not with this producer id"
 
 
-_OUTCOMES: Mapping[int, TransactionEnd] = {
+_RESULTS: Mapping[int, TransactionEnd] = {
     ErrorCode.NONE: TransactionEnd.ENDED,
     ErrorCode.INVALID_TXN_STATE: TransactionEnd.OTHERWISE,
     **dict.fromkeys(_FENCED, TransactionEnd.FENCED),
@@ -86,7 +88,7 @@ _OUTCOMES: Mapping[int, TransactionEnd] = {
 
 
 class TransactionDescription(NamedTuple):
-    """A transactional id as its coordinator has it."""
+    """State of a transactional id at its coordinator."""
 
     state: str
     """Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit, CompleteAbort, ..."""
@@ -97,12 +99,12 @@ class TransactionDescription(NamedTuple):
     partitions: frozenset[TopicPartition]
 
 
-def joins_by_writing(cluster: Cluster) -> bool:
-    """Whether the cluster speaks the newer generation of the protocol."""
+def adds_partitions_implicitly(cluster: Cluster) -> bool:
+    """Whether a write adds its partition to the transaction (`transaction.version` 2)."""
     return cluster.features().get(FEATURE, 0) >= IMPLICIT_SINCE
 
 
-def initialise(
+def init_producer_id(
     cluster: Cluster,
     transactional_id: str | None,
     *,
@@ -110,16 +112,16 @@ def initialise(
     two_phase: bool = False,
     keep_prepared: bool = False,
 ) -> ProducerIdentity:
-    """An id and an epoch; with a transactional id all earlier holders of it are fenced.
+    """Get a producer id and epoch. With a transactional id, fence all earlier producers that have it.
 
-    Their open transaction is aborted, unless `keep_prepared` asks to leave it. `two_phase` is a wish: the answer tells
-    whether the cluster grants it.
+    Their open transaction is aborted unless `keep_prepared` is set. `two_phase` is used if the cluster supports it; the
+    result contains whether it is.
     """
-    patience = cluster.patience(f"initialising producer {transactional_id or ''}".strip())
+    retry = cluster.retry(f"initializing producer {transactional_id or ''}".strip())
     while True:
         try:
             connection = _connection(cluster, transactional_id)
-            granted = two_phase and _offers_two_phase(connection)
+            granted = two_phase and _serves_two_phase(connection)
             request = InitProducerIdRequest(
                 transactional_id=transactional_id,
                 transaction_timeout_ms=timeout_ms,
@@ -127,19 +129,19 @@ def initialise(
                 keep_prepared_txn=granted and keep_prepared,
             )
             newest = TWO_PHASE_VERSION if granted else _ONE_PHASE_NEWEST
-            answer = connection.ask(request, InitProducerIdResponse, newest=newest)
-            _check(cluster, transactional_id, answer.error_code, "initialising")
-        except (ConnectionLost, TryAgain) as error:
+            response = connection.request(request, InitProducerIdResponse, newest=newest)
+            _check(cluster, transactional_id, response.error_code, "initializing")
+        except (ConnectionLost, RetriableError) as error:
             if isinstance(error, ConnectionLost) and transactional_id is not None:
                 cluster.forget_coordinator(_TRANSACTION, transactional_id)
-            patience.again(error)
+            retry.backoff(error)
         else:
             return ProducerIdentity(
-                answer.producer_id,
-                answer.producer_epoch,
+                response.producer_id,
+                response.producer_epoch,
                 granted,
-                answer.ongoing_txn_producer_id,
-                answer.ongoing_txn_producer_epoch,
+                response.ongoing_txn_producer_id,
+                response.ongoing_txn_producer_epoch,
             )
 
 
@@ -149,7 +151,7 @@ def _connection(cluster: Cluster, transactional_id: str | None) -> Connection:
     return cluster.coordinator(_TRANSACTION, transactional_id)
 
 
-def _offers_two_phase(connection: Connection) -> bool:
+def _serves_two_phase(connection: Connection) -> bool:
     return TWO_PHASE_VERSION in connection.versions.get(ApiKey.INIT_PRODUCER_ID, range(0))
 
 
@@ -159,7 +161,7 @@ def add_partitions(
     identity: ProducerIdentity,
     partitions: Collection[TopicPartition],
 ) -> None:
-    """Tell the coordinator where a transaction will write; only the older generation needs it."""
+    """Add partitions to a transaction; needed if writes do not add them."""
     topics: dict[str, list[int]] = defaultdict(list)
     for tp in partitions:
         topics[tp.topic].append(tp.partition)
@@ -171,22 +173,22 @@ def add_partitions(
             AddPartitionsToTxnTopic(name=name, partitions=indexes) for name, indexes in topics.items()
         ],
     )
-    patience = cluster.patience(f"adding partitions to transaction {transactional_id}")
+    retry = cluster.retry(f"adding partitions to transaction {transactional_id}")
     while True:
         try:
-            answer = cluster.ask_coordinator(
+            response = cluster.request_coordinator(
                 _TRANSACTION,
                 transactional_id,
                 request,
                 AddPartitionsToTxnResponse,
                 newest=_ADD_BY_CLIENTS_NEWEST,
             )
-            for topic in answer.results_by_topic_v3_and_below:
+            for topic in response.results_by_topic_v3_and_below:
                 for one in topic.results_by_partition:
                     what = f"adding {topic.name}-{one.partition_index} to a transaction"
                     _check(cluster, transactional_id, one.partition_error_code, what)
-        except (ConnectionLost, TryAgain) as error:
-            patience.again(error)
+        except (ConnectionLost, RetriableError) as error:
+            retry.backoff(error)
         else:
             return
 
@@ -194,18 +196,18 @@ def add_partitions(
 def end_transaction(
     cluster: Cluster, transactional_id: str, producer_id: int, epoch: int, commit: bool
 ) -> TransactionEnd:
-    """Commit or abort; may be repeated. Raises TimedOut when the coordinator cannot be reached: then nobody knows."""
+    """Commit or abort; may be repeated. Raise TimedOut without a response: then the result is unknown."""
     identity = ProducerIdentity(producer_id, epoch)
-    return end(cluster, transactional_id, identity, commit, joins_by_writing(cluster))[0]
+    return end(cluster, transactional_id, identity, commit, adds_partitions_implicitly(cluster))[0]
 
 
 def end_transactions(
     cluster: Cluster, transactions: Sequence[tuple[str, int, int]], commit: bool
 ) -> list[TransactionEnd]:
-    """As `end_transaction`, for (transactional id, producer id, epoch) of many: all are asked before one is awaited."""
-    newest = None if joins_by_writing(cluster) else _END_KEEPS_EPOCH_NEWEST
-    asked: list[tuple[Connection, Ticket] | None] = []
-    outcomes = []
+    """As `end_transaction` for several (transactional id, producer id, epoch); the requests are sent together."""
+    newest = None if adds_partitions_implicitly(cluster) else _END_KEEPS_EPOCH_NEWEST
+    sent_requests: list[tuple[Connection, PendingRequest] | None] = []
+    results = []
     with ExitStack() as stack:
         for name, producer_id, epoch in transactions:
             request = EndTxnRequest(
@@ -213,22 +215,22 @@ def end_transactions(
             )
             try:
                 connection = cluster.coordinator(_TRANSACTION, name)
-                ticket = connection.send(request, newest=newest)
-            except (ConnectionLost, TryAgain):
-                asked.append(None)
+                pending = connection.send(request, newest=newest)
+            except (ConnectionLost, RetriableError):
+                sent_requests.append(None)
             else:
-                asked.append((connection, ticket))
-                stack.callback(connection.forget, ticket)
-        for one, sent in zip(transactions, asked, strict=True):
-            outcome = None if sent is None else _outcome(*sent)
-            # Whatever asks for patience, or is an error, is asked again on its own.
-            outcomes.append(end_transaction(cluster, *one, commit) if outcome is None else outcome)
-    return outcomes
+                sent_requests.append((connection, pending))
+                stack.callback(connection.discard, pending)
+        for one, sent in zip(transactions, sent_requests, strict=True):
+            result = None if sent is None else _receive_end(*sent)
+            # A transaction with a retriable or other error is ended again separately.
+            results.append(end_transaction(cluster, *one, commit) if result is None else result)
+    return results
 
 
-def _outcome(connection: Connection, ticket: Ticket) -> TransactionEnd | None:
+def _receive_end(connection: Connection, pending: PendingRequest) -> TransactionEnd | None:
     try:
-        return _OUTCOMES.get(connection.receive(ticket, EndTxnResponse).error_code)
+        return _RESULTS.get(connection.receive(pending, EndTxnResponse).error_code)
     except ConnectionLost:
         return None
 
@@ -236,7 +238,7 @@ def _outcome(connection: Connection, ticket: Ticket) -> TransactionEnd | None:
 def end(
     cluster: Cluster, transactional_id: str, identity: ProducerIdentity, commit: bool, implicit: bool
 ) -> tuple[TransactionEnd, ProducerIdentity]:
-    """Also who the producer is in its next transaction."""
+    """End a transaction; return the result and the identity for the next transaction."""
     request = EndTxnRequest(
         transactional_id=transactional_id,
         producer_id=identity.producer_id,
@@ -244,42 +246,42 @@ def end(
         committed=commit,
     )
     newest = None if implicit else _END_KEEPS_EPOCH_NEWEST
-    patience = cluster.patience(f"ending transaction {transactional_id}")
+    retry = cluster.retry(f"ending transaction {transactional_id}")
     while True:
         try:
-            answer = cluster.ask_coordinator(
+            response = cluster.request_coordinator(
                 _TRANSACTION, transactional_id, request, EndTxnResponse, newest=newest
             )
-            code = answer.error_code
-            outcome = _OUTCOMES.get(code)
-            if outcome is not None:
-                return outcome, _following(identity, answer)
+            code = response.error_code
+            result = _RESULTS.get(code)
+            if result is not None:
+                return result, _following(identity, response)
             _check(cluster, transactional_id, code, "ending a transaction")
-        except (ConnectionLost, TryAgain) as error:
-            patience.again(error)
+        except (ConnectionLost, RetriableError) as error:
+            retry.backoff(error)
 
 
-def _following(identity: ProducerIdentity, answer: EndTxnResponse) -> ProducerIdentity:
-    if answer.error_code or answer.producer_id < 0:
+def _following(identity: ProducerIdentity, response: EndTxnResponse) -> ProducerIdentity:
+    if response.error_code or response.producer_id < 0:
         return identity
-    return identity._replace(producer_id=answer.producer_id, epoch=answer.producer_epoch)
+    return identity._replace(producer_id=response.producer_id, epoch=response.producer_epoch)
 
 
 def describe_transaction(cluster: Cluster, transactional_id: str) -> TransactionDescription | None:
-    """What the coordinator knows of a transactional id; None if nothing."""
+    """Describe a transactional id; None if its coordinator does not know it."""
     request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
-    patience = cluster.patience(f"describing transaction {transactional_id}")
+    retry = cluster.retry(f"describing transaction {transactional_id}")
     while True:
         try:
-            answer = cluster.ask_coordinator(
+            response = cluster.request_coordinator(
                 _TRANSACTION, transactional_id, request, DescribeTransactionsResponse
             )
-            (state,) = answer.transaction_states
+            (state,) = response.transaction_states
             if state.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
                 return None
             _check(cluster, transactional_id, state.error_code, "describing a transaction")
-        except (ConnectionLost, TryAgain) as error:
-            patience.again(error)
+        except (ConnectionLost, RetriableError) as error:
+            retry.backoff(error)
         else:
             return TransactionDescription(
                 state.transaction_state,
@@ -297,8 +299,8 @@ def _check(cluster: Cluster, transactional_id: str | None, code: int, what: str)
     if code == ErrorCode.NONE:
         return
     who = f"{what} ({transactional_id})" if transactional_id else what
-    if code in _ELSEWHERE and transactional_id is not None:
+    if code in _WRONG_COORDINATOR and transactional_id is not None:
         cluster.forget_coordinator(_TRANSACTION, transactional_id)
     if is_retriable(code):
-        raise TryAgain(f"{who}: {code_name(code)}")
+        raise RetriableError(f"{who}: {error_name(code)}")
     raise Fenced(who, code) if code in _FENCED else Refused(who, code)

@@ -11,7 +11,7 @@ from typing import Final
 
 from ottla.base.errors import LocalError
 from ottla.client.raw import ClientError, ClientSettings, Cluster
-from ottla.client.raw.administering import ensure_topic
+from ottla.client.raw.admin import ensure_topic
 from ottla.pipelines.declare import Topic
 
 PATIENCE_MS: Final = 30_000

@@ -13,8 +13,8 @@ from typing import Final
 from ottla.base.errors import LocalError
 from ottla.base.ids import TopicPartition
 from ottla.client.raw import EARLIEST, LATEST, Cluster, OffsetOutOfRange, RawProducer
-from ottla.client.raw.administering import ensure_topic
-from ottla.client.raw.errors import TryAgain
+from ottla.client.raw.admin import ensure_topic
+from ottla.client.raw.errors import RetriableError
 from ottla.records import columns
 from ottla.records.columns import BinaryColumn, DecodedColumns
 from ottla.records.kernel import murmur2
@@ -122,12 +122,12 @@ class TopicCommitLog:
                 f"{self._partition} ends at {end} and has been read up to {self._position} before: it was cut, or it "
                 "or its cluster was made anew. Start the query again to go on with what is there now"
             )
-        patience = self._cluster.patience(f"reading the commit log {self._partition}")
+        retry = self._cluster.retry(f"reading the commit log {self._partition}")
         while self._position < end:
             try:
                 fetched = self._cluster.fetch(self._partition, self._position, committed=False)
             except OffsetOutOfRange as error:
-                patience.again(error)
+                retry.backoff(error)
                 self._position = max(self._offset_at(EARLIEST), self._position)
                 continue
             decoded = columns.decode(
@@ -135,7 +135,9 @@ class TopicCommitLog:
             )
             self._take(decoded)
             if decoded.next_offset == self._position:
-                patience.again(TryAgain(f"{self._partition} has nothing to read at {self._position} yet"))
+                retry.backoff(
+                    RetriableError(f"{self._partition} has nothing to read at {self._position} yet")
+                )
             self._position = decoded.next_offset
 
     def _make_topic(self) -> None:

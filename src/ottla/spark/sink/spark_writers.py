@@ -20,7 +20,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from ottla.base.clock import SystemClock
 from ottla.base.errors import LocalError
 from ottla.client.raw import TransactionEnd, cluster_for, end_transactions
-from ottla.client.raw.patience import pause
+from ottla.client.raw.retry import sleep
 from ottla.spark.sink.batch_commit import BatchCommit, TransactionLost, sweep
 from ottla.spark.sink.commit_log import PreparedTransaction, State
 from ottla.spark.sink.commit_log_topic import TopicCommitLog
@@ -318,7 +318,7 @@ def _has_stragglers(messages: Sequence[WriterCommitMessage | None]) -> bool:
 
 def _again_until_they_end(abort: Callable[[], None]) -> None:
     for seconds in _STRAGGLERS_S:
-        pause(seconds)
+        sleep(seconds)
         abort()
 
 

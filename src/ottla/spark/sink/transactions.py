@@ -34,7 +34,7 @@ from ottla.client.raw import (
     describe_transaction,
     end_transactions,
 )
-from ottla.client.raw.administering import OPEN_STATE, list_open_transactions
+from ottla.client.raw.admin import OPEN_STATE, list_open_transactions
 from ottla.spark.sink.commit_log import PreparedTransaction
 
 _log = structlog.get_logger()

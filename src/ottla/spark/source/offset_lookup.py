@@ -16,7 +16,7 @@ from ottla.base.clock import Clock, SystemClock
 from ottla.base.errors import LocalError
 from ottla.base.ids import TopicPartition
 from ottla.client.raw import Cluster, UnknownTopic
-from ottla.client.raw.patience import Pause, pause
+from ottla.client.raw.retry import Sleep, sleep
 from ottla.spark.source.offsets import (
     EARLIEST,
     LATEST,
@@ -44,7 +44,7 @@ class OffsetLookup:
     """The partitions of one read, looked up anew by every call."""
 
     def __init__(
-        self, cluster: Cluster, options: SourceOptions, clock: Clock | None = None, wait: Pause = pause
+        self, cluster: Cluster, options: SourceOptions, clock: Clock | None = None, wait: Sleep = sleep
     ) -> None:
         self._cluster = cluster
         self._options = options

@@ -26,7 +26,7 @@ from ottla.base.clock import Clock, SystemClock
 from ottla.base.errors import LocalError
 from ottla.client.raw import Cluster, Fetched, cluster_for
 from ottla.client.raw.errors import OffsetOutOfRange, UnknownTopic
-from ottla.client.raw.patience import Pause, pause
+from ottla.client.raw.retry import Sleep, sleep
 from ottla.records import columns
 from ottla.spark.source.arrow_batches import ArrowBatchBuilder
 from ottla.spark.source.offsets import EARLIEST, LATEST
@@ -87,7 +87,7 @@ class RangeReader:
         maker: ArrowBatchBuilder,
         wanted: OffsetRange,
         clock: Clock | None = None,
-        wait: Pause = pause,
+        wait: Sleep = sleep,
     ) -> None:
         self._cluster = cluster
         self._options = options

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from confluent_kafka import Message
 
-from ottla.client.parallel.assigned import Assigned, Work
+from ottla.client.parallel.assignment import Assignment, Work
 from ottla.client.parallel.dead_letters import DeadLetters, headers_of
 from ottla.client.parallel.offset_tracker import OffsetTracker
-from tests.unit.client.parallel.stand_ins import P1
+from tests.unit.client.parallel.fakes import P1
 
 
 def work_of(headers: list[tuple[str, bytes | None]] | None) -> Work:
-    work = Work(Assigned(P1, OffsetTracker()), 42, None, Message(*P1, 42, b"k", b"v", headers))
+    work = Work(Assignment(P1, OffsetTracker()), 42, None, Message(*P1, 42, b"k", b"v", headers))
     work.attempts = 3
     return work
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.client.parallel.offset_metadata import Run, body_bytes_max, decode, encode, surely_fits
+from ottla.client.parallel.offset_metadata import Run, body_bytes_max, certainly_fits, decode, encode
 
 BASES = st.integers(0, 2**62)
 LENGTHS = st.one_of(st.integers(1, 5), st.integers(1, 3_000))
@@ -54,7 +54,7 @@ def test_the_bound_without_encoding_is_never_too_hopeful(case: tuple[int, list[R
     base, runs = case
     unfinished = max(0, len(runs) - 1)
     span = runs[-1][1] - base if runs else 0
-    if surely_fits(unfinished, span, bytes_max):
+    if certainly_fits(unfinished, span, bytes_max):
         assert encode(base, runs, bytes_max)[1]
 
 

@@ -75,8 +75,8 @@ def test_runs_of_both_lives_that_touch_are_one() -> None:
 
 def test_going_back_is_recognised_and_refused() -> None:
     tracker = OffsetTracker(5)
-    assert tracker.goes_back(4)
-    assert not tracker.goes_back(5)
+    assert tracker.is_rewind(4)
+    assert not tracker.is_rewind(5)
     with pytest.raises(InvariantViolation):
         tracker.take(4)
 
@@ -87,14 +87,14 @@ def test_one_stuck_record_does_not_crowd_but_scattered_work_does() -> None:
         stuck.take(offset)
         if offset:
             stuck.finish(offset)
-    assert not stuck.is_crowded(4096)
+    assert not stuck.exceeds_metadata(4096)
     assert len(stuck) == 1
     scattered = OffsetTracker(0)
     for offset in range(60_000):
         scattered.take(offset)
         if offset % 2:
             scattered.finish(offset)
-    assert scattered.is_crowded(4096)
+    assert scattered.exceeds_metadata(4096)
     for offset in range(0, 40_000, 2):
         scattered.finish(offset)
-    assert not scattered.is_crowded(4096)
+    assert not scattered.exceeds_metadata(4096)

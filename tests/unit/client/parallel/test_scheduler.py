@@ -5,9 +5,9 @@ from __future__ import annotations
 from confluent_kafka import Message
 
 from ottla.base.ids import TopicPartition
-from ottla.client.parallel.assigned import Work
+from ottla.client.parallel.assignment import Work
 from ottla.client.parallel.options import Options, Order, RetryPolicy
-from ottla.client.parallel.scheduler import Commit, Scheduler, Verdict
+from ottla.client.parallel.scheduler import Commit, FailureAction, Scheduler
 
 P0 = TopicPartition("t", 0)
 P1 = TopicPartition("t", 1)
@@ -83,14 +83,14 @@ def test_a_failed_record_comes_again_when_due_and_holds_only_its_key() -> None:
     for offset, key in enumerate([b"a", b"a", b"b"]):
         add(scheduler, offset, key)
     first, other = take_all(scheduler)
-    assert scheduler.fail(first, 10.0) is Verdict.RETRY
+    assert scheduler.fail(first, 10.0) is FailureAction.RETRY
     scheduler.finish(other)
     add(scheduler, 3, b"b")
     assert offsets(take_all(scheduler, 10.9)) == [3]
     assert scheduler.next_retry() == 11.0
     assert scheduler.progress().retrying == 1
     assert take_all(scheduler, 11.0) == [first]
-    assert scheduler.fail(first, 11.0) is Verdict.RETRY
+    assert scheduler.fail(first, 11.0) is FailureAction.RETRY
     assert scheduler.next_retry() == 13.0, "the second delay is twice the first"
     scheduler.take(13.0)
     scheduler.finish(first)
@@ -102,9 +102,9 @@ def test_a_record_counts_as_done_only_when_its_dead_letter_is_acknowledged() -> 
     add(scheduler, 0, b"a")
     add(scheduler, 1, b"a")
     (work,) = take_all(scheduler)
-    assert scheduler.fail(work, 0.0) is Verdict.RETRY
+    assert scheduler.fail(work, 0.0) is FailureAction.RETRY
     assert take_all(scheduler, 9.0) == [work]
-    assert scheduler.fail(work, 9.0) is Verdict.DEAD_LETTER
+    assert scheduler.fail(work, 9.0) is FailureAction.DEAD_LETTER
     assert scheduler.running([P0]) == 1
     assert scheduler.commits() == []
     assert take_all(scheduler, 9.0) == [], "its key waits"
@@ -117,7 +117,7 @@ def test_a_record_that_is_not_to_be_tried_again_is_a_dead_letter_at_once() -> No
     scheduler = scheduler_of(dead_letter_topic="dead")
     add(scheduler, 0, b"a")
     (work,) = take_all(scheduler)
-    assert scheduler.fail(work, 0.0, retriable=False) is Verdict.DEAD_LETTER
+    assert scheduler.fail(work, 0.0, retriable=False) is FailureAction.DEAD_LETTER
 
 
 def test_without_dead_letters_a_record_that_fails_for_good_is_never_committed() -> None:
@@ -126,7 +126,7 @@ def test_without_dead_letters_a_record_that_fails_for_good_is_never_committed() 
     add(scheduler, 1, b"b")
     failing, fine = take_all(scheduler)
     scheduler.finish(fine)
-    assert scheduler.fail(failing, 0.0) is Verdict.GIVE_UP
+    assert scheduler.fail(failing, 0.0) is FailureAction.GIVE_UP
     (commit,) = scheduler.commits()
     assert commit.offset == 0
 
@@ -197,7 +197,7 @@ def test_a_closed_partition_gives_nothing_and_still_counts_what_finishes() -> No
     assert scheduler.take(0.0) is None
     assert scheduler.running([P0]) == 2
     scheduler.finish(work)
-    assert scheduler.fail(failing, 0.0) is Verdict.IGNORED, "there is no time left to try again"
+    assert scheduler.fail(failing, 0.0) is FailureAction.IGNORED, "there is no time left to try again"
     assert scheduler.running([P0]) == 0
     assert [commit.offset for commit in scheduler.commits([P0])] == [1]
 
@@ -212,7 +212,7 @@ def test_results_that_outlive_their_assignment_are_ignored() -> None:
     scheduler.assign(P0, 0, None)
     add(scheduler, 0, None)
     scheduler.finish(late)
-    assert scheduler.fail(later, 0.0) is Verdict.IGNORED
+    assert scheduler.fail(later, 0.0) is FailureAction.IGNORED
     assert scheduler.commits() == []
     assert scheduler.progress().ignored == 2
     assert scheduler.in_flight == 1

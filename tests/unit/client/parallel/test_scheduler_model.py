@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.base.ids import TopicPartition
-from ottla.client.parallel.assigned import Work
+from ottla.client.parallel.assignment import Work
 from ottla.client.parallel.offset_metadata import decode
 from ottla.client.parallel.options import Options, Order, RetryPolicy
-from ottla.client.parallel.scheduler import Scheduler, Verdict
+from ottla.client.parallel.scheduler import FailureAction, Scheduler
 
 P = TopicPartition("t", 0)
 STEPS = 150
@@ -62,7 +62,7 @@ class Run:
         claimed = decode(base, metadata)
         return {o for o in self.log if o < base or any(start <= o < end for start, end in claimed)}
 
-    def lane(self, offset: int) -> object:
+    def ordering_key(self, offset: int) -> object:
         order = self.options.order
         return self.log[offset] if order is Order.KEY else True if order is Order.PARTITION else None
 
@@ -82,11 +82,19 @@ class Run:
         if work is None:
             return
         assert work.offset not in self.covered, "the cluster knows it to be finished"
-        lane = self.lane(work.offset)
-        if lane is not None:
-            under_way = [other for other in self.running + self.letters if self.lane(other.offset) == lane]
-            assert under_way == [], "two of one lane at the same time"
-            earlier = {offset for offset in self.log if offset < work.offset and self.lane(offset) == lane}
+        ordering_key = self.ordering_key(work.offset)
+        if ordering_key is not None:
+            under_way = [
+                other
+                for other in self.running + self.letters
+                if self.ordering_key(other.offset) == ordering_key
+            ]
+            assert under_way == [], "two of one ordering_key at the same time"
+            earlier = {
+                offset
+                for offset in self.log
+                if offset < work.offset and self.ordering_key(offset) == ordering_key
+            }
             assert earlier <= self.finished, "handled before one that comes earlier"
         self.running.append(work)
 
@@ -100,7 +108,7 @@ class Run:
         if self.running:
             work = self.running.pop(self.rng.randrange(len(self.running)))
             retriable = self.options.dead_letter_topic is None or self.rng.random() < 0.7
-            if self.scheduler.fail(work, self.now, retriable=retriable) is Verdict.DEAD_LETTER:
+            if self.scheduler.fail(work, self.now, retriable=retriable) is FailureAction.DEAD_LETTER:
                 self.letters.append(work)
 
     def letter_acknowledged(self) -> None:
@@ -111,7 +119,7 @@ class Run:
 
     def note_finished(self, work: Work) -> None:
         self.finished.add(work.offset)
-        if work.assigned.current:
+        if work.assignment.current:
             self.known.add(work.offset)
 
     def time_passes(self) -> None:

@@ -9,31 +9,31 @@ import pytest
 from confluent_kafka import Message
 
 from ottla.base.errors import InvariantViolation
-from ottla.client.parallel.exchange import Exchange
+from ottla.client.parallel.dispatcher import Dispatcher
 from ottla.client.parallel.options import Options, RetryPolicy
 from ottla.client.parallel.workers import TaskWorkers, ThreadWorkers, Workers
 from tests.support.waiting import PATIENCE_S, wait_until
-from tests.unit.client.parallel.stand_ins import add, exchange_of
+from tests.unit.client.parallel.fakes import add, dispatcher_of
 
 
-def done(exchange: Exchange) -> int:
-    with exchange.lock:
-        return exchange.scheduler.progress().done
+def done(dispatcher: Dispatcher) -> int:
+    with dispatcher.lock:
+        return dispatcher.scheduler.progress().done
 
 
 def test_as_many_threads_as_asked_for_work_at_once() -> None:
-    exchange, _, _ = exchange_of()
+    dispatcher, _, _ = dispatcher_of()
     together = threading.Barrier(5)
-    workers = ThreadWorkers(exchange, lambda _message: together.wait(PATIENCE_S), 5)
+    workers = ThreadWorkers(dispatcher, lambda _message: together.wait(PATIENCE_S), 5)
     workers.start()
     for offset in range(20):
-        add(exchange, offset)
-    wait_until(lambda: done(exchange) == 20, "all done, five by five")
+        add(dispatcher, offset)
+    wait_until(lambda: done(dispatcher) == 20, "all done, five by five")
     assert workers.end(PATIENCE_S)
 
 
 def test_as_many_tasks_as_asked_for_work_at_once_and_no_more() -> None:
-    exchange, _, _ = exchange_of()
+    dispatcher, _, _ = dispatcher_of()
     running = 0
     most = 0
     together = asyncio.Barrier(5)
@@ -45,19 +45,19 @@ def test_as_many_tasks_as_asked_for_work_at_once_and_no_more() -> None:
         await together.wait()  # passes only five by five
         running -= 1
 
-    workers = TaskWorkers(exchange, handle, 5, None)
+    workers = TaskWorkers(dispatcher, handle, 5, None)
     workers.start()
     for offset in range(100):
-        add(exchange, offset)
-    wait_until(lambda: done(exchange) == 100, "all done")
+        add(dispatcher, offset)
+    wait_until(lambda: done(dispatcher) == 100, "all done")
     assert workers.end(PATIENCE_S)
     assert most == 5
 
 
 def test_a_coroutine_that_never_waits_does_not_keep_the_loop_from_others() -> None:
-    exchange, _, _ = exchange_of()
+    dispatcher, _, _ = dispatcher_of()
     for offset in range(1_000):
-        add(exchange, offset)
+        add(dispatcher, offset)
     turns = 0
 
     async def handle(_message: Message) -> None:
@@ -65,11 +65,11 @@ def test_a_coroutine_that_never_waits_does_not_keep_the_loop_from_others() -> No
 
     async def program() -> None:
         nonlocal turns
-        workers = TaskWorkers(exchange, handle, 1, asyncio.get_running_loop())
+        workers = TaskWorkers(dispatcher, handle, 1, asyncio.get_running_loop())
         workers.start()
-        with exchange.lock:
-            exchange.announce()
-        while done(exchange) < 1_000:
+        with dispatcher.lock:
+            dispatcher.wake_workers_if_ready()
+        while done(dispatcher) < 1_000:
             turns += 1
             await asyncio.sleep(0)
         assert await asyncio.to_thread(workers.end, PATIENCE_S)
@@ -80,7 +80,7 @@ def test_a_coroutine_that_never_waits_does_not_keep_the_loop_from_others() -> No
 
 @pytest.mark.parametrize("kind", ["threads", "tasks"])
 def test_a_handler_that_raises_is_judged_and_the_worker_goes_on(kind: str) -> None:
-    exchange, _, _ = exchange_of(Options(retry=RetryPolicy(delay_first_s=0)))
+    dispatcher, _, _ = dispatcher_of(Options(retry=RetryPolicy(delay_first_s=0)))
     failed: list[int] = []
 
     def handle(message: Message) -> None:
@@ -92,20 +92,20 @@ def test_a_handler_that_raises_is_judged_and_the_worker_goes_on(kind: str) -> No
         handle(message)
 
     workers: Workers = (
-        ThreadWorkers(exchange, handle, 1)
+        ThreadWorkers(dispatcher, handle, 1)
         if kind == "threads"
-        else TaskWorkers(exchange, handle_async, 1, None)
+        else TaskWorkers(dispatcher, handle_async, 1, None)
     )
     workers.start()
-    add(exchange, 0)
-    add(exchange, 1)
-    wait_until(lambda: done(exchange) == 2, "both done")
+    add(dispatcher, 0)
+    add(dispatcher, 1)
+    wait_until(lambda: done(dispatcher) == 2, "both done")
     assert workers.end(PATIENCE_S)
-    assert exchange.scheduler.progress().retried == 1
+    assert dispatcher.scheduler.progress().retried == 1
 
 
 def test_a_hanging_task_is_cancelled_at_the_end_and_its_record_is_not_done() -> None:
-    exchange, _, _ = exchange_of()
+    dispatcher, _, _ = dispatcher_of()
     begun = threading.Event()
     cancelled = threading.Event()
 
@@ -117,29 +117,29 @@ def test_a_hanging_task_is_cancelled_at_the_end_and_its_record_is_not_done() -> 
             cancelled.set()
             raise
 
-    workers = TaskWorkers(exchange, hang, 1, None)
+    workers = TaskWorkers(dispatcher, hang, 1, None)
     workers.start()
-    add(exchange, 0)
+    add(dispatcher, 0)
     assert begun.wait(PATIENCE_S)
-    with exchange.lock:
-        exchange.scheduler.drop(exchange.scheduler.partitions())
+    with dispatcher.lock:
+        dispatcher.scheduler.drop(dispatcher.scheduler.partitions())
     assert not workers.end(0.01)
     assert cancelled.is_set()
-    assert done(exchange) == 0
-    assert exchange.failure is None
+    assert done(dispatcher) == 0
+    assert dispatcher.failure is None
 
 
 def test_a_hanging_thread_does_not_hold_the_end_up() -> None:
-    exchange, _, _ = exchange_of()
+    dispatcher, _, _ = dispatcher_of()
     begun, release = threading.Event(), threading.Event()
 
     def hang(_message: Message) -> None:
         begun.set()
         release.wait(PATIENCE_S)
 
-    workers = ThreadWorkers(exchange, hang, 2)
+    workers = ThreadWorkers(dispatcher, hang, 2)
     workers.start()
-    add(exchange, 0)
+    add(dispatcher, 0)
     assert begun.wait(PATIENCE_S)
     assert not workers.end(0.01)
     release.set()
@@ -148,22 +148,22 @@ def test_a_hanging_thread_does_not_hold_the_end_up() -> None:
 
 @pytest.mark.parametrize("kind", ["threads", "tasks"])
 def test_a_bug_below_a_worker_ends_the_consumer(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    exchange, _, _ = exchange_of()
+    dispatcher, _, _ = dispatcher_of()
 
     async def handle_async(_message: Message) -> None:
         pass
 
     workers: Workers = (
-        ThreadWorkers(exchange, lambda _message: None, 1)
+        ThreadWorkers(dispatcher, lambda _message: None, 1)
         if kind == "threads"
-        else TaskWorkers(exchange, handle_async, 1, None)
+        else TaskWorkers(dispatcher, handle_async, 1, None)
     )
 
     def broken(*_: object) -> None:
         raise InvariantViolation("a bug")
 
-    monkeypatch.setattr(exchange.scheduler, "finish", broken)
+    monkeypatch.setattr(dispatcher.scheduler, "finish", broken)
     workers.start()
-    add(exchange, 0)
-    wait_until(lambda: isinstance(exchange.failure, InvariantViolation), "the bug to be seen")
+    add(dispatcher, 0)
+    wait_until(lambda: isinstance(dispatcher.failure, InvariantViolation), "the bug to be seen")
     workers.end(0.1)

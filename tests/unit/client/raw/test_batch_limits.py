@@ -38,7 +38,7 @@ def test_a_batch_that_is_too_large_is_told_and_the_limit_asked_for_again(
     producer.init()
     (single,) = batches_of(1)
     producer.send(TP, [single])
-    told = rf"a record, as a batch, has {len(single)} bytes, more than max.message.bytes of topic t allows"
+    told = rf"the batch of a single record has {len(single)} bytes, more than max.message.bytes of topic t allows"
     with pytest.raises(Refused, match=told):
         producer.flush()
     assert cluster.batch_limit("t") == 100
@@ -47,6 +47,6 @@ def test_a_batch_that_is_too_large_is_told_and_the_limit_asked_for_again(
     column = columns.BinaryColumn(array("i", range(0, 301, 100)).tobytes(), bytes(300))
     producer.send(TP, columns.encode(column, 3, timestamp_ms=1))
     with pytest.raises(
-        Refused, match=r"a batch of 3 records has .* topic t allows: lower kafka\.batch\.size"
+        Refused, match=r"a batch of 3 records has .* topic t allows: decrease kafka\.batch\.size"
     ):
         producer.flush()

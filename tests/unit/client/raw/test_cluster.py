@@ -11,7 +11,7 @@ from ottla.client.raw import (
     UnknownTopic,
     describe_transaction,
     end_transactions,
-    initialise,
+    init_producer_id,
 )
 from ottla.wire.messages.describe_transactions import DescribeTransactionsRequest
 from ottla.wire.messages.end_txn import EndTxnRequest
@@ -19,7 +19,7 @@ from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
 from ottla.wire.messages.metadata import MetadataRequest
 from ottla.wire.schema import Message
 
-from .test_patience import Time
+from .test_retry import Time
 from .two_brokers import ONE, TWO, TwoBrokers
 
 
@@ -78,8 +78,8 @@ def test_a_coordinator_that_is_none_any_more_is_forgotten(
 
 def test_a_coordinator_that_cannot_be_reached_is_forgotten(brokers: TwoBrokers, cluster: Cluster) -> None:
     brokers.coordinator = TWO
-    initialise(cluster, "id", timeout_ms=1000)
+    init_producer_id(cluster, "id", timeout_ms=1000)
     brokers.brokers[TWO].close()
     brokers.coordinator = ONE
-    assert initialise(cluster, "id", timeout_ms=1000).epoch == 1
+    assert init_producer_id(cluster, "id", timeout_ms=1000).epoch == 1
     assert len(nodes_asked(brokers, FindCoordinatorRequest)) == 2

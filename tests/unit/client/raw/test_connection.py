@@ -59,7 +59,7 @@ class Script:
     def __init__(self, *answers: Answer) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._listener.getsockname()[1])
-        self._answers = answers
+        self._responses = answers
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
@@ -67,7 +67,7 @@ class Script:
         accepted, _ = self._listener.accept()
         with accepted, contextlib.suppress(OSError):
             stream = accepted.makefile("rb")
-            for answer in self._answers:
+            for answer in self._responses:
                 said = answer(stream.read(struct.unpack(">i", stream.read(4))[0]))
                 if said is None:
                     return
@@ -96,12 +96,15 @@ def test_speaks_the_highest_common_version_and_learns_features() -> None:
         assert connection.version_of(MetadataRequest) == 9
         assert connection.version_of(MetadataRequest, newest=4) == 4
         assert connection.features == {"transaction.version": 2}
-        assert connection.ask(MetadataRequest(), MetadataResponse).cluster_id == "2"
+        assert connection.request(MetadataRequest(), MetadataResponse).cluster_id == "2"
 
 
 def test_a_broker_without_a_common_version_is_refused() -> None:
-    with talking(versions) as connection, pytest.raises(Unsupported, match="ListGroups in versions 90 to 99"):
-        connection.ask(ListGroupsRequest(), ListGroupsResponse)
+    with (
+        talking(versions) as connection,
+        pytest.raises(Unsupported, match="serves versions 90 to 99 of ListGroups"),
+    ):
+        connection.request(ListGroupsRequest(), ListGroupsResponse)
 
 
 def test_an_old_broker_is_asked_again_in_version_0() -> None:
@@ -116,7 +119,7 @@ def test_an_old_broker_is_asked_again_in_version_0() -> None:
 def test_answers_may_be_taken_in_any_order_or_not_at_all() -> None:
     with talking(versions, metadata, metadata, metadata) as connection:
         first, second, third = (connection.send(MetadataRequest()) for _ in range(3))
-        connection.forget(second)
+        connection.discard(second)
         assert connection.receive(third, MetadataResponse).cluster_id == str(third.correlation)
         assert connection.receive(first, MetadataResponse).cluster_id == str(first.correlation)
         connection.close()
@@ -128,7 +131,7 @@ def test_an_answer_that_was_kept_is_forgotten_too() -> None:
     with talking(versions, metadata, metadata) as connection:
         first, second = (connection.send(MetadataRequest()) for _ in range(2))
         connection.receive(second, MetadataResponse)
-        connection.forget(first)
+        connection.discard(first)
         connection.close()
         with pytest.raises(ConnectionLost):
             connection.receive(first, MetadataResponse)
@@ -144,28 +147,31 @@ def test_a_broker_that_was_allowed_to_wait_is_waited_for() -> None:
         return metadata(frame)
 
     with talking(versions, slow) as connection:
-        connection.receive(connection.send(MetadataRequest()), MetadataResponse, patience_s=3600)
+        connection.receive(connection.send(MetadataRequest()), MetadataResponse, extra_timeout_s=3600)
     assert waits
 
 
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (lambda _: struct.pack(">i", -1), "announced an answer of -1 bytes"),
-        (lambda _: struct.pack(">i", 2**31 - 1), "announced an answer of 2147483647 bytes"),
-        (lambda _: struct.pack(">iiq", 12, 999, 0), "answered 999, which was not asked"),
-        (lambda frame: struct.pack(">ii", 4, parse_request_header(memoryview(frame))[2]), "cannot be read"),
-        (lambda _: None, "ended the connection"),
+        (lambda _: struct.pack(">i", -1), "announced a response of -1 bytes"),
+        (lambda _: struct.pack(">i", 2**31 - 1), "announced a response of 2147483647 bytes"),
+        (lambda _: struct.pack(">iiq", 12, 999, 0), "sent response 999"),
+        (
+            lambda frame: struct.pack(">ii", 4, parse_request_header(memoryview(frame))[2]),
+            "cannot be decoded",
+        ),
+        (lambda _: None, "closed the connection"),
     ],
     ids=["negative size", "huge size", "not asked", "cut off", "ends"],
 )
 def test_nonsense_ends_the_connection(answer: Answer, said: str) -> None:
     with talking(versions, answer) as connection:
         with pytest.raises(ConnectionLost, match=said):
-            connection.ask(MetadataRequest(), MetadataResponse)
+            connection.request(MetadataRequest(), MetadataResponse)
         assert connection.closed
         with pytest.raises(ConnectionLost):
-            connection.ask(MetadataRequest(), MetadataResponse)
+            connection.request(MetadataRequest(), MetadataResponse)
 
 
 def test_a_request_may_be_larger_than_what_the_system_takes_at_once() -> None:
@@ -179,7 +185,9 @@ def test_a_request_may_be_larger_than_what_the_system_takes_at_once() -> None:
         return response_frame(ProduceResponse(), version, correlation_id)
 
     with talking(versions, produced) as connection:
-        connection.ask(ProduceRequest(topic_data=[TopicProduceData(partition_data=data)]), ProduceResponse)
+        connection.request(
+            ProduceRequest(topic_data=[TopicProduceData(partition_data=data)]), ProduceResponse
+        )
     (frame,) = taken
     _, version, _, _, start = parse_request_header(memoryview(frame))
     read = codec.decode(ProduceRequest, frame, version, start=start)

@@ -21,7 +21,7 @@ from ottla.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandsha
 from ottla.wire.schema import Message
 
 from .fake_brokers import FakeBroker
-from .test_patience import Time
+from .test_retry import Time
 
 HANDSHAKE_FAILURE = bytes([21, 3, 3, 0, 2, 2, 40])
 """A TLS record: a fatal alert."""
@@ -124,15 +124,15 @@ class Doorkeeper:
     """A broker that asks for a password, and answers it in turn as told; None hangs up."""
 
     def __init__(self, *answers: SaslAuthenticateResponse | None) -> None:
-        self._answers = list(answers)
-        self.broker = FakeBroker(self._answer)
+        self._responses = list(answers)
+        self.broker = FakeBroker(self._receive)
 
-    def _answer(self, request: Message) -> Message | None:
+    def _receive(self, request: Message) -> Message | None:
         match request:
             case SaslHandshakeRequest():
                 return SaslHandshakeResponse(mechanisms=["PLAIN"])
             case SaslAuthenticateRequest():
-                return self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+                return self._responses.pop(0) if len(self._responses) > 1 else self._responses[0]
         return MetadataResponse()
 
     def cluster(self) -> Cluster:
@@ -164,7 +164,9 @@ def test_who_hangs_up_on_a_password_is_called_again(keeping: Callable[..., Doork
         assert cluster.topics() == {}
     with (
         keeping(None).cluster() as cluster,
-        pytest.raises(ClusterUnreachable, match=r"when alice logged in \(some brokers .* wrong password\)"),
+        pytest.raises(
+            ClusterUnreachable, match=r"authentication of alice \(some brokers .* password is wrong\)"
+        ),
     ):
         cluster.topics()
 
@@ -175,6 +177,6 @@ def test_a_password_that_is_refused_is_not_tried_again(keeping: Callable[..., Do
     )
     with (
         keeping(refused, SaslAuthenticateResponse()).cluster() as cluster,
-        pytest.raises(AuthenticationFailed, match="refuses alice: no such user"),
+        pytest.raises(AuthenticationFailed, match="rejected user alice: no such user"),
     ):
         cluster.topics()

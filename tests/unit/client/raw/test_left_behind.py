@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ottla.base.errors import LocalError
-from ottla.client.raw import Cluster, RawProducer, Refused, Unsupported, end_transactions, producing
-from ottla.client.raw.administering import list_open_transactions
+from ottla.client.raw import Cluster, RawProducer, Refused, Unsupported, end_transactions
+from ottla.client.raw import producer as producer_module
+from ottla.client.raw.admin import list_open_transactions
 from ottla.wire.messages.list_transactions import ListTransactionsRequest
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
 
@@ -17,8 +18,8 @@ def answers_kept(cluster: Cluster) -> int:
     """When every broker has answered everything that it was asked."""
     connections = [cluster.connection(node) for node in cluster.brokers()]
     for connection in connections:
-        connection.ask(MetadataRequest(topics=[]), MetadataResponse)
-    return sum(len(connection._answers) for connection in connections)
+        connection.request(MetadataRequest(topics=[]), MetadataResponse)
+    return sum(len(connection._responses) for connection in connections)
 
 
 def test_a_reader_that_stops_early(cluster: Cluster) -> None:
@@ -29,7 +30,7 @@ def test_a_reader_that_stops_early(cluster: Cluster) -> None:
 
 
 def test_a_producer_that_is_dropped(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(producing, "REQUEST_BYTES", 1)
+    monkeypatch.setattr(producer_module, "REQUEST_BYTES", 1)
     for _ in range(3):
         producer = RawProducer(cluster)
         producer.init()
@@ -44,7 +45,7 @@ def test_a_producer_that_is_dropped(cluster: Cluster, monkeypatch: pytest.Monkey
 @pytest.fixture
 def busy(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> RawProducer:
     """A producer with requests under way."""
-    monkeypatch.setattr(producing, "REQUEST_BYTES", 1)
+    monkeypatch.setattr(producer_module, "REQUEST_BYTES", 1)
     producer = RawProducer(cluster)
     producer.init()
     producer.send(TP, batches_of(20))

@@ -8,10 +8,10 @@ import pytest
 
 from ottla.base.errors import ErrorCode
 from ottla.client.raw import ClientSettings, Cluster
-from ottla.client.raw.administering import list_open_transactions
+from ottla.client.raw.admin import list_open_transactions
 from ottla.wire.messages.list_transactions import ListTransactionsRequest
 
-from .test_patience import Time
+from .test_retry import Time
 from .two_brokers import ONE, TWO, TwoBrokers
 
 

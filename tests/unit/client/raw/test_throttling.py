@@ -7,7 +7,7 @@ import pytest
 from ottla.client.raw import ClientSettings, Cluster, TimedOut
 from ottla.wire.messages.fetch import FetchRequest
 
-from .test_patience import Time
+from .test_retry import Time
 from .two_brokers import TP, TwoBrokers
 
 
@@ -35,5 +35,5 @@ def test_an_answer_without_the_partition_is_asked_again_in_time(brokers: TwoBrok
         brokers.throttles_ms = [0, 0]
         assert cluster.fetch(TP, 0).end(0) == 1
         brokers.throttles_ms = [0] * 100
-        with pytest.raises(TimedOut, match="the answer lacks the partition"):
+        with pytest.raises(TimedOut, match="the response does not contain the partition"):
             cluster.fetch(TP, 0)

@@ -9,7 +9,7 @@ import pytest
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.client.raw import LATEST, ClientSettings, Cluster, OffsetOutOfRange, TimedOut
-from ottla.client.raw.patience import Patience
+from ottla.client.raw.retry import Retry
 from ottla.spark.sink import commit_log_topic
 from ottla.spark.sink.commit_log import CommitEntry, CommitLogDamaged, State
 from ottla.spark.sink.commit_log_topic import PARTITIONS, TopicCommitLog
@@ -28,8 +28,8 @@ class LedgerCluster:
         self.looks = 0
         self.fetches = 0
 
-    def patience(self, what: str) -> Patience:
-        return Patience(what, SETTINGS, self.clock, self._pass_time)
+    def retry(self, what: str) -> Retry:
+        return Retry(what, SETTINGS, self.clock, self._pass_time)
 
     def _pass_time(self, seconds: float) -> None:
         self.clock.seconds += seconds

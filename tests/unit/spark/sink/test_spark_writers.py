@@ -150,7 +150,7 @@ class Sweeps:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.at_s: list[float] = []
         self._now_s = 0.0
-        monkeypatch.setattr(sink, "pause", self._pause)
+        monkeypatch.setattr(sink, "sleep", self._pause)
         monkeypatch.setattr(sink.OttlaWriter, "_transactions", lambda _: self)
         decisions = sink.BatchCommit(self, self)  # type: ignore[arg-type]
         monkeypatch.setattr(sink.OttlaStreamWriter, "_decisions", lambda *_: decisions)

@@ -8,7 +8,7 @@ from pyspark.serializers import CPickleSerializer
 
 from ottla.base.errors import LocalError
 from ottla.client.raw import ClientSettings, Cluster, TransactionDescription, TransactionEnd
-from ottla.client.raw.administering import OPEN_STATE, OpenTransactions
+from ottla.client.raw.admin import OPEN_STATE, OpenTransactions
 from ottla.spark.sink import transactions
 from ottla.spark.sink.commit_log import PreparedTransaction
 from ottla.spark.sink.transactions import (

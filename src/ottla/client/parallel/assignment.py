@@ -1,7 +1,7 @@
-"""One assignment of a partition to this member, and the records taken under it.
+"""Assignment of one partition to this member, and its records.
 
-Each assignment is an object of its own, also when the same partition comes back: work refers to the object it
-was taken under, so a result that outlives its assignment is recognised by `current` being False.
+Every assignment is a new object, also if the same partition is assigned again. A record refers to its assignment,
+so the result of a record whose assignment has ended is detected by `current` being False.
 """
 
 from __future__ import annotations
@@ -17,34 +17,34 @@ from ottla.client.parallel.progress import PartitionProgress
 
 
 class Work:
-    """One record on its way through the handler."""
+    """A record that is waiting, running or retried."""
 
-    __slots__ = ("assigned", "attempts", "lane", "message", "offset")
+    __slots__ = ("assignment", "attempts", "message", "offset", "ordering_key")
 
-    def __init__(self, assigned: Assigned, offset: int, lane: Hashable, message: Message) -> None:
-        self.assigned = assigned
+    def __init__(self, assignment: Assignment, offset: int, ordering_key: Hashable, message: Message) -> None:
+        self.assignment = assignment
         self.offset = offset
-        self.lane = lane
-        """Work of one lane is done one after the other; None waits for nobody."""
+        self.ordering_key = ordering_key
+        """Records with the same key run one after another; None waits for no other record."""
         self.message = message
         self.attempts = 0
-        """How often the handler failed."""
+        """The number of failed attempts."""
 
     def __str__(self) -> str:
-        return f"offset {self.offset} of {self.assigned.partition}"
+        return f"offset {self.offset} of {self.assignment.partition}"
 
 
-class Assigned:
+class Assignment:
     __slots__ = (
         "committed",
         "current",
         "dead_lettered",
         "dirty",
         "done",
-        "lanes",
         "open",
         "partition",
         "paused",
+        "queues",
         "retried",
         "retrying",
         "running",
@@ -54,16 +54,16 @@ class Assigned:
     def __init__(self, partition: TopicPartition, tracker: OffsetTracker) -> None:
         self.partition = partition
         self.tracker = tracker
-        self.lanes: dict[Hashable, deque[Work] | None] = {}
-        """A lane is here while one of its records is under way; what waits behind that one is in the queue."""
+        self.queues: dict[Hashable, deque[Work] | None] = {}
+        """Ordering keys with a record that is ready, running or retried, and the records that wait for it."""
         self.running: set[Work] = set()
         self.open = True
-        """Whether its work may be given out."""
+        """Whether its records may be given out."""
         self.current = True
-        """Whether results still count."""
+        """Whether results of its records are used."""
         self.paused = False
         self.dirty = False
-        """Whether there may be something new to commit."""
+        """Whether the committable offset may have changed."""
         self.committed: tuple[int, str] | None = None
         self.retrying = 0
         self.done = 0

@@ -12,13 +12,13 @@ from ottla.client.raw import (
     RawProducer,
     Refused,
     TransactionEnd,
-    producing,
     transactions,
 )
+from ottla.client.raw import producer as producer_module
 from ottla.wire.messages.end_txn import EndTxnRequest
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest
 
-from .test_patience import Time
+from .test_retry import Time
 from .two_brokers import TP, TWO, TwoBrokers, batches_of
 
 LATER = ErrorCode.NOT_ENOUGH_REPLICAS
@@ -64,13 +64,13 @@ def test_batches_that_failed_count_as_queued_again(
     """However often they fail, `send` returns only when the queue is short."""
     batches = batches_of(100)
     short = 10
-    monkeypatch.setattr(producing, "_QUEUED_BYTES_MAX", short * len(batches[0]))
-    monkeypatch.setattr(producing, "REQUEST_BYTES", 1)
+    monkeypatch.setattr(producer_module, "_QUEUED_BYTES_MAX", short * len(batches[0]))
+    monkeypatch.setattr(producer_module, "REQUEST_BYTES", 1)
     brokers.refusals = [LATER] * 100
     with timed(brokers, Time()) as cluster:
         producer = begun(cluster)
         producer.send(TP, batches)
-        assert producer.acknowledged.records >= len(batches) - short - producing.IN_FLIGHT_MAX
+        assert producer.acknowledged.records >= len(batches) - short - producer_module.IN_FLIGHT_MAX
         assert producer.flush().records == len(batches)
     assert brokers.stored == list(range(len(batches)))
 
@@ -106,7 +106,7 @@ def test_after_an_abort_of_what_may_be_stored_sequences_begin_anew(
 ) -> None:
     """In the generation whose ends keep the epoch: it takes a new one where nobody knows the next sequence number."""
     monkeypatch.setattr(transactions, "IMPLICIT_SINCE", 99)
-    monkeypatch.setattr(producing, "REQUEST_BYTES", 1)
+    monkeypatch.setattr(producer_module, "REQUEST_BYTES", 1)
     producer = begun(cluster, "id")
     producer.send(TP, batches_of(1))
     producer.flush()
@@ -157,7 +157,7 @@ def test_there_is_no_next_of_what_nobody_has_to_end(cluster: Cluster) -> None:
     producer = begun(cluster, "id")
     assert not producer.begin_next(), "nothing was written"
     producer.send(TP, batches_of(1))
-    with pytest.raises(LocalError, match=r"flush\(\) comes before begin_next\(\)"):
+    with pytest.raises(LocalError, match=r"call flush\(\) before begin_next\(\)"):
         producer.begin_next()
     producer.end(commit=True)
     assert not producer.begin_next(), "it is ended already"

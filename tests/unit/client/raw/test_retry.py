@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.client.raw.errors import ClusterUnreachable, ConnectionLost, TimedOut, TryAgain
-from ottla.client.raw.patience import Patience
+from ottla.client.raw.errors import ClusterUnreachable, ConnectionLost, RetriableError, TimedOut
+from ottla.client.raw.retry import Retry
 from ottla.client.raw.settings import ClientSettings
 
 SETTINGS = ClientSettings(
@@ -31,27 +31,27 @@ class Time:
 
 def test_waits_grow_to_a_limit_and_end_at_the_deadline() -> None:
     time = Time()
-    patience = Patience("fetching t-0", SETTINGS, time, time.wait)
+    retry = Retry("fetching t-0", SETTINGS, time, time.wait)
     for _ in range(5):
-        patience.again(TryAgain("no leader yet"))
-    with pytest.raises(TimedOut, match=r"fetching t-0 did not work within 2 s: no leader"):
-        patience.again(TryAgain("no leader"))
+        retry.backoff(RetriableError("no leader yet"))
+    with pytest.raises(TimedOut, match=r"fetching t-0 did not succeed within 2 s: no leader"):
+        retry.backoff(RetriableError("no leader"))
     assert time.waits == [0.1, 0.2, 0.4, 0.5, 0.5]
 
 
 def test_a_cluster_that_was_not_reached_is_told_apart() -> None:
     time = Time()
-    patience = Patience("fetching", SETTINGS, time, time.wait)
+    retry = Retry("fetching", SETTINGS, time, time.wait)
     time.now = 1.95
     with pytest.raises(ClusterUnreachable):
-        patience.again(ConnectionLost("a:1"))
+        retry.backoff(ConnectionLost("a:1"))
     assert time.waits == []
 
 
 def test_a_rest_that_a_broker_asked_for_is_not_counted() -> None:
     time = Time()
-    patience = Patience("fetching", SETTINGS, time, time.wait)
-    patience.rest(60.0)
-    patience.again(TryAgain("no leader"))
+    retry = Retry("fetching", SETTINGS, time, time.wait)
+    retry.pause(60.0)
+    retry.backoff(RetriableError("no leader"))
     assert time.waits == [60.0, 0.1]
-    assert patience.spent_s == pytest.approx(0.1)
+    assert retry.elapsed_s == pytest.approx(0.1)

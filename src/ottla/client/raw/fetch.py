@@ -1,4 +1,4 @@
-"""Fetching one partition's batches as bytes, with the next request under way while the last answer is worked on."""
+"""Fetch of the batches of one partition as bytes, one request ahead of the caller."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
-from ottla.client.raw.connection import Connection, Ticket
+from ottla.client.raw.connection import Connection, PendingRequest
 from ottla.client.raw.errors import (
     ConnectionLost,
     OffsetOutOfRange,
     Refused,
+    RetriableError,
     Throttled,
-    TryAgain,
-    code_name,
+    error_name,
     is_retriable,
 )
 from ottla.client.raw.settings import ClientSettings
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from ottla.client.raw.cluster import Cluster
 
 _NAMES_UP_TO = 12
-"""The newest version that names topics; newer ones use ids."""
+"""The newest version with topic names; newer ones have topic ids."""
 
 
 class Limits(NamedTuple):
-    """How much to fetch, and how long to wait for it."""
+    """Size, wait time and isolation of a fetch."""
 
     max_bytes: int
     max_wait_ms: int
@@ -46,7 +46,7 @@ class Limits(NamedTuple):
         min_bytes: int | None = None,
         committed: bool | None = None,
     ) -> Limits:
-        """What is left out comes from the settings."""
+        """Limits with defaults from the settings."""
         return cls(
             min(settings.partition_fetch_bytes, settings.fetch_max_bytes) if max_bytes is None else max_bytes,
             settings.fetch_max_wait_ms if max_wait_ms is None else max_wait_ms,
@@ -56,80 +56,80 @@ class Limits(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """One answer. `data` starts with the batch that holds the offset, and may end in the middle of one."""
+    """One response. `data` starts with the batch that contains the fetch offset; its last batch may be incomplete."""
 
     data: memoryview
     high_watermark: int
     last_stable_offset: int
     log_start_offset: int
     aborted: list[tuple[int, int]]
-    """Aborted transactions among these records: producer id, first offset. Empty unless asked for committed ones."""
+    """Aborted transactions: producer id, first offset. Empty unless only committed records were requested."""
 
     def end(self, offset: int) -> int:
-        """The offset after the last whole batch, which is where to fetch on; `offset` if there is none."""
+        """The offset after the last complete batch, which is the next fetch offset; `offset` if there is none."""
         return end_of(self.data, offset)
 
 
-class _Asked(NamedTuple):
+class _Sent(NamedTuple):
     connection: Connection
-    ticket: Ticket
+    pending: PendingRequest
     offset: int
 
 
 def fetch(cluster: Cluster, tp: TopicPartition, offset: int, limits: Limits) -> Fetched:
-    """One answer; tries again at leader moves, raises OffsetOutOfRange, UnknownTopic, Refused or TimedOut."""
-    patience = cluster.patience(f"fetching {tp} at offset {offset}")
+    """Fetch once, with retries. Raise OffsetOutOfRange, UnknownTopic, Refused or TimedOut."""
+    retry = cluster.retry(f"fetching {tp} at offset {offset}")
     while True:
         try:
-            return _answer(tp, _ask(cluster, tp, offset, limits), limits)
+            return _receive(tp, _send(cluster, tp, offset, limits), limits)
         except Throttled as error:
-            patience.rest(error.seconds)
-        except (ConnectionLost, TryAgain) as error:
+            retry.pause(error.seconds)
+        except (ConnectionLost, RetriableError) as error:
             cluster.forget_topic(tp.topic)
-            patience.again(error)
+            retry.backoff(error)
 
 
 def stream(
     cluster: Cluster, tp: TopicPartition, offset: int, end_offset: int, limits: Limits
 ) -> Iterator[tuple[int, Fetched]]:
-    """Answers one after another, each with the offset it was asked for, until one reaches `end_offset`.
+    """Fetch until `end_offset` is reached; yield each response with its fetch offset.
 
-    The next request is sent before an answer is handed out, so the broker reads while the caller decodes. Stops at an
-    answer without a whole batch too: then there is nothing more up to the end that may be read now.
+    The next request is sent before a response is yielded, so the broker reads while the caller decodes. End early at a
+    response without a complete batch: no more records up to `end_offset` can be read now.
     """
-    asked: _Asked | None = None
+    sent: _Sent | None = None
     try:
         while offset < end_offset:
             try:
-                asked = asked or _ask(cluster, tp, offset, limits)
-                fetched = _answer(tp, asked, limits)
+                sent = sent or _send(cluster, tp, offset, limits)
+                fetched = _receive(tp, sent, limits)
             except Throttled as error:
-                cluster.patience(str(error)).rest(error.seconds)
+                cluster.retry(str(error)).pause(error.seconds)
                 fetched = fetch(cluster, tp, offset, limits)
-            except (ConnectionLost, TryAgain):
+            except (ConnectionLost, RetriableError):
                 cluster.forget_topic(tp.topic)
                 fetched = fetch(cluster, tp, offset, limits)
-            asked = None
+            sent = None
             following = fetched.end(offset)
             if following < end_offset and following > offset:
-                asked = _ask_ahead(cluster, tp, following, limits)
+                sent = _send_ahead(cluster, tp, following, limits)
             yield offset, fetched
             if following == offset:
                 return
             offset = following
     finally:
-        if asked is not None:
-            asked.connection.forget(asked.ticket)
+        if sent is not None:
+            sent.connection.discard(sent.pending)
 
 
-def _ask_ahead(cluster: Cluster, tp: TopicPartition, offset: int, limits: Limits) -> _Asked | None:
+def _send_ahead(cluster: Cluster, tp: TopicPartition, offset: int, limits: Limits) -> _Sent | None:
     try:
-        return _ask(cluster, tp, offset, limits)
-    except (ConnectionLost, TryAgain):
+        return _send(cluster, tp, offset, limits)
+    except (ConnectionLost, RetriableError):
         return None
 
 
-def _ask(cluster: Cluster, tp: TopicPartition, offset: int, limits: Limits) -> _Asked:
+def _send(cluster: Cluster, tp: TopicPartition, offset: int, limits: Limits) -> _Sent:
     leader = cluster.leader(tp)
     topic_id = cluster.topic_id(tp.topic)
     connection = cluster.connection(leader.leader)
@@ -147,23 +147,23 @@ def _ask(cluster: Cluster, tp: TopicPartition, offset: int, limits: Limits) -> _
         topics=[FetchTopic(topic=tp.topic, topic_id=topic_id, partitions=[wanted])],
     )
     newest = None if topic_id.int else _NAMES_UP_TO
-    return _Asked(connection, connection.send(request, newest=newest), offset)
+    return _Sent(connection, connection.send(request, newest=newest), offset)
 
 
-def _answer(tp: TopicPartition, asked: _Asked, limits: Limits) -> Fetched:
-    answer = asked.connection.receive(asked.ticket, FetchResponse, patience_s=limits.max_wait_ms / 1000)
-    what = f"fetching {tp} at offset {asked.offset} from {asked.connection.address}"
-    found = [one for topic in answer.responses for one in topic.partitions]
-    if not found and not answer.error_code:
-        # Apache Kafka's answer to a client above its quota: a time to wait, and no partition.
-        if answer.throttle_time_ms > 0:
-            raise Throttled(what, answer.throttle_time_ms / 1000)
-        raise TryAgain(f"{what}: the answer lacks the partition")
-    code = answer.error_code or found[0].error_code
+def _receive(tp: TopicPartition, sent: _Sent, limits: Limits) -> Fetched:
+    response = sent.connection.receive(sent.pending, FetchResponse, extra_timeout_s=limits.max_wait_ms / 1000)
+    what = f"fetching {tp} at offset {sent.offset} from {sent.connection.address}"
+    found = [one for topic in response.responses for one in topic.partitions]
+    if not found and not response.error_code:
+        # Apache Kafka responds to a throttled client with a time to wait and without partitions.
+        if response.throttle_time_ms > 0:
+            raise Throttled(what, response.throttle_time_ms / 1000)
+        raise RetriableError(f"{what}: the response does not contain the partition")
+    code = response.error_code or found[0].error_code
     if code == ErrorCode.OFFSET_OUT_OF_RANGE:
         raise OffsetOutOfRange(what, code)
     if is_retriable(code):
-        raise TryAgain(f"{what}: {code_name(code)}")
+        raise RetriableError(f"{what}: {error_name(code)}")
     if code != ErrorCode.NONE:
         raise Refused(what, code)
     (partition,) = found

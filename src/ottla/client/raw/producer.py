@@ -1,9 +1,9 @@
-"""Producing batches as bytes: signed, in order, without loss and without doubles, up to five requests under way.
+"""Idempotent and transactional producer of encoded batches, with up to five requests in flight per broker.
 
-Batches wait in one queue per partition. A request to a leader takes at most one batch of each partition, as the
-protocol demands. When a batch comes back with "not here" or "later", the partition rests until everything of it that is
-under way has come back; then those that failed go again, oldest first, with their old sequence numbers, so that a
-broker that has stored one already recognises it. Used by one thread.
+Batches wait in one queue per partition. A request to a leader contains at most one batch of each partition, as the
+protocol requires. After a retriable error, no further batch of the partition is sent until the responses of all its
+batches in flight have arrived. Then the failed batches are sent again in their order, with their old sequence
+numbers, so that a broker that has stored one already detects the duplicate. Not thread-safe.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from crc32c import crc32c
 from ottla.base.errors import ErrorCode, LocalError
 from ottla.base.ids import TopicPartition, Uuid
 from ottla.client.raw import transactions
-from ottla.client.raw.connection import Connection, Ticket
+from ottla.client.raw.connection import Connection, PendingRequest
 from ottla.client.raw.errors import (
     ClientError,
     ClusterReplaced,
     ConnectionLost,
     Fenced,
     Refused,
-    TryAgain,
-    code_name,
+    RetriableError,
+    error_name,
     is_retriable,
 )
 from ottla.client.raw.offsets import NO_OFFSET
-from ottla.client.raw.patience import Patience
+from ottla.client.raw.retry import Retry
 from ottla.client.raw.transactions import ProducerIdentity, TransactionEnd
 from ottla.records.batch import (
     ATTRIBUTES_OFFSET,
@@ -51,25 +51,25 @@ if TYPE_CHECKING:
     from ottla.client.raw.cluster import Cluster
 
 IN_FLIGHT_MAX = 5
-"""A broker remembers the last five batches of a producer in a partition."""
+"""A broker detects duplicates of the last five batches of a producer in a partition."""
 REQUEST_BYTES = 1 << 20
-"""A request is closed when its batches pass this; one batch may be larger."""
+"""No batch is added to a request of this size; a single batch may be larger."""
 _QUEUED_BYTES_MAX = 4 * REQUEST_BYTES
 _ALL_REPLICAS = -1
 _SLACK_S = 5.0
-"""A broker that gives up waiting for its replicas after the request's timeout should still be heard."""
+"""Added to the request timeout: a broker may wait that long for its replicas before it responds."""
 _EXPLICIT_NEWEST = 11
-"""The newest Produce of the generation that adds partitions to a transaction first."""
+"""The newest version of Produce that requires AddPartitionsToTxn first."""
 _NAMES_NEWEST = 12
 _PRODUCER_ID, _PRODUCER_EPOCH, _SEQUENCE = slice(43, 51), slice(51, 53), slice(53, 57)
 _FENCED = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED)
 _STORED = (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
 _EPOCH_RAISED_MAX = (1 << 15) - 3
-"""Beyond, the coordinator gives the producer a new id instead of a higher epoch."""
+"""Above this epoch the coordinator assigns a new producer id instead of a higher epoch."""
 
 
 class Acknowledged(NamedTuple):
-    """What has been stored since the transaction began, or since the producer was made."""
+    """Records and bytes acknowledged since the start of the transaction, or of the producer."""
 
     records: int
     bytes: int
@@ -77,13 +77,13 @@ class Acknowledged(NamedTuple):
 
 @dataclass(slots=True)
 class _Partition:
-    """What waits to go to a partition, and what is on its way."""
+    """Batches of one partition that wait, are in flight, or failed."""
 
     next_sequence: int = 0
     waiting: deque[bytearray] = field(default_factory=deque)
-    under_way: int = 0
+    in_flight: int = 0
     failed: list[bytearray] = field(default_factory=list)
-    patience: Patience | None = None
+    retry: Retry | None = None
     added: bool = False
     last_offset: int = NO_OFFSET
 
@@ -94,18 +94,18 @@ class _Partition:
 
 class _Request(NamedTuple):
     connection: Connection
-    ticket: Ticket
+    pending: PendingRequest
     batches: dict[TopicPartition, bytearray]
     names: dict[Uuid, str]
-    """Of the topics, which newer answers tell by id only."""
+    """The names of the topics; newer responses contain ids only."""
 
 
 class RawProducer:
-    """Sends batches; transactional if it has an id.
+    """Produces batches; transactional if it has a transactional id.
 
-    `init` first. With a transactional id: `begin`, `send` ..., then `end`; or `flush` and leave it to another process
-    to end the transaction, which needs the transactional id and `identity`. An error is final: `close` this producer,
-    or `end` its transaction, and make a new one.
+    Call `init` first. With a transactional id call `begin`, `send` ..., `end`; or call `flush`, and let another process
+    end the transaction, which needs the transactional id and `identity`. Every error is final: `close` this producer,
+    or `end` its transaction, and create a new one.
     """
 
     def __init__(
@@ -135,9 +135,9 @@ class RawProducer:
 
     @property
     def identity(self) -> ProducerIdentity:
-        """Who signs; raises LocalError before `init`."""
+        """Producer id and epoch. Raise LocalError before `init`."""
         if self._identity is None:
-            raise LocalError("init() comes first: it gives the producer its id")
+            raise LocalError("call init() first: it assigns the producer id")
         return self._identity
 
     @property
@@ -146,35 +146,35 @@ class RawProducer:
 
     @property
     def partitions(self) -> list[TopicPartition]:
-        """Where something was sent in this transaction."""
+        """The partitions that were written in this transaction."""
         return sorted(self._written)
 
     @property
     def is_known(self) -> bool:
-        """Whether it is still the cluster that has given the producer its id."""
+        """Whether the cluster that assigned the producer id still responds."""
         return self._generation == self._cluster.generation
 
     def last_offset(self, tp: TopicPartition) -> int:
-        """Where the last batch that was acknowledged begins; NO_OFFSET if the broker did not say."""
+        """The base offset of the last acknowledged batch; NO_OFFSET if the broker did not return it."""
         return self._partitions[tp].last_offset
 
     def init(self) -> ProducerIdentity:
-        """Get an id, and fence whoever had this transactional id before."""
+        """Get a producer id and epoch; fence earlier producers with this transactional id."""
         self._generation = self._cluster.generation
-        self._identity = transactions.initialise(
+        self._identity = transactions.init_producer_id(
             self._cluster,
             self._transactional_id,
             timeout_ms=self._timeout_ms,
             two_phase=self._two_phase,
             keep_prepared=self._keep_prepared,
         )
-        self._implicit = transactions.joins_by_writing(self._cluster)
+        self._implicit = transactions.adds_partitions_implicitly(self._cluster)
         self._partitions.clear()
         self._written.clear()
         return self._identity
 
     def begin(self) -> None:
-        """Start a transaction; nothing is sent for that."""
+        """Start a transaction. No request is sent."""
         if self._transactional_id is None or self._in_transaction:
             raise LocalError("begin() needs a transactional id and no open transaction")
         self._in_transaction = True
@@ -182,31 +182,31 @@ class RawProducer:
         self._records = self._bytes = 0
 
     def begin_next(self) -> bool:
-        """Start a transaction after one that was left to another process, without asking whether that has ended it.
+        """Start the next transaction after one that another process ends, without a request to the coordinator.
 
-        Every end raises the epoch by one, so what the next one is signed with is known. If the other is still open, or
-        the epoch another one for whatever reason, the first batch is refused as Fenced. False if there is no telling:
-        then it takes a new producer.
+        The end of a transaction increments the epoch by one, so the next epoch is known. If the transaction is still
+        open, or the epoch differs for another reason, the first batch fails with Fenced. Return False if the next epoch
+        is not known: then create a new producer.
         """
         if self._is_busy:
-            raise LocalError("flush() comes before begin_next()")
+            raise LocalError("call flush() before begin_next()")
         following = self.identity._replace(epoch=self.identity.epoch + 1)
-        # A transaction without a record may have no end, and then its epoch stays.
+        # A transaction without records is not ended at the coordinator, and its epoch does not change.
         left = self._in_transaction and bool(self._written)
         if not left or not self._implicit or not self.is_known or following.epoch > _EPOCH_RAISED_MAX:
             return False
-        self._start_over(following)
+        self._reset_sequences(following)
         self._in_transaction = False
         self.begin()
         return True
 
     def send(self, tp: TopicPartition, batches: Sequence[bytearray]) -> None:
-        """Queue batches made by `records.columns.encode`; they are signed in place, so they are the producer's now.
+        """Queue batches made by `records.columns.encode`. The producer owns them and writes its id into them.
 
-        Returns when they are on their way or in a short queue. An error may be that of an earlier batch.
+        Return when they are sent or in a short queue. An error may belong to an earlier batch.
         """
         if self._transactional_id is not None and not self._in_transaction:
-            raise LocalError("begin() comes before send()")
+            raise LocalError("call begin() before send()")
         partition = self._partitions.setdefault(tp, _Partition())
         for batch in batches:
             count = self._sign(batch, partition.next_sequence)
@@ -217,12 +217,12 @@ class RawProducer:
             self._add_partitions()
             self._dispatch()
         while self._queued_bytes >= _QUEUED_BYTES_MAX:
-            self._pump()
+            self._send_and_receive()
 
     def flush(self) -> Acknowledged:
-        """Wait until everything sent is stored by all in-sync replicas."""
+        """Wait until all batches are acknowledged by all in-sync replicas."""
         while self._is_busy:
-            self._pump()
+            self._send_and_receive()
         return self.acknowledged
 
     @property
@@ -230,39 +230,39 @@ class RawProducer:
         return bool(self._requests) or any(one.waiting or one.failed for one in self._partitions.values())
 
     def close(self) -> None:
-        """Give up what waits and what is under way. Waits for nothing and raises nothing; a transaction stays open.
+        """Discard all batches without waiting. An open transaction stays open. Raise nothing.
 
-        The connections live on, so they are told that nobody takes the answers still to come.
+        The connections are shared and stay open; they drop the responses that still arrive.
         """
         for request in self._requests:
-            request.connection.forget(request.ticket)
+            request.connection.discard(request.pending)
         self._requests.clear()
         self._partitions.clear()
         self._queued_bytes = 0
         self._identity = None
 
     def end(self, commit: bool) -> TransactionEnd:
-        """End the transaction here and now; a transaction without a record just ends."""
+        """Commit or abort the transaction. Without records no request is sent."""
         if self._transactional_id is None or not self._in_transaction:
             raise LocalError("end() needs an open transaction")
         sure = True
         if commit:
             self.flush()
         else:
-            sure = self._abandon()
-        outcome = TransactionEnd.ENDED
+            sure = self._drop_unsent()
+        result = TransactionEnd.ENDED
         if self._written:
-            outcome, following = transactions.end(
+            result, following = transactions.end(
                 self._cluster, self._transactional_id, self.identity, commit, self._implicit
             )
-            self._start_over(following)
-            if outcome is TransactionEnd.ENDED and not sure and not self._implicit:
+            self._reset_sequences(following)
+            if result is TransactionEnd.ENDED and not sure and not self._implicit:
                 self.init()
         self._in_transaction = False
-        return outcome
+        return result
 
-    def _start_over(self, following: ProducerIdentity) -> None:
-        """A raised epoch starts its sequences at 0; without one they go on."""
+    def _reset_sequences(self, following: ProducerIdentity) -> None:
+        """Set the identity of the next transaction. With a new epoch the sequence numbers restart at 0."""
         if following == self._identity:
             for partition in self._partitions.values():
                 partition.added = False
@@ -270,10 +270,10 @@ class RawProducer:
             self._partitions.clear()
         self._identity = following
 
-    def _abandon(self) -> bool:
-        """Give up what waits, await what is under way, so that no record comes after the end.
+    def _drop_unsent(self) -> bool:
+        """Discard waiting batches and wait for those in flight, so that no record is written after the end.
 
-        False if it is not known of some batch whether it is stored, and so which sequence number is next.
+        Return False if it is unknown whether a batch was stored, and therefore which sequence number is next.
         """
         for partition in self._partitions.values():
             if partition.waiting:
@@ -308,14 +308,14 @@ class RawProducer:
 
     # --- requests
 
-    def _pump(self) -> None:
-        """Send what may go, then take one answer."""
+    def _send_and_receive(self) -> None:
+        """Send what can be sent, then receive one response."""
         self._add_partitions()
         problem = self._dispatch()
         if self._requests:
             self._receive()
         elif problem is not None:
-            self._rest(problem)
+            self._back_off(problem)
 
     def _add_partitions(self) -> None:
         if self._transactional_id is None or self._implicit:
@@ -328,7 +328,7 @@ class RawProducer:
                 self._partitions[tp].added = True
 
     def _dispatch(self) -> ClientError | None:
-        """Requests to all leaders that have room; why some partition could not be served, if so."""
+        """Send requests to the leaders; return the error of a partition that could not be sent, if any."""
         problem: ClientError | None = None
         while True:
             by_leader: dict[int, list[TopicPartition]] = {}
@@ -336,13 +336,13 @@ class RawProducer:
                 if partition.ready:
                     try:
                         by_leader.setdefault(self._cluster.leader(tp).leader, []).append(tp)
-                    except (ConnectionLost, TryAgain) as error:
+                    except (ConnectionLost, RetriableError) as error:
                         problem = error
             sent = False
             for node, ready in by_leader.items():
                 try:
                     sent = self._send_to(node, ready) or sent
-                except (ConnectionLost, TryAgain) as error:
+                except (ConnectionLost, RetriableError) as error:
                     problem = error
                     for tp in ready:
                         self._cluster.forget_topic(tp.topic)
@@ -352,10 +352,10 @@ class RawProducer:
     def _send_to(self, node: int, ready: list[TopicPartition]) -> bool:
         connection = self._cluster.connection(node)
         if not self.is_known:
-            # Its id may be another producer's there, and its batches would be taken for that one's, stored before.
+            # Another producer may have this id there: its batches would look like duplicates of that one.
             raise ClusterReplaced(
-                f"another cluster answers at {connection.address} since this producer has started: what was not "
-                "stored before has to be written again"
+                f"another cluster responds at {connection.address} since this producer was started: write again what "
+                "was not acknowledged before"
             )
         if sum(request.connection is connection for request in self._requests) >= IN_FLIGHT_MAX:
             return False
@@ -367,14 +367,14 @@ class RawProducer:
             batches[tp] = self._partitions[tp].waiting[0]
             size += len(batches[tp])
         request = self._request(batches)
-        ticket = connection.send(request, newest=self._newest(request))
+        pending = connection.send(request, newest=self._newest(request))
         self._written.update(batches)
         for tp in batches:
             self._partitions[tp].waiting.popleft()
-            self._partitions[tp].under_way += 1
+            self._partitions[tp].in_flight += 1
         self._queued_bytes -= size
         names = {topic.topic_id: topic.name for topic in request.topic_data}
-        self._requests.append(_Request(connection, ticket, batches, names))
+        self._requests.append(_Request(connection, pending, batches, names))
         return True
 
     def _request(self, batches: dict[TopicPartition, bytearray]) -> ProduceRequest:
@@ -398,21 +398,21 @@ class RawProducer:
             return _EXPLICIT_NEWEST
         return None if all(topic.topic_id.int for topic in request.topic_data) else _NAMES_NEWEST
 
-    # --- answers
+    # --- responses
 
     def _receive(self) -> None:
         request = self._requests.popleft()
         for tp in request.batches:
-            self._partitions[tp].under_way -= 1
+            self._partitions[tp].in_flight -= 1
         try:
-            answer = request.connection.receive(request.ticket, ProduceResponse, patience_s=_SLACK_S)
+            response = request.connection.receive(request.pending, ProduceResponse, extra_timeout_s=_SLACK_S)
         except ConnectionLost as error:
             for tp, batch in request.batches.items():
                 self._failed(tp, batch, error)
             return
         results = {
             TopicPartition(topic.name or request.names.get(topic.topic_id, ""), one.index): one
-            for topic in answer.responses
+            for topic in response.responses
             for one in topic.partition_responses
         }
         for tp, batch in request.batches.items():
@@ -429,46 +429,46 @@ class RawProducer:
             self._records += int.from_bytes(batch[HEADER_SIZE - 4 : HEADER_SIZE], "big")
             self._bytes += len(batch)
             if not partition.failed:
-                partition.patience = None
+                partition.retry = None
         elif code in _FENCED:
             raise Fenced(what, code)
         elif is_retriable(code):
-            self._failed(tp, batch, TryAgain(f"{what}: {code_name(code)}"))
+            self._failed(tp, batch, RetriableError(f"{what}: {error_name(code)}"))
         elif code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and partition.failed:
-            self._failed(tp, batch, TryAgain(f"{what}: an earlier batch has to go first"))
+            self._failed(tp, batch, RetriableError(f"{what}: an earlier batch must be sent first"))
         elif code == ErrorCode.MESSAGE_TOO_LARGE:
-            # What was heard of the topic's limit, if anything, is not true any more.
+            # The cached limit of the topic is outdated.
             self._cluster.forget_topic(tp.topic)
             raise Refused(what, code, _too_large(tp.topic, batch))
         else:
             raise Refused(what, code, None if result is None else result.error_message)
 
     def _failed(self, tp: TopicPartition, batch: bytearray, why: ClientError) -> None:
-        """Keep a batch for another attempt; when all of its partition are back, wait and put them in front."""
+        """Keep a failed batch. When no batch of its partition is in flight, wait and queue the failed ones first."""
         partition = self._partitions[tp]
         partition.failed.append(batch)
         self._cluster.forget_topic(tp.topic)
-        if partition.patience is None:
-            partition.patience = self._cluster.patience(f"producing to {tp}")
-        if partition.under_way == 0:
-            partition.patience.again(why)
-            # Answers are taken in the order of the requests, so the failed ones are in the order of their signing.
+        if partition.retry is None:
+            partition.retry = self._cluster.retry(f"producing to {tp}")
+        if partition.in_flight == 0:
+            partition.retry.backoff(why)
+            # Responses are received in the order of the requests: failed batches are in order of sequence numbers.
             partition.waiting.extendleft(reversed(partition.failed))
             self._queued_bytes += sum(map(len, partition.failed))
             partition.failed.clear()
 
-    def _rest(self, problem: ClientError) -> None:
-        """Nothing is under way and nothing could be sent."""
+    def _back_off(self, problem: ClientError) -> None:
+        """Wait before the next attempt: nothing is in flight and nothing could be sent."""
         tp = next(tp for tp, one in self._partitions.items() if one.waiting)
         partition = self._partitions[tp]
-        if partition.patience is None:
-            partition.patience = self._cluster.patience(f"producing to {tp}")
-        partition.patience.again(problem)
+        if partition.retry is None:
+            partition.retry = self._cluster.retry(f"producing to {tp}")
+        partition.retry.backoff(problem)
 
 
 def _too_large(topic: str, batch: bytearray) -> str:
     records = int.from_bytes(batch[HEADER_SIZE - 4 : HEADER_SIZE], "big")
-    told = f"has {len(batch)} bytes, more than max.message.bytes of topic {topic} allows"
+    size = f"has {len(batch)} bytes, more than max.message.bytes of topic {topic} allows"
     if records == 1:
-        return f"a record, as a batch, {told}: raise that, or write smaller ones"
-    return f"a batch of {records} records {told}: lower kafka.batch.size"
+        return f"the batch of a single record {size}: increase that setting, or write smaller records"
+    return f"a batch of {records} records {size}: decrease kafka.batch.size"

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from confluent_kafka import KafkaError, KafkaException, Message
-from confluent_kafka import TopicPartition as Place
+from confluent_kafka import TopicPartition as PartitionOffset
 
 from ottla.base.ids import TopicPartition
-from ottla.client.parallel.assigned import Work
-from ottla.client.parallel.exchange import Exchange
+from ottla.client.parallel.assignment import Work
+from ottla.client.parallel.dispatcher import Dispatcher
 from ottla.client.parallel.options import Options
 from ottla.client.parallel.scheduler import Scheduler
 
@@ -38,39 +38,39 @@ class FakeConsumer:
     refusals: list[int] = field(default_factory=list)
     committing: Callable[[], None] = lambda: None
 
-    def _note(self, name: str, places: list[Place]) -> None:
-        self.calls.append((name, [(place.topic, place.partition, place.offset) for place in places]))
+    def _note(self, name: str, offsets: list[PartitionOffset]) -> None:
+        self.calls.append((name, [(entry.topic, entry.partition, entry.offset) for entry in offsets]))
 
-    def commit(self, *, offsets: list[Place], asynchronous: bool) -> list[Place] | None:
+    def commit(self, *, offsets: list[PartitionOffset], asynchronous: bool) -> list[PartitionOffset] | None:
         self._note("commit_async" if asynchronous else "commit", offsets)
         self.committing()
         if self.refusals:
             raise KafkaException(KafkaError(self.refusals.pop(0)))
-        for place in offsets:
-            self.stored[(place.topic, place.partition)] = (place.offset, place.metadata or "")
+        for entry in offsets:
+            self.stored[(entry.topic, entry.partition)] = (entry.offset, entry.metadata or "")
         return None if asynchronous else offsets
 
-    def committed(self, places: list[Place], timeout: float) -> list[Place]:
+    def committed(self, offsets: list[PartitionOffset], timeout: float) -> list[PartitionOffset]:
         assert timeout > 0
         if self.refusals:
             raise KafkaException(KafkaError(self.refusals.pop(0)))
         found = []
-        for place in places:
-            offset, metadata = self.stored.get((place.topic, place.partition), (-1001, ""))
-            found.append(Place(place.topic, place.partition, offset, metadata=metadata))
+        for entry in offsets:
+            offset, metadata = self.stored.get((entry.topic, entry.partition), (-1001, ""))
+            found.append(PartitionOffset(entry.topic, entry.partition, offset, metadata=metadata))
         return found
 
-    def assign(self, places: list[Place]) -> None:
-        self._note("assign", places)
+    def assign(self, offsets: list[PartitionOffset]) -> None:
+        self._note("assign", offsets)
 
-    def incremental_assign(self, places: list[Place]) -> None:
-        self._note("incremental_assign", places)
+    def incremental_assign(self, offsets: list[PartitionOffset]) -> None:
+        self._note("incremental_assign", offsets)
 
-    def pause(self, places: list[Place]) -> None:
-        self._note("pause", places)
+    def pause(self, offsets: list[PartitionOffset]) -> None:
+        self._note("pause", offsets)
 
-    def resume(self, places: list[Place]) -> None:
-        self._note("resume", places)
+    def resume(self, offsets: list[PartitionOffset]) -> None:
+        self._note("resume", offsets)
 
 
 @dataclass
@@ -83,23 +83,27 @@ class Box:
         self.letters.append((work, error))
 
 
-def exchange_of(options: Options | None = None, *, assigned: bool = True) -> tuple[Exchange, StillClock, Box]:
+def dispatcher_of(
+    options: Options | None = None, *, assigned: bool = True
+) -> tuple[Dispatcher, StillClock, Box]:
     clock, box = StillClock(), Box()
     scheduler = Scheduler(options or Options())
     if assigned:
         scheduler.assign(P0, 0, None)
-    return Exchange(scheduler, clock, box), clock, box
+    return Dispatcher(scheduler, clock, box), clock, box
 
 
-def add(exchange: Exchange, offset: int, key: bytes | None = None, partition: TopicPartition = P0) -> None:
-    with exchange.lock:
+def add(
+    dispatcher: Dispatcher, offset: int, key: bytes | None = None, partition: TopicPartition = P0
+) -> None:
+    with dispatcher.lock:
         message = Message(*partition, offset, key, str(offset).encode())
-        exchange.scheduler.add(partition, offset, key, message)
-        exchange.announce()
+        dispatcher.scheduler.add(partition, offset, key, message)
+        dispatcher.wake_workers_if_ready()
 
 
-def take(exchange: Exchange) -> Work:
-    with exchange.lock:
-        work = exchange.trade(None, None)
+def take(dispatcher: Dispatcher) -> Work:
+    with dispatcher.lock:
+        work = dispatcher.next_work(None, None)
     assert work is not None
     return work

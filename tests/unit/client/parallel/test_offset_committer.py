@@ -5,44 +5,44 @@ from __future__ import annotations
 from typing import cast
 
 from confluent_kafka import Consumer, KafkaError
-from confluent_kafka import TopicPartition as Place
+from confluent_kafka import TopicPartition as PartitionOffset
 
-from ottla.client.parallel.commits import Committer
-from ottla.client.parallel.exchange import Exchange
-from tests.unit.client.parallel.stand_ins import P0, FakeConsumer, add, exchange_of, take
+from ottla.client.parallel.dispatcher import Dispatcher
+from ottla.client.parallel.offset_committer import OffsetCommitter
+from tests.unit.client.parallel.fakes import P0, FakeConsumer, add, dispatcher_of, take
 
 
-def prepared(*, finished: int, read: int) -> tuple[Exchange, Committer, FakeConsumer]:
-    exchange, _, _ = exchange_of()
+def prepared(*, finished: int, read: int) -> tuple[Dispatcher, OffsetCommitter, FakeConsumer]:
+    dispatcher, _, _ = dispatcher_of()
     for offset in range(read):
-        add(exchange, offset)
-    with exchange.lock:
-        for work in [exchange.trade(None, None) for _ in range(read)][:finished]:
+        add(dispatcher, offset)
+    with dispatcher.lock:
+        for work in [dispatcher.next_work(None, None) for _ in range(read)][:finished]:
             assert work is not None
-            exchange.scheduler.finish(work)
-    return exchange, Committer(exchange), FakeConsumer()
+            dispatcher.scheduler.finish(work)
+    return dispatcher, OffsetCommitter(dispatcher), FakeConsumer()
 
 
-def begin(committer: Committer, consumer: FakeConsumer) -> None:
+def begin(committer: OffsetCommitter, consumer: FakeConsumer) -> None:
     committer.begin(cast(Consumer, consumer))
 
 
 def test_one_commit_is_on_its_way_at_a_time() -> None:
-    exchange, committer, consumer = prepared(finished=1, read=2)
+    dispatcher, committer, consumer = prepared(finished=1, read=2)
     begin(committer, consumer)
-    add(exchange, 2)
-    with exchange.lock:
-        exchange.trade(take_nowait(exchange), None)
+    add(dispatcher, 2)
+    with dispatcher.lock:
+        dispatcher.next_work(take_nowait(dispatcher), None)
     begin(committer, consumer)
     assert consumer.calls == [("commit_async", [("t", 0, 1)])]
-    committer.answered(None, [Place("t", 0, 1)])
-    assert exchange.scheduler.progress().partitions[0].committed_offset == 1
+    committer.on_commit(None, [PartitionOffset("t", 0, 1)])
+    assert dispatcher.scheduler.progress().partitions[0].committed_offset == 1
     begin(committer, consumer)
     assert len(consumer.calls) == 2
 
 
-def take_nowait(exchange: Exchange):  # type: ignore[no-untyped-def]
-    return exchange.trade(None, None)
+def take_nowait(dispatcher: Dispatcher):  # type: ignore[no-untyped-def]
+    return dispatcher.next_work(None, None)
 
 
 def test_nothing_new_is_no_commit() -> None:
@@ -55,7 +55,7 @@ def test_nothing_new_is_no_commit() -> None:
 def test_a_refused_commit_is_offered_again() -> None:
     _, committer, consumer = prepared(finished=1, read=1)
     begin(committer, consumer)
-    committer.answered(KafkaError(KafkaError.REBALANCE_IN_PROGRESS), [Place("t", 0, 1)])
+    committer.on_commit(KafkaError(KafkaError.REBALANCE_IN_PROGRESS), [PartitionOffset("t", 0, 1)])
     begin(committer, consumer)
     assert consumer.calls == [("commit_async", [("t", 0, 1)])] * 2
 
@@ -76,13 +76,13 @@ def test_a_waiting_commit_that_is_refused_is_not_repeated_for_ever() -> None:
 
 
 def test_metadata_shrinks_until_the_cluster_takes_it() -> None:
-    exchange, committer, consumer = prepared(finished=0, read=1)
+    dispatcher, committer, consumer = prepared(finished=0, read=1)
     for offset in range(1, 400):
-        add(exchange, offset)
-        work = take(exchange)
+        add(dispatcher, offset)
+        work = take(dispatcher)
         if offset % 3 == 0:
-            with exchange.lock:
-                exchange.scheduler.finish(work)
+            with dispatcher.lock:
+                dispatcher.scheduler.finish(work)
     consumer.refusals = [KafkaError.OFFSET_METADATA_TOO_LARGE] * 6
     committer.finish(cast(Consumer, consumer), [P0])
     assert len(consumer.calls) == 7

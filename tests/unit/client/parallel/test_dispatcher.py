@@ -1,0 +1,131 @@
+"""Results are judged, waiters are woken when what they wait for holds, and the first failure counts."""
+
+from __future__ import annotations
+
+import threading
+
+from ottla.client.parallel.errors import RecordFailed, Unprocessable
+from ottla.client.parallel.options import Options, RetryPolicy
+from tests.unit.client.parallel.fakes import P0, add, dispatcher_of, take
+
+PATIENCE_S = 30.0
+
+
+def test_a_result_is_handed_in_and_the_next_record_taken_in_one_step() -> None:
+    dispatcher, _, _ = dispatcher_of()
+    add(dispatcher, 0, b"k")
+    add(dispatcher, 1, b"k")
+    first = take(dispatcher)
+    with dispatcher.lock:
+        second = dispatcher.next_work(first, None)
+    assert second is not None
+    assert second.offset == 1
+    assert dispatcher.scheduler.progress().done == 1
+
+
+def test_workers_are_told_of_work_and_of_more_work() -> None:
+    dispatcher, _, _ = dispatcher_of()
+    told: list[bool] = []
+    dispatcher.attach(lambda: told.append(True))
+    add(dispatcher, 0)
+    assert len(told) == 1
+    dispatcher.scheduler.add(P0, 1, None, take(dispatcher).message)
+    with dispatcher.lock:
+        dispatcher.wake_workers_if_ready()
+    assert len(told) == 2
+
+
+def test_an_error_of_the_handler_brings_the_record_again() -> None:
+    dispatcher, clock, _ = dispatcher_of(Options(retry=RetryPolicy(delay_first_s=1)))
+    add(dispatcher, 0)
+    work = take(dispatcher)
+    with dispatcher.lock:
+        assert dispatcher.next_work(work, ValueError()) is None
+        clock.now = 1.0
+        assert dispatcher.next_work(None, None) is work
+
+
+def test_unprocessable_goes_to_the_dead_letters_at_once() -> None:
+    dispatcher, _, box = dispatcher_of(Options(dead_letter_topic="dead"))
+    add(dispatcher, 0)
+    work, error = take(dispatcher), Unprocessable("no use")
+    with dispatcher.lock:
+        dispatcher.next_work(work, error)
+    assert box.letters == [(work, error)]
+    assert dispatcher.scheduler.progress().done == 0
+    dispatcher.dead_lettered(work)
+    assert dispatcher.scheduler.progress().done == 1
+    assert dispatcher.failure is None
+
+
+def test_a_record_that_fails_for_good_stops_everything_and_the_first_error_counts() -> None:
+    dispatcher, _, _ = dispatcher_of(Options(retry=RetryPolicy(attempts_max=1)))
+    for offset in range(3):
+        add(dispatcher, offset)
+    first, second = take(dispatcher), take(dispatcher)
+    error = ValueError("broken")
+    with dispatcher.lock:
+        assert dispatcher.next_work(first, error) is None, "no more work is given out"
+        dispatcher.next_work(second, ValueError("another"))
+    assert isinstance(dispatcher.failure, RecordFailed)
+    assert dispatcher.failure.__cause__ is error
+    assert "offset 0 of t-0" in str(dispatcher.failure)
+
+
+def test_what_is_no_exception_ends_the_consumer_as_it_is() -> None:
+    dispatcher, _, _ = dispatcher_of()
+    add(dispatcher, 0)
+    work, error = take(dispatcher), SystemExit(3)
+    with dispatcher.lock:
+        dispatcher.next_work(work, error)
+    assert dispatcher.failure is error
+    assert dispatcher.scheduler.running([P0]) == 0
+    assert dispatcher.scheduler.in_flight == 1, "the record is not done"
+
+
+def test_a_refused_dead_letter_leaves_its_record_unfinished() -> None:
+    dispatcher, _, _ = dispatcher_of(Options(dead_letter_topic="dead"))
+    add(dispatcher, 0)
+    work, error = take(dispatcher), RuntimeError()
+    with dispatcher.lock:
+        dispatcher.next_work(work, Unprocessable())
+    dispatcher.dead_letter_failed(work, error)
+    assert dispatcher.failure is error
+    assert dispatcher.scheduler.running([P0]) == 0
+    assert dispatcher.scheduler.in_flight == 1
+
+
+def test_halted_gives_out_nothing() -> None:
+    dispatcher, _, _ = dispatcher_of()
+    add(dispatcher, 0)
+    dispatcher.halted = True
+    with dispatcher.lock:
+        assert dispatcher.next_work(None, None) is None
+
+
+def test_waiting_ends_when_the_last_result_comes() -> None:
+    dispatcher, _, _ = dispatcher_of()
+    add(dispatcher, 0)
+    work = take(dispatcher)
+    waiting = threading.Event()
+    outcome: list[bool] = []
+
+    def wait() -> None:
+        with dispatcher.lock:
+            waiting.set()
+            outcome.append(dispatcher.wait_for(lambda: dispatcher.scheduler.running([P0]) == 0, PATIENCE_S))
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    assert waiting.wait(PATIENCE_S)
+    with dispatcher.lock:  # free only once the other waits
+        dispatcher.next_work(work, None)
+    thread.join(PATIENCE_S)
+    assert outcome == [True]
+
+
+def test_waiting_without_time_tells_what_holds_now() -> None:
+    dispatcher, _, _ = dispatcher_of()
+    with dispatcher.lock:
+        assert not dispatcher.wait_for(lambda: False, 0)
+        assert dispatcher.wait_for(lambda: True, 0)
