@@ -11,15 +11,17 @@ from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.promise import Promise
 from ottla.coordinator.group.classic.classic_group import ClassicGroup
 from ottla.coordinator.runtime.decision import Decision
+from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ottla.wire.messages.heartbeat import HeartbeatRequest
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from ottla.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from ottla.wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
-from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from ottla.wire.messages.sync_group import SyncGroupRequest
 from tests.support.group_bench import CLIENT, GroupBench, subscription
 from tests.support.request_tables import WAITS, Case, load
 
-GROUP, TOPIC, OTHER_TOPIC = "g", "t", "u"
+GROUP, TOPIC, OTHER_TOPIC, FETCHED_TOPIC = "g", "t", "u", "f"
+COMMITTED = 3
 INSTANCE = "instance"
 DELAY_MS = 3_000
 PRODUCER_ID = 7
@@ -32,8 +34,9 @@ class Scenario:
 
     def __init__(self, state: str, protocol_type: str = "consumer") -> None:
         self.bench = GroupBench(
-            TOPIC, OTHER_TOPIC, settings={"group.initial.rebalance.delay.ms": str(DELAY_MS)}
+            TOPIC, OTHER_TOPIC, FETCHED_TOPIC, settings={"group.initial.rebalance.delay.ms": str(DELAY_MS)}
         )
+        self.state = state
         self.protocol_type = protocol_type
         self.generation = 1
         self.leader = self.member = self.static = self.fenced = "former"
@@ -89,7 +92,6 @@ class Scenario:
             member_id=member_id,
             group_instance_id=instance,
             protocol_name=protocol,
-            assignments=[SyncGroupRequestAssignment(member_id=self.member, assignment=b"plan")],
         )
         return self.write(lambda machine: machine.sync(request))
 
@@ -97,6 +99,7 @@ class Scenario:
 
     def _build(self) -> None:
         """A stable group of generation 3, whose static member has been restarted."""
+        assert self.bench.commit(GROUP, COMMITTED, topic=FETCHED_TOPIC) is ErrorCode.NONE
         self.leader = self._enter()
         self.fenced = self._join_instance()
         self.member = self._enter()
@@ -220,6 +223,8 @@ def send(case: Case, scenario: Scenario, sender: Sender) -> ErrorCode | str:
             return bench.commit_in_transaction(PRODUCER_ID, GROUP, 5, **ids)  # type: ignore[arg-type]
         case "OffsetFetch":
             return _fetch(scenario, sender)
+        case "ConsumerGroupHeartbeat":
+            return _consumer_heartbeat(scenario, case.sender)
         case "OffsetDelete":
             topic = TOPIC if case.sender == "subscribed topic" else OTHER_TOPIC
             return bench.delete_offset(GROUP, topic)
@@ -244,13 +249,33 @@ def _fetch(scenario: Scenario, sender: Sender) -> ErrorCode:
         group_id=GROUP,
         member_id=sender.member_id or None,
         member_epoch=sender.generation,
-        topics=[OffsetFetchRequestTopics(name=TOPIC, partition_indexes=[0])],
+        topics=[OffsetFetchRequestTopics(name=FETCHED_TOPIC, partition_indexes=[0])],
     )
     try:
         response = scenario.bench.machine.fetch_offsets(request, require_stable=False)
     except ApiError as error:
         return error.code
-    return ErrorCode(response.error_code or response.topics[0].partitions[0].error_code)
+    (partition,) = response.topics[0].partitions
+    expected = -1 if scenario.state in ("no group", "Dead") else COMMITTED
+    assert partition.committed_offset == expected
+    return ErrorCode(response.error_code or partition.error_code)
+
+
+def _consumer_heartbeat(scenario: Scenario, sender: str) -> ErrorCode:
+    epoch = {"new member, epoch 0": 0, "member, epoch 1": 1, "member leaves": -1}[sender]
+    request = ConsumerGroupHeartbeatRequest(
+        group_id=GROUP,
+        member_id="new",
+        member_epoch=epoch,
+        rebalance_timeout_ms=60_000,
+        subscribed_topic_names=[TOPIC],
+        topic_partitions=[],
+    )
+    try:
+        response = scenario.write(lambda machine: machine.consumer_heartbeat(request, CLIENT, 1)).result()
+    except ApiError as error:
+        return error.code
+    return ErrorCode(response.error_code)
 
 
 @pytest.mark.parametrize("case", load("classic_group"), ids=str)

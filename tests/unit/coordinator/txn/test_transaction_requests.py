@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ottla.base.errors import ErrorCode
-from ottla.coordinator.txn.transaction import Producer
+from ottla.coordinator.txn.transaction import LAST_CLIENT_EPOCH, Producer
 from tests.support.request_tables import Case, load
 from tests.support.txn_coordinator import T0, T1, TxnBench
 
@@ -16,7 +16,7 @@ OTHER_PRODUCER_ID = 4711
 class Scenario:
     """A transactional id in one state. `version` is the transaction.version of the client that ends transactions."""
 
-    def __init__(self, state: str, version: int) -> None:
+    def __init__(self, state: str, version: int, *, exhausted: bool) -> None:
         self.bench = TxnBench()
         self.version = version
         self.current = Producer(1, 5)
@@ -25,6 +25,11 @@ class Scenario:
         producer = self.bench.started(ID)
         for _ in range(4):
             producer = self.bench.started(ID, expected=producer)
+        if exhausted:
+            self.bench.put(ID, producer_epoch=LAST_CLIENT_EPOCH)
+            producer = Producer(producer.id, LAST_CLIENT_EPOCH)
+            if state in ("Empty", "Ongoing"):
+                producer = self.bench.started(ID)
         if state != "Empty":
             assert self.bench.add(producer, T0, version=version) is ErrorCode.NONE
         if state not in ("Empty", "Ongoing"):
@@ -38,6 +43,10 @@ class Scenario:
 
     def producer(self, sender: str) -> Producer:
         """The producer id and epoch that the request names."""
+        if sender == "previous producer id, epochs exhausted":
+            known = self.bench.machine.table.get(ID)
+            previous = self.current.id if known is None else known.previous_producer_id
+            return Producer(previous, LAST_CLIENT_EPOCH)
         if sender == "another producer id":
             return Producer(OTHER_PRODUCER_ID, self.current.epoch)
         change = {"current": 0, "previous": -1, "older": -2, "future": 1}[sender.split(maxsplit=1)[0]]
@@ -62,7 +71,9 @@ def send(case: Case, scenario: Scenario) -> ErrorCode:
 
 @pytest.mark.parametrize("case", load("transaction"), ids=str)
 def test_error_code_of_a_request_to_the_transaction_coordinator(case: Case) -> None:
-    scenario = Scenario(case.state, version=0 if "version 4" in case.request else 2)
+    scenario = Scenario(
+        case.state, version=0 if "version 4" in case.request else 2, exhausted="exhausted" in case.sender
+    )
     logged = len(scenario.bench.bench.log)
     assert send(case, scenario).name == case.expected
     if case.expected not in ("NONE", "CONCURRENT_TRANSACTIONS"):

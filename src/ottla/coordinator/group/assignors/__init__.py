@@ -1,4 +1,4 @@
-"""Server-side assignors: which member of a consumer group is to read which partition."""
+"""Server-side assignors: they assign the partitions of topics to the members of a consumer group."""
 
 from __future__ import annotations
 
@@ -7,4 +7,4 @@ from ottla.coordinator.group.assignors.spec import Assignor
 from ottla.coordinator.group.assignors.uniform import UniformAssignor
 
 ASSIGNORS: dict[str, Assignor] = {each.name: each for each in (UniformAssignor(), RangeAssignor())}
-"""Every assignor there is, by the name under which members ask for it."""
+"""All assignors by name."""

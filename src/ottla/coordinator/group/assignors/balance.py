@@ -1,13 +1,13 @@
-"""Balance among members that read different topics: the general part of the `uniform` assignor.
+"""The general case of the `uniform` assignor: members with different subscriptions.
 
-Three steps. Everyone keeps what it has of topics that it still reads. What nobody has goes, topic by topic, to the
-reader with the fewest partitions; topics with the most partitions per reader first, as they leave least choice.
-Then, round after round, partitions of one topic move from its most to its least loaded reader, while the two differ
-by more than one: each move makes the group more even, and a topic's readers end within one partition of each
-other unless other topics hold them apart.
+There are three steps. Each member keeps its partitions of topics to which it still subscribes. Unassigned partitions
+are assigned, topic by topic, to the subscriber with the fewest partitions; topics with the most partitions per
+subscriber first, because they have the least choice. Then, in rounds, partitions of one topic move from its most
+loaded to its least loaded subscriber while the two differ by more than one. Each move makes the group more even. In
+the end the subscribers of a topic differ by at most one partition unless other topics prevent it.
 
-Rounds are bounded. Overlapping subscriptions may in theory take many, each mending less than the one before; most
-groups are done in one, and a second finds nothing to do.
+The number of rounds is limited. Overlapping subscriptions can in theory need many rounds, each with less effect; most
+groups need one, and the second one finds nothing to do.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ ROUNDS_MAX = 16
 
 
 class _Shares:
-    """Who has what, while it changes. Members are known by their place in the sorted list."""
+    """The assignment while it is computed. Members are identified by their index in the sorted list."""
 
     def __init__(self, group: GroupSpec) -> None:
         self.members = sorted(group.members)
         self.counts = group.partition_counts
-        self.readers: dict[Uuid, list[int]] = defaultdict(list)
+        self.subscribers: dict[Uuid, list[int]] = defaultdict(list)
         for index, member in enumerate(self.members):
             for topic in member.topic_ids:
-                self.readers[topic].append(index)
+                self.subscribers[topic].append(index)
         self.owned: list[dict[Uuid, set[int]]] = []
         self.load: list[int] = []
         self.unowned: dict[Uuid, list[int]] = {}
         self._keep()
-        # Most partitions per reader first; then fewest readers; then by id, so that the result is always the same.
+        # Most partitions per subscriber first, then fewest subscribers, then by id, for a deterministic result.
         self.topics = sorted(
-            self.readers,
+            self.subscribers,
             key=lambda topic: (
-                -self.counts[topic] / len(self.readers[topic]),
-                len(self.readers[topic]),
+                -self.counts[topic] / len(self.subscribers[topic]),
+                len(self.subscribers[topic]),
                 topic,
             ),
         )
@@ -48,23 +48,23 @@ class _Shares:
     def _keep(self) -> None:
         taken: dict[Uuid, set[int]] = defaultdict(set)
         for member in self.members:
-            mine: dict[Uuid, set[int]] = defaultdict(set)
+            own: dict[Uuid, set[int]] = defaultdict(set)
             for topic, partitions in member.assigned.items():
                 if topic in member.topic_ids:
-                    still = {each for each in partitions if each < self.counts[topic]} - taken[topic]
-                    taken[topic] |= still
-                    mine[topic] = still
-            self.owned.append(mine)
-            self.load.append(sum(map(len, mine.values())))
-        for topic in self.readers:
+                    kept = {each for each in partitions if each < self.counts[topic]} - taken[topic]
+                    taken[topic] |= kept
+                    own[topic] = kept
+            self.owned.append(own)
+            self.load.append(sum(map(len, own.values())))
+        for topic in self.subscribers:
             free = [each for each in range(self.counts[topic]) if each not in taken[topic]]
             if free:
                 self.unowned[topic] = free
 
-    def place_unowned(self) -> None:
-        """Give away what nobody has."""
+    def assign_unowned(self) -> None:
+        """Assign the unassigned partitions."""
         for topic in self.topics:
-            waiting = [(self.load[index], index) for index in self.readers[topic]]
+            waiting = [(self.load[index], index) for index in self.subscribers[topic]]
             heapq.heapify(waiting)
             for partition in self.unowned.get(topic, ()):
                 load, index = waiting[0]
@@ -73,36 +73,36 @@ class _Shares:
                 heapq.heapreplace(waiting, (load + 1, index))
 
     def even_out(self, topic: Uuid) -> int:
-        """Move partitions of one topic from its most to its least loaded readers; how many moved."""
-        light = [(self.load[index], index) for index in self.readers[topic]]
-        heavy = [(-self.load[index], index) for index in self.readers[topic] if self.owned[index][topic]]
+        """Move partitions of one topic from its most to its least loaded subscribers; returns the number of moves."""
+        light = [(self.load[index], index) for index in self.subscribers[topic]]
+        heavy = [(-self.load[index], index) for index in self.subscribers[topic] if self.owned[index][topic]]
         heapq.heapify(light)
         heapq.heapify(heavy)
         moved = 0
         while heavy:
-            load, giver = heavy[0]
-            least, taker = light[0]
+            load, source = heavy[0]
+            least, target = light[0]
             if -load - least <= 1:
                 break
-            partition = max(self.owned[giver][topic])
-            self.owned[giver][topic].remove(partition)
-            self.owned[taker][topic].add(partition)
-            self.load[giver] -= 1
-            self.load[taker] += 1
+            partition = max(self.owned[source][topic])
+            self.owned[source][topic].remove(partition)
+            self.owned[target][topic].add(partition)
+            self.load[source] -= 1
+            self.load[target] += 1
             moved += 1
-            heapq.heapreplace(light, (least + 1, taker))
-            if self.owned[giver][topic]:
-                heapq.heapreplace(heavy, (load + 1, giver))
+            heapq.heapreplace(light, (least + 1, target))
+            if self.owned[source][topic]:
+                heapq.heapreplace(heavy, (load + 1, source))
             else:
                 heapq.heappop(heavy)
         return moved
 
 
 def balanced(group: GroupSpec) -> dict[str, Assignment]:
-    """Targets for members whose subscriptions differ."""
+    """The targets of members whose subscriptions differ."""
     shares = _Shares(group)
-    shares.place_unowned()
-    contested = [topic for topic in shares.topics if len(shares.readers[topic]) > 1]
+    shares.assign_unowned()
+    contested = [topic for topic in shares.topics if len(shares.subscribers[topic]) > 1]
     for _ in range(ROUNDS_MAX):
         if not sum(shares.even_out(topic) for topic in contested):
             break

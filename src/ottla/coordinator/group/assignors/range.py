@@ -1,9 +1,9 @@
-"""`range`: every topic is cut into as many runs of partitions as it has readers.
+"""The `range` assignor: each topic is divided into contiguous ranges of partitions, one per subscriber.
 
-Members stand in one order for all topics, so those that read the same topics get the same numbers of each: topics
-with equally many partitions are joined by key on one member (co-partitioning). Members with an instance id come
-first, in the order of those ids, so that they keep their runs when they restart under another member id.
-Where a topic does not divide evenly, the first members get one partition more. Nothing is sticky.
+Members have the same order for all topics, so members with the same topics get the same partition numbers of each
+topic: topics with equal partition counts are co-partitioned. Members with an instance id come first, in the order of
+these ids, so that they keep their ranges when they restart with another member id. If a topic does not divide evenly,
+the first members get one partition more. The assignment is not sticky.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def _position(member: MemberSpec) -> tuple[bool, str]:
 
 
 class RangeAssignor:
-    """Runs of partitions, topic by topic."""
+    """Contiguous ranges of partitions, topic by topic."""
 
     name = "range"
 
@@ -27,12 +27,12 @@ class RangeAssignor:
         members = sorted(group.members, key=_position)
         targets: dict[str, dict[Uuid, frozenset[int]]] = {member.member_id: {} for member in members}
         for topic in group.topics():
-            readers = [member for member in members if topic in member.topic_ids]
-            if not readers:
+            subscribers = [member for member in members if topic in member.topic_ids]
+            if not subscribers:
                 continue
-            size, longer = divmod(group.partition_counts[topic], len(readers))
+            size, longer = divmod(group.partition_counts[topic], len(subscribers))
             start = 0
-            for position, member in enumerate(readers):
+            for position, member in enumerate(subscribers):
                 end = start + size + (position < longer)
                 if end > start:
                     targets[member.member_id][topic] = frozenset(range(start, end))

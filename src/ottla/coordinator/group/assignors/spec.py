@@ -1,13 +1,13 @@
-"""What an assignor is given and what it gives back.
+"""The input and output of an assignor.
 
-An assignor is a pure function of the group: the members with their subscriptions and what each is meant to have
-so far, and the sizes of the topics. It knows nothing of epochs, records or revocation: how a group gets from
-what its members hold to what they are meant to hold is the coordinator's concern.
+An assignor is a pure function of the group: the members with their subscriptions and their previous target
+assignments, and the partition counts of the topics. Epochs, records and revocation are not its concern:
+reconciliation moves members from their current to their target assignment.
 
-An assignment maps a topic to partitions; a topic without partitions does not appear in it. What comes back has an
-entry for every member, and gives every partition of every subscribed topic to exactly one subscriber.
+An assignment maps a topic to partitions and does not contain topics without partitions. The result has an entry for
+every member and assigns every partition of every subscribed topic to exactly one subscriber.
 
-Racks: members tell theirs and it is kept, but like those of Kafka 4.3 the assignors do not look at it.
+The racks of members are stored, but like those of Kafka 4.3 the assignors do not use them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NOTHING: Assignment = {}
 
 
 class MemberSpec(NamedTuple):
-    """One member: who it is, what it reads, what it is meant to have now."""
+    """One member: its id, its subscribed topics and its previous target assignment."""
 
     member_id: str
     topic_ids: frozenset[Uuid]
@@ -32,22 +32,22 @@ class MemberSpec(NamedTuple):
 
 
 class GroupSpec(NamedTuple):
-    """A group to be assigned. `partition_counts` has every topic that some member reads, and no other."""
+    """A group to assign. `partition_counts` contains exactly the topics to which a member subscribes."""
 
     members: list[MemberSpec]
     partition_counts: Mapping[Uuid, int]
 
     def is_homogeneous(self) -> bool:
-        """Whether all members read the same topics."""
+        """Whether all members subscribe to the same topics."""
         return len({member.topic_ids for member in self.members}) <= 1
 
     def topics(self) -> list[Uuid]:
-        """The topics in the order in which all assignors look at them."""
+        """The topics in the order in which all assignors process them."""
         return sorted(self.partition_counts)
 
 
 class Assignor(Protocol):
-    """A way to spread partitions over members."""
+    """An algorithm that assigns partitions to members."""
 
     @property
     def name(self) -> str: ...
@@ -57,5 +57,5 @@ class Assignor(Protocol):
 
 
 def frozen(shares: Mapping[Uuid, Iterable[int]]) -> Assignment:
-    """An assignment out of collections of partitions, without topics that have none."""
+    """An assignment of these partitions, without empty topics."""
     return {topic: frozenset(partitions) for topic, partitions in sorted(shares.items()) if partitions}

@@ -1,10 +1,10 @@
-"""`uniform`: every member gets as many partitions as every other, give or take one, and few are moved.
+"""The `uniform` assignor: members get equal numbers of partitions, and as few partitions as possible move.
 
-Members that read the same topics differ by at most one partition, and no partition moves that could stay: each
-keeps up to its fair share, and those who already hold one more than others keep it as long as there is a remainder
-to hold. Members that read different topics are balanced by `balance`.
+Members with the same subscriptions differ by at most one partition, and no partition moves that can stay: each member
+keeps up to its fair share, and members that already have one partition more keep it while there is a remainder.
+Members with different subscriptions are handled by `balance`.
 
-Cost: linear in partitions and members when all read the same topics.
+The cost is linear in partitions and members when all subscribe to the same topics.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ottla.coordinator.group.assignors.spec import Assignment, GroupSpec, Member
 
 
 class UniformAssignor:
-    """Equal counts, kept where possible."""
+    """Equal counts, sticky where possible."""
 
     name = "uniform"
 
@@ -27,8 +27,10 @@ class UniformAssignor:
         return _equal_shares(group) if group.is_homogeneous() else balanced(group)
 
 
-def _held(member: MemberSpec, counts: dict[Uuid, int], taken: dict[Uuid, set[int]]) -> list[tuple[Uuid, int]]:
-    """What the member has of partitions that still exist and that nobody before it kept, in order."""
+def _previous(
+    member: MemberSpec, counts: dict[Uuid, int], taken: dict[Uuid, set[int]]
+) -> list[tuple[Uuid, int]]:
+    """The member's previous partitions that still exist and that no earlier member keeps, in order."""
     return [
         (topic, partition)
         for topic, partitions in sorted(member.assigned.items())
@@ -45,13 +47,13 @@ def _equal_shares(group: GroupSpec) -> dict[str, Assignment]:
     taken: dict[Uuid, set[int]] = {topic: set() for topic in counts}
     kept: dict[str, list[tuple[Uuid, int]]] = {}
     for member in members:
-        held = _held(member, counts, taken)
+        previous = _previous(member, counts, taken)
         quota = share
-        # Who holds more than the others keeps one of the partitions that remain.
-        if len(held) > share and remainder:
+        # A member with more than its share keeps one of the remaining partitions.
+        if len(previous) > share and remainder:
             quota, remainder = share + 1, remainder - 1
-        kept[member.member_id] = held[:quota]
-        for topic, partition in held[:quota]:
+        kept[member.member_id] = previous[:quota]
+        for topic, partition in previous[:quota]:
             taken[topic].add(partition)
     free = _free(counts, taken)
     for member in members:

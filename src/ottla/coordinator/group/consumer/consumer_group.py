@@ -1,13 +1,13 @@
-"""A consumer group as its log tells it.
+"""A consumer group, as replayed from the log.
 
 Invariants:
-- a partition is held by at most one member. `_held` maps each partition that somebody holds, or still has to give
-  up, to the epoch of that member; a partition that is not in it is free;
-- epochs only grow: members follow the target's epoch, the target follows the group's;
+- a partition belongs to at most one member. `_owners` maps each partition that is assigned to a member, or that the
+  member has not revoked yet, to the epoch of that member. A partition that is not in it is free;
+- epochs only grow: the epoch of a member follows the target's epoch, which follows the group's;
 - an instance id belongs to one member.
 
-Only `replay_*` changes what the log keeps. `metadata_stale` lives in memory: it says that topics may have changed
-since the group last looked.
+Only the `replay_*` methods change state that the log stores. `metadata_stale` exists only in memory: topics may have
+changed since the last metadata hash was computed.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ from ottla.coordinator.runtime.decision import LogRecord
 
 PROTOCOL_TYPE = "consumer"
 FIRST_EPOCH = 1
-"""The epoch of a group, and of its target, that the log tells none of: where a new group starts from."""
+"""The initial epoch of a group and of its target assignment."""
 NO_TARGET_EPOCH = -1
 _OFFSET_COMMIT_WITH_MEMBER_EPOCH = 9
 
 
 class ConsumerGroup(Group):
-    """One group, its members, what they are meant to have and what they hold."""
+    """One group: its members, their target assignments and their current assignments."""
 
     __slots__ = (
         "_assignors",
         "_classic_protocols",
-        "_held",
+        "_owners",
         "classic_count",
         "epoch",
         "has_partition_metadata",
@@ -69,22 +69,22 @@ class ConsumerGroup(Group):
         self.metadata_hash = 0
         self.metadata_stale = True
         self.has_partition_metadata = False
-        """The log holds a record of subscribed topics, as coordinators before Kafka 4.1 wrote them."""
+        """The log contains a record of subscribed topics, as coordinators before Kafka 4.1 wrote them."""
         self.target_epoch = FIRST_EPOCH
         self.target_timestamp_ms = 0
-        """When the target was computed; 0: not known."""
+        """The time of the target assignment; 0: unknown."""
         self.targets: dict[str, Assignment] = {}
         self.members: dict[str, ConsumerMember] = {}
         self.static_members: dict[str, str] = {}
         """Instance id -> member id."""
         self.subscriptions = Subscriptions()
         self.classic_count = 0
-        """Members that speak the classic protocol."""
+        """The number of members that use the classic protocol."""
         self._classic_protocols: dict[str, int] = {}
         self._assignors: dict[str, int] = {}
-        self._held: dict[uuid.UUID, dict[int, int]] = {}
+        self._owners: dict[uuid.UUID, dict[int, int]] = {}
 
-    # What the log tells
+    # Replay
 
     def replay_epoch(self, value: ConsumerGroupMetadataValue) -> None:
         self.epoch = value.epoch
@@ -95,8 +95,10 @@ class ConsumerGroup(Group):
         if value is not None:
             self._put((member or ConsumerMember(member_id)).with_subscription(value))
         elif member is not None:
-            invariant(member.epoch == LEAVING, f"{member_id} is erased while it holds partitions")
-            invariant(member_id not in self.targets, f"{member_id} is erased while it has a target")
+            invariant(member.epoch == LEAVING, f"{member_id} is deleted while it has partitions")
+            invariant(
+                member_id not in self.targets, f"{member_id} is deleted while it has a target assignment"
+            )
             self._remove(member)
 
     def replay_current_assignment(
@@ -106,7 +108,7 @@ class ConsumerGroup(Group):
         if value is not None:
             self._put((member or ConsumerMember(member_id)).with_current_assignment(value))
         elif member is not None:
-            self._put(member.gone())
+            self._put(member.without_partitions())
 
     def replay_target(self, member_id: str, value: ConsumerGroupTargetAssignmentMemberValue | None) -> None:
         if value is None:
@@ -117,7 +119,10 @@ class ConsumerGroup(Group):
 
     def replay_target_epoch(self, value: ConsumerGroupTargetAssignmentMetadataValue | None) -> None:
         if value is None:
-            invariant(not self.targets, f"the target of {self.group_id} is erased while members have theirs")
+            invariant(
+                not self.targets,
+                f"the target epoch of {self.group_id} is deleted while members have target assignments",
+            )
             self.target_epoch, self.target_timestamp_ms = NO_TARGET_EPOCH, 0
         else:
             self.target_epoch = value.assignment_epoch
@@ -136,8 +141,8 @@ class ConsumerGroup(Group):
         self._recount(before, member)
         if before is not None:
             self._release(before)
-        self._hold(member.assigned, member.epoch)
-        self._hold(member.revoking, member.epoch)
+        self._own(member.assigned, member.epoch)
+        self._own(member.revoking, member.epoch)
         if member.instance_id is not None:
             self.static_members[member.instance_id] = member.member_id
 
@@ -161,29 +166,29 @@ class ConsumerGroup(Group):
                     speakers = self._classic_protocols.get(protocol.name, 0) + step
                     self._classic_protocols[protocol.name] = speakers
 
-    def _hold(self, partitions: Assigned, epoch: int) -> None:
+    def _own(self, partitions: Assigned, epoch: int) -> None:
         for topic, held in partitions.items():
-            epochs = self._held.setdefault(topic, {})
+            epochs = self._owners.setdefault(topic, {})
             for partition in held:
                 before = epochs.get(partition)
-                # A log cleaned in part may tell that one got a partition before it tells that another gave it up.
+                # In a partly compacted log the assignment of a partition may precede its revocation elsewhere.
                 invariant(
                     before is None or before < epoch,
-                    f"{topic}-{partition} is held at epoch {before}, it cannot be given away at {epoch}",
+                    f"{topic}-{partition} is assigned at epoch {before} and cannot be assigned at epoch {epoch}",
                 )
                 epochs[partition] = epoch
 
     def _release(self, member: ConsumerMember) -> None:
         for partitions in (member.assigned, member.revoking):
             for topic, held in partitions.items():
-                epochs = self._held.get(topic, {})
+                epochs = self._owners.get(topic, {})
                 for partition in held:
                     if epochs.get(partition) == member.epoch:
                         del epochs[partition]
                 if not epochs:
-                    self._held.pop(topic, None)
+                    self._owners.pop(topic, None)
 
-    # What follows from it
+    # Derived state
 
     @property
     def state(self) -> GroupState:
@@ -210,11 +215,11 @@ class ConsumerGroup(Group):
         return self.subscriptions.has(topic)
 
     def is_free(self, topic_id: uuid.UUID, partition: int) -> bool:
-        """Whether no member holds the partition or has yet to give it up."""
-        return partition not in self._held.get(topic_id, {})
+        """Whether the partition is not assigned to a member and not waiting for revocation."""
+        return partition not in self._owners.get(topic_id, {})
 
     def member(self, member_id: str) -> ConsumerMember:
-        """A member that must be there."""
+        """The member with that id. Raises UNKNOWN_MEMBER_ID."""
         member = self.members.get(member_id)
         if member is None:
             text = f"Member {member_id} is not a member of group {self.group_id}."
@@ -226,7 +231,7 @@ class ConsumerGroup(Group):
         return None if member_id is None else self.members[member_id]
 
     def target_of(self, member: ConsumerMember) -> Assignment:
-        """What the member is meant to have; a static one inherits it from who had its instance id before."""
+        """The target assignment of the member; a static one inherits it from its predecessor."""
         if member.instance_id is None:
             return self.targets.get(member.member_id, NOTHING)
         before = self.static_members.get(member.instance_id)
@@ -235,7 +240,7 @@ class ConsumerGroup(Group):
     def preferred_assignor(
         self, before: ConsumerMember | None = None, after: ConsumerMember | None = None
     ) -> str | None:
-        """The assignor that most members ask for, if one of them becomes another; None if nobody asks."""
+        """The assignor that most members request, if one member changes; None if no member requests one."""
         votes = dict(self._assignors)
         for member, step in ((before, -1), (after, 1)):
             if member is not None and member.assignor is not None:
@@ -244,7 +249,7 @@ class ConsumerGroup(Group):
         return max(wanted, key=lambda name: votes[name], default=None)
 
     def supports_classic(self, protocol_type: str, names: list[str]) -> bool:
-        """Whether a member of the classic protocol that offers these could come in."""
+        """Whether a member of the classic protocol with these protocols can join."""
         if protocol_type != PROTOCOL_TYPE:
             return False
         if self.is_empty():
@@ -252,12 +257,12 @@ class ConsumerGroup(Group):
         return any(self._classic_protocols.get(name, 0) == self.classic_count for name in names)
 
     def all_classic_without(self, leaving: list[ConsumerMember]) -> bool:
-        """Whether only members of the classic protocol stay when these go."""
+        """Whether only members of the classic protocol remain without these members."""
         classic = sum(member.uses_classic_protocol for member in leaving)
         return self.classic_count - classic == len(self.members) - len(leaving)
 
     def waits_for_others(self, member: ConsumerMember) -> bool:
-        """Whether partitions that the member is to get are all still held by others, so that it has to wait."""
+        """Whether the member waits for target partitions that other members have not released."""
         if member.state is not MemberState.UNRELEASED_PARTITIONS:
             return False
         return any(
@@ -267,7 +272,7 @@ class ConsumerGroup(Group):
             if partition not in member.assigned.get(topic, {})
         )
 
-    # What offsets and deletion ask
+    # Checks of offset requests and deletion
 
     def validate_offset_commit(
         self,
@@ -279,7 +284,7 @@ class ConsumerGroup(Group):
         api_version: int,
     ) -> PartitionCheck | None:
         epoch = generation_or_epoch
-        # Administrators and consumers that assign for themselves give no epoch: they may, while nobody is here.
+        # Admin clients and consumers that assign partitions themselves have no epoch: allowed in an empty group.
         if epoch < 0 and not self.members:
             return None
         if transactional and epoch == -1 and not member_id and instance_id is None:
@@ -300,7 +305,7 @@ class ConsumerGroup(Group):
         def check(topic_id: uuid.UUID, partition: int) -> None:
             since = member.assigned_at(topic_id, partition)
             if since is None:
-                raise _stale(member, f"Partition {topic_id}-{partition} is not held by the member.")
+                raise _stale(member, f"Partition {topic_id}-{partition} is not assigned to the member.")
             if epoch < since:
                 text = f"Received {_name(member)} {epoch} is older than {since} of {topic_id}-{partition}."
                 raise _stale(member, text)
@@ -316,7 +321,7 @@ class ConsumerGroup(Group):
             raise _stale(member, text)
 
     def validate_offset_delete(self) -> None:
-        """Offsets of topics that nobody reads may go; that is asked topic by topic."""
+        """Always allowed; the subscription is checked for each topic."""
 
     def validate_delete(self) -> None:
         if self.members:

@@ -1,7 +1,7 @@
-"""The consumer groups of one shard: requests in, decisions out, records replayed.
+"""The consumer groups of one shard: requests and replay.
 
-A group is in the table as long as the log knows it. A decision about a group that is not there yet works on one that
-nobody sees; replaying the decision's records makes the real one.
+The table contains the groups that the log contains. A decision about a new group works on a temporary object; the
+replay of its records creates the group in the table.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from ottla.base.errors import violated
 from ottla.coordinator.group.client import ClientInfo
 from ottla.coordinator.group.consumer.consumer_group import ConsumerGroup
 from ottla.coordinator.group.consumer.consumer_member import LEAVING, LEAVING_TEMPORARILY
-from ottla.coordinator.group.consumer.description import described
+from ottla.coordinator.group.consumer.description import describe_group
 from ottla.coordinator.group.consumer.heartbeat import ConsumerHeartbeat
 from ottla.coordinator.group.consumer.member_removal import MemberRemoval
-from ottla.coordinator.group.consumer.replay import check_erased, replay_into
+from ottla.coordinator.group.consumer.replay import check_deletable, replay_into
 from ottla.coordinator.group.consumer.subscription.metadata_hash import MetadataHashes
 from ottla.coordinator.group.consumer.subscription.regex_refresh import RegexRefresh
 from ottla.coordinator.group.consumer.validation import check_request
@@ -53,15 +53,15 @@ class ConsumerGroups:
     def heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, client: ClientInfo, api_version: int
     ) -> Decision[ConsumerGroupHeartbeatResponse]:
-        """A member joins, stays or leaves. Raises what it is refused with."""
+        """ConsumerGroupHeartbeat: a member joins, stays or leaves. Raises ApiError."""
         check_request(request, api_version, self._context.settings.consumer_assignors)
         if request.member_epoch in (LEAVING, LEAVING_TEMPORARILY):
             return self._removal.leave(request)
         return self._heartbeat.decide(request, client)
 
     def describe(self, group: ConsumerGroup) -> DescribedGroup:
-        """The group as ConsumerGroupDescribe shows it."""
-        return described(group, self._context.image, self._context.settings.consumer_assignors[0])
+        """ConsumerGroupDescribe."""
+        return describe_group(group, self._context.image, self._context.settings.consumer_assignors[0])
 
     # Requests of the classic protocol
 
@@ -86,37 +86,39 @@ class ConsumerGroups:
     # The log and the metadata
 
     def replay(self, key: Message, value: Message | None) -> None:
-        """Take in a record of the log."""
+        """Apply a record of the log."""
         group_id: str = getattr(key, "group_id", "")
         group = self._context.groups.get(group_id)
         if value is None:
             if isinstance(group, ConsumerGroup):
-                self._erase(group, key)
+                self._delete(group, key)
             return
         if not isinstance(group, ConsumerGroup):
             if group is not None and not group.is_empty():
-                violated(f"{group_id} is a classic group with members, but the log tells of a consumer group")
+                violated(
+                    f"{group_id} is a classic group with members, but the log has a record of a consumer group"
+                )
             group = self._context.groups[group_id] = ConsumerGroup(group_id)
         replay_into(group, key, value)
 
-    def _erase(self, group: ConsumerGroup, key: Message) -> None:
+    def _delete(self, group: ConsumerGroup, key: Message) -> None:
         if isinstance(key, ConsumerGroupMetadataKey):
-            check_erased(group)
+            check_deletable(group)
             del self._context.groups[group.group_id]
         else:
             replay_into(group, key, None)
 
     def on_loaded(self) -> None:
-        """Give every member a fresh session."""
+        """Start the timers of all members."""
         self._regexes.topics_version = self._context.image.offset
         for group in self._all():
             self._removal.sessions.resume(group)
 
     def on_unloaded(self) -> None:
-        """Nobody waits for an answer here."""
+        """Does nothing: no request waits in a consumer group."""
 
     def on_metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Groups look at their topics again with the next heartbeat, if these changed."""
+        """Mark groups with changed topics; their next heartbeat computes the metadata hash again."""
         known = delta.base.topics.by_id
         if any(topic_id not in known for topic_id in delta.changed_topics):
             self._regexes.topics_version = image.offset

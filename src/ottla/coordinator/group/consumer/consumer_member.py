@@ -1,9 +1,10 @@
-"""A member of a consumer group: what it told, what it holds, how far it has come. Immutable.
+"""A member of a consumer group: its subscription, its assignment and its epochs. Immutable.
 
-Invariant: `assigned` and `revoking` share no partition. Both map a topic to its partitions and each partition to the
-epoch at which the member got it; with that a late commit of an older epoch can be told from a zombie's.
+Invariant: `assigned` and `revoking` have no partition in common. Both map a topic to its partitions and each
+partition to the epoch at which it was assigned to the member. With that epoch a late commit with an older member
+epoch is distinguished from a commit of a fenced member.
 
-A member without `classic` speaks the consumer protocol; with it, it still speaks the classic one (see migration).
+A member without `classic` uses the consumer protocol; with it, the classic protocol (see `migration`).
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from ottla.coordinator.group.records import (
 JOINING = 0
 """The epoch of a member that (re)joins."""
 LEAVING = -1
-"""The epoch of a member that leaves for good."""
+"""The epoch of a member that leaves permanently."""
 LEAVING_TEMPORARILY = -2
-"""The epoch of a static member that leaves but will be back within its session timeout."""
+"""The epoch of a static member that leaves and will return within its session timeout."""
 
 Assigned = Mapping[Uuid, Mapping[int, int]]
 """Partitions by topic, each with the epoch at which it was assigned."""
@@ -35,7 +36,7 @@ NONE_ASSIGNED: Assigned = {}
 
 
 class ConsumerMember(msgspec.Struct, frozen=True, gc=False):
-    """One member, at one moment."""
+    """One member."""
 
     member_id: str
     epoch: int = JOINING
@@ -59,14 +60,14 @@ class ConsumerMember(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def session_timeout_ms(self) -> int:
-        """The session timeout that a member of the classic protocol asked for."""
+        """The session timeout of a member of the classic protocol."""
         return -1 if self.classic is None else self.classic.session_timeout_ms
 
     def is_reconciled_to(self, target_epoch: int) -> bool:
         return self.state is MemberState.STABLE and self.epoch == target_epoch
 
     def assigned_at(self, topic_id: Uuid, partition: int) -> int | None:
-        """Since which epoch the member holds the partition; None if it does not."""
+        """The epoch at which the partition was assigned to the member; None if it is not assigned."""
         for held in (self.assigned, self.revoking):
             epoch = held.get(topic_id, {}).get(partition)
             if epoch is not None:
@@ -74,7 +75,7 @@ class ConsumerMember(msgspec.Struct, frozen=True, gc=False):
         return None
 
     def with_subscription(self, value: ConsumerGroupMemberMetadataValue) -> ConsumerMember:
-        """The member with the subscription that the log tells."""
+        """The member with the subscription of a log record."""
         return msgspec.structs.replace(
             self,
             instance_id=value.instance_id,
@@ -89,7 +90,7 @@ class ConsumerMember(msgspec.Struct, frozen=True, gc=False):
         )
 
     def with_current_assignment(self, value: ConsumerGroupCurrentMemberAssignmentValue) -> ConsumerMember:
-        """The member with the epochs and partitions that the log tells."""
+        """The member with the epochs and partitions of a log record."""
         return msgspec.structs.replace(
             self,
             epoch=value.member_epoch,
@@ -99,16 +100,16 @@ class ConsumerMember(msgspec.Struct, frozen=True, gc=False):
             revoking=_from_log(value.partitions_pending_revocation, value.member_epoch),
         )
 
-    def gone(self) -> ConsumerMember:
-        """The member after it gave up everything."""
+    def without_partitions(self) -> ConsumerMember:
+        """The member after it has left and released all partitions."""
         return msgspec.structs.replace(
             self, epoch=LEAVING, previous_epoch=LEAVING, assigned=NONE_ASSIGNED, revoking=NONE_ASSIGNED
         )
 
-    def away(self) -> ConsumerMember:
-        """The static member while it is away: it keeps its partitions, but nothing it ever commits counts.
+    def left_temporarily(self) -> ConsumerMember:
+        """The static member after it has left temporarily: it keeps its partitions, but its commits are refused.
 
-        The epochs of its partitions go to zero, so that whoever comes back under its name may commit at any epoch.
+        The epochs of its partitions are set to zero, so that its successor may commit at any epoch.
         """
         return msgspec.structs.replace(
             self,
@@ -118,20 +119,20 @@ class ConsumerMember(msgspec.Struct, frozen=True, gc=False):
         )
 
     def replaced_by(self, member_id: str) -> ConsumerMember:
-        """What the static member has, under the id of its successor."""
+        """The static member with the member id of its successor."""
         return msgspec.structs.replace(self, member_id=member_id, epoch=JOINING, previous_epoch=JOINING)
 
     def moved_to(
         self, state: MemberState, epoch: int, assigned: Assigned, revoking: Assigned = NONE_ASSIGNED
     ) -> ConsumerMember:
-        """The member after a step of its reconciliation."""
+        """The member after a reconciliation step."""
         return msgspec.structs.replace(
             self, state=state, epoch=epoch, previous_epoch=self.epoch, assigned=assigned, revoking=revoking
         )
 
 
 def _from_log(listed: Iterable[TopicPartitions], member_epoch: int) -> Assigned:
-    """Partitions of a record; records older than Kafka 4.3 do not tell epochs: then the member's counts."""
+    """The partitions of a record. Records before Kafka 4.3 have no epochs: then the member's epoch is used."""
     held: dict[Uuid, dict[int, int]] = {}
     for each in listed:
         epochs = each.assignment_epochs

@@ -1,4 +1,4 @@
-"""The log records of consumer groups, built from what they tell. Topics and partitions are in ascending order."""
+"""Builders of the log records of consumer groups. Topics and partitions are in ascending order."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def group_epoch_tombstone(group_id: str) -> LogRecord:
 
 
 def partition_metadata_tombstone(group_id: str) -> LogRecord:
-    """Erases what coordinators before Kafka 4.1 wrote about subscribed topics."""
+    """Deletes the record about subscribed topics that coordinators before Kafka 4.1 wrote."""
     return LogRecord(ConsumerGroupPartitionMetadataKey(group_id=group_id))
 
 
@@ -120,7 +120,7 @@ def regex_tombstone(group_id: str, pattern: str) -> LogRecord:
 
 
 def member_tombstones(group_id: str, member_id: str) -> list[LogRecord]:
-    """Erases a member. It is read in this order: first what it holds, then what it is meant to, then itself."""
+    """Delete a member. Replay requires this order: current assignment, target assignment, subscription."""
     return [
         current_assignment_tombstone(group_id, member_id),
         target_tombstone(group_id, member_id),
@@ -129,7 +129,7 @@ def member_tombstones(group_id: str, member_id: str) -> list[LogRecord]:
 
 
 def group_tombstones(group_id: str, member_ids: Iterable[str], patterns: Iterable[str]) -> list[LogRecord]:
-    """Erases a group and all that belongs to it."""
+    """Delete a group with all its records."""
     ids = list(member_ids)
     return [
         *(current_assignment_tombstone(group_id, member_id) for member_id in ids),

@@ -1,6 +1,7 @@
-"""A consumer group as ConsumerGroupDescribe shows it.
+"""The response of ConsumerGroupDescribe.
 
-What a member has is everything it may be reading: also what it has yet to give up. Topics that are gone are left out.
+The assignment of a member contains all partitions that it may be consuming, including those that it has to revoke.
+Deleted topics are omitted.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from ottla.wire.messages.consumer_group_describe import Assignment, DescribedGro
 _CLASSIC_MEMBER, _CONSUMER_MEMBER = 0, 1
 
 
-def described(group: ConsumerGroup, image: MetadataImage, default_assignor: str) -> DescribedGroup:
-    """The group and its members."""
+def describe_group(group: ConsumerGroup, image: MetadataImage, default_assignor: str) -> DescribedGroup:
+    """Describe a group and its members."""
     return DescribedGroup(
         group_id=group.group_id,
         group_state=group.state_name,

@@ -1,11 +1,11 @@
-"""A heartbeat of a member: the one request by which it joins, stays, changes its mind and is told what to do.
+"""ConsumerGroupHeartbeat of members that join a consumer group or are in it.
 
-Decided in three steps, each of which may write records:
-1. the member is made or brought up to date. Another subscription, or topics that changed, give the group a new epoch;
-2. if the group's epoch is ahead of its target, a new target is computed;
-3. the member goes one step towards its target.
+A heartbeat is decided in three steps, and each may append records:
+1. the member is created or updated. A new subscription or changed topics raise the group epoch;
+2. if the group epoch is ahead of the target epoch, a new target assignment is computed;
+3. the member is reconciled one step towards its target assignment.
 
-The answer lists partitions only if they changed or if the member told everything about itself.
+The response lists partitions only if they changed or if the request contains all fields.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from ottla.wire.messages.consumer_group_heartbeat import (
 
 
 def owned_by(listed: Sequence[TopicPartitions] | None) -> Owned | None:
-    """What a member says it owns."""
+    """The partitions that a member reports as owned."""
     if listed is None:
         return None
     owned: dict[Uuid, frozenset[int]] = {}
@@ -57,7 +57,7 @@ def owned_by(listed: Sequence[TopicPartitions] | None) -> Owned | None:
 
 
 class ConsumerHeartbeat:
-    """Decides heartbeats of members that are in a group or come into it."""
+    """Decides heartbeats of members that do not leave."""
 
     __slots__ = ("_context", "_hashes", "_regexes", "_sessions")
 
@@ -82,7 +82,7 @@ class ConsumerHeartbeat:
         names_changed = append_subscription(group, before, after, records)
         regex = self._regexes.update(group, before, after, records)
         epoch = group.epoch
-        # A pattern that is still to be resolved brings a new epoch when it is, not twice.
+        # A regular expression that is not resolved yet raises the epoch when it is resolved, not now.
         bump = names_changed or regex is RegexChange.RESOLVED
         if bump or group.metadata_stale:
             epoch = self.refresh(group, before, after, records, bump=bump)
@@ -90,11 +90,11 @@ class ConsumerHeartbeat:
         changed = names_changed or regex is not RegexChange.NONE
         after = self.step(group, after, target, owned, records, subscription_changed=changed)
         self._sessions.expect_heartbeat(group.group_id, member_id)
-        tells_all = is_full(request) or before.assigned != after.assigned
-        return Decision(self._answer(group, after, tells_all=tells_all), records)
+        with_assignment = is_full(request) or before.assigned != after.assigned
+        return Decision(self._response(group, after, with_assignment=with_assignment), records)
 
-    def _answer(
-        self, group: ConsumerGroup, member: ConsumerMember, *, tells_all: bool
+    def _response(
+        self, group: ConsumerGroup, member: ConsumerMember, *, with_assignment: bool
     ) -> ConsumerGroupHeartbeatResponse:
         settings = self._context.consumer_settings(group.group_id)
         listed = [
@@ -105,11 +105,11 @@ class ConsumerHeartbeat:
             member_id=member.member_id,
             member_epoch=member.epoch,
             heartbeat_interval_ms=settings.heartbeat_interval_ms,
-            assignment=Assignment(topic_partitions=listed) if tells_all else None,
+            assignment=Assignment(topic_partitions=listed) if with_assignment else None,
         )
 
     def _group(self, request: ConsumerGroupHeartbeatRequest, records: list[LogRecord]) -> ConsumerGroup:
-        """The group; who joins makes it if there is none, and takes over a classic one."""
+        """The group of the request; a joining member creates it, or converts a classic group."""
         group_id, joins = request.group_id, request.member_epoch == JOINING
         group = self._context.groups.get(group_id)
         if isinstance(group, ConsumerGroup):
@@ -133,7 +133,7 @@ class ConsumerHeartbeat:
         owned: Owned | None,
         records: list[LogRecord],
     ) -> ConsumerMember:
-        """The member as the group knows it, before it is brought up to date."""
+        """The member before the update by this request."""
         joins = request.member_epoch == JOINING
         if request.instance_id is None:
             member = group.members.get(member_id) if joins else group.member(member_id)
@@ -149,10 +149,10 @@ class ConsumerHeartbeat:
     def join_static_member(
         group: ConsumerGroup, member_id: str, instance_id: str, records: list[LogRecord], *, classic: bool
     ) -> ConsumerMember:
-        """A static member comes, or comes back under another id and takes over what it had.
+        """A static member that joins, or that returns with another member id and takes over its assignment.
 
-        A live member is not replaced, unless one of both speaks the classic protocol, which has no way to say
-        that a member will be back.
+        A member that has not left is not replaced, unless one of the two uses the classic protocol, in which a
+        member cannot leave temporarily.
         """
         existing = group.static_member(instance_id)
         if existing is None:
@@ -177,7 +177,7 @@ class ConsumerHeartbeat:
         *,
         bump: bool,
     ) -> int:
-        """Look at the topics anew; the group's epoch after it, which grows if they changed or if it must anyway."""
+        """Compute the metadata hash again; returns the group epoch, raised if the hash changed or `bump` is set."""
         topics = group.subscriptions.topics_after([(before, after)])
         metadata_hash = self._hashes.of(topics, self._context.image)
         epoch = group.epoch
@@ -199,7 +199,7 @@ class ConsumerHeartbeat:
         *,
         subscription_changed: bool,
     ) -> ConsumerMember:
-        """Lead the member one step towards its target. Most heartbeats come from members that are there."""
+        """Reconcile the member one step. Most heartbeats come from members that are already reconciled."""
         if not subscription_changed and member.is_reconciled_to(target.epoch):
             return member
         aim = ReconciliationInput(
@@ -220,7 +220,7 @@ class ConsumerHeartbeat:
 def append_subscription(
     group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember, records: list[LogRecord]
 ) -> bool:
-    """Write down a member that is new or says something else; whether it names other topics."""
+    """Append the subscription of a new or changed member; True if its topic names changed."""
     if before != after:
         records.append(consumer_records.subscription(group.group_id, after))
     return before.topics != after.topics
@@ -229,7 +229,7 @@ def append_subscription(
 def _updated(
     member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, client: ClientInfo
 ) -> ConsumerMember:
-    """The member with what the request tells; what it leaves out stays as it was."""
+    """The member with the fields of the request; omitted fields keep their values."""
     names, timeout_ms = request.subscribed_topic_names, request.rebalance_timeout_ms
     regex, assignor = request.subscribed_topic_regex, request.server_assignor
     return replace(

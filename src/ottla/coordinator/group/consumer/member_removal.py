@@ -1,8 +1,8 @@
-"""Members that go: by their own word, or because their time is over.
+"""Removes members of consumer groups: members that leave, and members whose timers expire.
 
-Whoever goes is erased, and the group gets a new epoch; the others get its partitions with their next heartbeats.
-If only members of the classic protocol are left, the group may become a classic group again (see migration).
-A static member may say that it will be back: then nothing is taken from it until its session ends.
+A removed member is deleted from the log and the group gets a new epoch. The other members get its partitions with
+their next heartbeats. If only members of the classic protocol remain, the group may become a classic group (see
+`migration.conversion`). A static member may leave temporarily: it keeps its partitions until its session expires.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ R = TypeVar("R")
 
 
 class MemberRemoval:
-    """Decides how members leave."""
+    """Decides the removal of members."""
 
     __slots__ = ("_context", "_hashes", "sessions")
 
     def __init__(self, context: GroupContext, hashes: MetadataHashes) -> None:
         self._context = context
         self._hashes = hashes
-        self.sessions = Sessions(context, self.expel)
+        self.sessions = Sessions(context, self.expire)
 
     def leave(self, request: ConsumerGroupHeartbeatRequest) -> Decision[ConsumerGroupHeartbeatResponse]:
-        """A member says that it leaves, for good or for a while."""
+        """Handle the heartbeat of a member that leaves, permanently or temporarily."""
         group = self._group(request.group_id)
         response = ConsumerGroupHeartbeatResponse(
             member_id=request.member_id, member_epoch=request.member_epoch
@@ -47,7 +47,9 @@ class MemberRemoval:
             return self.remove(group, [group.member(request.member_id)], response)
         member = known_static_member(group, request.member_id, request.instance_id)
         if request.member_epoch == LEAVING_TEMPORARILY:
-            return Decision(response, [consumer_records.current_assignment(group.group_id, member.away())])
+            return Decision(
+                response, [consumer_records.current_assignment(group.group_id, member.left_temporarily())]
+            )
         return self.remove(group, [member], response)
 
     def _group(self, group_id: str) -> ConsumerGroup:
@@ -58,12 +60,12 @@ class MemberRemoval:
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
         return group
 
-    def expel(self, group: ConsumerGroup, member: ConsumerMember) -> Decision[None]:
-        """A member's time is over."""
+    def expire(self, group: ConsumerGroup, member: ConsumerMember) -> Decision[None]:
+        """Remove a member whose timer has expired."""
         return self.remove(group, [member], None)
 
     def remove(self, group: ConsumerGroup, members: list[ConsumerMember], response: R) -> Decision[R]:
-        """Take members out of the group."""
+        """Remove members from the group."""
         if not members:
             return Decision(response)
         for member in members:
@@ -72,9 +74,9 @@ class MemberRemoval:
             for staying in group.members:
                 self.sessions.forget(group.group_id, staying)
             return Decision(response, downgraded(self._context, group, members))
-        return Decision(response, self._erase(group, members))
+        return Decision(response, self._delete(group, members))
 
-    def _erase(self, group: ConsumerGroup, members: list[ConsumerMember]) -> list[LogRecord]:
+    def _delete(self, group: ConsumerGroup, members: list[ConsumerMember]) -> list[LogRecord]:
         group_id, subscriptions = group.group_id, group.subscriptions
         records = [
             record

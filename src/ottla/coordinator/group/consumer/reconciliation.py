@@ -1,14 +1,14 @@
-"""How a member gets from the partitions it holds to those it is meant to hold.
+"""Reconciliation: moves a member from its current assignment towards its target assignment.
 
-Pure: the member at one moment and its target in, the member after one step out. The rules that keep a partition with
-one member at a time:
-- a partition is given to a member only when nobody holds it. Whoever must give one up holds it, in the eyes of the
-  group, until a heartbeat of that member no longer lists it among what it owns;
-- a member first gives up, then gets: while it owes partitions it stays at its epoch (UNREVOKED_PARTITIONS);
-- once it owes nothing it moves to the epoch of the target with all that is free; what others still hold comes later,
-  at that same epoch (UNRELEASED_PARTITIONS), until nothing is missing (STABLE).
+Pure: takes a member and its target assignment and returns the member after one step. These rules ensure that a
+partition belongs to one member at a time:
+- a partition is assigned to a member only when it is free. A partition that a member has to revoke is not free until
+  a heartbeat of that member no longer lists it as owned;
+- a member revokes partitions before it gets new ones. Until then it stays at its epoch (UNREVOKED_PARTITIONS);
+- then it moves to the epoch of the target with all partitions that are free. The others are assigned later at the
+  same epoch (UNRELEASED_PARTITIONS), until none is missing (STABLE).
 
-A member that changes what it reads loses the partitions of other topics at once, without waiting for a new target.
+A member that changes its subscription loses the partitions of other topics at once, before there is a new target.
 """
 
 from __future__ import annotations
@@ -23,101 +23,101 @@ from ottla.coordinator.group.consumer.consumer_member import NONE_ASSIGNED, Assi
 from ottla.coordinator.group.consumer.transitions import MEMBER, MemberState
 
 Owned = Mapping[Uuid, frozenset[int]]
-"""What a member says it owns."""
+"""The partitions that a member reports as owned."""
 
 
 class ReconciliationInput(NamedTuple):
-    """Where a member is to be led, and what is known on the way."""
+    """The target of a reconciliation step and the state it depends on."""
 
     target_epoch: int
     target: Assignment
     subscribed: frozenset[Uuid]
-    """Topics that the member reads now."""
+    """The topics of the member's current subscription."""
     is_free: Callable[[Uuid, int], bool]
-    """Whether no member holds the partition."""
+    """Whether the partition belongs to no member."""
     owned: Owned | None
-    """What the member says it owns; None if it did not say."""
+    """The partitions that the member reports as owned; None if the request does not list them."""
     subscription_changed: bool = False
 
 
-def reconciled(member: ConsumerMember, aim: ReconciliationInput) -> ConsumerMember:
-    """The member after the next step, or itself if it cannot go on yet."""
-    if not aim.subscription_changed and member.is_reconciled_to(aim.target_epoch):
+def reconciled(member: ConsumerMember, given: ReconciliationInput) -> ConsumerMember:
+    """The member after the next step; unchanged if it has to wait."""
+    if not given.subscription_changed and member.is_reconciled_to(given.target_epoch):
         return member
-    after = _step(member, aim)
+    after = _step(member, given)
     if after is not member:
         MEMBER.check(member.state, after.state)
     return after
 
 
-def _step(member: ConsumerMember, aim: ReconciliationInput) -> ConsumerMember:
-    if member.state is MemberState.STABLE and member.epoch == aim.target_epoch:
-        return _without_unsubscribed(member, aim)
-    if member.state is MemberState.UNREVOKED_PARTITIONS and _still_owns(member.revoking, aim):
-        return _without_unsubscribed(member, aim) if aim.subscription_changed else member
+def _step(member: ConsumerMember, given: ReconciliationInput) -> ConsumerMember:
+    if member.state is MemberState.STABLE and member.epoch == given.target_epoch:
+        return _without_unsubscribed(member, given)
+    if member.state is MemberState.UNREVOKED_PARTITIONS and _still_owns(member.revoking, given):
+        return _without_unsubscribed(member, given) if given.subscription_changed else member
     if member.state is MemberState.UNKNOWN:
-        if aim.owned is None or aim.owned:
+        if given.owned is None or given.owned:
             raise ApiError(
                 ErrorCode.FENCED_MEMBER_EPOCH,
                 "The consumer group member is in a unknown state. "
                 "The member must abandon all its partitions and rejoin.",
             )
-        return _towards_target(member, aim.target_epoch, aim)
-    return _towards_target(member, member.epoch, aim)
+        return _towards_target(member, given.target_epoch, given)
+    return _towards_target(member, member.epoch, given)
 
 
-def _still_owns(revoking: Assigned, aim: ReconciliationInput) -> bool:
-    """Whether the member may still use one of these; who does not say what it owns may."""
-    if aim.owned is None:
+def _still_owns(revoking: Assigned, given: ReconciliationInput) -> bool:
+    """Whether the member may still own one of these partitions; assumed if it does not list what it owns."""
+    if given.owned is None:
         return True
     return any(
         not partitions.isdisjoint(revoking[topic])
-        for topic, partitions in aim.owned.items()
+        for topic, partitions in given.owned.items()
         if topic in revoking
     )
 
 
-def _without_unsubscribed(member: ConsumerMember, aim: ReconciliationInput) -> ConsumerMember:
-    """Take away the topics that the member no longer reads; everything else stays as it is."""
-    lost = [topic for topic in member.assigned if topic not in aim.subscribed]
+def _without_unsubscribed(member: ConsumerMember, given: ReconciliationInput) -> ConsumerMember:
+    """Revoke the topics to which the member no longer subscribes; the rest is unchanged."""
+    lost = [topic for topic in member.assigned if topic not in given.subscribed]
     if not lost:
         return member
-    assigned = {topic: held for topic, held in member.assigned.items() if topic in aim.subscribed}
+    assigned = {topic: held for topic, held in member.assigned.items() if topic in given.subscribed}
     revoking = {topic: dict(held) for topic, held in member.revoking.items()}
     for topic in lost:
         revoking.setdefault(topic, {}).update(member.assigned[topic])
-    if _still_owns(revoking, aim):
+    if _still_owns(revoking, given):
         return member.moved_to(MemberState.UNREVOKED_PARTITIONS, member.epoch, assigned, revoking)
     return member.moved_to(member.state, member.epoch, assigned, member.revoking)
 
 
-def _towards_target(member: ConsumerMember, epoch: int, aim: ReconciliationInput) -> ConsumerMember:
+def _towards_target(member: ConsumerMember, epoch: int, given: ReconciliationInput) -> ConsumerMember:
     assigned: dict[Uuid, dict[int, int]] = {}
     revoking: dict[Uuid, dict[int, int]] = {}
-    coming: list[tuple[Uuid, int]] = []
-    waits = False
-    for topic in _in_order(aim.target, member.assigned):
-        wanted = aim.target.get(topic, frozenset()) if topic in aim.subscribed else frozenset()
+    assignable: list[tuple[Uuid, int]] = []
+    is_waiting = False
+    for topic in _in_order(given.target, member.assigned):
+        wanted = given.target.get(topic, frozenset()) if topic in given.subscribed else frozenset()
         held = member.assigned.get(topic, {})
         keeps = {partition: since for partition, since in held.items() if partition in wanted}
-        gives = {partition: since for partition, since in held.items() if partition not in wanted}
+        revokes = {partition: since for partition, since in held.items() if partition not in wanted}
         if keeps:
             assigned[topic] = keeps
-        if gives:
-            revoking[topic] = gives
+        if revokes:
+            revoking[topic] = revokes
         own = member.revoking.get(topic, {})
         for partition in sorted(wanted.difference(held)):
-            # What it has just given up may come back to it: nobody else can hold it.
-            if partition in own or aim.is_free(topic, partition):
-                coming.append((topic, partition))
+            # A partition that the member has just revoked can be assigned to it again: no other member has it.
+            if partition in own or given.is_free(topic, partition):
+                assignable.append((topic, partition))
             else:
-                waits = True
-    if revoking and _still_owns(revoking, aim):
+                is_waiting = True
+    if revoking and _still_owns(revoking, given):
         return member.moved_to(MemberState.UNREVOKED_PARTITIONS, epoch, assigned, revoking)
-    for topic, partition in coming:
-        assigned.setdefault(topic, {})[partition] = aim.target_epoch
-    state = MemberState.UNRELEASED_PARTITIONS if waits else MemberState.STABLE
-    return _unless_same(member, member.moved_to(state, aim.target_epoch, assigned, NONE_ASSIGNED))
+    for topic, partition in assignable:
+        assigned.setdefault(topic, {})[partition] = given.target_epoch
+    state = MemberState.UNRELEASED_PARTITIONS if is_waiting else MemberState.STABLE
+    return _unless_same(member, member.moved_to(state, given.target_epoch, assigned, NONE_ASSIGNED))
 
 
 def _unless_same(before: ConsumerMember, after: ConsumerMember) -> ConsumerMember:

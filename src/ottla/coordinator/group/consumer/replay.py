@@ -1,4 +1,4 @@
-"""Records of consumer groups taken in, one by one: the only way in which a group changes."""
+"""Replay of the records of consumer groups. Only replay changes a group."""
 
 from __future__ import annotations
 
@@ -41,15 +41,17 @@ _REPLAY: dict[type, Callable[[ConsumerGroup, Any, Any], None]] = {
 
 
 def replay_into(group: ConsumerGroup, key: Message, value: Message | None) -> None:
-    """Change a group as a record tells. The end of the group itself is not told here."""
+    """Apply a record to a group. The tombstone of the group itself is not handled here."""
     handler = _REPLAY.get(type(key))
     if handler is None:
         violated(f"no replay for {type(key).__name__}")
     handler(group, key, value)
 
 
-def check_erased(group: ConsumerGroup) -> None:
-    """A group ends after all that belongs to it."""
-    invariant(not group.members, f"{group.group_id} ends while it has members")
-    invariant(not group.targets, f"{group.group_id} ends while it has targets")
-    invariant(group.target_epoch == NO_TARGET_EPOCH, f"{group.group_id} ends while it has a target epoch")
+def check_deletable(group: ConsumerGroup) -> None:
+    """Check that all other records of a group were deleted before the group."""
+    invariant(not group.members, f"{group.group_id} is deleted while it has members")
+    invariant(not group.targets, f"{group.group_id} is deleted while it has target assignments")
+    invariant(
+        group.target_epoch == NO_TARGET_EPOCH, f"{group.group_id} is deleted while it has a target epoch"
+    )

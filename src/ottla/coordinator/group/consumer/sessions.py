@@ -1,10 +1,10 @@
-"""The times by which members must show themselves, and what happens to those that do not: they leave the group.
+"""Timers of the members of consumer groups. A member whose timer expires is removed from the group.
 
 Timers, each per member:
-- session: between two heartbeats. A static member that is away must be back within it too;
-- revocation: to give up partitions that it was told to give up, counted from when it was told;
-- join, sync: for members of the classic protocol, to join again when a rebalance is on, and to ask for their
-  assignment after having joined.
+- session: the maximum time between two heartbeats. A static member that left temporarily must return within it;
+- revocation: the time to revoke partitions, from the response that asked for it;
+- join, sync: for members of the classic protocol, the time to join again during a rebalance, and to send SyncGroup
+  after having joined.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def sync_timer(group_id: str, member_id: str) -> TimerName:
 
 
 class Sessions:
-    """The timers of all members. `fence` decides how a member is put out."""
+    """The timers of all members. `fence` decides the removal of a member."""
 
     __slots__ = ("_context", "_fence")
 
@@ -47,18 +47,18 @@ class Sessions:
         self._fence = fence
 
     def expect_heartbeat(self, group_id: str, member_id: str, timeout_ms: int | None = None) -> None:
-        """Wait for the next sign of life; members of the classic protocol bring a timeout of their own."""
+        """Restart the session timer; members of the classic protocol have their own timeout."""
         if timeout_ms is None:
             timeout_ms = self._context.consumer_settings(group_id).session_timeout_ms
         self._schedule(session_timer(group_id, member_id), timeout_ms)
 
     def expect_revocation(self, group_id: str, member: ConsumerMember) -> None:
-        """Wait until the member has given up what it must. It counts only for the epoch at which it was asked."""
+        """Start the revocation timer. It applies only while the member stays at its epoch."""
         name, epoch = revocation_timer(group_id, member.member_id), member.epoch
         self._schedule(name, member.rebalance_timeout_ms, lambda now: now.epoch == epoch)
 
     def expect_join(self, group_id: str, member: ConsumerMember) -> None:
-        """Wait for a member of the classic protocol to join again, from when it was first told to."""
+        """Start the join timer of a member of the classic protocol, unless it is already running."""
         name = join_timer(group_id, member.member_id)
         if not self._context.timers.is_scheduled(name):
             self._schedule(name, member.rebalance_timeout_ms)
@@ -73,7 +73,7 @@ class Sessions:
         self._context.timers.cancel(sync_timer(group_id, member_id))
 
     def after_step(self, group_id: str, member: ConsumerMember) -> None:
-        """The member's reconciliation went on: it must give up something now, or no longer."""
+        """Start or cancel the revocation timer after a reconciliation step."""
         if member.uses_classic_protocol:
             return
         if member.state is MemberState.UNREVOKED_PARTITIONS:
@@ -82,12 +82,12 @@ class Sessions:
             self._context.timers.cancel(revocation_timer(group_id, member.member_id))
 
     def forget(self, group_id: str, member_id: str) -> None:
-        """The member is gone."""
+        """Cancel all timers of a member."""
         for timer in (session_timer, revocation_timer, join_timer, sync_timer):
             self._context.timers.cancel(timer(group_id, member_id))
 
     def resume(self, group: ConsumerGroup) -> None:
-        """The group was loaded: all members get their time anew."""
+        """Start the timers of all members after the group was loaded."""
         for member in group.members.values():
             own_ms = member.session_timeout_ms if member.uses_classic_protocol else None
             self.expect_heartbeat(group.group_id, member.member_id, own_ms)
@@ -95,15 +95,15 @@ class Sessions:
                 self.expect_revocation(group.group_id, member)
 
     def _schedule(
-        self, name: TimerName, timeout_ms: int, counts: Callable[[ConsumerMember], bool] = lambda _: True
+        self, name: TimerName, timeout_ms: int, applies: Callable[[ConsumerMember], bool] = lambda _: True
     ) -> None:
         _, group_id, member_id = name
 
-        def over() -> Decision[None]:
+        def on_timeout() -> Decision[None]:
             group = self._context.groups.get(group_id)
             member = group.members.get(member_id) if isinstance(group, ConsumerGroup) else None
-            if not isinstance(group, ConsumerGroup) or member is None or not counts(member):
+            if not isinstance(group, ConsumerGroup) or member is None or not applies(member):
                 return Decision(None)
             return self._fence(group, member)
 
-        self._context.timers.schedule(name, timeout_ms, over)
+        self._context.timers.schedule(name, timeout_ms, on_timeout)

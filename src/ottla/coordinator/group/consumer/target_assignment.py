@@ -1,7 +1,8 @@
-"""Computing what every member is meant to have, when the group has come to a newer epoch than its target.
+"""Computes the target assignment of a group whose epoch is ahead of its target epoch.
 
-Computing is kept apart in time (`consumer.assignment.interval.ms`, KIP-1263): when a hundred members come within a
-second, the group is assigned twice and not a hundred times. Until then members follow the target there is.
+There is a minimum interval between two computations (`consumer.assignment.interval.ms`, KIP-1263): when a hundred
+members join within a second, the group is assigned twice and not a hundred times. Until then members reconcile to the
+existing target.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from ottla.coordinator.runtime.decision import LogRecord
 
 
 class Target(NamedTuple):
-    """What one member is meant to have, as of which epoch."""
+    """The target assignment of one member and its epoch."""
 
     epoch: int
     assignment: Assignment
 
 
 def current_target(group: ConsumerGroup, member: ConsumerMember) -> Target:
-    """The target that is there."""
+    """The existing target of the member."""
     return Target(group.target_epoch, group.target_of(member))
 
 
@@ -38,7 +39,7 @@ def next_target(
     after: ConsumerMember,
     records: list[LogRecord],
 ) -> Target:
-    """The target of a member that changes, for the group at `epoch`; computed for all if it is time."""
+    """The target of a changed member at the group epoch `epoch`; computed for all members if it is due."""
     if not is_due(context, group, epoch):
         return current_target(group, after)
     spec = _spec(context, group, after)
@@ -53,7 +54,7 @@ def next_target(
 
 
 def is_due(context: GroupContext, group: ConsumerGroup, epoch: int) -> bool:
-    """Whether the target of a group at `epoch` is to be computed now."""
+    """Whether the target of a group at `epoch` must be computed now."""
     if epoch <= group.target_epoch:
         return False
     interval_ms = context.consumer_settings(group.group_id).assignment_interval_ms
@@ -63,13 +64,13 @@ def is_due(context: GroupContext, group: ConsumerGroup, epoch: int) -> bool:
 
 
 def _spec(context: GroupContext, group: ConsumerGroup, changed: ConsumerMember) -> GroupSpec:
-    """The group with one member changed; a static member takes the place of who had its instance id."""
+    """The input of the assignor with one member changed; a static member replaces its predecessor."""
     members = dict(group.members)
     predecessor = group.static_member(changed.instance_id)
     if predecessor is not None:
         members.pop(predecessor.member_id, None)
     members[changed.member_id] = changed
-    # Members with equal subscriptions share one set: a thousand of them need not hold a thousand.
+    # Members with equal subscriptions share one set of topic ids, to save memory.
     known: dict[tuple[frozenset[str], str | None], frozenset[Uuid]] = {}
     specs = []
     for member in members.values():

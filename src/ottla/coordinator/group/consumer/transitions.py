@@ -1,8 +1,8 @@
-"""States of a consumer group and of its members, and what moves them.
+"""The states of a consumer group and of its members, and their transitions.
 
-A member's state is written to the log; a group's follows from its epochs and members and is never written. The
-numbers of member states are those of the log; any other number is read as UNKNOWN, which only a newer coordinator
-can have left behind.
+The state of a member is stored in the log. The state of a group results from its epochs and members and is not
+stored. The numbers of member states are those of the log; any other number, which only a newer coordinator writes, is
+read as UNKNOWN.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from ottla.coordinator.runtime.transitions import Move, Transitions
 
 
 class MemberState(Enum):
-    """How far a member has come on the way to its target assignment."""
+    """The progress of a member's reconciliation."""
 
     STABLE = 0
-    """It has what it is meant to have."""
+    """All target partitions are assigned."""
     UNREVOKED_PARTITIONS = 1
-    """It must give up partitions before it may go on."""
+    """The member must revoke partitions before its epoch advances."""
     UNRELEASED_PARTITIONS = 2
-    """It is at the newest epoch, but others still hold some of its partitions."""
+    """The member is at the target epoch; other members have not released some of its partitions."""
     UNKNOWN = 127
-    """Written by a coordinator that knows more states."""
+    """A state that a newer coordinator wrote."""
 
     @staticmethod
     def of(number: int) -> MemberState:
@@ -34,7 +34,7 @@ _BY_NUMBER = {state.value: state for state in MemberState}
 
 
 class GroupState(Enum):
-    """What a group is doing, in the words of ListGroups."""
+    """The states with the names that clients see."""
 
     EMPTY = "Empty"
     ASSIGNING = "Assigning"
@@ -50,14 +50,14 @@ MEMBER = Transitions(
     MemberState,
     MemberState.STABLE,
     [
-        Move("partitions must be given up", tuple(MemberState), MemberState.UNREVOKED_PARTITIONS),
+        Move("partitions must be revoked", tuple(MemberState), MemberState.UNREVOKED_PARTITIONS),
         Move(
-            "nothing to give up, but others still hold what it is to get",
+            "nothing to revoke, but target partitions are not released by other members",
             tuple(MemberState),
             MemberState.UNRELEASED_PARTITIONS,
         ),
-        Move("has all it is meant to have", tuple(MemberState), MemberState.STABLE),
-        Move("a newer coordinator wrote a state unknown here", _KNOWN, MemberState.UNKNOWN),
+        Move("all target partitions are assigned", tuple(MemberState), MemberState.STABLE),
+        Move("a newer coordinator wrote an unknown state", _KNOWN, MemberState.UNKNOWN),
     ],
 )
 
@@ -69,16 +69,16 @@ GROUP = Transitions(
     GroupState.EMPTY,
     [
         Move(
-            "a member joins, leaves or reads other topics, or topics change",
+            "a member joins, leaves or changes its subscription, or topics change",
             (GroupState.EMPTY, *_LIVE),
             GroupState.ASSIGNING,
         ),
         Move(
-            "a target assignment is there, some member is not at it",
+            "a target assignment is computed; a member is not reconciled",
             (GroupState.EMPTY, *_LIVE),
             GroupState.RECONCILING,
         ),
-        Move("all members have what they are meant to have", (GroupState.EMPTY, *_LIVE), GroupState.STABLE),
+        Move("all members are reconciled", (GroupState.EMPTY, *_LIVE), GroupState.STABLE),
         Move("the last member leaves", _LIVE, GroupState.EMPTY),
         Move("the group is deleted, or becomes a classic group", (GroupState.EMPTY, *_LIVE), GroupState.DEAD),
     ],

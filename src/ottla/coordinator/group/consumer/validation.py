@@ -1,6 +1,6 @@
-"""What a heartbeat must be before it is looked at, and whether its sender is who the group thinks it is.
+"""Validation of heartbeats: the fields of the request, and the member id, instance id and epoch of the sender.
 
-The texts go to clients; people search for them, so they are Kafka's.
+The error texts are Kafka's, because users search for them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ottla.coordinator.group.consumer.reconciliation import Owned
 from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 _ID_CHOSEN_BY_CLIENT = 1
-"""The version of the request since which a client gives itself its member id."""
+"""The first version of the request in which the client chooses its member id."""
 
 
 def _invalid(text: str) -> ApiError:
@@ -32,7 +32,7 @@ def _refuse_blank(value: str | None, name: str) -> None:
 
 
 def check_request(request: ConsumerGroupHeartbeatRequest, api_version: int, assignors: Sequence[str]) -> None:
-    """Refuse what no group could make sense of."""
+    """Raise INVALID_REQUEST or UNSUPPORTED_ASSIGNOR for an invalid request."""
     epoch = request.member_epoch
     if api_version >= _ID_CHOSEN_BY_CLIENT or epoch > 0 or epoch == LEAVING:
         _refuse_blank(request.member_id, "MemberId")
@@ -66,7 +66,7 @@ def _check_joining(request: ConsumerGroupHeartbeatRequest) -> None:
 
 
 def is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
-    """Whether the member tells everything, as it does when it joins and after an error: then it is told everything."""
+    """Whether the request has all fields, as when a member joins or after an error; so has the response."""
     return request.member_epoch == JOINING or (
         request.rebalance_timeout_ms != -1
         and (request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None)
@@ -82,10 +82,10 @@ def check_room(group: ConsumerGroup, member_id: str, size_max: int) -> None:
 
 
 def check_epoch(member: ConsumerMember, epoch: int, owned: Owned | None) -> None:
-    """Refuse a member that has missed something.
+    """Raise FENCED_MEMBER_EPOCH if the epoch of the request is not the member's.
 
-    The epoch before the last is accepted when the answer that told the last one may have been lost: the member
-    then owns nothing that it was not given. Who joins again with epoch 0 starts over and owns nothing.
+    The previous epoch is accepted if the response with the current one may have been lost: then the member owns
+    only partitions that are assigned to it. A member that joins again with epoch 0 owns nothing.
     """
     if epoch in (JOINING, member.epoch):
         return
@@ -110,7 +110,7 @@ def _is_part_of(owned: Owned | None, member: ConsumerMember) -> bool:
 
 
 def check_released(member: ConsumerMember, member_id: str) -> None:
-    """Refuse to take over an instance id from a member that has not left."""
+    """Raise UNRELEASED_INSTANCE_ID if the member with the instance id has not left."""
     if member.epoch != LEAVING_TEMPORARILY:
         raise ApiError(
             ErrorCode.UNRELEASED_INSTANCE_ID,
@@ -120,7 +120,7 @@ def check_released(member: ConsumerMember, member_id: str) -> None:
 
 
 def known_static_member(group: ConsumerGroup, member_id: str, instance_id: str) -> ConsumerMember:
-    """The member with that instance id, which must be the one that asks."""
+    """The member with that instance id. Raises UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID for another member id."""
     member = group.static_member(instance_id)
     if member is None:
         raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
@@ -129,7 +129,7 @@ def known_static_member(group: ConsumerGroup, member_id: str, instance_id: str) 
 
 
 def check_fenced(member: ConsumerMember, member_id: str) -> None:
-    """Refuse a static member whose instance id another has taken over."""
+    """Raise FENCED_INSTANCE_ID if another member has the instance id."""
     if member.member_id != member_id:
         raise ApiError(
             ErrorCode.FENCED_INSTANCE_ID,

@@ -40,7 +40,7 @@ from ottla.wire.messages.leave_group import (
 from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 _MEMBER_ID_REQUIRED = 4
-"""The version of JoinGroup since which a new member must come back with the id it is given."""
+"""The first version of JoinGroup in which a new member must join again with the returned member id."""
 
 
 class ClassicMembers:
@@ -67,7 +67,7 @@ class ClassicMembers:
     ) -> Decision[JoinGroupResponse]:
         member_id = request.member_id or uuid_text(random_uuid(self._context.rng))
         if api_version == 0:
-            # It knows one timeout for both.
+            # Version 0 has one timeout for both.
             request = replace(request, rebalance_timeout_ms=request.session_timeout_ms)
         try:
             self._check_join(group, request, member_id)
@@ -160,7 +160,7 @@ class ClassicMembers:
         sessions = self._removal.sessions
         sessions.has_synced(group.group_id, member.member_id)
         sessions.expect_heartbeat(group.group_id, member.member_id, member.session_timeout_ms)
-        version = embedded_protocol.version_of(_spoken(member).metadata)
+        version = embedded_protocol.version_of(_selected_protocol(member).metadata)
         return Decision(
             SyncGroupResponse(
                 protocol_type=request.protocol_type,
@@ -170,7 +170,7 @@ class ClassicMembers:
         )
 
     def heartbeat(self, group: ConsumerGroup, request: HeartbeatRequest) -> Decision[HeartbeatResponse]:
-        """Note that a member lives; tell it to join again if there is a reason. Raises what it is refused with."""
+        """Heartbeat; REBALANCE_IN_PROGRESS if the member must join again. Raises ApiError."""
         member = self._known(group, request.member_id, request.group_instance_id, request.generation_id)
         sessions = self._removal.sessions
         sessions.expect_heartbeat(group.group_id, member.member_id, member.session_timeout_ms)
@@ -184,8 +184,8 @@ class ClassicMembers:
             return True
         if member.state is MemberState.UNRELEASED_PARTITIONS and not group.waits_for_others(member):
             return True
-        # Only a heartbeat of the consumer protocol or a join computes targets. Where all speak the classic
-        # protocol, and the group may not become a classic one, nobody else would bring it about.
+        # Only a heartbeat of the consumer protocol or a join computes targets. If all members use the classic
+        # protocol and the group cannot become a classic group, only this member's join computes the target.
         only_classic = group.classic_count == len(group.members)
         return only_classic and is_due(self._context, group, group.epoch)
 
@@ -205,7 +205,7 @@ class ClassicMembers:
     def leave(
         self, group: ConsumerGroup, request: LeaveGroupRequest, api_version: int
     ) -> Decision[LeaveGroupResponse]:
-        """Let members go, of either protocol: administrators remove members with this request, too."""
+        """LeaveGroup, for members of both protocols, because administrators use it to remove members."""
         responses: list[MemberResponse] = []
         members: dict[str, ConsumerMember] = {}
         for identity in leaving_members(request, api_version):
@@ -244,8 +244,8 @@ def _check_classic(member: ConsumerMember) -> None:
         raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, text)
 
 
-def _spoken(member: ConsumerMember) -> ClassicProtocol:
-    """The protocol that a member was told to speak: the first it offers, as there is no leader who would choose."""
+def _selected_protocol(member: ConsumerMember) -> ClassicProtocol:
+    """The selected protocol of a member: the first that it supports, because there is no vote."""
     classic = member.classic or ClassicMemberMetadata()
     return classic.supported_protocols[0]
 
@@ -253,7 +253,7 @@ def _spoken(member: ConsumerMember) -> ClassicProtocol:
 def _check_protocol(member: ConsumerMember, request: SyncGroupRequest) -> None:
     if request.protocol_type not in (None, PROTOCOL_TYPE):
         raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-    if request.protocol_name not in (None, _spoken(member).name):
+    if request.protocol_name not in (None, _selected_protocol(member).name):
         raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
 
 
@@ -262,7 +262,7 @@ def _joined(member: ConsumerMember) -> JoinGroupResponse:
         member_id=member.member_id,
         generation_id=member.epoch,
         protocol_type=PROTOCOL_TYPE,
-        protocol_name=_spoken(member).name,
+        protocol_name=_selected_protocol(member).name,
     )
 
 

@@ -1,14 +1,14 @@
-"""Groups that change their protocol while their members go on: classic to consumer and back (KIP-848).
+"""Online conversion of groups between the classic and the consumer protocol (KIP-848).
 
-Up: the first member of the consumer protocol that joins a classic group of consumers turns it into a consumer group.
-Its other members stay, at an epoch equal to their generation, with the partitions they have; they go on to speak the
-classic protocol and are leave_group_response in it. Those that wait for an answer are told to join again.
+Upgrade: the first member of the consumer protocol that joins a classic group of consumers converts it to a consumer
+group. The other members stay with their partitions, at an epoch equal to their generation, and continue to use the
+classic protocol. Their waiting requests fail with REBALANCE_IN_PROGRESS, so that they join again.
 
-Down: when the last member of the consumer protocol goes, or a static one comes back speaking the classic protocol,
-what is left becomes a classic group whose generation is the group's epoch. Its members rebalance.
+Downgrade: when the last member of the consumer protocol leaves, or a static one returns with the classic protocol,
+the remaining group becomes a classic group whose generation is the group's epoch. Its members rebalance.
 
-Either way the group is erased as what it was and written as what it becomes, in one batch. Which ways are open is said
-by `group.consumer.migration.policy`.
+In both directions the tombstones of the old group and the records of the new one are appended in one batch.
+`group.consumer.migration.policy` determines which directions are enabled.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _UPGRADE = ("upgrade", "bidirectional")
 _DOWNGRADE = ("downgrade", "bidirectional")
 
 
-# Up
+# Upgrade
 
 
 def upgraded(
@@ -47,7 +47,7 @@ def upgraded(
     sessions: Sessions,
     records: list[LogRecord],
 ) -> ConsumerGroup:
-    """The consumer group that a classic group with members becomes; not in the table until its records are."""
+    """Convert a classic group with members. The result is not in the table until its records are replayed."""
     _check_upgrade(context, group)
     try:
         members = [_consumer_member(context, group, member) for member in group.members.values()]
@@ -56,7 +56,7 @@ def upgraded(
     made = ConsumerGroup(group.group_id)
     epoch = _epoch_of(group)
     topics = {topic for member in members for topic in member.topics}
-    born = [
+    created = [
         *(consumer_records.subscription(group.group_id, member) for member in members),
         consumer_records.group_epoch(group.group_id, epoch, hashes.of(topics, context.image)),
         *(
@@ -70,18 +70,18 @@ def upgraded(
         consumer_records.target_epoch(group.group_id, epoch, 0),
         *(consumer_records.current_assignment(group.group_id, member) for member in members),
     ]
-    for record in born:
+    for record in created:
         replay_into(made, record.key, record.value)
     Rebalances(context).stop(group, ErrorCode.REBALANCE_IN_PROGRESS)
     for member in members:
         sessions.expect_heartbeat(group.group_id, member.member_id, member.session_timeout_ms)
     records.extend(group.tombstones())
-    records.extend(born)
+    records.extend(created)
     return made
 
 
 def _epoch_of(group: ClassicGroup) -> int:
-    """The generation; of a group that waits for its first one the epoch with which groups begin: 0 means joining."""
+    """The generation, or the first epoch if the group has no generation yet, because epoch 0 means joining."""
     return max(group.generation, FIRST_EPOCH)
 
 
@@ -135,17 +135,17 @@ def _consumer_member(context: GroupContext, group: ClassicGroup, member: Classic
     )
 
 
-# Down
+# Downgrade
 
 
 def can_downgrade_without(context: GroupContext, group: ConsumerGroup, leaving: list[ConsumerMember]) -> bool:
-    """Whether the group becomes a classic one when these members go."""
+    """Whether the group becomes a classic group when these members leave."""
     staying = len(group.members) - len(leaving)
     return staying > 0 and group.all_classic_without(leaving) and _may_be_classic(context, staying)
 
 
 def can_downgrade_replacing(context: GroupContext, group: ConsumerGroup, member: ConsumerMember) -> bool:
-    """Whether the group becomes a classic one when this static member comes back speaking the classic protocol."""
+    """Whether the group becomes a classic group when this static member returns with the classic protocol."""
     if member.uses_classic_protocol or not group.all_classic_without([member]):
         return False
     return _may_be_classic(context, len(group.members))
@@ -164,13 +164,14 @@ def downgraded(
     joining: ConsumerMember | None = None,
     rebalance: bool = True,
 ) -> list[LogRecord]:
-    """Records that turn the group into a classic one without some members; one may take a static member's place.
+    """Records that convert the group to a classic group without the leaving members.
 
-    Once they are replayed the classic group's clocks are started, and its members told to join again.
+    `joining` replaces the static member with its instance id. When the records are replayed, the timers of the
+    classic group start and its members are asked to join again.
     """
     replaced = None if joining is None else group.static_member(joining.instance_id)
-    gone = {member.member_id for member in leaving}
-    staying = [member for member in group.members.values() if member.member_id not in gone]
+    leaving_ids = {member.member_id for member in leaving}
+    staying = [member for member in group.members.values() if member.member_id not in leaving_ids]
     if joining is not None:
         staying = [member for member in staying if member is not replaced] + [joining]
     made = ClassicGroup(
@@ -186,8 +187,8 @@ def downgraded(
     made.protocol_name = made.select_protocol()
     assignment: dict[str, bytes] = {}
     for classic in made.members.values():
-        heir = joining is not None and classic.member_id == joining.member_id
-        owner = replaced.member_id if heir and replaced is not None else classic.member_id
+        is_successor = joining is not None and classic.member_id == joining.member_id
+        owner = replaced.member_id if is_successor and replaced is not None else classic.member_id
         version = embedded_protocol.version_of(classic.metadata(made.protocol_name))
         target = group.targets.get(owner, NOTHING)
         assignment[classic.member_id] = embedded_protocol.write_assignment(target, context.image, version)

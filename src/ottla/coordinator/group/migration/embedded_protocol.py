@@ -1,7 +1,7 @@
-"""What consumers of the classic protocol say inside JoinGroup and SyncGroup, to and from bytes.
+"""Codec of the consumer protocol that classic consumers embed in JoinGroup and SyncGroup.
 
-Layout: int16 version, then a ConsumerProtocolSubscription or ConsumerProtocolAssignment of that version. Versions newer
-than ours are read as the newest we know: they only add at the end.
+Layout: int16 version, then a ConsumerProtocolSubscription or ConsumerProtocolAssignment of that version. Versions
+newer than the newest known one are read as the newest known one: new versions only append fields.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ M = TypeVar("M", bound=Message)
 
 
 def version_of(data: bytes) -> int:
-    """The version in which a member speaks, as far as we can."""
+    """The version of the data, at most the newest known version."""
     if len(data) < _VERSION.size or (version := _VERSION.unpack_from(data)[0]) < 0:
-        raise RemoteProtocolError("no version of the consumer protocol")
+        raise RemoteProtocolError("the metadata has no version of the consumer protocol")
     return min(int(version), ConsumerProtocolSubscription.SPEC.versions[-1])
 
 
@@ -47,7 +47,7 @@ def read_assignment(data: bytes) -> ConsumerProtocolAssignment:
 
 
 def write_assignment(held: Mapping[Uuid, Collection[int]], image: MetadataImage, version: int) -> bytes:
-    """Partitions by the names of their topics; topics that are gone are left out."""
+    """Encode partitions by topic name; deleted topics are omitted."""
     by_id = image.topics.by_id
     listed = [
         ConsumerProtocolAssignmentTopicPartition(topic=by_id[topic].name, partitions=sorted(partitions))
@@ -61,7 +61,7 @@ def write_assignment(held: Mapping[Uuid, Collection[int]], image: MetadataImage,
 def by_topic_id(
     listed: Iterable[TopicPartition | ConsumerProtocolAssignmentTopicPartition], image: MetadataImage
 ) -> dict[Uuid, frozenset[int]]:
-    """Partitions by the ids of their topics; names without a topic are left out."""
+    """Partitions by topic id; unknown names are omitted."""
     by_name = image.topics.by_name
     found: dict[Uuid, frozenset[int]] = {}
     for each in listed:

@@ -138,20 +138,20 @@ def test_which_topics_a_group_reads(two: ConsumerBench) -> None:
     assert two.group.retention_start(5) == 5
 
 
-# --- what must never be
+# --- invariants
 
 
-def test_a_partition_cannot_be_held_twice() -> None:
+def test_a_partition_cannot_be_assigned_to_two_members() -> None:
     group = ConsumerGroup("g")
     part = rec.TopicPartitions(topic_id=T, partitions=[0])
-    standing = rec.ConsumerGroupCurrentMemberAssignmentValue(member_epoch=5, assigned_partitions=[part])
-    group.replay_current_assignment("a", standing)
-    with pytest.raises(InvariantViolation, match="is held at epoch 5"):
-        group.replay_current_assignment("b", standing)
+    assignment = rec.ConsumerGroupCurrentMemberAssignmentValue(member_epoch=5, assigned_partitions=[part])
+    group.replay_current_assignment("a", assignment)
+    with pytest.raises(InvariantViolation, match="is assigned at epoch 5"):
+        group.replay_current_assignment("b", assignment)
 
 
-def test_a_member_is_erased_last_of_all_that_belongs_to_it(two: ConsumerBench) -> None:
-    with pytest.raises(InvariantViolation, match="while it holds partitions"):
+def test_the_subscription_of_a_member_is_deleted_after_its_assignments(two: ConsumerBench) -> None:
+    with pytest.raises(InvariantViolation, match="while it has partitions"):
         two.group.replay_subscription("a", None)
     two.group.replay_current_assignment("a", None)
     with pytest.raises(InvariantViolation, match="while it has a target"):

@@ -1,16 +1,17 @@
-"""One number for everything about a group's topics that its assignment depends on (KIP-1101).
+"""A hash of all topic metadata that the assignment of a group depends on (KIP-1101).
 
-It is written with every group epoch. When it differs from the one computed now, topics were created or deleted,
-got partitions, or moved between racks, and the group needs a new epoch. The number is the one that Kafka computes,
-so a group that moves between brokers of both kinds is not rebalanced for it.
+It is stored with every group epoch. If it differs from the current hash, topics were created or deleted, got
+partitions, or moved between racks, and the group needs a new epoch. The hash is the one that Kafka computes, so a
+group that moves between brokers of both kinds does not rebalance because of it.
 
-Layout, all little endian, hashed with XXH3 (64 bits, seed 0). A string is its UTF-16 units, then their count as int32.
-- topic: 0x00 | id high int64 | id low int64 | name string | partition count int32, then for each partition
-  its number int32 | for each rack of a replica, sorted: length int32 | rack string
+Layout, all little endian, hashed with XXH3 (64 bits, seed 0). A string is its UTF-16 units, then their count as
+int32.
+- topic: 0x00 | id high int64 | id low int64 | name string | partition count int32, then for each partition its number
+  int32 | for each rack of a replica, sorted: length int32 | rack string
 - group: the hashes of its existing topics as int64, in the order of their names; without any topic it is 0.
 
-What a topic hashes to is remembered until its image is another: images are replaced, never changed. So a broker that
-changes its rack is noticed when the topic's partitions change, not before (as in Kafka).
+The hash of a topic is cached until its image is replaced; images are never modified. So a broker that changes its
+rack is noticed when the topic's partitions change, not before (as in Kafka).
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def topic_hash(topic: TopicImage, image: MetadataImage) -> int:
 
 
 class MetadataHashes:
-    """Hashes of topics, computed once per image of a topic."""
+    """A cache of topic hashes, computed once per topic image."""
 
     __slots__ = ("_known",)
 
@@ -61,7 +62,7 @@ class MetadataHashes:
         self._known: dict[str, tuple[TopicImage, int]] = {}
 
     def of(self, topics: Iterable[str], image: MetadataImage) -> int:
-        """The hash of all those topics that exist."""
+        """The group hash over the topics that exist."""
         found = [image.topics.by_name[name] for name in sorted(topics) if name in image.topics.by_name]
         if not found:
             return 0
@@ -69,7 +70,7 @@ class MetadataHashes:
         return _signed(xxhash.xxh3_64_intdigest(packed))
 
     def forget(self, topics: Iterable[str]) -> None:
-        """These topics changed or are gone."""
+        """Remove topics that changed or were deleted from the cache."""
         for name in topics:
             self._known.pop(name, None)
 

@@ -1,8 +1,8 @@
-"""Keeping patterns resolved: when a member brings one, when topics appear, and every now and then.
+"""Resolves the regular expressions of groups: when a member subscribes, when topics are created, and periodically.
 
-All patterns of a group are resolved together, so that they cause one new epoch and not several. Resolving is not part
-of the heartbeat that asks for it: it is decided right after it, by a timer that is already due, so the member that
-brings a new pattern gets its partitions with a later heartbeat.
+All regular expressions of a group are resolved together, so that they cause one new epoch. Resolving is not part of
+the heartbeat that causes it: a timer that is due at once decides it afterwards. So a member with a new regular
+expression gets its partitions with a later heartbeat.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from ottla.coordinator.group.context import GroupContext
 from ottla.coordinator.runtime.decision import Decision, LogRecord
 
 REFRESH_INTERVAL_MS_MIN = 10_000
-"""Patterns of one group are not resolved more often than this."""
+"""The minimum interval between two refreshes of a group."""
 
 
 class RegexChange(Enum):
-    """What a heartbeat did to the pattern of its member."""
+    """The change of a member's regular expression by a heartbeat."""
 
     NONE = "none"
     UPDATED = "updated"
-    """Another pattern, whose topics are not known yet."""
+    """Another regular expression, which is not resolved yet."""
     RESOLVED = "resolved"
-    """Another pattern, or none, and the topics are known: the group can be assigned anew at once."""
+    """Another regular expression that is resolved, or none: the group can be assigned at once."""
 
 
 def refresh_timer(group_id: str) -> tuple[str, str]:
@@ -37,7 +37,7 @@ def refresh_timer(group_id: str) -> tuple[str, str]:
 
 
 class RegexRefresh:
-    """The patterns of all groups."""
+    """The regular expressions of all groups."""
 
     __slots__ = ("_context", "_hashes", "topics_version")
 
@@ -45,7 +45,7 @@ class RegexRefresh:
         self._context = context
         self._hashes = hashes
         self.topics_version = -1
-        """The metadata in which topics last appeared."""
+        """The offset of the metadata image in which topics were last created."""
 
     def update(
         self,
@@ -54,7 +54,7 @@ class RegexRefresh:
         after: ConsumerMember,
         records: list[LogRecord],
     ) -> RegexChange:
-        """A member may have another pattern; see to it that all of the group's get resolved if need be."""
+        """Handle a changed regular expression of a member and schedule a refresh if it is due."""
         change, is_new = RegexChange.NONE, False
         if before.topic_regex != after.topic_regex:
             change, is_new = self._replace(group, before.topic_regex, after.topic_regex, records)

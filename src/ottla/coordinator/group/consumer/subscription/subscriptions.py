@@ -1,7 +1,8 @@
-"""Which topics a group reads: by the names its members give, and by patterns that are resolved for all of them.
+"""The subscribed topics of a group: the topic names of its members and the resolved regular expressions.
 
-Counts members per name and per pattern, so that the last one to leave a topic is noticed without asking all others.
-A pattern is resolved once for the group; its topics count as long as some member has it.
+Counts the members per name and per regular expression, so that a topic without subscribers is noticed without
+iterating over the members. A regular expression is resolved once for the group; its topics count as long as a member
+uses it.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from ottla.coordinator.group.consumer.subscription.topic_regex import ResolvedRe
 from ottla.metadata.image import MetadataImage
 
 Change = tuple[ConsumerMember | None, ConsumerMember | None]
-"""A member before and after: None where it is not there."""
+"""A member before and after a change; None: not a member."""
 
 
 def _count(counts: dict[str, int], name: str, step: int) -> None:
     left = counts.get(name, 0) + step
-    invariant(left >= 0, f"more members left {name!r} than came")
+    invariant(left >= 0, f"negative count of members for {name!r}")
     if left:
         counts[name] = left
     else:
@@ -28,30 +29,30 @@ def _count(counts: dict[str, int], name: str, step: int) -> None:
 
 
 class Subscriptions:
-    """Topics and patterns of one group."""
+    """Topic names and regular expressions of one group."""
 
     __slots__ = ("names", "regexes", "resolved")
 
     def __init__(self) -> None:
         self.names: dict[str, int] = {}
-        """Topic -> members that name it."""
+        """Topic name -> number of members."""
         self.regexes: dict[str, int] = {}
-        """Pattern -> members that have it."""
+        """Regular expression -> number of members."""
         self.resolved: dict[str, ResolvedRegex] = {}
 
     def change(self, before: ConsumerMember | None, after: ConsumerMember | None) -> None:
-        """A member came, went, or reads something else."""
+        """Update the counts for a member that joined, left or changed its subscription."""
         _apply((before, after), self.names, self.regexes)
 
     def has(self, topic: str) -> bool:
-        """Whether some member reads the topic."""
+        """Whether a member subscribes to the topic."""
         return topic in self.names or any(topic in resolved.topics for resolved in self.resolved.values())
 
     def has_any(self, topics: Iterable[str]) -> bool:
         return any(map(self.has, topics))
 
     def regexes_after(self, changes: Iterable[Change]) -> dict[str, int]:
-        """Patterns and their members if these changes were made."""
+        """The regular expressions and their counts after these changes."""
         names, regexes = dict(self.names), dict(self.regexes)
         for change in changes:
             _apply(change, names, regexes)
@@ -60,7 +61,7 @@ class Subscriptions:
     def topics_after(
         self, changes: Iterable[Change] = (), resolved: Mapping[str, ResolvedRegex] | None = None
     ) -> set[str]:
-        """All topics read if these changes were made and these patterns resolved anew."""
+        """All subscribed topics after these changes, with these regular expressions resolved again."""
         names, regexes = dict(self.names), dict(self.regexes)
         for change in changes:
             _apply(change, names, regexes)
@@ -72,7 +73,7 @@ class Subscriptions:
         return topics
 
     def topic_ids(self, member: ConsumerMember, image: MetadataImage) -> frozenset[Uuid]:
-        """What one member reads, of the topics that exist. A pattern not resolved yet matches nothing."""
+        """The existing topics of one member. An unresolved regular expression matches nothing."""
         names = member.topics
         if member.topic_regex and member.topic_regex in self.resolved:
             names |= self.resolved[member.topic_regex].topics
@@ -81,12 +82,12 @@ class Subscriptions:
 
     @property
     def refreshed_ms(self) -> int:
-        """When patterns were last resolved; -1: never."""
+        """The time of the last refresh; -1: never."""
         return max((each.timestamp_ms for each in self.resolved.values()), default=-1)
 
     @property
     def oldest_version(self) -> int:
-        """The oldest metadata against which a pattern stands resolved; -1 if there is none."""
+        """The oldest metadata offset of a resolved regular expression; -1 if there is none."""
         return min((each.version for each in self.resolved.values()), default=-1)
 
 

@@ -1,7 +1,7 @@
-"""Subscriptions by regular expression: checked when a member brings one, resolved against the topics there are.
+"""Regular expressions of subscriptions: validation, and matching against the existing topics.
 
-Patterns come from clients, so they are matched by RE2: time is linear in the name whatever the pattern, and patterns
-that would need backtracking (back references, lookaround) are refused. A pattern must match the whole name.
+Clients send the patterns, so they are matched by RE2: the time is linear in the length of the name for every pattern.
+Patterns that need backtracking (back references, lookaround) are refused. A pattern must match the whole name.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from ottla.base.errors import ApiError, ErrorCode
 from ottla.metadata.image import MetadataImage
 
 PATTERN_BYTES_MAX: Final = 1 << 20
-"""What RE2 may spend on one compiled pattern: a repetition in a repetition can ask for a lot."""
+"""The memory limit of RE2 for one pattern: nested repetitions can need a lot."""
 
 
 class ResolvedRegex(NamedTuple):
-    """The topics that matched, when, and as of which metadata."""
+    """The matching topics, the offset of the metadata image, and the time."""
 
     topics: frozenset[str] = frozenset()
     version: int = -1
@@ -29,13 +29,13 @@ class ResolvedRegex(NamedTuple):
 def _compiled(pattern: str) -> Any:
     options = re2.Options()
     options.max_mem = PATTERN_BYTES_MAX
-    # RE2 would otherwise write about bad patterns to standard error.
+    # By default RE2 writes invalid patterns to standard error.
     options.log_errors = False
     return re2.compile(pattern, options)
 
 
 def check(pattern: str) -> None:
-    """Refuse a pattern that cannot be compiled."""
+    """Raise INVALID_REGULAR_EXPRESSION if the pattern cannot be compiled."""
     try:
         _compiled(pattern)
     except re2.error as error:
@@ -48,7 +48,7 @@ def check(pattern: str) -> None:
 
 
 def resolve(patterns: Iterable[str], image: MetadataImage, now_ms: int) -> dict[str, ResolvedRegex]:
-    """The topics that each pattern matches now. A pattern that cannot be compiled matches nothing."""
+    """The existing topics that each pattern matches. An invalid pattern matches nothing."""
     resolved: dict[str, ResolvedRegex] = {}
     for pattern in patterns:
         try:
