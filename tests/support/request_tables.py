@@ -1,7 +1,8 @@
 """The tables of requests in tests/unit/coordinator/request_tables, which docs/STATE_MACHINES.md also shows.
 
 A table has a row for each request and sender and a column for each state. A cell is the name of an error code, or
-WAITS for a response that is delayed. An expected code of Apache Kafka that differs follows in parentheses.
+WAITS for a response that is delayed, or `-` where the case cannot occur. An error code of Apache Kafka that differs
+follows in parentheses.
 """
 
 from __future__ import annotations
@@ -38,4 +39,5 @@ def load(name: str) -> list[Case]:
         Case(row[0], row[1], state, cell.partition(" (Kafka: ")[0])
         for row in rows[2:]
         for state, cell in zip(states, row[2:], strict=True)
+        if cell != "-"
     ]

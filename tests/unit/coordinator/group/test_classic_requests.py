@@ -27,6 +27,7 @@ DELAY_MS = 3_000
 PRODUCER_ID = 7
 NO_GENERATION = -1
 COMMITS = ("OffsetCommit", "TxnOffsetCommit")
+UNCHANGED_AFTER_ERROR = (*COMMITS, "SyncGroup", "Heartbeat", "LeaveGroup", "OffsetDelete", "DeleteGroups")
 
 
 class Scenario:
@@ -69,7 +70,8 @@ class Scenario:
         instance: str | None = None,
         *,
         version: int = 9,
-        protocol: str = "range",
+        protocol: str | None = "range",
+        protocol_type: str | None = None,
         metadata: bytes = subscription(TOPIC),
     ) -> Promise[Any]:
         request = JoinGroupRequest(
@@ -78,8 +80,8 @@ class Scenario:
             rebalance_timeout_ms=60_000,
             member_id=member_id,
             group_instance_id=instance,
-            protocol_type=self.protocol_type,
-            protocols=[JoinGroupRequestProtocol(name=protocol, metadata=metadata)],
+            protocol_type=self.protocol_type if protocol_type is None else protocol_type,
+            protocols=[JoinGroupRequestProtocol(name=protocol, metadata=metadata)] if protocol else [],
         )
         return self.write(lambda machine: machine.join(request, CLIENT, version))
 
@@ -99,7 +101,8 @@ class Scenario:
 
     def _build(self) -> None:
         """A stable group of generation 3, whose static member has been restarted."""
-        assert self.bench.commit(GROUP, COMMITTED, topic=FETCHED_TOPIC) is ErrorCode.NONE
+        for topic in (TOPIC, FETCHED_TOPIC):
+            assert self.bench.commit(GROUP, COMMITTED, topic=topic) is ErrorCode.NONE
         self.leader = self._enter()
         self.fenced = self._join_instance()
         self.member = self._enter()
@@ -179,7 +182,10 @@ class Sender:
         elif "no generation" in details:
             self.generation = NO_GENERATION
         self.version = next((int(each.split()[1]) for each in details if each.startswith("version")), 9)
-        self.protocol = "other" if "other protocol" in details else "range"
+        self.protocol: str | None = "other" if "other protocol" in details else "range"
+        if "no protocols" in details:
+            self.protocol = None
+        self.protocol_type = "" if "no protocol type" in details else None
 
     @staticmethod
     def _pending(scenario: Scenario) -> str:
@@ -199,7 +205,11 @@ def send(case: Case, scenario: Scenario, sender: Sender) -> ErrorCode | str:
     match case.request:
         case "JoinGroup":
             promise = scenario.join(
-                sender.member_id, sender.instance, version=sender.version, protocol=sender.protocol
+                sender.member_id,
+                sender.instance,
+                version=sender.version,
+                protocol=sender.protocol,
+                protocol_type=sender.protocol_type,
             )
             return _code(promise)
         case "SyncGroup":
@@ -286,8 +296,10 @@ def test_error_code_of_a_request_to_a_classic_group(case: Case) -> None:
     logged = len(scenario.bench.log)
     code = send(case, scenario, sender)
     assert str(code if code == WAITS else ErrorCode(code).name) == case.expected
+    accepted = case.expected == "NONE"
+    if case.request in UNCHANGED_AFTER_ERROR and not accepted and case.expected != WAITS:
+        assert len(scenario.bench.log) == logged
     if case.request in COMMITS:
-        accepted = case.expected == "NONE"
         assert len(scenario.bench.log) - logged == accepted
         if case.request == "OffsetCommit":
             committed = scenario.bench.machine.offsets.store.of_group(GROUP).get(TOPIC, {}).get(0)
