@@ -24,14 +24,14 @@ def one_record_batch(value: bytes) -> bytes:
     return struct.pack(">qiibI", 0, len(tail) + 9, -1, 2, crc32c.crc32c(tail)) + tail
 
 
-def _text(value: str) -> bytes:
+def text(value: str) -> bytes:
     raw = value.encode()
     return struct.pack(">h", len(raw)) + raw
 
 
 def call(sock: socket.socket, api: int, version: int, body: bytes) -> bytes:
     """One request with header v1, one answer without its correlation id."""
-    frame = struct.pack(">hhi", api, version, 1) + _text("first-ack") + body
+    frame = struct.pack(">hhi", api, version, 1) + text("first-ack") + body
     sock.sendall(struct.pack(">i", len(frame)) + frame)
     size = struct.unpack(">i", _exactly(sock, 4))[0]
     return _exactly(sock, size)[4:]
@@ -49,9 +49,9 @@ def _exactly(sock: socket.socket, count: int) -> bytes:
 
 def _try_once(port: int, topic: str) -> bool:
     with socket.create_connection(("127.0.0.1", port), timeout=5) as sock:
-        call(sock, METADATA, 4, struct.pack(">i", 1) + _text(topic) + b"\x01")
+        call(sock, METADATA, 4, struct.pack(">i", 1) + text(topic) + b"\x01")
         batch = one_record_batch(b"first")
-        body = struct.pack(">hhii", -1, -1, 5000, 1) + _text(topic)
+        body = struct.pack(">hhii", -1, -1, 5000, 1) + text(topic)
         body += struct.pack(">iii", 1, 0, len(batch)) + batch
         answer = call(sock, PRODUCE, 7, body)
         error_at = 4 + 2 + len(topic) + 4 + 4

@@ -159,6 +159,7 @@ def main(
     only: Annotated[str, typer.Option(help="Measure only brokers whose name begins so: kafka, ottla.")] = "",
     save: Annotated[bool, typer.Option(help="Write bench/results.")] = True,
     spark: Annotated[bool, typer.Option(help="Measure Spark's connectors instead of the brokers.")] = False,
+    partitions: Annotated[bool, typer.Option(help="Measure pauses with 5,000 partitions instead.")] = False,
 ) -> None:
     """Measure Ottla beside Apache Kafka."""
     console = Console()
@@ -169,6 +170,10 @@ def main(
         scale = spark_rows.QUICK if quick else spark_rows.FULL
         measured = spark_rows.measure(console, scale, rows=prefixes, only=only, save=save)
         raise typer.Exit(0 if measured else 1)
+    if partitions:
+        from bench import partition_rows
+
+        raise typer.Exit(0 if partition_rows.measure(console, only=only, save=save) else 1)
     chosen = [
         row
         for row in ROWS

@@ -160,3 +160,12 @@ def test_a_lock_has_one_holder(disk: Disk, root: str) -> None:
 def test_room(disk: Disk, root: str) -> None:
     assert 0 < disk.free_bytes(root) <= disk.total_bytes(root)
     assert disk.modified_ms(root) >= 0 if isinstance(disk, OsDisk) else True
+
+
+def test_syncing_everything(disk: Disk, root: str) -> None:
+    file = disk.open(f"{root}/file", create=True)
+    file.pwritev([b"content"], 0)
+    disk.sync_all(root)
+    assert disk.read(f"{root}/file") == b"content"
+    with pytest.raises(FileNotFoundError):
+        disk.sync_all(f"{root}/missing")

@@ -26,6 +26,7 @@ EXACT: dict[str, list[str]] = {
     "make directories": ["mkdir a", "sync .", "mkdir a/b", "sync a"],
     "make a directory": ["mkdir c"],
     "sync a directory": ["sync a"],
+    "sync all": ["sync-all ."],
     "replace": [
         "create a/small.tmp",
         "write a/small.tmp",

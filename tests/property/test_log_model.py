@@ -17,7 +17,7 @@ from ottla.storage.log.log import Log
 from ottla.storage.log.log_config import LogConfig
 from ottla.storage.recovery.recovery import LastKnown
 from ottla.testing.disk import SimDisk, Survival
-from tests.support.logs import NOW_MS, batch, open_at
+from tests.support.logs import NOW_MS, batch, delete_old, open_at, remove_due, truncate
 
 DIRECTORY = "/data/topic-0"
 PRODUCER = 5
@@ -100,15 +100,15 @@ class LogMachine(RuleBasedStateMachine):
         offset = self.model[at][0]
         if offset < self.log.log_start_offset:
             return
-        self.log.truncate_to(offset, NOW_MS)
+        truncate(self.log, offset, NOW_MS)
         del self.model[at:]
         self.sequences = [each for each in self.sequences if each[1] < offset]
         self._settle()
 
     @rule()
     def retain(self) -> None:
-        self.log.delete_old_segments(NOW_MS)
-        self.log.segments.remove_doomed(NOW_MS)
+        delete_old(self.log, NOW_MS)
+        remove_due(self.log, NOW_MS)
         self.start_offset = self.log.log_start_offset
 
     @rule(survival=st.sampled_from(Survival))

@@ -24,7 +24,8 @@ from ottla.storage.log.log_config import LogConfig
 from ottla.storage.log.segment import Segment
 from ottla.storage.log_dirs import LogDirs
 from ottla.testing.disk import SimDisk
-from tests.support.logs import NOW_MS, batch, marker
+from ottla.testing.executor import InlineExecutor
+from tests.support.logs import NOW_MS, batch, create_log, delete_old, marker, remove_due
 
 KEPT = TopicPartition("kept", 0)
 DELETED = TopicPartition("deleted", 0)
@@ -100,9 +101,10 @@ class Promises:
 class LogRun:
     """One log of the run with its promises."""
 
-    def __init__(self, disk: SimDisk, log: Log, since: int) -> None:
+    def __init__(self, disk: SimDisk, dirs: LogDirs, log: Log, since: int) -> None:
         """`since` is the number of changes before the log was made."""
         self._disk = disk
+        self.dirs = dirs
         self.log = log
         self.promises = Promises()
         self.batches: list[Batch] = []
@@ -159,7 +161,7 @@ class LogRun:
         self.durable = min(self.durable, keep)
         self.note()
         offset = self.batches[keep].base_offset if keep < len(self.batches) else self.log.log_end_offset
-        self.log.truncate_to(max(offset, self.log.log_start_offset), NOW_MS)
+        self.dirs.truncate(self.log, max(offset, self.log.log_start_offset), NOW_MS).result()
         del self.batches[keep:]
         self.note()
         self.open_transaction = None
@@ -181,11 +183,11 @@ class LogRun:
     def retain(self) -> None:
         self.latest = self.log.high_watermark
         self.note()
-        self.log.delete_old_segments(NOW_MS)
+        delete_old(self.log, NOW_MS)
         self.earliest = self.log.segments.first.base_offset
         self.latest = self.log.log_start_offset
         self.note()
-        self.log.segments.remove_doomed(NOW_MS)
+        remove_due(self.log, NOW_MS)
 
     def exchange(self) -> None:
         """As compaction does, with a segment that has the same batches."""
@@ -212,7 +214,7 @@ class LogRun:
         made.file.datasync()
         made.sync_indexes()
         self.log.replace_segments(old, made, NOW_MS)
-        self.log.segments.remove_doomed(NOW_MS)
+        remove_due(self.log, NOW_MS)
 
     def checkpointed(self) -> None:
         self.earliest = self.log.log_start_offset
@@ -223,9 +225,9 @@ class CrashRun:
     def __init__(self, seed: int, changes: int) -> None:
         self.disk = SimDisk(Random(seed))
         self._rng = Random(seed + 1)
-        self._dirs = LogDirs(self.disk, [ROOT], Random(seed + 2))
+        self._dirs = LogDirs(self.disk, [ROOT], Random(seed + 2), InlineExecutor())
         self._dirs.claim("cluster", 1)
-        self._dirs.load(lambda _: CONFIG, NOW_MS)
+        self._dirs.load(lambda _: CONFIG, NOW_MS).result()
         self.finished: list[LogRun] = []
         self.runs = {KEPT: self._create(KEPT)}
         self.claimed_after = len(self.disk.trace)
@@ -234,7 +236,7 @@ class CrashRun:
 
     def _create(self, partition: TopicPartition) -> LogRun:
         since = len(self.disk.trace)
-        return LogRun(self.disk, self._dirs.create_log(partition, Uuid(int=5), CONFIG, NOW_MS), since)
+        return LogRun(self.disk, self._dirs, create_log(self._dirs, partition, Uuid(int=5), CONFIG), since)
 
     def _step(self, dice: float) -> None:
         run = self.runs[KEPT]
@@ -261,7 +263,7 @@ class CrashRun:
         elif dice < 0.90:
             run.exchange()
         elif dice < 0.96:
-            self._dirs.checkpoint()
+            self._dirs.checkpoint().result()
             for each in self.runs.values():
                 each.checkpointed()
         elif dice < 0.98:
@@ -275,20 +277,19 @@ class CrashRun:
         other.append(self._rng, 1)
         other.commit()
         other.note({False, True})
-        self._dirs.delete_log(DELETED, NOW_MS)
-        self._dirs.sync_deletions()
+        self._dirs.delete_logs([DELETED], NOW_MS).result()
         other.note({False})
-        self._dirs.remove_deleted(NOW_MS)
+        self._dirs.remove_deleted(NOW_MS).result()
         self.finished.append(other)
 
     def _restart(self) -> None:
         run = self.runs[KEPT]
-        self._dirs.close(NOW_MS)
-        self._dirs = LogDirs(self.disk, [ROOT], Random(9))
-        self._dirs.load(lambda _: CONFIG, NOW_MS)
+        self._dirs.close(NOW_MS).result()
+        self._dirs = LogDirs(self.disk, [ROOT], Random(9), InlineExecutor())
+        self._dirs.load(lambda _: CONFIG, NOW_MS).result()
         log = self._dirs.get(KEPT)
         assert log is not None
-        run.log = log
+        run.log, run.dirs = log, self._dirs
         log.high_watermark = log.log_end_offset
         run.earliest = log.log_start_offset
         run.note()
@@ -296,8 +297,8 @@ class CrashRun:
 
 def recover(disk: SimDisk) -> dict[TopicPartition, Found]:
     """Start on a crashed disk and look at what is there."""
-    dirs = LogDirs(disk, [ROOT], Random(3))
-    dirs.load(lambda _: CONFIG, NOW_MS)
+    dirs = LogDirs(disk, [ROOT], Random(3), InlineExecutor())
+    dirs.load(lambda _: CONFIG, NOW_MS).result()
     found = {log.topic_partition: look(log) for log in dirs.logs()}
     assert all(each.online for each in dirs.dirs), [each.fault for each in dirs.dirs]
     dirs.release()

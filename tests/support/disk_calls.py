@@ -84,6 +84,8 @@ class Durability:
         elif kind == "sync":
             self.contents.discard(path)
             self.names = {name for name in self.names if _parent(name) != path}
+        elif kind == "sync-all":
+            self.contents, self.names = set(), set()
         elif kind in ("create", "mkdir", "remove"):
             self.names.add(path)
             self.contents.discard(path)

@@ -122,6 +122,7 @@ ON_FILE(ssize_t, pwritev2, WRITES, SYNCED(how), (int fd, const struct iovec *v, 
 ON_FILE(ssize_t, pwritev64v2, WRITES, SYNCED(how), (int fd, const struct iovec *v, int n, off_t at, int how), (fd, v, n, at, DONE(how)))
 ON_FILE(int, fsync, SYNCS, "sync", (int fd), (fd))
 ON_FILE(int, fdatasync, SYNCS, "sync", (int fd), (fd))
+ON_FILE(int, syncfs, SYNCS, "sync-all", (int fd), (fd))
 ON_FILE(int, ftruncate, WRITES, "truncate", (int fd, off_t size), (fd, size))
 ON_FILE(int, ftruncate64, WRITES, "truncate", (int fd, off_t size), (fd, size))
 ON_FILE(ssize_t, pread, READS, NULL, (int fd, void *data, size_t size, off_t at), (fd, data, size, at))

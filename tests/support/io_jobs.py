@@ -73,10 +73,7 @@ def checkpointed(bench: StorageBench) -> None:
 
 
 def truncate(bench: StorageBench) -> None:
-    try:
-        bench.log.truncate_to(3, NOW_MS)
-    except StorageFault as fault:
-        bench.dirs.fail(fault)
+    bench.dirs.truncate(bench.log, 3, NOW_MS).result()
 
 
 def exchange(bench: StorageBench) -> None:
@@ -106,8 +103,7 @@ def exchange(bench: StorageBench) -> None:
 
 
 def delete(bench: StorageBench) -> None:
-    bench.dirs.delete_log(PARTITION, NOW_MS)
-    bench.dirs.sync_deletions()
+    bench.dirs.delete_logs([PARTITION], NOW_MS).result()
 
 
 JOBS: dict[str, Job] = {

@@ -12,6 +12,7 @@ from ottla.records.validation import ValidBatch
 from ottla.storage.log.appended import Appended
 from ottla.storage.log.log import Log
 from ottla.storage.log.log_config import LogConfig
+from ottla.storage.log_dirs import LogDirs, NewLog
 from ottla.storage.recovery.recovery import LastKnown, open_log
 
 PARTITION = TopicPartition("topic", 0)
@@ -95,3 +96,58 @@ def headers(log: Log, offset: int | None = None, upto: int | None = None) -> lis
 def offsets(log: Log) -> list[tuple[int, int]]:
     """(first, last) offset of every batch."""
     return [(header.base_offset, header.last_offset) for header in headers(log)]
+
+
+# The jobs of a log, run in the calling thread.
+
+
+def truncate(log: Log, offset: int, now_ms: int) -> bool:
+    """Write what is staged, then remove the records at and above `offset`; False if there are none."""
+    log.flush(now_ms)
+    job = log.take_truncation(offset, now_ms)
+    if job is None:
+        return False
+    log.perform(job)
+    return True
+
+
+def restart(log: Log, offset: int, now_ms: int) -> None:
+    """Remove all records; the log continues at `offset`."""
+    log.flush(now_ms)
+    log.perform(log.take_restart(offset, now_ms))
+
+
+def delete_old(log: Log, now_ms: int) -> int:
+    """Delete the segments that retention does not keep; returns how many."""
+    job = log.take_deletion(now_ms)
+    if job is None:
+        return 0
+    log.perform(job)
+    return len(job.segments)
+
+
+def remove_due(log: Log, now_ms: int) -> int:
+    """Remove the files of deleted segments whose delay is over; returns how many segments."""
+    due = log.segments.take_due(now_ms)
+    for segment in due:
+        segment.remove()
+    return len(due)
+
+
+def checkpoint(log: Log) -> int:
+    """Make durable what recovery relies on below the recovery point; returns that offset."""
+    offset = log.flushed_offset
+    job = log.take_checkpoint()
+    if job is not None:
+        log.perform(job)
+    return offset
+
+
+def create_log(dirs: LogDirs, partition: TopicPartition, topic_id: Uuid, config: LogConfig) -> Log:
+    """Create a log in directories whose executor runs work at once; raises why it could not be created."""
+    results: list[Log | Exception] = []
+    new = NewLog(partition, topic_id, config)
+    dirs.create_logs([new], NOW_MS, lambda _, result: results.append(result)).result()
+    if isinstance(results[0], Exception):
+        raise results[0]
+    return results[0]

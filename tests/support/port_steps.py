@@ -16,7 +16,7 @@ from ottla.base.files import Buffer, OsDisk, OsFile
 from ottla.base.writer import ExecutorWriter, NativeWriter
 from ottla.storage.log.log_config import LogConfig
 from tests.support.disk_calls import Trace
-from tests.support.logs import NOW_MS, append, batch, open_at
+from tests.support.logs import NOW_MS, append, batch, open_at, truncate
 
 SMALL: list[Buffer] = [b"small"]
 LARGE: list[Buffer] = [bytes(70_000), bytes(1_000)]
@@ -65,7 +65,7 @@ def cut_log(folder: str) -> None:
     for _ in range(4):
         append(log, batch(1, value=bytes(30)), batch(1, value=bytes(30)))
     trace.mark("cutting")
-    log.truncate_to(1, NOW_MS)
+    truncate(log, 1, NOW_MS)
     trace.mark("cut")
     append(log, batch(1))
 
@@ -80,6 +80,7 @@ STEPS: dict[str, Callable[[str], None]] = {
     "make directories": lambda folder: OsDisk().makedirs(f"{folder}/a/b"),
     "make a directory": lambda folder: OsDisk().mkdir(f"{folder}/c"),
     "sync a directory": lambda folder: OsDisk().sync_dir(f"{folder}/a"),
+    "sync all": lambda folder: OsDisk().sync_all(folder),
     "replace": lambda folder: OsDisk().replace(f"{folder}/a/small", b"content"),
     "rename": lambda folder: OsDisk().rename(f"{folder}/a/small", f"{folder}/a/other"),
     "remove": lambda folder: OsDisk().remove(f"{folder}/a/other"),

@@ -22,7 +22,7 @@ from ottla.storage.log_dir import LogDir
 from ottla.storage.log_dirs import LogDirs
 from ottla.testing.disk import SimDisk, Survival
 from ottla.testing.executor import InlineExecutor
-from tests.support.logs import NOW_MS, batch
+from tests.support.logs import NOW_MS, batch, create_log
 
 ROOT = "/data"
 PARTITION = TopicPartition("t", 0)
@@ -80,9 +80,9 @@ class StorageBench:
         self.root = root
         self.writer = None if disk is None else BenchWriter(self.clock)
         self.offline: list[LogDir] = []
-        self.dirs = LogDirs(self.disk, [root], Random(2), on_offline=self.offline.append)
+        self.dirs = LogDirs(self.disk, [root], Random(2), InlineExecutor(), on_offline=self.offline.append)
         self.dirs.claim("cluster", 1)
-        self.dirs.load(lambda _: config, NOW_MS)
+        self.dirs.load(lambda _: config, NOW_MS).result()
         self.executor = InlineExecutor(stepped=True)
         self.acknowledged = 0
         self.history: list[tuple[int, int]] = []  # (changes of the simulated disk, acknowledged after them)
@@ -96,7 +96,7 @@ class StorageBench:
             on_fault=self._fault,
             writer=self.writer,
         )
-        self.log = self.dirs.create_log(PARTITION, Uuid(int=5), config, NOW_MS)
+        self.log = create_log(self.dirs, PARTITION, Uuid(int=5), config)
 
     def append(self, count: int = 1, size: int = 30) -> None:
         """Append one batch; it is written by `run`. Nothing happens if the log is offline."""
@@ -154,8 +154,8 @@ class StorageBench:
 
     def reopened(self, disk: Disk) -> Log | None:
         """The log as the next start finds it on this disk."""
-        dirs = LogDirs(disk, [self.root], Random(3))
-        dirs.load(lambda _: self.config, NOW_MS)
+        dirs = LogDirs(disk, [self.root], Random(3), InlineExecutor())
+        dirs.load(lambda _: self.config, NOW_MS).result()
         assert all(each.online for each in dirs.dirs)
         log = dirs.get(PARTITION)
         dirs.release()

@@ -48,6 +48,11 @@ class Promise(Generic[T]):
         else:
             self._listeners.append(listener)
 
+    @property
+    def error(self) -> BaseException | None:
+        """The error of a promise that failed."""
+        return self._error
+
     def result(self) -> T:
         """The value of a settled promise; raises its error."""
         invariant(self.done, "the result of a promise that is still open")

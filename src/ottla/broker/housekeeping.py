@@ -1,18 +1,17 @@
 """What a broker does from time to time, each at its own interval: retention, flushes, checkpoints, clearing away.
 
-The intervals are Kafka's settings; deleted files are looked for a little more often than their delays ask
-for, and soon again while there are some: removing a thousand partitions in one go would be felt by clients. A
-task that fails is logged and comes again. The cleaner has its own rhythm and is only started and stopped from
-here.
+The intervals are Kafka's settings; deleted files are looked for once a second. The next run of a task is scheduled when
+the last one is complete. A task that fails is logged and repeated. The cleaner has its own schedule and is only started
+and stopped from here.
 
-Concurrency: the event loop; every task is short, what takes long is handed to the committer or the executor.
+Concurrency: the event loop; what touches the disk runs in the executor.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ottla.base.errors import InvariantViolation
 
@@ -20,12 +19,12 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
     from ottla.base.clock import Clock
+    from ottla.base.promise import Promise
     from ottla.config.dynamic import DynamicConfig
     from ottla.storage.commit.committer import Committer
     from ottla.storage.log_dirs import LogDirs
 
 _REMOVAL_MS: Final = 1000
-_REMOVAL_GOES_ON_MS: Final = 50
 _FLUSH_CHECK_MS: Final = 1000
 _INTERVAL_MS_MAX: Final = 24 * 60 * 60 * 1000
 
@@ -49,12 +48,12 @@ class Housekeeping:
         self._committer = committer
         self._log = log
         self._timers: dict[str, asyncio.TimerHandle] = {}
-        self._removed = 0
+        self._stopped = False
 
     def start(self) -> None:
         setting = self._settings.long
         self._repeat("retention", lambda: setting("log.retention.check.interval.ms"), self._retain)
-        self._repeat("removal", self._removal_interval_ms, self._remove)
+        self._repeat("removal", lambda: _REMOVAL_MS, self._remove)
         self._repeat("flush", self._flush_interval_ms, self._flush)
         self._repeat(
             "checkpoint",
@@ -68,35 +67,45 @@ class Housekeeping:
         )
 
     def stop(self) -> None:
+        self._stopped = True
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
 
-    def _repeat(self, name: str, interval_ms: Callable[[], int], task: Callable[[], None]) -> None:
+    def _repeat(
+        self, name: str, interval_ms: Callable[[], int], task: Callable[[], Promise[Any] | None]
+    ) -> None:
         def run() -> None:
             try:
-                task()
+                promise = task()
             except InvariantViolation:
                 raise
-            except Exception:  # noqa: BLE001 - it comes again, and the others go on
+            except Exception:  # noqa: BLE001 - it is repeated, and the others continue
                 self._log.exception("task failed", task=name)
+                promise = None
+            if promise is None:
+                schedule()
+            else:
+                promise.when_done(done)
+
+        def done(_: Any, error: BaseException | None) -> None:
+            if error is not None:
+                self._log.error("task failed", task=name, exc_info=error)
             schedule()
 
         def schedule() -> None:
+            if self._stopped:
+                return
             seconds = min(interval_ms(), _INTERVAL_MS_MAX) / 1000
             self._timers[name] = self._loop.call_later(seconds, run)
 
         schedule()
 
-    def _retain(self) -> None:
-        self._log_dirs.enforce_retention(self._clock.now_ms())
+    def _retain(self) -> Promise[int]:
+        return self._log_dirs.enforce_retention(self._clock.now_ms())
 
-    def _removal_interval_ms(self) -> int:
-        return _REMOVAL_GOES_ON_MS if self._removed else _REMOVAL_MS
-
-    def _remove(self) -> None:
-        self._removed = 0
-        self._removed = self._log_dirs.remove_deleted(self._clock.now_ms())
+    def _remove(self) -> Promise[int]:
+        return self._log_dirs.remove_deleted(self._clock.now_ms())
 
     def _flush_interval_ms(self) -> int:
         return min(self._settings.long("log.flush.scheduler.interval.ms"), _FLUSH_CHECK_MS)

@@ -2,7 +2,10 @@
 
 Every node has one, with or without a controller. For each delivery of the quorum:
 
-    decode -> replay into a delta -> next image -> listeners -> `when_applied` callbacks -> snapshot if due
+    decode -> replay into a delta -> next image -> listeners -> snapshot if due
+                                                   listeners have followed -> `when_applied` callbacks
+
+A listener that needs time, because it creates logs for instance, returns a promise.
 
 The image moves only here, so it never contains a record that could still be lost. A listener that raises is
 logged; the others are notified all the same, because the records are committed. Records that cannot be decoded
@@ -15,12 +18,14 @@ Concurrency: the event loop only.
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 import structlog
 
 from ottla.base.errors import LocalError
+from ottla.base.promise import Promise
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.features import KRAFT_VERSION, unsupported
 from ottla.metadata.image import EMPTY_IMAGE, MetadataImage
@@ -29,7 +34,7 @@ from ottla.metadata.snapshot import image_values
 from ottla.metadata.transactions import TransactionFilter
 from ottla.quorum.quorum import CommittedBatch, CommittedSnapshot
 
-Listener = Callable[[MetadataDelta, MetadataImage], None]
+Listener = Callable[[MetadataDelta, MetadataImage], Promise[None] | None]
 
 _log = structlog.get_logger(__name__)
 
@@ -54,6 +59,8 @@ class MetadataPublisher:
         self._quorum = quorum
         self._transactions = TransactionFilter()
         self._listeners: list[Listener] = []
+        self._applied_offset = EMPTY_IMAGE.offset
+        self._published: deque[tuple[int, list[Promise[None]]]] = deque()
         self._waiting: list[tuple[int, int, Callable[[], None]]] = []
         self._registered = 0
 
@@ -71,11 +78,11 @@ class MetadataPublisher:
         self._listeners.append(listener)
 
     def when_applied(self, offset: int, callback: Callable[[], None]) -> None:
-        """Call `callback` once the image contains `offset` and every listener was notified.
+        """Call `callback` once the image contains `offset` and every listener has followed it.
 
         Callbacks are called in the order of their offsets; at once if the offset is applied already.
         """
-        if self.image.offset >= offset:
+        if self._applied_offset >= offset:
             callback()
         else:
             self._registered += 1
@@ -113,10 +120,26 @@ class MetadataPublisher:
                 "start a newer release"
             )
         self.image = image
+        promises = []
         for listener in self._listeners:
             try:
-                listener(delta, image)
+                promise = listener(delta, image)
+                if promise is not None:
+                    promises.append(promise)
             except Exception:  # noqa: BLE001 - the records are committed, whether or not a listener can follow
                 _log.exception("a metadata listener failed on committed records", offset=image.offset)
-        while self._waiting and self._waiting[0][0] <= image.offset:
-            heapq.heappop(self._waiting)[2]()
+        self._published.append((image.offset, promises))
+        for promise in promises:
+            promise.when_done(lambda _, error: self._followed(error))
+        self._call_back()
+
+    def _followed(self, error: BaseException | None) -> None:
+        if error is not None:
+            _log.error("a metadata listener failed on committed records", exc_info=error)
+        self._call_back()
+
+    def _call_back(self) -> None:
+        while self._published and all(promise.done for promise in self._published[0][1]):
+            self._applied_offset = self._published.popleft()[0]
+            while self._waiting and self._waiting[0][0] <= self._applied_offset:
+                heapq.heappop(self._waiting)[2]()

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ottla.base.errors import InvariantViolation, LocalError, StorageFault
 from ottla.base.ids import TopicPartition, uuid_text
+from ottla.base.promise import Promise
 from ottla.base.rng import random_uuid
 from ottla.broker.coordination.coordinators import Coordinators
 from ottla.broker.coordination.producer_ids import ProducerIds
@@ -55,6 +56,15 @@ if TYPE_CHECKING:
 _DRAIN_SECONDS: Final = 10.0
 
 
+async def settled(promise: Promise[None]) -> None:
+    """Wait for a promise; raises its error."""
+    if not promise.done:
+        done = asyncio.Event()
+        promise.when_done(lambda _, __: done.set())
+        await done.wait()
+    promise.result()
+
+
 class Node:
     """One running node. `start`, then `stop`; `failed` is set when it cannot go on."""
 
@@ -73,6 +83,7 @@ class Node:
             self._disk,
             config.log_dirs,
             self._rng,
+            self._executor,
             on_offline=self._directory_failed,
         )
         self._metadata_dir = self._open_metadata_dir()
@@ -100,7 +111,7 @@ class Node:
             self._log_config,
             self._replica_failed,
         )
-        self._load_logs(image)
+        await self._load_logs(image)
         self._cleaner = self._make_cleaner()
         self._log_dirs.watch(self._cleaner)
         self._coordinators = Coordinators(
@@ -118,7 +129,7 @@ class Node:
         listeners = self._server.bind(self._config.listeners)
         await self._lifecycle.register(registration(self._config, listeners, self._log_dirs.dirs, self._rng))
         await self._lifecycle.unfence()
-        image = self._follow(metadata.publisher)
+        image = await self._follow(metadata.publisher)
         self._reports = DirectoryReports(
             self._config.node_id,
             self._lifecycle.broker_epoch,
@@ -135,13 +146,14 @@ class Node:
         self._coordinators.load(metadata.publisher.image)
         return listeners
 
-    def _follow(self, publisher: MetadataPublisher) -> MetadataImage:
+    async def _follow(self, publisher: MetadataPublisher) -> MetadataImage:
         """Lead and set strays aside by the current image, and follow each change from now on."""
         image = self._metadata_cache.image = publisher.image
         self._settings.update(image.configs)
-        self._replicas.load(image)
-        self._set_strays_aside(image)
+        loaded = self._replicas.load(image)
         publisher.add_listener(self._metadata_changed)
+        await settled(loaded)
+        await self._set_strays_aside(image)
         return image
 
     async def stop(self) -> None:
@@ -159,10 +171,9 @@ class Node:
         idle = asyncio.Event()
         self._committer.when_idle(idle.set)
         await idle.wait()
+        await settled(self._log_dirs.close(self._clock.now_ms(), self._lifecycle.broker_epoch))
         self._writer.close()
         self._executor.close()
-        now_ms = self._clock.now_ms()
-        self._log_dirs.close(now_ms, self._lifecycle.broker_epoch)
         try:
             self._metadata.close()
         except StorageFault as fault:
@@ -176,18 +187,22 @@ class Node:
         if self._metadata_dir is not None:
             self._metadata_dir.release()
 
-    def _load_logs(self, image: MetadataImage) -> None:
-        self._log_dirs.load(lambda tp: self._log_config(image, tp.topic), self._clock.now_ms())
+    async def _load_logs(self, image: MetadataImage) -> None:
+        await settled(self._log_dirs.load(lambda tp: self._log_config(image, tp.topic), self._clock.now_ms()))
         if not any(each.online for each in self._log_dirs.dirs):
             reasons = "; ".join(str(each.fault) for each in self._log_dirs.dirs)
             raise LocalError(f"no log directory can be used: {reasons}")
 
-    def _set_strays_aside(self, image: MetadataImage) -> None:
+    async def _set_strays_aside(self, image: MetadataImage) -> None:
         """Rename logs of topics that were deleted while this broker was down or a directory was offline."""
-        for log in list(self._log_dirs.logs()):
-            topic = image.topics.by_name.get(log.topic_partition.topic)
-            if topic is None or log.topic_partition.partition not in topic.partitions:
-                self._log_dirs.set_aside(log.topic_partition)
+        by_name = image.topics.by_name
+        strays = [
+            log.topic_partition
+            for log in self._log_dirs.logs()
+            if (topic := by_name.get(log.topic_partition.topic)) is None
+            or log.topic_partition.partition not in topic.partitions
+        ]
+        await settled(self._log_dirs.set_aside(strays))
 
     # The parts
 
@@ -196,7 +211,7 @@ class Node:
         path = self._config.metadata_log_dir.rstrip("/")
         if any(each.path == path for each in self._log_dirs.dirs):
             return None
-        return LogDir(self._disk, path)
+        return LogDir(self._disk, path, self._executor, self._metadata_failed)
 
     def _metadata_home(self) -> LogDir:
         path = self._config.metadata_log_dir.rstrip("/")
@@ -317,11 +332,16 @@ class Node:
     def _log_config(self, image: MetadataImage, topic: str) -> LogConfig:
         return LogConfig.from_values(self._settings.topic_values(image.config(ResourceType.TOPIC, topic)))
 
-    def _metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
+    def _metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> Promise[None]:
         self._metadata_cache.image = image
         for complaint in self._settings.update(image.configs):
             self._log.warning(complaint)
-        self._replicas.apply(delta, image)
+        applied = self._replicas.apply(delta, image)
+        applied.when_done(lambda _, __: self._replicas_changed(delta, image))
+        return applied
+
+    def _replicas_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """The replicas of this broker have followed a change of the metadata."""
         self._coordinators.changed(delta, image)
         if self._reports is not None:
             self._reports.placed(image, delta.changed_topics)

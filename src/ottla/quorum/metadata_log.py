@@ -96,8 +96,11 @@ class StorageMetadataLog:
     def delete_before(self, offset: int) -> None:
         self._log.increment_log_start_offset(offset)
         now_ms = self._clock.now_ms()
-        self._log.delete_old_segments(now_ms)
-        self._log.segments.remove_doomed(now_ms)
+        job = self._log.take_deletion(now_ms)
+        if job is not None:
+            self._log.perform(job)
+        for segment in self._log.segments.take_due(now_ms):
+            segment.remove()
 
     def restart_at(self, offset: int) -> None:
-        self._log.truncate_fully_and_start_at(offset, self._clock.now_ms())
+        self._log.perform(self._log.take_restart(offset, self._clock.now_ms()))

@@ -1,45 +1,40 @@
-"""The replicas on this broker, kept in step with the metadata: created, led, reconfigured, deleted.
+"""The replicas on this broker, which follow the metadata: created, led, reconfigured, deleted.
 
-`apply` is the listener of the metadata log: it compares delta and image with what is here. A topic is found
-by its name, or by its name or id as they stand on the wire, without decoding.
+`apply` is the listener of the metadata log: it compares delta and image with what is here. Logs are created and
+deleted in the executor, some at a time; a partition whose log is still being created returns
+NOT_LEADER_OR_FOLLOWER. A topic is found by its name or id, in the bytes of the request, without decoding.
 
-Concurrency: the event loop only. Failure: a log directory that breaks takes its partitions offline, the rest
-is served; a topic whose log cannot be made answers KAFKA_STORAGE_ERROR.
+Concurrency: the event loop only. Failure: a log directory that fails takes its partitions offline, the others are
+served; a partition whose log cannot be created returns KAFKA_STORAGE_ERROR.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Protocol
 
 from ottla.base.clock import Clock
 from ottla.base.errors import ApiError, ErrorCode, StorageFault
-from ottla.base.ids import ZERO_UUID, TopicPartition, Uuid
+from ottla.base.ids import ZERO_UUID, TopicPartition
+from ottla.base.promise import Promise
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import RESERVED_DIRECTORIES, MetadataImage, PartitionImage, ResourceType, TopicImage
 from ottla.replication.partition import Partition
+from ottla.storage.bulk import Queue, in_order
 from ottla.storage.log.log import Log
 from ottla.storage.log.log_config import LogConfig
+from ottla.storage.log_dirs import NewLog, OnCreated
 
 
 class LogHome(Protocol):
-    """Where logs live (`storage.log_dirs`)."""
+    """Where logs are kept (`storage.log_dirs`)."""
 
     def get(self, partition: TopicPartition) -> Log | None: ...
 
-    def create_log(
-        self,
-        partition: TopicPartition,
-        topic_id: Uuid,
-        config: LogConfig,
-        now_ms: int,
-        *,
-        directory_id: Uuid = ZERO_UUID,
-    ) -> Log: ...
+    def create_logs(self, wanted: Iterable[NewLog], now_ms: int, on_created: OnCreated) -> Promise[None]: ...
 
-    def delete_log(self, partition: TopicPartition, now_ms: int) -> None: ...
-
-    def sync_deletions(self) -> None: ...
+    def delete_logs(self, partitions: Iterable[TopicPartition], now_ms: int) -> Promise[None]: ...
 
     def fail(self, fault: StorageFault) -> None: ...
 
@@ -68,8 +63,9 @@ class Replicas:
         self.by_name: dict[bytes, dict[int, Partition]] = {}
         self.by_id: dict[bytes, dict[int, Partition]] = {}
         self._by_log: dict[Log, Partition] = {}
-        # Partitions that belong here but whose log could not be opened, by name and by id.
-        self._broken: set[tuple[bytes, int]] = set()
+        # Partitions that belong here and have no log: it is being created, or could not be. By name and by id.
+        self._errors: dict[tuple[bytes, int], ErrorCode] = {}
+        self._changes = Queue()
 
     def __iter__(self) -> Iterator[Partition]:
         return iter(list(self._by_log.values()))
@@ -84,8 +80,9 @@ class Replicas:
         partition = None if topic is None else topic.get(index)
         if partition is not None:
             return partition
-        if (key, index) in self._broken:
-            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
+        error = self._errors.get((key, index))
+        if error is not None:
+            raise ApiError(error)
         if topic is None and by_id:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -103,23 +100,41 @@ class Replicas:
 
     # Following the metadata
 
-    def load(self, image: MetadataImage) -> None:
+    def load(self, image: MetadataImage) -> Promise[None]:
         """Take over a whole image, at the start."""
-        for topic in image.topics.by_id.values():
-            for index in topic.partitions:
-                self._update(topic, index, image)
-        self._logs.sync_deletions()
+        changed = [(topic, index) for topic in image.topics.by_id.values() for index in topic.partitions]
+        return self._changes.add(lambda: self._follow(_Change(image), changed))
 
-    def apply(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Do what the change asks of this broker."""
+    def apply(self, delta: MetadataDelta, image: MetadataImage) -> Promise[None]:
+        """Follow a change of the metadata; the promise is kept when all its partitions can be used.
+
+        Changes are followed in their order, each when the one before is complete.
+        """
+        return self._changes.add(lambda: self._apply(delta, image))
+
+    def _apply(self, delta: MetadataDelta, image: MetadataImage) -> Promise[None]:
+        change = _Change(image)
         for topic_id in delta.deleted_topic_ids:
-            self._remove(delta.base.topics.by_id[topic_id])
-        for topic_id in delta.changed_topics:
-            topic = image.topics.by_id[topic_id]
-            for index in sorted(delta.changed_partitions(topic_id)):
-                self._update(topic, index, image)
-        self._logs.sync_deletions()
-        self._reconfigure(delta, image)
+            self._remove(delta.base.topics.by_id[topic_id], change)
+        changed = [
+            (image.topics.by_id[topic_id], index)
+            for topic_id in delta.changed_topics
+            for index in sorted(delta.changed_partitions(topic_id))
+        ]
+        followed = self._follow(change, changed)
+        followed.when_done(lambda _, __: self._reconfigure(delta, image))
+        return followed
+
+    def _follow(self, change: _Change, changed: Iterable[tuple[TopicImage, int]]) -> Promise[None]:
+        for topic, index in changed:
+            self._update(topic, index, change)
+        now_ms = self._clock.now_ms()
+        return in_order(
+            [
+                lambda: self._logs.delete_logs(change.deleted, now_ms),
+                lambda: self._logs.create_logs(change.created, now_ms, partial(self._created, change)),
+            ]
+        )
 
     def _reconfigure(self, delta: MetadataDelta, image: MetadataImage) -> None:
         changed = delta.changed_configs
@@ -134,55 +149,71 @@ class Replicas:
                 for partition in partitions.values():
                     partition.reconfigure(config)
 
-    def _update(self, topic: TopicImage, index: int, image: MetadataImage) -> None:
+    def _update(self, topic: TopicImage, index: int, change: _Change) -> None:
         wanted = topic.partitions[index]
         known = self.by_id.get(topic.topic_id.bytes, {}).get(index)
         if self._node_id not in wanted.replicas:
             if known is not None:
-                self._drop(known)
+                self._drop(known, change)
         elif known is not None:
             known.become(wanted)
         else:
-            self._add(topic, index, wanted, image)
+            self._add(topic, index, wanted, change)
 
-    def _add(self, topic: TopicImage, index: int, wanted: PartitionImage, image: MetadataImage) -> None:
+    def _add(self, topic: TopicImage, index: int, wanted: PartitionImage, change: _Change) -> None:
         topic_partition = TopicPartition(topic.name, index)
+        config = change.configs.get(topic.name)
         try:
-            now_ms = self._clock.now_ms()
+            if config is None:
+                config = change.configs[topic.name] = self._log_config(change.image, topic.name)
             log = self._logs.get(topic_partition)
-            if log is not None and log.topic_id not in (topic.topic_id, ZERO_UUID):
-                # Left over from a deleted topic of the same name.
-                self._logs.delete_log(topic_partition, now_ms)
-                log = None
-            config = self._log_config(image, topic.name)
-            if log is None:
-                assigned = wanted.directory_of(self._node_id)
-                log = self._logs.create_log(
-                    topic_partition,
-                    topic.topic_id,
-                    config,
-                    now_ms,
-                    directory_id=ZERO_UUID if assigned in RESERVED_DIRECTORIES else assigned,
-                )
-            partition = Partition(log, topic.topic_id, self._node_id, self._schedule, self._logs.fail)
-            partition.reconfigure(config)
-        except Exception as error:  # noqa: BLE001 - one partition's trouble must not stop the metadata log
-            self._broken |= _keys(topic, index)
-            self._on_error(topic_partition, error)
+            if log is not None and log.topic_id in (topic.topic_id, ZERO_UUID):
+                self._host(topic, index, log, config)
+                return
+        except Exception as error:  # noqa: BLE001 - an error of one partition must not stop the others
+            self._fail(topic, index, error)
             return
-        self._broken -= _keys(topic, index)
+        if log is not None:
+            # It belonged to a deleted topic of the same name.
+            change.deleted.append(topic_partition)
+        for key in _keys(topic, index):
+            self._errors[key] = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assigned = wanted.directory_of(self._node_id)
+        directory_id = ZERO_UUID if assigned in RESERVED_DIRECTORIES else assigned
+        change.created.append(NewLog(topic_partition, topic.topic_id, config, directory_id))
+
+    def _created(self, change: _Change, new: NewLog, result: Log | Exception) -> None:
+        """A log has been created, or could not be."""
+        topic, index = change.image.topics.by_id[new.topic_id], new.partition.partition
+        if isinstance(result, Exception):
+            self._fail(topic, index, result)
+        else:
+            self._host(topic, index, result, new.config)
+
+    def _host(self, topic: TopicImage, index: int, log: Log, config: LogConfig) -> None:
+        """Serve a partition from its log."""
+        partition = Partition(log, topic.topic_id, self._node_id, self._schedule, self._logs.fail)
+        partition.reconfigure(config)
+        for key in _keys(topic, index):
+            self._errors.pop(key, None)
         self.by_name.setdefault(topic.name.encode(), {})[index] = partition
         self.by_id.setdefault(topic.topic_id.bytes, {})[index] = partition
         self._by_log[log] = partition
-        partition.become(wanted)
+        partition.become(topic.partitions[index])
 
-    def _remove(self, topic: TopicImage) -> None:
+    def _fail(self, topic: TopicImage, index: int, error: Exception) -> None:
+        for key in _keys(topic, index):
+            self._errors[key] = ErrorCode.KAFKA_STORAGE_ERROR
+        self._on_error(TopicPartition(topic.name, index), error)
+
+    def _remove(self, topic: TopicImage, change: _Change) -> None:
         for index in topic.partitions:
-            self._broken -= _keys(topic, index)
+            for key in _keys(topic, index):
+                self._errors.pop(key, None)
         for partition in list(self.by_id.get(topic.topic_id.bytes, {}).values()):
-            self._drop(partition)
+            self._drop(partition, change)
 
-    def _drop(self, partition: Partition) -> None:
+    def _drop(self, partition: Partition, change: _Change) -> None:
         partition.stop()
         del self._by_log[partition.log]
         for table, key in ((self.by_name, partition.topic.encode()), (self.by_id, partition.topic_id.bytes)):
@@ -191,8 +222,18 @@ class Replicas:
                 del topic[partition.index]
                 if not topic:
                     del table[key]
-        self._logs.delete_log(TopicPartition(partition.topic, partition.index), self._clock.now_ms())
+        change.deleted.append(TopicPartition(partition.topic, partition.index))
 
 
-def _keys(topic: TopicImage, index: int) -> set[tuple[bytes, int]]:
-    return {(topic.name.encode(), index), (topic.topic_id.bytes, index)}
+class _Change:
+    """One change that is being followed, and the logs that it deletes and creates."""
+
+    def __init__(self, image: MetadataImage) -> None:
+        self.image = image
+        self.configs: dict[str, LogConfig] = {}
+        self.deleted: list[TopicPartition] = []
+        self.created: list[NewLog] = []
+
+
+def _keys(topic: TopicImage, index: int) -> tuple[tuple[bytes, int], tuple[bytes, int]]:
+    return (topic.name.encode(), index), (topic.topic_id.bytes, index)

@@ -103,10 +103,12 @@ def write_offsets(disk: Disk, path: str, offsets: Mapping[TopicPartition, int]) 
 
 def read_topic_id(disk: Disk, path: str) -> Uuid | None:
     """The topic id in a `partition.metadata` file; None if the file is missing."""
-    if not disk.exists(path):
+    try:
+        data = disk.read(path)
+    except FileNotFoundError:
         return None
     fields = {}
-    for line in _text(disk.read(path), path).splitlines():
+    for line in _text(data, path).splitlines():
         name, separator, value = line.partition(":")
         if not separator:
             raise CorruptCheckpoint(f"{path}: {line!r} is not of the form 'name: value'")

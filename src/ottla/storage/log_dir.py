@@ -13,13 +13,18 @@ A directory that fails goes offline until the next start; its logs stay known an
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Final
 
 import structlog
 
 from ottla.base.errors import LocalError, StorageFault
+from ottla.base.executor import Executor
 from ottla.base.files import Disk, Lock
 from ottla.base.ids import ZERO_UUID, TopicPartition, Uuid
+from ottla.base.promise import Promise
+from ottla.storage.bulk import Queue, in_order, run_bulk, run_one
 from ottla.storage.checkpoints import (
     CLEAN_SHUTDOWN_FILE,
     HIGH_WATERMARK_FILE,
@@ -39,32 +44,37 @@ from ottla.storage.checkpoints import (
 )
 from ottla.storage.log import log_files
 from ottla.storage.log.log import Log
+from ottla.storage.log.log_jobs import CheckpointJob, CloseJob, TruncationJob
 from ottla.storage.recovery.recovery import LastKnown
 
-_LOCK_FILE = ".lock"
+OnError = Callable[[Exception], None]
+
+_LOCK_FILE: Final = ".lock"
+_SYNCED_ONE_BY_ONE_MAX: Final = 32
 _logger = structlog.get_logger(__name__)
 
 
-def nobody_to_tell(log: Log, end_offset: int) -> None:
-    """`on_cut` of a directory that nobody watches."""
-
-
 class LogDir:
-    def __init__(self, disk: Disk, path: str) -> None:
-        """Make the directory if need be and lock it.
+    def __init__(self, disk: Disk, path: str, executor: Executor, on_error: OnError) -> None:
+        """Create the directory if it is missing and lock it.
 
-        LocalError if another broker has it, OSError if it fails.
+        `on_error` gets every error of the disk, for the owner to call `fail`. LocalError if another broker has the
+        directory, OSError if it cannot be used.
         """
+        self._executor = executor
+        self._on_error = on_error
         self.path = path.rstrip("/")
         self.disk = disk
         self.fault: BaseException | None = None
         self.logs: dict[TopicPartition, Log] = {}
+        self.creating = 0
+        """Logs that are being created here."""
         self.previous_broker_epoch = -1
         self._written_points: dict[TopicPartition, int] = {}
         self._written_starts: dict[TopicPartition, int] = {}
         self._written_watermarks: dict[TopicPartition, int] = {}
+        self._checkpoints = Queue()
         disk.makedirs(self.path)
-        self.on_cut: Callable[[Log, int], None] = nobody_to_tell
         self._lock: Lock | None = disk.lock(self.file(_LOCK_FILE))
         try:
             self.meta: MetaProperties | None = read_meta_properties(disk, self.file(META_PROPERTIES_FILE))
@@ -101,7 +111,8 @@ class LogDir:
     def find_partitions(self) -> tuple[dict[TopicPartition, LastKnown], list[str]]:
         """The partitions with what is known about each, and the directories that were being deleted.
 
-        The clean-shutdown marker is consumed.
+        The clean-shutdown marker is consumed. After an unclean stop everything that is in the page cache alone is
+        made durable first, so that no log has to sync what it keeps. Runs in a worker thread.
         """
         marker = self.file(CLEAN_SHUTDOWN_FILE)
         epoch = read_clean_shutdown(self.disk, marker)
@@ -111,6 +122,8 @@ class LogDir:
             self.previous_broker_epoch = epoch
             self.disk.remove(marker)
             self.disk.sync_dir(self.path)
+        else:
+            self.disk.sync_all(self.path)
         partitions: dict[TopicPartition, LastKnown] = {}
         doomed = []
         for name in self.disk.listdir(self.path):
@@ -120,6 +133,7 @@ class LogDir:
             if partition is not None:
                 partitions[partition] = LastKnown(
                     clean=epoch is not None,
+                    synced=True,
                     recovery_point=points.get(partition, 0),
                     log_start_offset=starts.get(partition, 0),
                 )
@@ -139,20 +153,49 @@ class LogDir:
         return ZERO_UUID if found is None else found
 
     def add(self, log: Log) -> None:
-        log.on_shorten = self._lower
         watermark = self._written_watermarks.get(log.topic_partition, 0)
         log.high_watermark = max(log.log_start_offset, min(watermark, log.log_end_offset))
         self.logs[log.topic_partition] = log
 
-    def close(self, broker_epoch: int, now_ms: int) -> None:
-        """A clean stop: everything written out, then the marker. No job may be outstanding."""
-        if self.online:
-            self._checkpoint_starts()
-        for log in self.logs.values():
-            log.close(now_ms)
-        if self.online:
-            self.checkpoint()
-            write_clean_shutdown(self.disk, self.file(CLEAN_SHUTDOWN_FILE), broker_epoch)
+    def close(self, broker_epoch: int, now_ms: int) -> Promise[None]:
+        """A clean stop: write everything out, then the marker. No job of a log may be outstanding."""
+        jobs: list[CloseJob] = []
+        step = self._in_worker
+        return in_order(
+            [
+                lambda: step(partial(self._write_starts, self._starts())),
+                lambda: self._take_closes(now_ms, jobs),
+                lambda: self._run_closes(jobs),
+                self._close_files,
+                self.checkpoint,
+                lambda: step(
+                    lambda: write_clean_shutdown(self.disk, self.file(CLEAN_SHUTDOWN_FILE), broker_epoch)
+                ),
+            ]
+        )
+
+    def _take_closes(self, now_ms: int, jobs: list[CloseJob]) -> Promise[None]:
+        def take(log: Log, _: object) -> None:
+            try:
+                job = log.take_close(now_ms)
+            except StorageFault as fault:
+                self._on_error(fault)
+            else:
+                if job is not None:
+                    jobs.append(job)
+
+        return run_bulk(self._executor, list(self.logs.values()), _nothing, take)
+
+    def _run_closes(self, jobs: list[CloseJob]) -> Promise[None]:
+        """Few logs are synced file by file; for many one sync of the file system replaces thousands."""
+        each = partial(self._each_in_worker, jobs)
+        if len(jobs) <= _SYNCED_ONE_BY_ONE_MAX:
+            return each(CloseJob.run)
+        sync = partial(self._in_worker, lambda: self.disk.sync_all(self.path))
+        return in_order([lambda: each(CloseJob.write), sync, lambda: each(CloseJob.exchange), sync])
+
+    def _close_files(self) -> Promise[None]:
+        return run_bulk(self._executor, list(self.logs.values()), lambda log: log.segments.close(), _ignore)
 
     def release(self) -> None:
         if self._lock is not None:
@@ -166,19 +209,74 @@ class LogDir:
 
     # --- checkpoints ---
 
-    def checkpoint(self) -> None:
-        """Write the checkpoints that have changed.
+    def checkpoint(self) -> Promise[None]:
+        """Write the checkpoints that have changed, one after the other, in a worker.
 
-        Log starts come first: leader epochs below them are forgotten for good when a log prepares.
+        Log starts come first: leader epochs below them are dropped for good when a log makes its checkpoint.
         """
-        self._checkpoint_starts()
-        points = {key: log.prepare_checkpoint() for key, log in self.logs.items()}
-        self._written_points = self._write(RECOVERY_POINT_FILE, points, self._written_points)
-        watermarks = {key: log.high_watermark for key, log in self.logs.items()}
-        self._written_watermarks = self._write(HIGH_WATERMARK_FILE, watermarks, self._written_watermarks)
+        points: dict[TopicPartition, int] = {}
+        step = self._in_worker
+        return self._checkpoints.add(
+            lambda: in_order(
+                [
+                    lambda: step(partial(self._write_starts, self._starts())),
+                    lambda: self._prepare_points(points),
+                    lambda: step(partial(self._write_points, self._still_here(points))),
+                    lambda: step(partial(self._write_watermarks, self._watermarks())),
+                ]
+            )
+        )
 
-    def _checkpoint_starts(self) -> None:
-        self._written_starts = self._write(LOG_START_FILE, self._starts(), self._written_starts)
+    def _prepare_points(self, points: dict[TopicPartition, int]) -> Promise[None]:
+        """Let each log make durable what its recovery point promises."""
+
+        def take() -> Iterator[tuple[Log, CheckpointJob | None]]:
+            for key, log in list(self.logs.items()):
+                if log.offline or log.job_beside_writes:
+                    points[key] = self._written_points.get(key, 0)
+                    continue
+                points[key] = log.flushed_offset
+                try:
+                    job = None if log.closed else log.take_checkpoint()
+                except StorageFault as fault:
+                    self._on_error(fault)
+                    return
+                yield log, job
+
+        def done(item: tuple[Log, CheckpointJob | None], result: Exception | None) -> None:
+            log, job = item
+            if result is not None and not log.closed:
+                self._on_error(result)
+            elif job is not None:
+                log.finished(job)
+
+        return run_bulk(self._executor, take(), _run_job, done)
+
+    def truncate(self, log: Log, job: TruncationJob, offset: int) -> Promise[None]:
+        """Run a truncation of a log; before, lower the checkpoints that promise more than will be left of it."""
+
+        def done(result: Exception | None) -> None:
+            if result is None:
+                log.finished(job)
+            elif not log.closed:
+                self._on_error(result)
+
+        step = self._in_worker
+        return self._checkpoints.add(
+            lambda: in_order(
+                [
+                    lambda: step(partial(self._lower, log.topic_partition, self._starts(), offset)),
+                    lambda: run_one(self._executor, job.run, done) if self.online else Promise.kept(None),
+                ]
+            )
+        )
+
+    def _lower(self, key: TopicPartition, starts: dict[TopicPartition, int], offset: int) -> None:
+        if starts.get(key, 0) > offset:
+            starts[key] = offset
+        self._write_starts(starts)
+        if self._written_points.get(key, 0) > offset:
+            self._write_points(self._written_points | {key: offset})
 
     def _starts(self) -> dict[TopicPartition, int]:
         """The log starts that the names of the segments do not tell."""
@@ -188,17 +286,22 @@ class LogDir:
             if log.log_start_offset > log.segments.first.base_offset
         }
 
-    def _lower(self, log: Log, offset: int) -> None:
-        """A log is about to be cut: no checkpoint may promise more than will be left of it."""
-        self.on_cut(log, offset)
-        key = log.topic_partition
-        starts = self._starts()
-        if starts.get(key, 0) > offset:
-            starts[key] = offset
-        self._written_starts = self._write(LOG_START_FILE, starts, self._written_starts)
-        if self._written_points.get(key, 0) > offset:
-            points = self._written_points | {key: offset}
-            self._written_points = self._write(RECOVERY_POINT_FILE, points, self._written_points)
+    def _still_here(self, points: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+        return {key: point for key, point in points.items() if key in self.logs}
+
+    def _watermarks(self) -> dict[TopicPartition, int]:
+        return {key: log.high_watermark for key, log in self.logs.items()}
+
+    # In a worker; one of them at a time.
+
+    def _write_starts(self, offsets: dict[TopicPartition, int]) -> None:
+        self._written_starts = self._write(LOG_START_FILE, offsets, self._written_starts)
+
+    def _write_points(self, offsets: dict[TopicPartition, int]) -> None:
+        self._written_points = self._write(RECOVERY_POINT_FILE, offsets, self._written_points)
+
+    def _write_watermarks(self, offsets: dict[TopicPartition, int]) -> None:
+        self._written_watermarks = self._write(HIGH_WATERMARK_FILE, offsets, self._written_watermarks)
 
     def _write(
         self, name: str, offsets: dict[TopicPartition, int], written: dict[TopicPartition, int]
@@ -207,6 +310,23 @@ class LogDir:
             write_offsets(self.disk, self.file(name), offsets)
         return offsets
 
+    # --- in the executor ---
+
+    def _in_worker(self, work: Callable[[], None]) -> Promise[None]:
+        """Run a step unless the directory has failed; report the error if it fails."""
+        if not self.online:
+            return Promise.kept(None)
+        return run_one(self._executor, work, self._check)
+
+    def _check(self, result: Exception | None) -> None:
+        if result is not None:
+            self._on_error(result)
+
+    def _each_in_worker(self, jobs: list[CloseJob], work: Callable[[CloseJob], None]) -> Promise[None]:
+        if not self.online:
+            return Promise.kept(None)
+        return run_bulk(self._executor, jobs, work, lambda _, result: self._check(result))
+
     def _read(self, name: str) -> dict[TopicPartition, int]:
         try:
             return read_offsets(self.disk, self.file(name))
@@ -214,14 +334,15 @@ class LogDir:
             _logger.warning("checkpoint is unreadable", error=str(error))
             return {}
 
-    def guard(self, work: Callable[[], None]) -> bool:
-        """Do something that touches the disk; False, and the directory is offline, if that fails."""
-        if not self.online:
-            return False
-        try:
-            work()
-        except (OSError, StorageFault) as error:
-            _logger.error("log directory failed", directory=self.path, error=str(error))  # noqa: TRY400
-            self.fail(error)
-            return False
-        return True
+
+def _nothing(_: object) -> None:
+    """The work of a pass that only divides what is done on the loop."""
+
+
+def _ignore(_: object, result: object) -> None:
+    """The result of closing files that were only read since their last sync."""
+
+
+def _run_job(item: tuple[Log, CheckpointJob | None]) -> None:
+    if item[1] is not None:
+        item[1].run()

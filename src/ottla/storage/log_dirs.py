@@ -1,59 +1,77 @@
 """All logs of a broker, in one or more log directories.
 
-Starting: `LogDirs` locks the directories and reads who they belong to; `claim` gives new ones an identity;
-`load` opens the logs, with recovery where the last stop was not clean. `close` is the clean stop.
+Starting: `LogDirs` locks the directories and reads who they belong to; `claim` gives new ones an identity; `load` opens
+the logs, with recovery where the last stop was not clean. `close` is the clean stop.
 
-A new log goes to the directory with the fewest. A deleted one has its directory renamed at once, and removed
-when `file.delete.delay.ms` have passed.
+A new log is created in the directory with the fewest. A deleted one has its directory renamed, and removed when
+`file.delete.delay.ms` have passed.
 
-What must happen from time to time is offered as plain functions that take the time (`enforce_retention`,
-`flush_due`, `checkpoint`, `remove_deleted`, `expire_producers`); whoever owns the loop calls them.
+Recurring work is offered as functions that take the time (`enforce_retention`, `flush_due`, `checkpoint`,
+`remove_deleted`, `expire_producers`); the owner of the loop calls them.
 
-A directory that fails goes offline, `on_offline` is told, and the rest goes on. With none left nothing can be
-done here: the node decides.
+Whatever touches the disk for many logs runs in the executor, some logs at a time (`bulk`), and returns a promise
+that is kept when it is complete. `close` waits for all of it.
 
-Concurrency: the event loop only.
+Failure: every error of a directory is reported to `fail`, whoever finds it. The directory goes offline, `on_offline` is
+notified, and the others are used further. What to do when none is left is decided by the node.
+
+Concurrency: the event loop only; what runs in a worker thread is given the files of logs that nothing else uses.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Final, Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 import structlog
 
 from ottla.base.errors import ApiError, ErrorCode, LocalError, StorageFault
+from ottla.base.executor import Executor
 from ottla.base.files import Disk
 from ottla.base.ids import METADATA_TOPIC, ZERO_UUID, TopicPartition, Uuid
+from ottla.base.promise import Promise
 from ottla.base.rng import Random, random_uuid
+from ottla.storage.bulk import in_order, run_bulk, run_one
 from ottla.storage.checkpoints import PARTITION_METADATA_FILE, topic_id_content
 from ottla.storage.log import log_files
 from ottla.storage.log.log import Log
 from ottla.storage.log.log_config import LogConfig
+from ottla.storage.log.log_jobs import DeletionJob
 from ottla.storage.log_dir import LogDir
 from ottla.storage.recovery.recovery import PRODUCER_EXPIRATION_MS, LastKnown, open_log
 
 _logger = structlog.get_logger(__name__)
-_PARTITIONS_REMOVED_MAX: Final = 10
-"""In one call of `remove_deleted`; each has some eight files."""
 
 
 class LogWatcher(Protocol):
-    """Somebody who remembers something about logs (`storage.cleaning.cleaner`)."""
+    """A component that remembers something about logs (`storage.cleaning.cleaner`)."""
 
     def truncated(self, log: Log, offset: int) -> None:
         """The log is being cut at `offset`."""
         ...
 
     def deleted(self, log: Log) -> None:
-        """The log is going."""
+        """The log is being deleted."""
         ...
 
 
-class _Doomed(msgspec.Struct):
-    """A partition's directory on its way out."""
+class NewLog(NamedTuple):
+    """A log to be created, in the directory with that id if it has one."""
+
+    partition: TopicPartition
+    topic_id: Uuid
+    config: LogConfig
+    directory_id: Uuid = ZERO_UUID
+
+
+OnCreated = Callable[[NewLog, Log | Exception], None]
+
+
+class _DeletedLog(msgspec.Struct):
+    """A partition's directory that is to be removed."""
 
     remove_at_ms: int
     path: str
@@ -67,17 +85,19 @@ class LogDirs:
         disk: Disk,
         paths: Iterable[str],
         rng: Random,
+        executor: Executor,
         *,
         on_offline: Callable[[LogDir], None] | None = None,
     ) -> None:
         """Lock the directories. LocalError if another broker has one of them, or if none can be used."""
         self._disk = disk
         self._rng = rng
+        self._executor = executor
         self._producer_expiration_ms = PRODUCER_EXPIRATION_MS
         self._on_offline = on_offline
         self._watcher: LogWatcher | None = None
-        self._doomed: list[_Doomed] = []
-        self._renamed_in: list[LogDir] = []
+        self._deleted: list[_DeletedLog] = []
+        self._running: dict[Promise[None], None] = {}
         self.dirs: list[LogDir] = []
         self.unusable: dict[str, OSError] = {}
         try:
@@ -90,17 +110,16 @@ class LogDirs:
             raise LocalError(f"no log directory can be used: {self.unusable}")
 
     def _open_dir(self, path: str) -> None:
+        directory = path.rstrip("/")
         try:
-            self.dirs.append(LogDir(self._disk, path))
+            self.dirs.append(LogDir(self._disk, path, self._executor, partial(self._failed, directory)))
         except OSError as error:
             _logger.error("log directory cannot be used", directory=path, error=str(error))  # noqa: TRY400
             self.unusable[path] = error
 
     def watch(self, watcher: LogWatcher) -> None:
-        """Tell `watcher` about every log that is cut or deleted from now on."""
+        """Notify `watcher` of every log that is truncated or deleted from now on."""
         self._watcher = watcher
-        for log_dir in self.dirs:
-            log_dir.on_cut = watcher.truncated
 
     @property
     def cluster_id(self) -> str | None:
@@ -117,44 +136,87 @@ class LogDirs:
 
     # --- starting and stopping ---
 
-    def load(self, config_for: Callable[[TopicPartition], LogConfig], now_ms: int) -> None:
+    def load(self, config_for: Callable[[TopicPartition], LogConfig], now_ms: int) -> Promise[None]:
         """Open all logs. The metadata log is its owner's to open."""
-        for log_dir in self.dirs:
-            self._guard(log_dir, partial(self._load_dir, log_dir, config_for, now_ms))
+        return in_order(partial(self._load_dir, each, config_for, now_ms) for each in self.dirs)
 
     def _load_dir(
         self, log_dir: LogDir, config_for: Callable[[TopicPartition], LogConfig], now_ms: int
-    ) -> None:
-        partitions, doomed = log_dir.find_partitions()
-        self._doomed += [_Doomed(now_ms, path, log_dir, None) for path in doomed]
-        for partition, last in partitions.items():
-            if partition.topic == METADATA_TOPIC:
-                continue
-            other = self.get(partition)
-            if other is not None:
-                raise LocalError(f"{partition} lies in both {other.log_dir} and {log_dir.path}")
-            log_dir.add(
-                open_log(
-                    self._disk,
-                    log_dir.file(str(partition)),
-                    partition,
-                    log_dir.topic_id(partition),
-                    config_for(partition),
-                    last=last,
-                    rng=self._rng,
-                    now_ms=now_ms,
-                    producer_expiration_ms=self._producer_expiration_ms,
-                )
-            )
+    ) -> Promise[None]:
+        loaded: Promise[None] = Promise()
+        problems: list[Exception] = []
 
-    def close(self, now_ms: int, broker_epoch: int = -1) -> None:
-        """A clean stop. No job may be outstanding."""
-        for log_dir in self.dirs:
-            self._guard(log_dir, partial(log_dir.close, broker_epoch, now_ms))
-        self.release()
+        def found(result: tuple[dict[TopicPartition, LastKnown], list[str]] | Exception) -> None:
+            if isinstance(result, Exception):
+                self._report(log_dir, result, problems)
+                settle(None, None)
+                return
+            partitions, deleted = result
+            for partition in partitions:
+                other = self.get(partition)
+                if other is not None:
+                    text = f"{partition} is in both {other.log_dir} and {log_dir.path}: remove one of them"
+                    loaded.fail(LocalError(text))
+                    return
+            self._deleted += [_DeletedLog(now_ms, path, log_dir, None) for path in deleted]
+            run_bulk(self._executor, _openings(partitions, config_for), open_one, opened).when_done(settle)
+
+        def open_one(opening: tuple[TopicPartition, LastKnown, LogConfig]) -> Log | None:
+            partition, last, config = opening
+            return self._open(log_dir, partition, last, config, now_ms) if log_dir.online else None
+
+        def opened(_: object, result: Log | Exception | None) -> None:
+            if isinstance(result, Exception):
+                self._report(log_dir, result, problems)
+            elif result is not None:
+                log_dir.add(result)
+
+        def settle(_: None, error: BaseException | None) -> None:
+            failure = problems[0] if problems else error
+            if failure is None:
+                loaded.keep(None)
+            else:
+                loaded.fail(failure)
+
+        run_one(self._executor, log_dir.find_partitions, found)
+        return loaded
+
+    def _open(
+        self, log_dir: LogDir, partition: TopicPartition, last: LastKnown, config: LogConfig, now_ms: int
+    ) -> Log:
+        """Open a log that exists, in a worker."""
+        return open_log(
+            self._disk,
+            log_dir.file(str(partition)),
+            partition,
+            log_dir.topic_id(partition),
+            config,
+            last=last,
+            rng=self._rng,
+            now_ms=now_ms,
+            producer_expiration_ms=self._producer_expiration_ms,
+        )
+
+    def _report(self, log_dir: LogDir, error: Exception, problems: list[Exception]) -> None:
+        """An error of the disk takes the directory offline; any other one ends the start."""
+        if isinstance(error, OSError | StorageFault):
+            self._failed(log_dir.path, error)
+        else:
+            problems.append(error)
+
+    def close(self, now_ms: int, broker_epoch: int = -1) -> Promise[None]:
+        """A clean stop. No write or flush may be outstanding; other jobs are waited for."""
+        closed = in_order(
+            [
+                *(partial(_settled, promise) for promise in self._running),
+                *(partial(each.close, broker_epoch, now_ms) for each in self.dirs),
+            ]
+        )
+        closed.when_done(lambda _, __: self.release())
+        return closed
 
     def release(self) -> None:
-        """Give up the locks."""
+        """Release the locks."""
         for log_dir in self.dirs:
             log_dir.release()
 
@@ -174,122 +236,153 @@ class LogDirs:
     def dir_of(self, log: Log) -> LogDir:
         return next(each for each in self.dirs if each.path == log.log_dir)
 
-    def create_log(
-        self,
-        partition: TopicPartition,
-        topic_id: Uuid,
-        config: LogConfig,
-        now_ms: int,
-        *,
-        directory_id: Uuid = ZERO_UUID,
-    ) -> Log:
-        """A new, empty log in the directory with that id, or else in the one with the fewest logs.
+    def create_logs(self, wanted: Iterable[NewLog], now_ms: int, on_created: OnCreated) -> Promise[None]:
+        """Create empty logs; `on_created` gets each of them, or why it could not be created.
 
-        It is durable with its first flush.
+        Each becomes durable with its first flush.
         """
-        known = self.get(partition)
+        creation = _Creation(self, deque(wanted), on_created)
+        return self._track(
+            run_bulk(self._executor, creation, partial(self._create, now_ms), creation.created)
+        )
+
+    def choose_dir(self, new: NewLog) -> LogDir:
+        """Where a new log belongs: in its directory, or else in the one with the fewest logs."""
+        known = self.get(new.partition)
         if known is not None:
-            raise LocalError(f"{partition} exists in {known.log_dir}")
+            raise LocalError(f"{new.partition} exists in {known.log_dir}")
         online = [each for each in self.dirs if each.online]
         if not online:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "all log directories are offline")
-        if directory_id != ZERO_UUID:
-            online = [each for each in online if each.directory_id == directory_id]
+        if new.directory_id != ZERO_UUID:
+            online = [each for each in online if each.directory_id == new.directory_id]
             if not online:
                 raise ApiError(
                     ErrorCode.KAFKA_STORAGE_ERROR, "the log directory that it belongs to is offline"
                 )
-        for log_dir in sorted(online, key=lambda each: len(each.logs)):
-            if self._guard(log_dir, partial(self._make_log, log_dir, partition, topic_id, config, now_ms)):
-                return log_dir.logs[partition]
-        raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "every log directory that could hold it has failed")
+        return min(online, key=lambda each: len(each.logs) + each.creating)
 
-    def _make_log(
-        self, log_dir: LogDir, partition: TopicPartition, topic_id: Uuid, config: LogConfig, now_ms: int
-    ) -> None:
-        directory = log_dir.file(str(partition))
+    def _create(self, now_ms: int, item: tuple[NewLog, LogDir]) -> Log:
+        """Create a log, in a worker."""
+        new, log_dir = item
+        directory = log_dir.file(str(new.partition))
         log = open_log(
             self._disk,
             directory,
-            partition,
-            topic_id,
-            config,
+            new.partition,
+            new.topic_id,
+            new.config,
             last=LastKnown(clean=True),
             rng=self._rng,
             now_ms=now_ms,
             producer_expiration_ms=self._producer_expiration_ms,
         )
-        if topic_id != ZERO_UUID:
+        if new.topic_id != ZERO_UUID:
             file = self._disk.open(f"{directory}/{PARTITION_METADATA_FILE}", create=True)
             try:
-                file.pwritev([topic_id_content(topic_id)], 0)
+                file.pwritev([topic_id_content(new.topic_id)], 0)
             finally:
                 file.close()
-        log_dir.add(log)
+        return log
 
-    def delete_log(self, partition: TopicPartition, now_ms: int) -> None:
-        """Forget a log, durably after `sync_deletions`; its files go after `file.delete.delay.ms`."""
-        log = self.get(partition)
-        if log is None:
-            return
-        log_dir = self.dir_of(log)
-        if self._watcher is not None:
-            self._watcher.deleted(log)
-        del log_dir.logs[partition]
-        target = log_dir.file(log_files.delete_dir(partition, random_uuid(self._rng).hex))
+    def delete_logs(self, partitions: Iterable[TopicPartition], now_ms: int) -> Promise[None]:
+        """Delete logs, durably when the promise is kept; their files are removed after `file.delete.delay.ms`."""
+        logs = [log for each in partitions if (log := self.get(each)) is not None]
+        for log in logs:
+            if self._watcher is not None:
+                self._watcher.deleted(log)
+        return self._rename_logs(logs, log_files.delete_dir, partial(self._keep_deleted, now_ms))
 
-        if self._guard(log_dir, partial(self._disk.rename, log.directory, target)):
-            if log_dir not in self._renamed_in:
-                self._renamed_in.append(log_dir)
-            log.leave(target)
-            self._doomed.append(_Doomed(now_ms + log.config.file_delete_delay_ms, target, log_dir, log))
-        else:
-            log.fail()
+    def _keep_deleted(self, now_ms: int, log: Log) -> None:
+        remove_at_ms = now_ms + log.config.file_delete_delay_ms
+        self._deleted.append(_DeletedLog(remove_at_ms, log.directory, self.dir_of(log), log))
 
-    def sync_deletions(self) -> None:
-        """Make durable what `delete_log` did since the last call.
+    def set_aside(self, partitions: Iterable[TopicPartition]) -> Promise[None]:
+        """Rename logs that the metadata does not know, so that they are never opened again; nothing is removed."""
+        logs = [log for each in partitions if (log := self.get(each)) is not None]
 
-        One sync of a directory serves all of them: one for each partition would hold up the event loop for
-        seconds when many topics go at once.
-        """
-        renamed_in, self._renamed_in = self._renamed_in, []
-        for log_dir in renamed_in:
-            self._guard(log_dir, partial(self._disk.sync_dir, log_dir.path))
-
-    def set_aside(self, partition: TopicPartition) -> None:
-        """Give a log that nobody knows a name under which it is never opened again; nothing of it is removed."""
-        log = self.get(partition)
-        if log is None:
-            return
-        log_dir = self.dir_of(log)
-        del log_dir.logs[partition]
-        target = log_dir.file(log_files.stray_dir(partition, random_uuid(self._rng).hex))
-
-        def rename() -> None:
-            self._disk.rename(log.directory, target)
-            self._disk.sync_dir(log_dir.path)
-
-        if self._guard(log_dir, rename):
-            log.leave(target)
+        def renamed(log: Log) -> None:
             log.segments.close()
-            _logger.warning("a partition that the metadata does not know was set aside", directory=target)
+            _logger.warning(
+                "a partition that the metadata does not know was set aside", directory=log.directory
+            )
 
-    # --- from time to time ---
+        return self._rename_logs(logs, log_files.stray_dir, renamed)
 
-    def enforce_retention(self, now_ms: int) -> int:
-        """Delete segments that are too old or too many (`log.retention.check.interval.ms`).
+    def _rename_logs(
+        self,
+        logs: Sequence[Log],
+        name: Callable[[TopicPartition, str], str],
+        on_renamed: Callable[[Log], None],
+    ) -> Promise[None]:
+        """Remove logs from their directories under new names; one sync of a directory serves all of them."""
+        targets = {}
+        for log in logs:
+            log_dir = self.dir_of(log)
+            del log_dir.logs[log.topic_partition]
+            log.closed = True
+            targets[log] = log_dir.file(name(log.topic_partition, random_uuid(self._rng).hex))
 
-        Returns how many.
-        """
-        deleted = 0
+        def handle(log: Log, result: Exception | None) -> None:
+            if result is None:
+                log.moved(targets[log])
+                on_renamed(log)
+            else:
+                log.fail()
+                self._failed(log.log_dir, result)
 
-        def enforce(log_dir: LogDir) -> None:
-            nonlocal deleted
-            for log in log_dir.logs.values():
-                deleted += log.delete_old_segments(now_ms)
+        renaming = partial(
+            run_bulk,
+            self._executor,
+            [log for log in logs if self.dir_of(log).online],
+            lambda log: self._disk.rename(log.directory, targets[log]),
+            handle,
+        )
+        touched = [each for each in self.dirs if any(log.log_dir == each.path for log in logs)]
+        return self._track(in_order([renaming, *(partial(self._sync_names, each) for each in touched)]))
 
-        self._each(enforce)
-        return deleted
+    def _sync_names(self, log_dir: LogDir) -> Promise[None]:
+        if not log_dir.online:
+            return Promise.kept(None)
+        return run_one(
+            self._executor,
+            partial(self._disk.sync_dir, log_dir.path),
+            lambda result: None if result is None else self._failed(log_dir.path, result),
+        )
+
+    def truncate(self, log: Log, offset: int, now_ms: int) -> Promise[None]:
+        """Remove the records at and above `offset`, durably. No job may be outstanding and nothing staged."""
+        job = log.take_truncation(offset, now_ms)
+        if job is None:
+            return Promise.kept(None)
+        if self._watcher is not None:
+            self._watcher.truncated(log, offset)
+        return self._track(self.dir_of(log).truncate(log, job, offset))
+
+    # --- recurring work ---
+
+    def enforce_retention(self, now_ms: int) -> Promise[int]:
+        """Delete segments that are too old or too many (`log.retention.check.interval.ms`); returns how many."""
+        count = 0
+
+        def take() -> Iterator[tuple[Log, DeletionJob | None]]:
+            for log in list(self.logs()):
+                try:
+                    yield log, None if log.closed else log.take_deletion(now_ms)
+                except StorageFault as fault:
+                    self.fail(fault)
+
+        def handle(item: tuple[Log, DeletionJob | None], result: Exception | None) -> None:
+            nonlocal count
+            log, job = item
+            if result is not None:
+                if not log.closed:
+                    self._failed(log.log_dir, result)
+            elif job is not None:
+                log.finished(job)
+                count += len(job.segments)
+
+        return _counted(self._track(run_bulk(self._executor, take(), _run_job, handle)), lambda: count)
 
     def flush_due(self, now_ms: int) -> list[Log]:
         """Logs with unflushed records whose last flush is `flush.ms` ago."""
@@ -301,43 +394,41 @@ class LogDirs:
             and now_ms - log.last_flush_ms >= log.config.flush_ms
         ]
 
-    def checkpoint(self) -> None:
+    def checkpoint(self) -> Promise[None]:
         """Write recovery points, log starts and high watermarks."""
-        self._each(LogDir.checkpoint)
+        return self._track(in_order(each.checkpoint for each in self.dirs))
 
-    def remove_deleted(self, now_ms: int) -> int:
-        """Remove files of segments and partitions whose time has come; returns how many of both.
-
-        Of partitions only a few at a time, because all requests wait meanwhile: as long as something was
-        removed, there may be more.
-        """
-        removed = 0
-
-        def remove_segments(log_dir: LogDir) -> None:
-            nonlocal removed
-            for log in log_dir.logs.values():
-                removed += log.segments.remove_doomed(now_ms)
-
-        self._each(remove_segments)
+    def remove_deleted(self, now_ms: int) -> Promise[int]:
+        """Remove files of segments and partitions whose time has come; returns how many of both."""
+        due: list[tuple[LogDir, Callable[[], None]]] = []
+        for log_dir in self.dirs:
+            if log_dir.online:
+                for log in log_dir.logs.values():
+                    due += [(log_dir, segment.remove) for segment in log.segments.take_due(now_ms)]
         waiting = []
-        turns = _PARTITIONS_REMOVED_MAX
-        for doomed in self._doomed:
-            due = doomed.remove_at_ms <= now_ms and not (
-                doomed.log is not None and doomed.log.job_outstanding
-            )
-            if not due or turns == 0:
-                waiting.append(doomed)
-                continue
-            turns -= 1
-            if self._guard(doomed.log_dir, partial(self._remove, doomed)):
-                removed += 1
-        self._doomed = waiting
-        return removed
+        for deleted in self._deleted:
+            if deleted.remove_at_ms > now_ms or (deleted.log is not None and deleted.log.job_outstanding):
+                waiting.append(deleted)
+            elif deleted.log_dir.online:
+                due.append((deleted.log_dir, partial(self._remove, deleted)))
+        self._deleted = waiting
+        count = 0
 
-    def _remove(self, doomed: _Doomed) -> None:
-        if doomed.log is not None:
-            doomed.log.segments.close()
-        self._disk.rmtree(doomed.path)
+        def handle(item: tuple[LogDir, Callable[[], None]], result: Exception | None) -> None:
+            nonlocal count
+            if result is None:
+                count += 1
+            else:
+                self._failed(item[0].path, result)
+
+        return _counted(
+            self._track(run_bulk(self._executor, due, lambda item: item[1](), handle)), lambda: count
+        )
+
+    def _remove(self, deleted: _DeletedLog) -> None:
+        if deleted.log is not None:
+            deleted.log.segments.close()
+        self._disk.rmtree(deleted.path)
 
     def keep_producers(self, expiration_ms: int) -> None:
         """`producer.id.expiration.ms` has changed."""
@@ -353,23 +444,98 @@ class LogDirs:
     # --- failure ---
 
     def fail(self, fault: StorageFault) -> None:
-        """A directory failed under somebody else's hands."""
+        """Take a directory offline: the one path for every error of a disk, whoever found it."""
         for log_dir in self.dirs:
             if log_dir.path == fault.directory and log_dir.online:
+                _logger.error("log directory failed", directory=log_dir.path, error=str(fault))
                 log_dir.fail(fault)
-                self._tell(log_dir)
+                if self._on_offline is not None:
+                    self._on_offline(log_dir)
 
-    def _each(self, work: Callable[[LogDir], None]) -> None:
-        for log_dir in self.dirs:
-            self._guard(log_dir, partial(work, log_dir))
+    def _failed(self, directory: str, error: Exception) -> None:
+        if not isinstance(error, OSError | StorageFault):
+            raise error
+        self.fail(error if isinstance(error, StorageFault) else StorageFault(directory, error))
 
-    def _guard(self, log_dir: LogDir, work: Callable[[], None]) -> bool:
-        was_online = log_dir.online
-        done = log_dir.guard(work)
-        if was_online and not log_dir.online:
-            self._tell(log_dir)
-        return done
+    def _track(self, promise: Promise[None]) -> Promise[None]:
+        """Let `close` wait for work that is under way."""
+        if not promise.done:
+            self._running[promise] = None
+            promise.when_done(lambda _, __: self._running.pop(promise))
+        return promise
 
-    def _tell(self, log_dir: LogDir) -> None:
-        if self._on_offline is not None:
-            self._on_offline(log_dir)
+
+class _Creation:
+    """The logs that are left to be created, each with the directory that is chosen when its turn comes."""
+
+    def __init__(self, dirs: LogDirs, wanted: deque[NewLog], on_created: OnCreated) -> None:
+        self._dirs = dirs
+        self._wanted = wanted
+        self._on_created = on_created
+
+    def __iter__(self) -> _Creation:
+        return self
+
+    def __next__(self) -> tuple[NewLog, LogDir]:
+        while self._wanted:
+            new = self._wanted.popleft()
+            try:
+                log_dir = self._dirs.choose_dir(new)
+            except (ApiError, LocalError) as error:
+                self._on_created(new, error)
+            else:
+                log_dir.creating += 1
+                return new, log_dir
+        raise StopIteration
+
+    def created(self, item: tuple[NewLog, LogDir], result: Log | Exception) -> None:
+        new, log_dir = item
+        log_dir.creating -= 1
+        if isinstance(result, OSError | StorageFault):
+            self._dirs.fail(
+                result if isinstance(result, StorageFault) else StorageFault(log_dir.path, result)
+            )
+            self._wanted.append(new)  # another directory may take it
+            return
+        if isinstance(result, Log):
+            log_dir.add(result)
+        self._on_created(new, result)
+
+
+def _openings(
+    partitions: dict[TopicPartition, LastKnown], config_for: Callable[[TopicPartition], LogConfig]
+) -> Iterator[tuple[TopicPartition, LastKnown, LogConfig]]:
+    """What there is to open, with the settings of each topic looked up once."""
+    configs: dict[str, LogConfig] = {}
+    for partition, last in partitions.items():
+        if partition.topic == METADATA_TOPIC:
+            continue
+        config = configs.get(partition.topic)
+        if config is None:
+            config = configs[partition.topic] = config_for(partition)
+        yield partition, last, config
+
+
+def _run_job(item: tuple[Log, DeletionJob | None]) -> None:
+    if item[1] is not None:
+        item[1].run()
+
+
+def _settled(promise: Promise[None]) -> Promise[None]:
+    """Kept when `promise` is settled, with or without an error."""
+    settled: Promise[None] = Promise()
+    promise.when_done(lambda _, __: settled.keep(None))
+    return settled
+
+
+def _counted(promise: Promise[None], count: Callable[[], int]) -> Promise[int]:
+    counted: Promise[int] = Promise()
+
+    def settle(_: None, error: BaseException | None) -> None:
+        if error is None:
+            counted.keep(count())
+        else:
+            counted.fail(error)
+
+    promise.when_done(settle)
+    return counted

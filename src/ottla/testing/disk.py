@@ -205,6 +205,10 @@ class SimDisk:
         self._dir(path)
         self.apply(Change("sync_dir", path))
 
+    def sync_all(self, path: str) -> None:
+        self._dir(path)
+        self.apply(Change("sync_all", path))
+
     def read(self, path: str) -> bytes:
         file = self.open(path)
         return file.pread(file.size(), 0)
@@ -260,9 +264,10 @@ class SimDisk:
         if self._fail_in >= 0:
             return
         inode = self._inodes.get(change.inode)
-        if inode is not None and (change.kind == "datasync" or change.sync):
+        lost = [inode] if inode is not None and (change.kind == "datasync" or change.sync) else []
+        for each in self._inodes.values() if change.kind == "sync_all" else lost:
             # What could not be synced is lost at a crash, although reads still return it.
-            inode.unsynced = [each for each in inode.unsynced if each.durable]
+            each.unsynced = [one for one in each.unsynced if one.durable]
         raise OSError(self._fail_code, os.strerror(self._fail_code), change.path)
 
     def _apply_create(self, change: Change) -> None:
@@ -311,8 +316,20 @@ class SimDisk:
         inode.modified_ms = self.now_ms
         inode.unsynced.append(_Unsynced(change))
 
+    def _apply_sync_all(self, change: Change) -> None:
+        for inode in self._inodes.values():
+            if inode.unsynced:
+                self._sync_inode(inode)
+        waiting = [self._root]
+        for directory in waiting:
+            directory.durable = dict(directory.names)
+            directory.unsynced.clear()
+            waiting += [node for node in directory.names.values() if isinstance(node, _Dir)]
+
     def _apply_datasync(self, change: Change) -> None:
-        inode = self._inodes[change.inode]
+        self._sync_inode(self._inodes[change.inode])
+
+    def _sync_inode(self, inode: _Inode) -> None:
         for each in inode.unsynced:
             each.durable = True
         inode.durable = bytes(self._image(inode, Survival.NONE))
@@ -428,4 +445,5 @@ _APPLY: dict[str, Callable[[SimDisk, Change], None]] = {
     "write": SimDisk._apply_write,
     "truncate": SimDisk._apply_truncate,
     "datasync": SimDisk._apply_datasync,
+    "sync_all": SimDisk._apply_sync_all,
 }

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 import structlog
 
+from ottla.base.ids import TopicPartition
+from ottla.base.promise import Promise
 from ottla.metadata.image import MetadataImage
 from ottla.node.build import Node
 from ottla.node.config import NodeConfig, assemble
@@ -45,14 +47,14 @@ def test_node_leads_and_sets_strays_aside_after_its_registration(
     images: list[MetadataImage] = []
     load, set_aside = Replicas.load, LogDirs.set_aside
 
-    def loading(self: Replicas, image: MetadataImage) -> None:
+    def loading(self: Replicas, image: MetadataImage) -> Promise[None]:
         order.append("lead")
         images.append(image)
-        load(self, image)
+        return load(self, image)
 
-    def setting_aside(self: LogDirs, partition: object) -> None:
-        order.append(f"set aside {partition}")
-        set_aside(self, partition)  # type: ignore[arg-type]
+    def setting_aside(self: LogDirs, partitions: list[TopicPartition]) -> Promise[None]:
+        order.extend(f"set aside {each}" for each in partitions)
+        return set_aside(self, partitions)
 
     monkeypatch.setattr(Replicas, "load", loading)
     monkeypatch.setattr(LogDirs, "set_aside", setting_aside)

@@ -17,6 +17,8 @@ from ottla.storage.log.log import Log
 from ottla.storage.log.log_config import LogConfig
 from ottla.storage.log_dirs import LogDirs
 from ottla.testing.disk import SimDisk
+from ottla.testing.executor import InlineExecutor
+from tests.support.logs import create_log
 
 NODE = 1
 TOPIC_ID = uuid.UUID(int=77)
@@ -38,7 +40,7 @@ def log_config(image: MetadataImage, topic: str) -> LogConfig:
 class Setup:
     def __init__(self) -> None:
         self.disk = SimDisk(random.Random(1))
-        self.dirs = LogDirs(self.disk, ["/d"], random.Random(2))
+        self.dirs = LogDirs(self.disk, ["/d"], random.Random(2), InlineExecutor())
         self.dirs.claim("c" * 22, NODE)
         self.errors: list[TopicPartition] = []
         self.scheduled: list[Log] = []
@@ -134,7 +136,7 @@ def test_the_partitions_of_a_deleted_topic_are_gone_durably_with_one_sync(setup:
 
 
 def test_a_log_left_over_from_another_topic_of_that_name_is_not_served(setup: Setup) -> None:
-    left = setup.dirs.create_log(TopicPartition("t", 0), uuid.UUID(int=5), LogConfig(), 0)
+    left = create_log(setup.dirs, TopicPartition("t", 0), uuid.UUID(int=5), LogConfig())
     setup.create(0)
     assert setup.replicas.get("t", 0).log is not left
 

@@ -12,7 +12,8 @@ from ottla.storage.log.log_config import LogConfig
 from ottla.storage.log_dir import LogDir
 from ottla.storage.log_dirs import LogDirs
 from ottla.testing.disk import SimDisk, Survival
-from tests.support.logs import NOW_MS, append, batch, offsets
+from ottla.testing.executor import InlineExecutor
+from tests.support.logs import NOW_MS, append, batch, create_log, offsets
 
 CONFIG = LogConfig(segment_bytes=300, index_interval_bytes=100, file_delete_delay_ms=1000)
 
@@ -25,12 +26,12 @@ class Bench:
     def __init__(self, disk: SimDisk | None = None, paths: tuple[str, ...] = ("/a", "/b")) -> None:
         self.disk = disk or SimDisk(Random(1))
         self.offline: list[LogDir] = []
-        self.dirs = LogDirs(self.disk, paths, Random(2), on_offline=self.offline.append)
+        self.dirs = LogDirs(self.disk, paths, Random(2), InlineExecutor(), on_offline=self.offline.append)
         self.dirs.claim("cluster", 7)
-        self.dirs.load(lambda _: CONFIG, NOW_MS)
+        self.dirs.load(lambda _: CONFIG, NOW_MS).result()
 
     def create(self, partition: TopicPartition) -> Log:
-        return self.dirs.create_log(partition, Uuid(int=9), CONFIG, NOW_MS)
+        return create_log(self.dirs, partition, Uuid(int=9), CONFIG)
 
     def again(self, survival: Survival = Survival.NONE) -> Bench:
         """A start on what a crash leaves."""
@@ -38,7 +39,7 @@ class Bench:
 
     def restart(self) -> Bench:
         """A clean stop and a start."""
-        self.dirs.close(NOW_MS, broker_epoch=5)
+        self.dirs.close(NOW_MS, broker_epoch=5).result()
         return Bench(self.disk, tuple(each.path for each in self.dirs.dirs))
 
     def log(self, partition: TopicPartition) -> Log:
@@ -54,7 +55,7 @@ def test_a_new_directory_gets_an_identity() -> None:
     ids = {each.directory_id for each in bench.dirs.dirs}
     assert len(ids) == 2
     bench.dirs.release()
-    again = LogDirs(bench.disk, ["/a", "/b"], Random(3))
+    again = LogDirs(bench.disk, ["/a", "/b"], Random(3), InlineExecutor())
     assert again.cluster_id == "cluster"
     again.claim("cluster", 7)
     assert {each.directory_id for each in again.dirs} == ids
@@ -64,19 +65,19 @@ def test_foreign_directories_are_refused() -> None:
     bench = Bench()
     bench.dirs.release()
     with pytest.raises(LocalError, match="belongs to cluster cluster"):
-        LogDirs(bench.disk, ["/a"], Random(3)).claim("another", 7)
+        LogDirs(bench.disk, ["/a"], Random(3), InlineExecutor()).claim("another", 7)
     bench.disk.locked_paths.clear()
     with pytest.raises(LocalError, match="belongs to node 7"):
-        LogDirs(bench.disk, ["/a"], Random(3)).claim("cluster", 8)
+        LogDirs(bench.disk, ["/a"], Random(3), InlineExecutor()).claim("cluster", 8)
 
 
 def test_a_second_broker_is_refused_and_leaves_no_lock_behind() -> None:
     bench = Bench(paths=("/a",))
     with pytest.raises(LocalError, match="another broker"):
-        LogDirs(bench.disk, ["/c", "/a"], Random(3))
+        LogDirs(bench.disk, ["/c", "/a"], Random(3), InlineExecutor())
     assert bench.disk.locked_paths == {"/a/.lock"}
-    bench.dirs.close(NOW_MS)
-    LogDirs(bench.disk, ["/a"], Random(3)).release()
+    bench.dirs.close(NOW_MS).result()
+    LogDirs(bench.disk, ["/a"], Random(3), InlineExecutor()).release()
 
 
 def test_a_new_log_goes_where_the_fewest_are() -> None:
@@ -104,7 +105,7 @@ def test_logs_are_found_again_with_their_topic_id() -> None:
 def test_a_clean_stop_is_marked_and_the_mark_used_once() -> None:
     bench = Bench(paths=("/a",))
     append(bench.create(topic()), *[batch(value=bytes(50)) for _ in range(8)])
-    bench.dirs.close(NOW_MS, broker_epoch=42)
+    bench.dirs.close(NOW_MS, broker_epoch=42).result()
     assert bench.disk.read("/a/.kafka_cleanshutdown") == b'{"version":0,"brokerEpoch":42}'
     assert bench.disk.read("/a/recovery-point-offset-checkpoint") == b"0\n1\nt 0 8\n"
     again = Bench(bench.disk, ("/a",))
@@ -126,7 +127,7 @@ def test_one_partition_in_two_directories_is_refused() -> None:
     bench = Bench()
     for path in ("/a/t-0", "/b/t-0"):
         bench.disk.makedirs(path)
-    with pytest.raises(LocalError, match="lies in both"):
+    with pytest.raises(LocalError, match="is in both"):
         bench.again()
 
 
@@ -136,12 +137,12 @@ def test_checkpoints_hold_what_they_promise() -> None:
     append(log, *[batch(value=bytes(50)) for _ in range(8)])
     log.high_watermark = 8
     log.increment_log_start_offset(1)
-    bench.dirs.checkpoint()
+    bench.dirs.checkpoint().result()
     assert bench.disk.read("/a/recovery-point-offset-checkpoint") == b"0\n1\nt 0 8\n"
     assert bench.disk.read("/a/log-start-offset-checkpoint") == b"0\n1\nt 0 1\n"
     assert bench.disk.read("/a/replication-offset-checkpoint") == b"0\n1\nt 0 8\n"
     before = len(bench.disk.trace)
-    bench.dirs.checkpoint()
+    bench.dirs.checkpoint().result()
     assert len(bench.disk.trace) == before
     again = bench.again().log(topic())
     assert (again.log_start_offset, again.high_watermark, again.log_end_offset) == (1, 8, 8)
@@ -150,7 +151,7 @@ def test_checkpoints_hold_what_they_promise() -> None:
 def test_unreadable_checkpoints_cost_a_scan_only() -> None:
     bench = Bench(paths=("/a",))
     append(bench.create(topic()), batch(3))
-    bench.dirs.checkpoint()
+    bench.dirs.checkpoint().result()
     bench.disk.replace("/a/recovery-point-offset-checkpoint", b"\xff\xfe")
     assert bench.again().log(topic()).log_end_offset == 3
 
@@ -159,8 +160,8 @@ def test_a_cut_log_lowers_its_checkpoints_first() -> None:
     bench = Bench(paths=("/a",))
     log = bench.create(topic())
     append(log, *[batch(value=bytes(50)) for _ in range(8)])
-    bench.dirs.checkpoint()
-    log.truncate_to(3, NOW_MS)
+    bench.dirs.checkpoint().result()
+    bench.dirs.truncate(log, 3, NOW_MS).result()
     assert bench.disk.read("/a/recovery-point-offset-checkpoint") == b"0\n1\nt 0 3\n"
     append(log, batch(value=b"other"))
     assert offsets(bench.again().log(topic())) == [(0, 0), (1, 1), (2, 2), (3, 3)]
@@ -171,46 +172,42 @@ def test_a_deleted_log_is_gone_at_once_and_its_files_later() -> None:
     log = bench.create(topic())
     append(log, batch(3))
     slice_held = log.read(0, 1000, upto=3)
-    bench.dirs.delete_log(topic(), NOW_MS)
-    bench.dirs.delete_log(topic(), NOW_MS)
-    bench.dirs.sync_deletions()
+    bench.dirs.delete_logs([topic()], NOW_MS).result()
+    bench.dirs.delete_logs([topic()], NOW_MS).result()
     assert bench.dirs.get(topic()) is None
     assert bench.again().dirs.get(topic()) is None
     assert len(slice_held.read()) == slice_held.size
     (doomed,) = [name for name in bench.disk.listdir("/a") if name.endswith("-delete")]
     assert doomed.startswith("t-0.")
-    assert bench.dirs.remove_deleted(NOW_MS + 999) == 0
-    assert bench.dirs.remove_deleted(NOW_MS + 1000) == 1
+    assert bench.dirs.remove_deleted(NOW_MS + 999).result() == 0
+    assert bench.dirs.remove_deleted(NOW_MS + 1000).result() == 1
     assert doomed not in bench.disk.listdir("/a")
     append(bench.create(topic()), batch())
 
 
-def test_many_deleted_logs_are_removed_a_few_at_a_time() -> None:
+def test_many_deleted_logs_are_removed() -> None:
     bench = Bench(paths=("/a",))
     for number in range(25):
         bench.create(topic(number))
-        bench.dirs.delete_log(topic(number), NOW_MS)
-    rounds = [bench.dirs.remove_deleted(NOW_MS + 1000) for _ in range(4)]
-    assert rounds == [10, 10, 5, 0]
+    bench.dirs.delete_logs([topic(number) for number in range(25)], NOW_MS).result()
+    assert bench.dirs.remove_deleted(NOW_MS + 1000).result() == 25
     assert not [name for name in bench.disk.listdir("/a") if name.endswith("-delete")]
 
 
 def test_a_directory_that_cannot_sync_deletions_goes_offline() -> None:
     bench = Bench(paths=("/a",))
     bench.create(topic())
-    bench.dirs.delete_log(topic(), NOW_MS)
-    bench.disk.fail_at(0)
-    bench.dirs.sync_deletions()
+    bench.disk.fail_at(1)
+    bench.dirs.delete_logs([topic()], NOW_MS).result()
     assert [each.path for each in bench.offline] == ["/a"]
 
 
 def test_a_deletion_that_was_interrupted_goes_on() -> None:
     bench = Bench(paths=("/a",))
     append(bench.create(topic()), batch(3))
-    bench.dirs.delete_log(topic(), NOW_MS)
-    bench.dirs.sync_deletions()
+    bench.dirs.delete_logs([topic()], NOW_MS).result()
     again = bench.again()
-    assert again.dirs.remove_deleted(NOW_MS) == 1
+    assert again.dirs.remove_deleted(NOW_MS).result() == 1
     assert not [name for name in again.disk.listdir("/a") if name.endswith("-delete")]
 
 
@@ -220,10 +217,10 @@ def test_a_log_with_a_job_outstanding_is_not_removed() -> None:
     log.append(batch(), 0, NOW_MS)
     job = log.take_staged()
     assert job is not None
-    bench.dirs.delete_log(topic(), NOW_MS)
-    assert bench.dirs.remove_deleted(NOW_MS + 5000) == 0
+    bench.dirs.delete_logs([topic()], NOW_MS).result()
+    assert bench.dirs.remove_deleted(NOW_MS + 5000).result() == 0
     log.written(job, NOW_MS)
-    assert bench.dirs.remove_deleted(NOW_MS + 5000) == 1
+    assert bench.dirs.remove_deleted(NOW_MS + 5000).result() == 1
 
 
 def test_retention_runs_over_all_logs() -> None:
@@ -232,9 +229,9 @@ def test_retention_runs_over_all_logs() -> None:
         log = bench.create(topic(number))
         append(log, *[batch(value=bytes(60), time_ms=1000) for _ in range(5)])
         log.high_watermark = 5
-    assert bench.dirs.enforce_retention(NOW_MS) == 9
+    assert bench.dirs.enforce_retention(NOW_MS).result() == 9
     assert {log.log_start_offset for log in bench.dirs.logs()} == {5}
-    assert bench.dirs.remove_deleted(NOW_MS + 1000) == 9
+    assert bench.dirs.remove_deleted(NOW_MS + 1000).result() == 9
 
 
 def test_logs_are_flushed_by_time() -> None:
@@ -269,7 +266,7 @@ def test_a_failing_directory_goes_offline_and_the_other_lives() -> None:
     append(first, batch())
     append(second, batch())
     bench.disk.fail_at(0, errno.EIO)
-    bench.dirs.checkpoint()
+    bench.dirs.checkpoint().result()
     assert [each.path for each in bench.offline] == ["/a"]
     assert not bench.dirs.dirs[0].online
     with pytest.raises(ApiError) as caught:
@@ -277,8 +274,8 @@ def test_a_failing_directory_goes_offline_and_the_other_lives() -> None:
     assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
     append(second, batch())
     assert bench.create(topic(2)).log_dir == "/b"
-    assert bench.dirs.enforce_retention(NOW_MS) == 0
-    bench.dirs.close(NOW_MS)
+    assert bench.dirs.enforce_retention(NOW_MS).result() == 0
+    bench.dirs.close(NOW_MS).result()
     assert not bench.disk.exists("/a/.kafka_cleanshutdown")
     assert bench.disk.exists("/b/.kafka_cleanshutdown")
 
@@ -307,12 +304,12 @@ def test_a_directory_that_cannot_be_opened_is_left_out() -> None:
     disk = SimDisk(Random(1))
     disk.makedirs("/b")
     disk.fail_at(0, errno.EACCES)
-    dirs = LogDirs(disk, ["/a", "/b"], Random(2))
+    dirs = LogDirs(disk, ["/a", "/b"], Random(2), InlineExecutor())
     assert [each.path for each in dirs.dirs] == ["/b"]
     assert list(dirs.unusable) == ["/a"]
     disk.fail_at(0, errno.EACCES)
     with pytest.raises(LocalError, match="no log directory"):
-        LogDirs(disk, ["/a"], Random(2))
+        LogDirs(disk, ["/a"], Random(2), InlineExecutor())
 
 
 def test_a_broken_partition_takes_its_directory_offline_at_the_start() -> None:
@@ -320,9 +317,9 @@ def test_a_broken_partition_takes_its_directory_offline_at_the_start() -> None:
     append(bench.create(topic(0)), batch())
     append(bench.create(topic(1)), batch())
     disk = bench.disk.crash(Survival.NONE)
-    dirs = LogDirs(disk, ["/a", "/b"], Random(2))
+    dirs = LogDirs(disk, ["/a", "/b"], Random(2), InlineExecutor())
     dirs.claim("cluster", 7)
     disk.fail_at(0, errno.EIO)
-    dirs.load(lambda _: CONFIG, NOW_MS)
+    dirs.load(lambda _: CONFIG, NOW_MS).result()
     assert [each.online for each in dirs.dirs] == [False, True]
     assert [log.topic_partition for log in dirs.logs()] == [topic(1)]

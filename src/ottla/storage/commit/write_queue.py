@@ -49,6 +49,10 @@ class WriteQueue:
     def job_outstanding(self) -> bool:
         return self._write_job is not None or self._flush_job is not None
 
+    @property
+    def has_staged(self) -> bool:
+        return bool(self._staged)
+
     def stage(self, segment: Segment, position: int) -> SegmentWrite:
         """Where the bytes of a batch at `position` of `segment` are to be added."""
         staged = self._staged
@@ -128,16 +132,17 @@ class WriteQueue:
         self.flushed_offset = max(self.flushed_offset, job.end_offset)
         self.last_flush_ms = now_ms
 
-    def sync_place(self) -> None:
-        """Make all names durable, even if nothing was ever written."""
-        self._place.sync_new()
-        self._fresh = False
-
     def drop(self, segment: Segment) -> None:
         """A segment leaves the log; nothing of it needs to reach the disk any more."""
         self._unsynced.pop(segment.base_offset, None)
 
+    def truncating(self, log_start_offset: int, end_offset: int) -> None:
+        """The records at and above `end_offset` are about to be removed; nothing is readable until they are."""
+        self.readable_offset = log_start_offset
+        self.flushed_offset = min(self.flushed_offset, end_offset)
+
     def truncated(self, end_offset: int) -> None:
+        """The records at and above `end_offset` have been removed."""
         self.readable_offset = end_offset
         self.committable_offset = end_offset
         self.flushed_offset = min(self.flushed_offset, end_offset)

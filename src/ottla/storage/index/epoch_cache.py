@@ -3,10 +3,11 @@
 Version 0 and the number of entries on the first two lines, then `epoch start-offset` a line. Epochs and start
 offsets strictly increase.
 
-A change is made in memory; `flush` writes it. The rule that keeps a crash harmless: flush before the recovery
-point passes the start of a new epoch, because below the recovery point the log is not scanned again, and
-above it every batch tells its epoch. Entries that a crash brings back are cut by `truncate_from_end` and
-`truncate_from_start` when the log is loaded.
+A change is made in memory; `flush` writes it. The rule that keeps a crash harmless: the file has every entry that
+starts below the recovery point, because the log is not scanned again there; above it, every batch carries its
+epoch. An entry that starts at the end of the log, as after each election, is therefore not written before records
+follow it. Entries that a crash brings back are removed by `truncate_from_end` and `truncate_from_start` when the log
+is loaded.
 
 Concurrency: the log's task only.
 """
@@ -24,11 +25,46 @@ from ottla.storage.checkpoints import CorruptCheckpoint, format_entries, parse_e
 LEADER_EPOCH_FILE: Final = "leader-epoch-checkpoint"
 UNDEFINED_EPOCH: Final = -1
 UNDEFINED_EPOCH_OFFSET: Final = -1
+OFFSET_MAX: Final = 2**63 - 1
+_EVERYTHING: Final = -1  # below all offsets: the file must be written, whatever it is to be complete below
 
 
 class EpochEntry(NamedTuple):
     epoch: int
     start_offset: int
+
+
+class EpochWrite:
+    """A write of the file with the entries of one moment; `run` may be called in a worker thread."""
+
+    __slots__ = ("_content", "_disk", "_epochs", "_path")
+
+    def __init__(self, epochs: EpochCache, disk: Disk, path: str, content: bytes) -> None:
+        self._epochs = epochs
+        self._disk = disk
+        self._path = path
+        self._content = content
+
+    def run(self) -> None:
+        """Replace the file, durably."""
+        self._disk.replace(self._path, self._content)
+
+    def prepare(self) -> None:
+        """Write the content under another name, without a sync."""
+        file = self._disk.open(f"{self._path}.tmp", create=True)
+        try:
+            file.truncate(0)
+            file.pwritev([self._content], 0)
+        finally:
+            file.close()
+
+    def exchange(self) -> None:
+        """Put the prepared content, durable by now, in the place of the file; durable once the directory is synced."""
+        self._disk.rename(f"{self._path}.tmp", self._path)
+
+    def finish(self) -> None:
+        """Record the success, on the event loop."""
+        self._epochs.wrote(self._content)
 
 
 class EpochCache:
@@ -38,9 +74,12 @@ class EpochCache:
         self._disk = disk
         self._epochs: array[int] = array("i")
         self._starts: array[int] = array("q")
-        self._dirty = False
-        if disk.exists(path):
-            self._load(disk.read(path))
+        self._unwritten_from: int | None = None  # lowest start offset of the entries that the file lacks
+        try:
+            data = disk.read(path)
+        except FileNotFoundError:
+            return
+        self._load(data)
 
     @property
     def latest_epoch(self) -> int | None:
@@ -50,11 +89,6 @@ class EpochCache:
     @property
     def earliest(self) -> EpochEntry | None:
         return EpochEntry(self._epochs[0], self._starts[0]) if self._epochs else None
-
-    @property
-    def dirty(self) -> bool:
-        """Whether the file is behind the memory."""
-        return self._dirty
 
     def entries(self) -> list[EpochEntry]:
         return list(map(EpochEntry, self._epochs, self._starts))
@@ -72,7 +106,8 @@ class EpochCache:
         self._keep(kept)
         self._epochs.append(epoch)
         self._starts.append(start_offset)
-        self._dirty = True
+        if self._unwritten_from is None:
+            self._unwritten_from = start_offset
         return True
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
@@ -112,23 +147,38 @@ class EpochCache:
         del self._epochs[:gone]
         del self._starts[:gone]
         self._starts[0] = start_offset
-        self._dirty = True
+        self._unwritten_from = _EVERYTHING
 
     def clear(self) -> None:
         self._keep(0)
 
-    def flush(self) -> None:
-        """Write the file if it is behind."""
-        if self._dirty:
-            lines = (f"{epoch} {start}" for epoch, start in zip(self._epochs, self._starts, strict=True))
-            self._disk.replace(self.path, format_entries(lines))
-            self._dirty = False
+    def flush(self, below: int = OFFSET_MAX) -> None:
+        """Write the file, durably, if it lacks an entry that starts below `below` or has one that was dropped."""
+        write = self.take_write(below)
+        if write is not None:
+            write.run()
+            write.finish()
+
+    def take_write(self, below: int) -> EpochWrite | None:
+        """The write that `flush` would do, to be run elsewhere; None if there is nothing to write."""
+        if self._unwritten_from is None or self._unwritten_from >= below:
+            return None
+        lines = (f"{epoch} {start}" for epoch, start in zip(self._epochs, self._starts, strict=True))
+        return EpochWrite(self, self._disk, self.path, format_entries(lines))
+
+    def wrote(self, entries: bytes) -> None:
+        """The file now has these entries."""
+        lines = (f"{epoch} {start}" for epoch, start in zip(self._epochs, self._starts, strict=True))
+        if entries == format_entries(lines):
+            self._unwritten_from = None
 
     def _keep(self, count: int) -> None:
         if count < len(self._epochs):
+            written = self._unwritten_from is None or self._starts[count] < self._unwritten_from
             del self._epochs[count:]
             del self._starts[count:]
-            self._dirty = True
+            if written:
+                self._unwritten_from = _EVERYTHING
 
     def _load(self, data: bytes) -> None:
         for number, (epoch_text, start_text) in enumerate(parse_entries(data, self.path, 2), 3):
@@ -137,4 +187,4 @@ class EpochCache:
             if epoch < 0 or start < 0:
                 raise CorruptCheckpoint(f"{self.path}, line {number}: negative epoch or offset")
             self.assign(epoch, start)
-        self._dirty = False
+        self._unwritten_from = None

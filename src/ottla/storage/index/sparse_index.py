@@ -34,6 +34,47 @@ class CorruptIndex(OttlaError):
     """An index file contradicts itself; it must be rebuilt from the log."""
 
 
+class IndexWrite:
+    """A write of the entries that an index file lacks; `run` may be called in a worker thread."""
+
+    __slots__ = ("_cut", "_data", "_disk", "_index", "_path", "_position", "creates")
+
+    def __init__(
+        self,
+        index: SparseIndex,
+        disk: Disk,
+        *,
+        path: str,
+        position: int,
+        data: bytearray,
+        cut: bool,
+        creates: bool,
+    ) -> None:
+        self._index = index
+        self._disk = disk
+        self._path = path
+        self._position = position
+        self._data = data
+        self._cut = cut
+        self.creates = creates
+
+    def run(self, *, sync: bool) -> None:
+        file = self._disk.open(self._path, create=True)
+        try:
+            if self._cut:
+                file.truncate(self._position)
+            if self._data:
+                file.pwritev([self._data], self._position)
+            if sync:
+                file.datasync()
+        finally:
+            file.close()
+
+    def finish(self) -> None:
+        """Record the success, on the event loop."""
+        self._index.wrote(self._position + len(self._data))
+
+
 class SparseIndex:
     """Columns of one index file. Subclasses give the fields' type codes and the meaning."""
 
@@ -49,6 +90,7 @@ class SparseIndex:
         self._loaded: list[array[int]] | None = None
         self._written = 0  # entries known to be in the file
         self._tail_cut = True  # False while the file may be longer than its entries
+        self._has_file = False  # whether the file is known to exist
 
     @property
     def _columns(self) -> list[array[int]]:
@@ -87,21 +129,32 @@ class SparseIndex:
 
     def flush(self, *, sync: bool = False) -> None:
         """Bring the file to the state in memory, creating it if it is missing."""
+        write = self.take_write()
+        write.run(sync=sync)
+        write.finish()
+
+    def take_write(self) -> IndexWrite:
+        """The write that `flush` would do, to be run elsewhere.
+
+        One at a time, and no entry may be dropped until it has finished.
+        """
         columns = self._columns
-        count = len(columns[0])
-        file = self._disk.open(self.path, create=True)
-        try:
-            if not self._tail_cut:
-                file.truncate(self._written * self.entry_bytes)
-                self._tail_cut = True
-            if count > self._written:
-                new = [column[self._written :] for column in columns]
-                file.pwritev([_interleave(new, self.entry_bytes)], self._written * self.entry_bytes)
-                self._written = count
-            if sync:
-                file.datasync()
-        finally:
-            file.close()
+        new = [column[self._written :] for column in columns]
+        return IndexWrite(
+            self,
+            self._disk,
+            path=self.path,
+            position=self._written * self.entry_bytes,
+            data=_interleave(new, self.entry_bytes),
+            cut=not (self._tail_cut and self._written),
+            creates=not self._has_file,
+        )
+
+    def wrote(self, end: int) -> None:
+        """The file now has the entries below byte `end`, and no others."""
+        self._written = end // self.entry_bytes
+        self._tail_cut = True
+        self._has_file = True
 
     def release(self) -> None:
         """Forget the entries in memory; they are read again when needed. Call after `flush`."""
@@ -113,6 +166,12 @@ class SparseIndex:
         """Flush with sync and release."""
         self.flush(sync=True)
         self.release()
+
+    def start_empty(self) -> None:
+        """Begin without entries and without a file; the first `flush` creates it."""
+        self._loaded = [array(code) for code in self.fields]
+        self._written = 0
+        self._tail_cut = True
 
     def reset(self) -> None:
         """Drop all entries without reading the file, to rebuild it."""
@@ -132,9 +191,10 @@ class SparseIndex:
             self._tail_cut = False
 
     def _load(self) -> list[array[int]]:
-        if not self._disk.exists(self.path):
+        try:
+            file = self._disk.open(self.path)
+        except FileNotFoundError:
             return [array(code) for code in self.fields]
-        file = self._disk.open(self.path)
         try:
             size = file.size()
             whole = size - size % self.entry_bytes
@@ -151,6 +211,7 @@ class SparseIndex:
             raise CorruptIndex(f"{self.path}: {problem}")
         self._written = len(columns[0])
         self._tail_cut = length == size
+        self._has_file = True
         return columns
 
     def _used_bytes(self, file: File, whole: int) -> int:

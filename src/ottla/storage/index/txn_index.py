@@ -76,10 +76,12 @@ class TxnIndex(SparseIndex):
 
     def flush(self, *, sync: bool = False) -> None:
         """As in other indexes, but an index that was always empty makes no file."""
-        if self.entry_count or self._disk.exists(self.path):
+        if self.needs_write:
             super().flush(sync=sync)
-        else:
-            self._tail_cut = True
+
+    @property
+    def needs_write(self) -> bool:
+        return self.has_unwritten_entries or self.has_stale_entries
 
     def _entry(self, slot: int) -> AbortedTxn:
         _, producers, firsts, lasts, stable = self._columns

@@ -1,4 +1,4 @@
-"""One replica's log: a row of segments, appended to at the end, read anywhere, cut at both ends.
+"""One replica's log: a list of segments, appended to at the end and shortened at both ends.
 
 Offsets, in the order that always holds:
 
@@ -13,41 +13,36 @@ appended meanwhile is collected for the next: group commit. A sync is due when `
 are not flushed; the job that makes it due performs it. This replica counts a record toward the high watermark
 when the committable offset has passed it; followers may copy records below the readable offset.
 
-Readers get a place in a file, never staged bytes. A read never crosses a segment.
+Reading is in `readable_log`. The work on the disk beside writes (checkpoint, retention, truncation, closing) is taken
+as jobs (`log_jobs`).
 
-Concurrency: one owner, the event loop. A write and a flush job may be running in workers meanwhile;
-operations that change what is on the disk below the log end (truncation, closing) demand that none is.
+Concurrency: one owner, the event loop. A write, a flush and one other job may be running in workers meanwhile. A
+truncation and closing require that no job is outstanding.
 
 Crash policy: everything below the checkpointed recovery point is durable, indexes and leader epochs included
-(`prepare_checkpoint`); what follows it is judged by `recovery`. Whatever shortens the log lowers the
-checkpoint first (`on_shorten`), and is durable before anything is appended again.
-
-Failure: an OSError becomes a `StorageFault` and the log goes offline: every later operation answers
-KAFKA_STORAGE_ERROR.
+(`take_checkpoint`); recovery checks what follows it. A truncation is durable before anything is appended again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from functools import partial
 from typing import Final
 
-from ottla.base.errors import ApiError, ErrorCode, StorageFault, invariant, violated
+from ottla.base.errors import ApiError, ErrorCode, invariant
 from ottla.base.files import Buffer, Disk
 from ottla.base.ids import TopicPartition, Uuid
 from ottla.base.rng import Random
-from ottla.records.batch import TIMESTAMP_TYPE_MASK, BatchHeader, iter_batches
-from ottla.storage.commit.write_job import FlushJob, LogPlace, SegmentWrite, WriteJob
-from ottla.storage.commit.write_queue import WriteQueue
+from ottla.records.batch import TIMESTAMP_TYPE_MASK, BatchHeader
+from ottla.storage.commit.write_job import FlushJob, SegmentWrite, WriteJob
 from ottla.storage.index.txn_index import AbortedTxn
 from ottla.storage.log.appended import Appendable, Appended
 from ottla.storage.log.log_config import LogConfig
+from ottla.storage.log.log_jobs import CheckpointJob, CloseJob, DeletionJob, LogJob, TruncationJob
 from ottla.storage.log.log_parts import LogParts
-from ottla.storage.log.log_reader import FoundRecord, LogReader
-from ottla.storage.log.log_slice import LogSlice
+from ottla.storage.log.readable_log import ReadableLog
 from ottla.storage.log.retention import RetentionRules, deletable_count
 from ottla.storage.log.segment import Segment
-from ottla.storage.log.segments import Segments
 from ottla.storage.log.staged_run import StagedRun
 from ottla.storage.producers.producer_replay import (
     check_producer,
@@ -61,13 +56,12 @@ from ottla.storage.recovery.batch_scan import check_batches
 
 REREAD_BYTES_MAX: Final = 16 * 1024 * 1024
 """About so much of a segment below the recovery point may have to be read again by recovery."""
+_NEVER_SAVED: Final = -1
 
 
-def nothing_to_lower(log: Log, end_offset: int) -> None:
-    """`on_shorten` of a log that has no checkpoint."""
+class Log(ReadableLog):
+    """One replica's log."""
 
-
-class Log:
     def __init__(
         self,
         disk: Disk,
@@ -79,71 +73,19 @@ class Log:
         parts: LogParts,
         rng: Random,
     ) -> None:
-        self.topic_partition = topic_partition
-        self.topic_id = topic_id
+        super().__init__(disk, directory, topic_partition, topic_id, parts=parts)
         self.config = config
-        self.directory = directory
-        self.log_dir = directory.rpartition("/")[0]
-        self.segments = Segments(disk, directory, parts.segments)
-        self.epochs = parts.epochs
-        self.producers = parts.producers
         self.snapshots = parts.snapshots
-        self.log_start_offset = parts.log_start_offset
-        self.log_end_offset = parts.log_end_offset
-        self.offline = False
         self.closed = False
-        self.on_shorten: Callable[[Log, int], None] = nothing_to_lower
-        self._high_watermark = parts.log_start_offset
         self._disk = disk
         self._rng = rng
         self._active = self.segments.active
         self._latest_epoch = self._epoch_of_end()
-        place = LogPlace(disk, directory, self.log_dir)
-        self._writes = WriteQueue(place, parts.log_end_offset, fresh=parts.fresh)
         self._unsynced_indexes = parts.unsynced_indexes  # sealed segments
         self._indexed_size = 0  # of the active segment, when its indexes were last synced
-        self._reader = LogReader(self.segments)
-
-    def __str__(self) -> str:
-        return f"{self.topic_partition} in {self.log_dir}"
-
-    # --- offsets and sizes ---
-
-    @property
-    def high_watermark(self) -> int:
-        return self._high_watermark
-
-    @high_watermark.setter
-    def high_watermark(self, offset: int) -> None:
-        if offset > self.log_end_offset:
-            violated(f"{self}: high watermark {offset} above end {self.log_end_offset}")
-        self._high_watermark = max(offset, self.log_start_offset)
-        self.producers.high_watermark_moved(offset)
-
-    @property
-    def last_stable_offset(self) -> int:
-        """Readers of committed records stop here: at the first open transaction, or the high watermark."""
-        unstable, end = self.producers.first_unstable_offset, self._high_watermark
-        return end if unstable is None else min(max(unstable, self.log_start_offset), end)
-
-    @property
-    def readable_offset(self) -> int:
-        """Records below it are in the file: readers and followers may copy them."""
-        return self._writes.readable_offset
-
-    @property
-    def committable_offset(self) -> int:
-        """This replica counts records below it toward the high watermark: written, and synced if a sync is due."""
-        return self._writes.committable_offset
-
-    @property
-    def flushed_offset(self) -> int:
-        """Records below it are durable."""
-        return self._writes.flushed_offset
-
-    @property
-    def last_flush_ms(self) -> int:
-        return self._writes.last_flush_ms
+        self._job: LogJob | None = None
+        # The log end at which the disk has all that a clean stop writes.
+        self._saved_end = parts.log_end_offset if parts.saved or parts.fresh else _NEVER_SAVED
 
     @property
     def latest_epoch(self) -> int:
@@ -151,13 +93,14 @@ class Log:
         return self._latest_epoch
 
     @property
-    def size_bytes(self) -> int:
-        return sum(segment.size for segment in self.segments)
-
-    @property
     def job_outstanding(self) -> bool:
         """Whether a worker may be using its files."""
-        return self._writes.job_outstanding
+        return self._job is not None or self._writes.job_outstanding
+
+    @property
+    def job_beside_writes(self) -> bool:
+        """Whether a job other than a write or a flush is outstanding."""
+        return self._job is not None
 
     # --- appending ---
 
@@ -333,127 +276,99 @@ class Log:
             flush.run()
             self.flushed(flush, now_ms)
 
-    def prepare_checkpoint(self) -> int:
-        """Make durable what recovery takes for granted below the recovery point, and return that point.
+    # --- jobs beside the writes ---
+
+    def take_checkpoint(self) -> CheckpointJob | None:
+        """A job that makes durable what recovery relies on below the flushed offset; None if all of it is.
 
         The indexes of the active segment, and a snapshot of the producers, are only brought up to date now and
         then: recovery reads again what the last indexes on the disk do not cover.
         """
         offset = self.flushed_offset
         active = self._active
+        indexes = []
+        snapshot, old_snapshots = None, []
         with self._faults():
             while self._unsynced_indexes and self._unsynced_indexes[0].base_offset < offset:
-                self._unsynced_indexes.pop(0).sync_indexes()
+                indexes.append(self._unsynced_indexes.pop(0).take_index_write())
             if active.size - self._indexed_size >= REREAD_BYTES_MAX:
                 self._indexed_size = active.size
-                active.sync_indexes()
+                indexes.append(active.take_index_write())
                 self.producers.end_offset = self.log_end_offset
-                self.snapshots.take(self.producers)
-                self.snapshots.thin_out(self.segments.bases)
-                self._disk.sync_dir(self.directory)
-            else:
-                active.sync_txn_index()
-            self.epochs.flush()
-        return offset
+                snapshot = self.snapshots.take_write(self.producers)
+                old_snapshots = self.snapshots.thin_out(self.segments.bases)
+            elif active.txn_index.needs_write:
+                indexes.append(active.take_index_write(txn_only=True))
+            epochs = self.epochs.take_write(offset)
+        if not indexes and epochs is None:
+            return None
+        job = CheckpointJob(
+            self._disk,
+            self.directory,
+            indexes=indexes,
+            snapshot=snapshot,
+            old_snapshots=old_snapshots,
+            epochs=epochs,
+        )
+        self._begin(job)
+        return job
 
-    # --- reading ---
+    def finished(self, job: LogJob) -> None:
+        """A job of this log has succeeded."""
+        invariant(job is self._job, f"{self}: a job that is not outstanding was reported")
+        self._job = None
+        job.finish()
 
-    def read(self, offset: int, max_bytes: int, *, upto: int, min_one: bool = True) -> LogSlice:
-        """Batches from the one that holds `offset` on, below `upto` and at most `max_bytes` long.
-
-        With `min_one` the first batch is returned whole even if it is longer; without, the slice is then
-        empty.
-        """
-        if self.offline:
-            raise self._offline_error()
-        if not self.log_start_offset <= offset <= self.log_end_offset:
-            raise ApiError(
-                ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"{self}: offset {offset} is outside of {self.log_start_offset} to {self.log_end_offset}",
-            )
-        readable_offset = self._writes.readable_offset
-        limit = min(upto, readable_offset)
-        try:
-            return self._reader.read(
-                offset, max_bytes, limit=limit, readable_offset=readable_offset, min_one=min_one
-            )
-        except OSError as error:
-            raise self._fault(error) from error
-
-    def offset_for_timestamp(self, timestamp: int) -> FoundRecord | None:
-        """The first record at or after a time. The caller holds it against the high watermark."""
+    def perform(self, job: LogJob) -> None:
+        """Run a job in the calling thread, for logs whose owner may wait."""
         with self._faults():
-            return self._reader.first_at_or_after(timestamp, self.log_start_offset)
+            job.run()
+        self.finished(job)
 
-    def max_timestamp(self) -> FoundRecord | None:
-        """The first of the records with the greatest timestamp."""
-        with self._faults():
-            return self._reader.latest()
+    def _begin(self, job: LogJob) -> None:
+        invariant(self._job is None, f"{self}: a second job while one is outstanding")
+        self._job = job
 
-    def batches(
-        self, offset: int, *, upto: int, chunk_bytes: int = 1 << 20
-    ) -> Iterator[tuple[BatchHeader, memoryview]]:
-        """Each batch from the one that holds `offset` on, below `upto`.
+    # --- removing records ---
 
-        Header and bytes. Not for the fetch path.
-        """
-        while offset < upto:
-            data = memoryview(self.read_bytes(offset, chunk_bytes, upto=upto))
-            found = offset
-            for position, header in iter_batches(data):
-                yield header, data[position : position + header.size_in_bytes]
-                found = header.last_offset + 1
-            if found == offset:
-                return
-            offset = found
+    def take_truncation(self, offset: int, now_ms: int) -> TruncationJob | None:
+        """A job that removes the records at and above `offset`, durably; None if there are none.
 
-    def read_bytes(self, offset: int, max_bytes: int, *, upto: int) -> bytes:
-        """What `read` finds, read."""
-        found = self.read(offset, max_bytes, upto=upto)
-        with self._faults():
-            return found.read()
-
-    def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTxn]:
-        """The aborted transactions that have records in [start_offset, end_offset)."""
-        with self._faults():
-            return self.segments.aborted_transactions(start_offset, end_offset)
-
-    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
-        """(epoch, end offset) of the greatest leader epoch at or below `epoch`; (-1, -1) if unknown."""
-        return self.epochs.end_offset_for(epoch, self.log_end_offset)
-
-    # --- cutting ---
-
-    def truncate_to(self, offset: int, now_ms: int) -> bool:
-        """Cut the records at and above `offset`, durably.
-
-        False if there are none. No job may be outstanding.
+        No job may be outstanding and nothing staged. The checkpoints must be lowered, durably, before it runs
+        (`LogDir.truncate`). Until it has finished, nothing is readable.
         """
         if offset >= self.log_end_offset:
-            return False
-        self.flush(now_ms)
-        with self._faults():
-            self.on_shorten(self, offset)
-            if offset < self.segments.first.base_offset:
-                self._restart_at(offset, now_ms)
-                return True
-            # Newest first, each for good before the next, so that a crash leaves no hole.
-            while self.segments.active.base_offset > offset:
-                self._writes.drop(self.segments.remove_last())
-            self._active = self.segments.active
-            self._active.truncate_to(offset)
-            self._end_moved(offset)
-            load_producers(self.producers, self.snapshots, self.segments, offset, now_ms)
-            replay_segments(self.producers, self.segments.from_offset(self.producers.end_offset), offset)
-            self.producers.high_watermark_moved(self._high_watermark)
-        return True
+            return None
+        return self._take_truncation(offset, lambda: self._truncate(offset, now_ms))
 
-    def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
-        """Drop everything and go on at `offset`, durably. No job may be outstanding."""
-        self.flush(now_ms)
-        with self._faults():
-            self.on_shorten(self, offset)
+    def take_restart(self, offset: int, now_ms: int) -> TruncationJob:
+        """A job that removes all records, durably, so that the log goes on at `offset`; as `take_truncation`."""
+        return self._take_truncation(offset, lambda: self._restart_at(offset, now_ms))
+
+    def _take_truncation(self, offset: int, truncate: Callable[[], None]) -> TruncationJob:
+        invariant(not self.job_outstanding, f"{self}: truncated while a job is outstanding")
+        invariant(not self._writes.has_staged, f"{self}: truncated while records are staged")
+        self._writes.truncating(self.log_start_offset, offset)
+        job = TruncationJob(self.log_dir, truncate, self._truncated)
+        self._begin(job)
+        return job
+
+    def _truncated(self) -> None:
+        self._writes.truncated(self.log_end_offset)
+
+    def _truncate(self, offset: int, now_ms: int) -> None:
+        if offset < self.segments.first.base_offset:
             self._restart_at(offset, now_ms)
+            return
+        # Newest first, each durably before the next, so that a crash leaves no hole.
+        while self.segments.active.base_offset > offset:
+            self._writes.drop(self.segments.remove_last())
+        self._active = self.segments.active
+        self._active.truncate_to(offset)
+        self._end_moved(offset)
+        load_producers(self.producers, self.snapshots, self.segments, offset, now_ms)
+        replay_segments(self.producers, self.segments.from_offset(self.producers.end_offset), offset)
+        self.producers.high_watermark_moved(self._high_watermark)
 
     def _restart_at(self, offset: int, now_ms: int) -> None:
         while len(self.segments):
@@ -471,7 +386,7 @@ class Log:
         self.epochs.flush()
         self._latest_epoch = self._epoch_of_end()
         self.log_end_offset = offset
-        self._writes.truncated(offset)
+        self._saved_end = _NEVER_SAVED
         self._high_watermark = max(self.log_start_offset, min(self._high_watermark, offset))
         self._reader.forget()
         self._indexed_size = self._active.size
@@ -493,35 +408,43 @@ class Log:
         self.producers.log_start_moved(offset)
         return True
 
-    def delete_old_segments(self, now_ms: int) -> int:
-        """Delete the segments that retention lets go, oldest first; returns how many."""
-        if self.offline:
-            return 0
+    def take_deletion(self, now_ms: int) -> DeletionJob | None:
+        """A job for the oldest segments that retention deletes; None if there are none, or a job is outstanding."""
+        if self.offline or self._job is not None:
+            return None
         with self._faults():
             rules = RetentionRules(self.config.deleted, self.config.retention_ms, self.config.retention_bytes)
             count = deletable_count(
-                list(self.segments),
+                self.segments,
                 rules,
                 log_start_offset=self.log_start_offset,
                 high_watermark=self._high_watermark,
                 log_end_offset=self.log_end_offset,
                 now_ms=now_ms,
             )
+            if count == 0:
+                return None
             if count == len(self.segments):
                 self.roll(now_ms)
-            self._delete_first(count, now_ms)
-        return count
+        return self._take_deletion(count, now_ms + self.config.file_delete_delay_ms)
 
-    def _delete_first(self, count: int, now_ms: int) -> None:
-        if count == 0:
-            return
+    def _take_deletion(self, count: int, remove_at_ms: int) -> DeletionJob:
         first = self.segments[count].base_offset
         self.increment_log_start_offset(max(self.log_start_offset, first))
-        # What producers did in the segments that go is known from the snapshots alone.
-        for segment in self.segments[1 : count + 1]:
-            self.snapshots.sync(segment.base_offset)
-        self._forget(self.segments.doom_first(count, now_ms + self.config.file_delete_delay_ms))
-        self.snapshots.delete_before(first)
+        snapshots = set(self.snapshots.offsets)
+        kept = [each.base_offset for each in self.segments[1 : count + 1] if each.base_offset in snapshots]
+        deleted = self.segments.take_first(count)
+        self._forget(deleted)
+        job = DeletionJob(
+            self._disk,
+            self.directory,
+            segments=deleted,
+            kept_snapshots=[self.snapshots.path(offset) for offset in kept],
+            old_snapshots=self.snapshots.forget_before(first),
+            on_done=partial(self.segments.keep_deleted, remove_at_ms),
+        )
+        self._begin(job)
+        return job
 
     def replace_segments(self, old: list[Segment], new: Segment, now_ms: int) -> None:
         """Compaction puts `new`, complete and synced under `.cleaned`, in the place of sealed segments."""
@@ -543,30 +466,42 @@ class Log:
         self.config = config
 
     def close(self, now_ms: int) -> None:
-        """Write everything out so that the next start needs no recovery. No job may be outstanding."""
-        if self.closed:
-            return
-        if not self.offline:
-            self.flush(now_ms)
-            with self._faults():
-                self._active.seal()
-                self._unsynced_indexes.append(self._active)
-                for segment in self._unsynced_indexes:
-                    segment.sync_indexes()
-                self._unsynced_indexes.clear()
-                self.epochs.flush()
-                self.producers.end_offset = self.log_end_offset
-                self.snapshots.take(self.producers)
-                self._writes.sync_place()
-        self.closed = True
+        """Write everything out, durably, so that the next start needs no recovery. No job may be outstanding."""
+        job = self.take_close(now_ms)
+        if job is not None:
+            job.run()
         self.segments.close()
 
-    def leave(self, directory: str) -> None:
-        """The partition is being deleted and its directory now has another name.
-
-        What is under way is forgotten.
-        """
+    def take_close(self, now_ms: int) -> CloseJob | None:
+        """The last job of a log, after which it is closed (`close`); None if the disk has everything."""
+        if self.closed:
+            return None
         self.closed = True
+        if self.offline or self.log_end_offset == self._saved_end:
+            return None
+        invariant(not self.job_outstanding, f"{self}: closed while a job is outstanding")
+        jobs: list[WriteJob | FlushJob] = []
+        write = self.take_staged()
+        if write is not None:
+            jobs.append(write)
+            self.written(write, now_ms)
+        flush = self.take_flush()
+        if flush is not None:
+            jobs.append(flush)
+            self.flushed(flush, now_ms)
+        with self._faults():
+            self._active.seal()
+            self.producers.end_offset = self.log_end_offset
+            return CloseJob(
+                self._location,
+                jobs=jobs,
+                indexes=[segment.take_index_write() for segment in [*self._unsynced_indexes, self._active]],
+                snapshot=self.snapshots.take_write(self.producers),
+                epochs=self.epochs.take_write(self.log_end_offset),
+            )
+
+    def moved(self, directory: str) -> None:
+        """The directory of the partition, which is being deleted, has another name now."""
         self.directory = directory
         self.segments.move(directory)
 
@@ -574,25 +509,6 @@ class Log:
         """Its directory has failed: nothing more is read or written here."""
         self.offline = True
 
-    # --- failure ---
-
     def _epoch_of_end(self) -> int:
         latest = self.epochs.latest_epoch
         return -1 if latest is None else latest
-
-    def _offline_error(self) -> ApiError:
-        return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory {self.log_dir} is offline")
-
-    def _fault(self, error: OSError) -> StorageFault:
-        self.offline = True
-        return StorageFault(self.log_dir, error)
-
-    @contextmanager
-    def _faults(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise self._fault(error) from error
-        except StorageFault:
-            self.offline = True
-            raise

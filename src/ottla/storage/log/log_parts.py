@@ -24,3 +24,6 @@ class LogParts(msgspec.Struct):
     log_end_offset: int
     unsynced_indexes: list[Segment]
     fresh: bool
+    """Whether the log was created, empty, and nothing of it is durable."""
+    saved: bool
+    """Whether the files are as a clean stop leaves them."""

@@ -21,7 +21,7 @@ from typing import Final
 from ottla.base.files import Disk, File
 from ottla.records.batch import NO_TIMESTAMP
 from ottla.storage.index.offset_index import OffsetIndex
-from ottla.storage.index.sparse_index import INT32_MAX, CorruptIndex
+from ottla.storage.index.sparse_index import INT32_MAX, CorruptIndex, IndexWrite
 from ottla.storage.index.time_index import TimeIndex
 from ottla.storage.index.txn_index import TxnIndex
 from ottla.storage.log import log_files
@@ -35,9 +35,49 @@ _RUN_ENTRIES_MAX: Final = 1024
 _UNKNOWN: Final = -2  # a timestamp that has not been read from the disk yet
 
 
+class SegmentIndexWrite:
+    """A write of a segment's indexes; `run` may be called in a worker thread.
+
+    The offset index is written after all others are durable, with their names.
+    """
+
+    __slots__ = ("_before", "_directory", "_disk", "_offset_index")
+
+    def __init__(
+        self, disk: Disk, directory: str, before: list[IndexWrite], offset_index: list[IndexWrite]
+    ) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._before = before
+        self._offset_index = offset_index
+
+    def run(self) -> None:
+        for writes in (self._before, self._offset_index):
+            for write in writes:
+                write.run(sync=True)
+            if any(write.creates for write in writes):
+                self._disk.sync_dir(self._directory)
+
+    def write_before(self) -> None:
+        """Write all but the offset index, without a sync."""
+        for write in self._before:
+            write.run(sync=False)
+
+    def write_offset_index(self) -> None:
+        """Write the offset index, without a sync."""
+        for write in self._offset_index:
+            write.run(sync=False)
+
+    def finish(self) -> None:
+        """Record the success, on the event loop."""
+        for write in self._before + self._offset_index:
+            write.finish()
+
+
 class Segment:
     __slots__ = (
         "_bytes_since_entry",
+        "_created_ms",
         "_directory",
         "_disk",
         "_file",
@@ -47,7 +87,6 @@ class Segment:
         "_max_timestamp",
         "_max_timestamp_offset",
         "base_offset",
-        "created_ms",
         "index_full",
         "jitter_ms",
         "name_durable",
@@ -66,7 +105,7 @@ class Segment:
         base_offset: int,
         config: LogConfig,
         *,
-        created_ms: int,
+        created_ms: int | None,
         jitter_ms: int = 0,
         suffix: str = "",
     ) -> None:
@@ -77,7 +116,7 @@ class Segment:
         self.suffix = suffix
         self.size = 0
         self.written_size = 0
-        self.created_ms = created_ms
+        self._created_ms = created_ms
         self.jitter_ms = jitter_ms
         self.name_durable = True
         self.index_full = False
@@ -105,7 +144,10 @@ class Segment:
         jitter_ms: int,
         suffix: str = "",
     ) -> Segment:
-        """A new, empty segment with its files. Their names are durable once the directory is synced."""
+        """A new, empty segment with its log file, whose name is durable once the directory is synced.
+
+        Index files are created when they are first written.
+        """
         made = cls(
             disk, directory, base_offset, config, created_ms=now_ms, jitter_ms=jitter_ms, suffix=suffix
         )
@@ -116,8 +158,7 @@ class Segment:
         if made._file.size():
             made._file.truncate(0)
         for index in (made.offset_index, made.time_index, made.txn_index):
-            index.reset()
-            index.flush()
+            index.start_empty()
         return made
 
     @classmethod
@@ -132,8 +173,7 @@ class Segment:
         suffix: str = "",
     ) -> Segment:
         """A segment that exists. Nothing is read but the size."""
-        made = cls(disk, directory, base_offset, config, created_ms=0, jitter_ms=jitter_ms, suffix=suffix)
-        made.created_ms = disk.modified_ms(made.path)
+        made = cls(disk, directory, base_offset, config, created_ms=None, jitter_ms=jitter_ms, suffix=suffix)
         made.size = made.written_size = disk.file_size(made.path)
         return made
 
@@ -149,6 +189,13 @@ class Segment:
         if self._file is None:
             self._file = self._disk.open(self.path)
         return self._file
+
+    @property
+    def created_ms(self) -> int:
+        """When the segment was created; of one that was loaded, when its file was last written."""
+        if self._created_ms is None:
+            self._created_ms = self._disk.modified_ms(self.path)
+        return self._created_ms
 
     # --- appending ---
 
@@ -245,17 +292,18 @@ class Segment:
 
         The offset index comes last: after a crash, an entry of it that is on the disk vouches for the others.
         """
-        self.time_index.flush(sync=True)
-        self.sync_txn_index()
-        self.offset_index.flush(sync=True)
+        write = self.take_index_write()
+        write.run()
+        write.finish()
 
-    def sync_txn_index(self) -> None:
-        """Write the index of aborted transactions, durably; its file is made when it is first needed."""
-        if self.txn_index.has_unwritten_entries or self.txn_index.has_stale_entries:
-            new = not self._disk.exists(self.txn_index.path)
-            self.txn_index.flush(sync=True)
-            if new:
-                self._disk.sync_dir(self._directory)
+    def take_index_write(self, *, txn_only: bool = False) -> SegmentIndexWrite:
+        """The write that `sync_indexes` would do, to be run elsewhere."""
+        before = [] if txn_only else [self.time_index.take_write()]
+        if self.txn_index.needs_write:
+            before.append(self.txn_index.take_write())
+        return SegmentIndexWrite(
+            self._disk, self._directory, before, [] if txn_only else [self.offset_index.take_write()]
+        )
 
     @property
     def has_stale_entries(self) -> bool:
@@ -323,6 +371,8 @@ class Segment:
 
     def end(self) -> tuple[int, int]:
         """The offset and the position after the last whole batch, read from the last index entry on."""
+        if self.written_size == 0:
+            return self.base_offset, 0
         self._check_indexes()
         offset = self.base_offset
         _, position = self.offset_index.lookup(self.base_offset + INT32_MAX)

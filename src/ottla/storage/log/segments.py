@@ -25,15 +25,15 @@ class Segments(Sequence[Segment]):
         invariant(bool(segments), f"{directory}: a log has at least one segment")
         self._disk = disk
         self._directory = directory
-        self._row = segments
+        self._segments = segments
         self._bases = [segment.base_offset for segment in segments]
-        self._doomed: list[tuple[int, Segment]] = []
+        self._deleted: list[tuple[int, Segment]] = []
 
     def __len__(self) -> int:
-        return len(self._row)
+        return len(self._segments)
 
     def __iter__(self) -> Iterator[Segment]:
-        return iter(self._row)
+        return iter(self._segments)
 
     @overload
     def __getitem__(self, slot: int) -> Segment: ...
@@ -42,15 +42,15 @@ class Segments(Sequence[Segment]):
     def __getitem__(self, slot: slice) -> list[Segment]: ...
 
     def __getitem__(self, slot: int | slice) -> Segment | list[Segment]:
-        return self._row[slot]
+        return self._segments[slot]
 
     @property
     def active(self) -> Segment:
-        return self._row[-1]
+        return self._segments[-1]
 
     @property
     def first(self) -> Segment:
-        return self._row[0]
+        return self._segments[0]
 
     @property
     def bases(self) -> list[int]:
@@ -61,7 +61,7 @@ class Segments(Sequence[Segment]):
         return max(0, bisect_right(self._bases, offset) - 1)
 
     def from_offset(self, offset: int) -> list[Segment]:
-        return self._row[self.slot_of(offset) :]
+        return self._segments[self.slot_of(offset) :]
 
     def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTxn]:
         """Those with records in [start_offset, end_offset)."""
@@ -78,30 +78,28 @@ class Segments(Sequence[Segment]):
         invariant(
             not self._bases or segment.base_offset > self._bases[-1], f"{segment.path} does not come last"
         )
-        self._row.append(segment)
+        self._segments.append(segment)
         self._bases.append(segment.base_offset)
 
     def remove_last(self) -> Segment:
         """Remove the newest segment with its files, durably."""
-        segment = self._row.pop()
+        segment = self._segments.pop()
         self._bases.pop()
         segment.remove()
         self._disk.sync_dir(self._directory)
         return segment
 
-    def doom_first(self, count: int, remove_at_ms: int) -> list[Segment]:
-        """Take the oldest segments out, durably; their files stay until `remove_doomed`.
-
-        Each is gone for good before the next goes, so that a crash leaves no hole.
-        """
-        gone = self._row[:count]
-        invariant(count < len(self._row), f"{self._directory}: the active segment cannot go")
-        for segment in gone:
-            segment.rename(log_files.DELETED)
-            self._doomed.append((remove_at_ms, segment))
-        del self._row[:count]
+    def take_first(self, count: int) -> list[Segment]:
+        """Remove the oldest segments from the list; their files are the caller's."""
+        invariant(count < len(self._segments), f"{self._directory}: the active segment cannot be removed")
+        taken = self._segments[:count]
+        del self._segments[:count]
         del self._bases[:count]
-        return gone
+        return taken
+
+    def keep_deleted(self, remove_at_ms: int, segments: list[Segment]) -> None:
+        """Keep the files of deleted segments until `take_due` returns them."""
+        self._deleted += [(remove_at_ms, segment) for segment in segments]
 
     def replace(self, old: list[Segment], new: Segment, remove_at_ms: int) -> None:
         """Put `new`, complete and synced under `.cleaned`, in the place of neighbouring sealed segments,
@@ -110,9 +108,9 @@ class Segments(Sequence[Segment]):
         A crash before the first rename is durable leaves the old ones; after it, recovery finishes the
         exchange.
         """
-        start = self._row.index(old[0])
+        start = self._segments.index(old[0])
         invariant(
-            self._row[start : start + len(old)] == old,
+            self._segments[start : start + len(old)] == old,
             f"{self._directory}: segments to replace are no neighbours",
         )
         invariant(
@@ -122,21 +120,20 @@ class Segments(Sequence[Segment]):
         self._disk.sync_dir(self._directory)
         for segment in old:
             segment.rename(log_files.DELETED)
-            self._doomed.append((remove_at_ms, segment))
+            self._deleted.append((remove_at_ms, segment))
         self._disk.sync_dir(self._directory)
         new.rename("")
         self._disk.sync_dir(self._directory)
-        self._row[start : start + len(old)] = [new]
+        self._segments[start : start + len(old)] = [new]
         self._bases[start : start + len(old)] = [new.base_offset]
 
-    def remove_doomed(self, now_ms: int) -> int:
-        """Delete files whose time has come; returns how many segments went."""
-        due = [segment for at, segment in self._doomed if at <= now_ms]
-        if due:
-            self._doomed = [(at, segment) for at, segment in self._doomed if at > now_ms]
-            for segment in due:
-                segment.remove()
-        return len(due)
+    def take_due(self, now_ms: int) -> list[Segment]:
+        """The deleted segments whose files are to be removed now, for the caller to do so."""
+        if not self._deleted:
+            return []
+        due = [segment for at, segment in self._deleted if at <= now_ms]
+        self._deleted = [(at, segment) for at, segment in self._deleted if at > now_ms]
+        return due
 
     def move(self, directory: str) -> None:
         """Follow the partition's directory to its new name."""
@@ -150,4 +147,4 @@ class Segments(Sequence[Segment]):
             segment.close()
 
     def _all(self) -> list[Segment]:
-        return self._row + [segment for _, segment in self._doomed]
+        return self._segments + [segment for _, segment in self._deleted]

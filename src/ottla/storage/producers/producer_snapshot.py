@@ -60,15 +60,35 @@ def decode(data: bytes) -> list[ProducerSnapshotEntry]:
     return list(map(ProducerSnapshotEntry._make, _ENTRY.iter_unpack(entries)))
 
 
+class SnapshotWrite:
+    """A write of one snapshot; `run` may be called in a worker thread."""
+
+    __slots__ = ("_data", "_disk", "_path")
+
+    def __init__(self, disk: Disk, path: str, data: bytes) -> None:
+        self._disk = disk
+        self._path = path
+        self._data = data
+
+    def run(self, *, sync: bool) -> None:
+        file = self._disk.open(self._path, create=True)
+        try:
+            file.truncate(0)
+            file.pwritev([self._data], 0)
+            if sync:
+                file.datasync()
+        finally:
+            file.close()
+
+
 class ProducerSnapshots:
     """The snapshot files of one log."""
 
-    def __init__(self, disk: Disk, directory: str) -> None:
+    def __init__(self, disk: Disk, directory: str, names: Iterable[str]) -> None:
+        """`names` lists the files in the directory."""
         self.directory = directory
         self._disk = disk
-        self._offsets = sorted(
-            int(name.removesuffix(SUFFIX)) for name in disk.listdir(directory) if _is_snapshot(name)
-        )
+        self._offsets = sorted(int(name.removesuffix(SUFFIX)) for name in names if _is_snapshot(name))
 
     @property
     def offsets(self) -> tuple[int, ...]:
@@ -83,29 +103,19 @@ class ProducerSnapshots:
 
     def take(self, state: ProducerState, *, sync: bool = True) -> bool:
         """Write the state at its end offset, unless there is a snapshot at or above it already."""
-        latest = self.latest
-        if latest is not None and state.end_offset <= latest:
+        write = self.take_write(state)
+        if write is None:
             return False
-        data = encode(state.snapshot())
-        file = self._disk.open(self.path(state.end_offset), create=True)
-        try:
-            file.truncate(0)
-            file.pwritev([data], 0)
-            if sync:
-                file.datasync()
-        finally:
-            file.close()
-        self._offsets.append(state.end_offset)
+        write.run(sync=sync)
         return True
 
-    def sync(self, offset: int) -> None:
-        """Make the snapshot at `offset` durable, if there is one; its name is with the directory."""
-        if offset in self._offsets:
-            file = self._disk.open(self.path(offset))
-            try:
-                file.datasync()
-            finally:
-                file.close()
+    def take_write(self, state: ProducerState) -> SnapshotWrite | None:
+        """The write that `take` would do, to be run elsewhere; None if there is nothing to write."""
+        latest = self.latest
+        if latest is not None and state.end_offset <= latest:
+            return None
+        self._offsets.append(state.end_offset)
+        return SnapshotWrite(self._disk, self.path(state.end_offset), encode(state.snapshot()))
 
     def load_newest(
         self, state: ProducerState, log_start_offset: int, log_end_offset: int, now_ms: int
@@ -137,10 +147,11 @@ class ProducerSnapshots:
             if self._disk.exists(self.path(offset)):
                 self._disk.remove(self.path(offset))
 
-    def delete_before(self, offset: int) -> None:
-        for snapshot in self.offsets:
-            if snapshot < offset:
-                self.delete(snapshot)
+    def forget_before(self, offset: int) -> list[str]:
+        """Forget the snapshots below `offset`; returns the files, for the caller to remove."""
+        gone = [snapshot for snapshot in self._offsets if snapshot < offset]
+        self._offsets = [snapshot for snapshot in self._offsets if snapshot >= offset]
+        return [self.path(snapshot) for snapshot in gone]
 
     def delete_all(self) -> None:
         for snapshot in self.offsets:
@@ -157,14 +168,15 @@ class ProducerSnapshots:
             if offset not in segment_base_offsets and not at_stop:
                 self.delete(offset)
 
-    def thin_out(self, segment_base_offsets: Collection[int]) -> None:
-        """Of the snapshots inside of segments keep the newest two.
+    def thin_out(self, segment_base_offsets: Collection[int]) -> list[str]:
+        """Forget the snapshots inside of segments except the newest two; returns the files, for the caller to remove.
 
-        The newest may lie above the recovery point, and is then of no use to it.
+        The newest may lie above the recovery point; recovery then uses the other one.
         """
         inside = [offset for offset in self._offsets if offset not in segment_base_offsets]
         for offset in inside[:-2]:
-            self.delete(offset)
+            self._offsets.remove(offset)
+        return [self.path(offset) for offset in inside[:-2]]
 
     def forget(self, offset: int) -> None:
         """The file has been renamed or removed together with its segment."""

@@ -21,10 +21,13 @@ from ottla.storage.log.log_config import LogConfig
 from ottla.storage.log.segment import Segment
 
 _QUORUM_SNAPSHOT_DELETED = ".checkpoint.deleted"
+_UNFINISHED = (log_files.CLEANED, log_files.SWAP, log_files.DELETED, ".tmp")
 
 
-def clear_leftovers(disk: Disk, directory: str, config: LogConfig) -> None:
+def clear_leftovers(disk: Disk, directory: str, config: LogConfig) -> list[str]:
+    """Undo or finish interrupted changes; returns the names that remain in the directory."""
     names = disk.listdir(directory)
+    unfinished = any(name.endswith(_UNFINISHED) for name in names)
     swaps = _drop_unfinished(disk, directory, names)
     if swaps:
         _finish_swaps(disk, directory, swaps, config)
@@ -42,6 +45,7 @@ def clear_leftovers(disk: Disk, directory: str, config: LogConfig) -> None:
         and parsed[0] not in logs
     ]
     _remove(disk, directory, orphans)
+    return disk.listdir(directory) if orphans or unfinished else names
 
 
 def _drop_unfinished(disk: Disk, directory: str, names: list[str]) -> list[str]:

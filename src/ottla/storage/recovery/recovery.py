@@ -59,6 +59,8 @@ class LastKnown(msgspec.Struct, frozen=True):
     log_start_offset: int = 0
     cut_good: bool = True
     """Whether the log may be cut before sound batches. Otherwise damage before them is refused."""
+    synced: bool = False
+    """Whether everything in the log's directory was synced before it is opened (`Disk.sync_all`)."""
 
 
 def open_log(
@@ -95,6 +97,7 @@ class _Recovery:
         self._recovery_point = last.recovery_point
         self._log_start = last.log_start_offset
         self._cut_good = last.cut_good
+        self._synced = last.synced
         self._segments: list[Segment] = []
         self._unsynced_indexes: list[Segment] = []
         self._replay_from = _EVERYTHING
@@ -102,10 +105,8 @@ class _Recovery:
 
     def run(self, producers: ProducerState) -> LogParts:
         fresh = not self._disk.is_dir(self._directory)
-        if fresh:
-            self._disk.mkdir(self._directory)
-        clear_leftovers(self._disk, self._directory, self._config)
-        self._load_segments()
+        names = self._create() if fresh else clear_leftovers(self._disk, self._directory, self._config)
+        self._load_segments(names)
         self._epochs = self._load_epochs()
         if self._clean and self._segments and self._has_torn_end():
             self._clean = False
@@ -119,8 +120,9 @@ class _Recovery:
         log_start = max(self._log_start, self._segments[0].base_offset)
         self._epochs.truncate_from_end(end_offset)
         self._epochs.truncate_from_start(log_start)
-        self._epochs.flush()
-        snapshots = ProducerSnapshots(self._disk, self._directory)
+        self._epochs.flush(self._recovery_point)
+        snapshots = ProducerSnapshots(self._disk, self._directory, names)
+        saved = end_offset == log_start or (self._clean and snapshots.latest == end_offset)
         self._restore_producers(producers, snapshots, end_offset)
         return LogParts(
             self._segments,
@@ -131,24 +133,31 @@ class _Recovery:
             end_offset,
             self._unsynced_indexes,
             fresh,
+            saved,
         )
 
     # --- what is there ---
 
-    def _load_segments(self) -> None:
-        names = set(self._disk.listdir(self._directory))
-        for name in sorted(names):
+    def _create(self) -> list[str]:
+        self._disk.mkdir(self._directory)
+        return []
+
+    def _load_segments(self, names: list[str]) -> None:
+        for name in names:
             parsed = log_files.parse_segment_file(name)
-            if parsed is None or parsed[1] != log_files.LOG:
-                continue
-            segment = Segment.load(self._disk, self._directory, parsed[0], self._config)
-            stem = name.removesuffix(log_files.LOG)
-            if {stem + log_files.OFFSET_INDEX, stem + log_files.TIME_INDEX} - names:
+            if parsed is not None and parsed[1] == log_files.LOG:
+                self._segments.append(Segment.load(self._disk, self._directory, parsed[0], self._config))
+        present = set(names)
+        verified = len(self._segments) if self._clean else self._first_verified()
+        for number, segment in enumerate(self._segments):
+            stem = f"{segment.base_offset:020d}"
+            missing = {stem + log_files.OFFSET_INDEX, stem + log_files.TIME_INDEX} - present
+            # `_verify` makes the entries of the segments that it reads.
+            if missing and number < verified:
                 segment.rebuild_indexes()
                 self._unsynced_indexes.append(segment)
-            if stem + log_files.TXN_INDEX in names:
+            if stem + log_files.TXN_INDEX in present:
                 self._check_txn_index(segment)
-            self._segments.append(segment)
 
     def _check_txn_index(self, segment: Segment) -> None:
         try:
@@ -186,13 +195,18 @@ class _Recovery:
         active = self._segments[-1]
         return active.end()[1] != active.written_size
 
-    def _verify(self) -> None:
-        """Cut the log at the first thing beyond the recovery point that is not sound."""
+    def _first_verified(self) -> int:
+        """Number of the segment in which the recovery point lies."""
         first = 0
         while (
             first + 1 < len(self._segments) and self._segments[first + 1].base_offset <= self._recovery_point
         ):
             first += 1
+        return first
+
+    def _verify(self) -> None:
+        """Cut the log at the first thing beyond the recovery point that is not sound."""
+        first = self._first_verified()
         self._replay_from = min(self._replay_from, self._recovery_point)
         kept = first
         expected = self._segments[first].base_offset
@@ -205,8 +219,9 @@ class _Recovery:
             if not whole:
                 break
         self._cut_segments(self._segments[max(kept, 1) :], expected)
-        # The log may have been made just before the process was killed.
-        LogPlace(self._disk, self._directory, self._directory.rpartition("/")[0]).sync_new()
+        if not self._synced:
+            # The log may have been created just before the process was killed.
+            LogPlace(self._disk, self._directory, self._directory.rpartition("/")[0]).sync_new()
 
     def _verify_segment(self, segment: Segment) -> tuple[int, bool]:
         """Judge a segment: the offset after its last sound batch, and whether all of it was sound."""
@@ -218,7 +233,8 @@ class _Recovery:
         if sound < size:
             self._report_cut(segment, sound, expected)
             segment.file.truncate(sound)
-        segment.file.datasync()
+        if sound < size or not self._synced:
+            segment.file.datasync()
         segment.size = segment.written_size = sound
         segment.txn_index.truncate_to(self._recovery_point)
         if segment.has_stale_entries:

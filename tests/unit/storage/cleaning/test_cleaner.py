@@ -15,6 +15,7 @@ from ottla.storage.cleaning.cleaner_job import CleanerJob
 from ottla.storage.index.txn_index import AbortedTxn
 from ottla.storage.recovery.recovery import LastKnown
 from tests.support.cleaning import PARTITION, CleanedLog
+from tests.support.logs import delete_old, remove_due
 
 
 def log_at(path: Path, *, cleaner: CleanerConfig | None = None, **settings: object) -> CleanedLog:
@@ -212,7 +213,7 @@ def test_small_segments_are_put_together(tmp_path: Path) -> None:
     assert log.keys() == [(n, b"%d" % n) for n in range(5)]
     assert log.log.snapshots.offsets == (5,)
     log.time.ms += 60_000
-    log.log.segments.remove_doomed(log.time.ms)
+    remove_due(log.log, log.time.ms)
     assert files(tmp_path) == ["00000000000000000000.log", "00000000000000000005.log"]
 
 
@@ -289,7 +290,7 @@ def test_a_segment_that_went_away_ends_the_cleaning(tmp_path: Path) -> None:
     log.write((b"c", b"1"))
     log.cleaner.start()
     log.log.increment_log_start_offset(1)
-    assert log.log.delete_old_segments(log.time.ms) == 1
+    assert delete_old(log.log, log.time.ms) == 1
     while log.cleaner.cleaning:
         log.time.fire()
     assert [segment.base_offset for segment in log.log.segments] == [1, 2]

@@ -170,7 +170,8 @@ def test_a_log_deleted_under_a_job_is_no_fault() -> None:
     bench.append()
     bench.end_turn()
     bench.disk.rename(DIRECTORY, "/data/gone-delete")
-    bench.log.leave("/data/gone-delete")
+    bench.log.closed = True
+    bench.log.moved("/data/gone-delete")
     assert bench.log.job_outstanding
     bench.executor.run_all()
     assert bench.faults == []

@@ -48,20 +48,53 @@ def test_an_empty_cache_knows_nothing(tmp_path: Path) -> None:
 
 def test_the_file(tmp_path: Path) -> None:
     cache = filled(tmp_path)
-    assert cache.dirty
     assert not (tmp_path / "leader-epoch-checkpoint").exists()
     cache.flush()
     assert (tmp_path / "leader-epoch-checkpoint").read_bytes() == b"0\n3\n2 10\n4 20\n7 30\n"
     again = cache_at(tmp_path)
     assert again.entries() == [EpochEntry(2, 10), EpochEntry(4, 20), EpochEntry(7, 30)]
-    assert not again.dirty
+    assert again.take_write(100) is None
+
+
+def test_an_entry_is_written_when_the_recovery_point_passes_its_start(tmp_path: Path) -> None:
+    file = tmp_path / "leader-epoch-checkpoint"
+    cache = cache_at(tmp_path)
+    cache.assign(1, 0)
+    cache.flush(below=0)
+    assert not file.exists()
+    cache.assign(2, 0)
+    cache.flush(below=0)
+    assert not file.exists()
+    cache.flush(below=1)
+    assert file.read_bytes() == b"0\n1\n2 0\n"
+    cache.assign(3, 7)
+    cache.flush(below=7)
+    assert file.read_bytes() == b"0\n1\n2 0\n"
+
+
+def test_a_dropped_entry_is_removed_from_the_file_at_the_next_flush(tmp_path: Path) -> None:
+    cache = filled(tmp_path)
+    cache.flush()
+    cache.truncate_from_end(20)
+    cache.flush(below=0)
+    assert cache_at(tmp_path).entries() == [EpochEntry(2, 10)]
+
+
+def test_an_entry_that_was_added_during_a_write_is_written_by_the_next(tmp_path: Path) -> None:
+    cache = filled(tmp_path)
+    write = cache.take_write(100)
+    assert write is not None
+    write.run()
+    cache.assign(8, 40)
+    write.finish()
+    assert cache.take_write(41) is not None
 
 
 def test_a_known_epoch_is_no_news_and_starts_only_move_back(tmp_path: Path) -> None:
     cache = filled(tmp_path)
     cache.flush()
     assert not cache.assign(7, 35)
-    assert not cache.dirty
+    assert cache.take_write(100) is None
     assert cache.assign(7, 25)
     assert cache.entries()[-1] == EpochEntry(7, 25)
 

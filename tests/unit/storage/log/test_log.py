@@ -15,7 +15,21 @@ from ottla.storage.commit.write_job import COPY_BYTES_MAX
 from ottla.storage.log.log import Log
 from ottla.storage.log.log_config import LogConfig
 from ottla.testing.disk import SimDisk, Survival
-from tests.support.logs import NOW_MS, append, batch, headers, marker, offsets, open_at, valid
+from tests.support.logs import (
+    NOW_MS,
+    append,
+    batch,
+    checkpoint,
+    delete_old,
+    headers,
+    marker,
+    offsets,
+    open_at,
+    remove_due,
+    restart,
+    truncate,
+    valid,
+)
 
 DIRECTORY = "/data/topic-0"
 
@@ -133,6 +147,11 @@ def test_a_full_segment_is_rolled() -> None:
     bases = [segment.base_offset for segment in log.segments]
     assert bases == [0, 2, 4]
     assert all(segment.size <= 300 for segment in log.segments)
+    assert {name for name in disk.listdir(DIRECTORY) if name.startswith("00000000000000000002")} == {
+        "00000000000000000002.log",
+        "00000000000000000002.snapshot",
+    }
+    checkpoint(log)
     assert {name for name in disk.listdir(DIRECTORY) if name.startswith("00000000000000000002")} == {
         "00000000000000000002.index",
         "00000000000000000002.log",
@@ -433,8 +452,8 @@ def test_truncation_forgets_records_epochs_and_sequences() -> None:
         made = batch(value=bytes(30), producer_id=1, epoch=0, sequence=number, time_ms=NOW_MS + number)
         append(log, made, leader_epoch=number // 5)
     log.high_watermark = 20
-    assert not log.truncate_to(20, NOW_MS)
-    assert log.truncate_to(7, NOW_MS)
+    assert not truncate(log, 20, NOW_MS)
+    assert truncate(log, 7, NOW_MS)
     assert (log.log_end_offset, log.readable_offset, log.flushed_offset, log.high_watermark) == (7, 7, 7, 7)
     assert [tuple(entry) for entry in log.epochs.entries()] == [(0, 0), (1, 5)]
     assert offsets(open_at(disk.crash(Survival.NONE), DIRECTORY)) == [(n, n) for n in range(7)]
@@ -450,25 +469,13 @@ def test_truncation_forgets_records_epochs_and_sequences() -> None:
 
 def test_truncation_below_the_start_begins_anew() -> None:
     disk, log = sim_log(segment_bytes=150)
-    log.truncate_fully_and_start_at(100, NOW_MS)
+    restart(log, 100, NOW_MS)
     append(log, batch(), batch())
-    assert log.truncate_to(50, NOW_MS)
+    assert truncate(log, 50, NOW_MS)
     assert (log.log_start_offset, log.log_end_offset) == (50, 50)
     append(log, batch())
     assert offsets(log) == [(50, 50)]
     assert offsets(open_at(disk.crash(Survival.NONE), DIRECTORY)) == [(50, 50)]
-
-
-def test_checkpoints_are_lowered_before_the_log_is_cut() -> None:
-    disk, log = sim_log()
-    append(log, batch(), batch(), batch())
-    seen = []
-    log.on_shorten = lambda each, offset: seen.append(
-        (offset, each.log_end_offset, disk.file_size(f"{DIRECTORY}/00000000000000000000.log"))
-    )
-    size = log.size_bytes
-    log.truncate_to(1, NOW_MS)
-    assert seen == [(1, 3, size)]
 
 
 def test_cutting_demands_that_no_job_is_outstanding() -> None:
@@ -476,7 +483,7 @@ def test_cutting_demands_that_no_job_is_outstanding() -> None:
     append(log, batch(), batch(), flush=False)
     assert log.take_staged() is not None
     with pytest.raises(InvariantViolation):
-        log.truncate_to(1, NOW_MS)
+        truncate(log, 1, NOW_MS)
 
 
 def test_the_log_start_moves_up_to_the_high_watermark() -> None:
@@ -499,12 +506,12 @@ def test_retention_by_size_takes_the_oldest() -> None:
     log.high_watermark = 10
     held = log.read(0, 1000, upto=10)
     content = held.read()
-    assert log.delete_old_segments(NOW_MS) == 3
+    assert delete_old(log, NOW_MS) == 3
     assert log.log_start_offset == 6
     assert held.read() == content
     assert f"{0:020d}.log.deleted" in disk.listdir(DIRECTORY)
-    assert log.segments.remove_doomed(NOW_MS + 99) == 0
-    assert log.segments.remove_doomed(NOW_MS + 100) == 3
+    assert remove_due(log, NOW_MS + 99) == 0
+    assert remove_due(log, NOW_MS + 100) == 3
     assert not [name for name in disk.listdir(DIRECTORY) if name.endswith(".deleted")]
     assert open_at(disk.crash(Survival.NONE), DIRECTORY).log_start_offset == 6
 
@@ -512,11 +519,11 @@ def test_retention_by_size_takes_the_oldest() -> None:
 def test_retention_by_time_empties_even_the_active_segment() -> None:
     _, log = sim_log(retention_ms=1000)
     append(log, batch(time_ms=NOW_MS - 2000), batch(time_ms=NOW_MS - 1001))
-    assert log.delete_old_segments(NOW_MS) == 0
+    assert delete_old(log, NOW_MS) == 0
     log.high_watermark = 2
-    assert log.delete_old_segments(NOW_MS) == 1
+    assert delete_old(log, NOW_MS) == 1
     assert (log.log_start_offset, log.log_end_offset, log.size_bytes) == (2, 2, 0)
-    assert log.delete_old_segments(NOW_MS) == 0
+    assert delete_old(log, NOW_MS) == 0
     (placed,) = append(log, batch())
     assert placed.base_offset == 2
 

@@ -40,8 +40,10 @@ def finish(segment: Segment) -> None:
     segment.sync_indexes()
 
 
-def test_a_new_segment_has_its_files() -> None:
+def test_a_new_segment_has_its_log_file_and_later_its_indexes() -> None:
     disk, segment = new_segment()
+    assert disk.listdir(DIRECTORY) == [f"{100:020d}.log"]
+    segment.sync_indexes()
     assert disk.listdir(DIRECTORY) == [f"{100:020d}.index", f"{100:020d}.log", f"{100:020d}.timeindex"]
     assert (segment.size, segment.max_timestamp, segment.first_timestamp) == (0, -1, -1)
     assert segment.next_offset() == 100
@@ -55,6 +57,7 @@ def test_leftovers_of_the_same_name_are_emptied() -> None:
     again = Segment.create(disk, DIRECTORY, 100, CONFIG, now_ms=NOW_MS, jitter_ms=0)
     assert again.size == 0
     assert disk.file_size(again.path) == 0
+    again.sync_indexes()
     assert disk.file_size(again.path_of(log_files.OFFSET_INDEX)) == 0
 
 

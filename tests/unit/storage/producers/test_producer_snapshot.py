@@ -17,8 +17,12 @@ ENTRY = ProducerSnapshotEntry(0, 0, 2999, 2999, 18, 1_700_000_029_990, -1, -1)
 NEVER_MS = 2**60
 
 
+def snapshots_in(path: Path) -> ProducerSnapshots:
+    return ProducerSnapshots(OsDisk(), str(path), [each.name for each in path.iterdir()])
+
+
 def taken(path: Path, *ends: int) -> ProducerSnapshots:
-    snapshots = ProducerSnapshots(OsDisk(), str(path))
+    snapshots = snapshots_in(path)
     state = ProducerState(NEVER_MS)
     for end_offset in ends:
         state.append_batch(
@@ -68,7 +72,7 @@ def test_taking_and_loading(tmp_path: Path) -> None:
         "00000000000000000010.snapshot",
         "00000000000000000020.snapshot",
     ]
-    again = ProducerSnapshots(OsDisk(), str(tmp_path))
+    again = snapshots_in(tmp_path)
     assert again.offsets == snapshots.offsets == (10, 20)
     state = loaded(again, 0, 25)
     assert state.end_offset == 20
@@ -108,11 +112,11 @@ def test_strays_go_but_the_one_of_a_clean_stop_stays(tmp_path: Path) -> None:
 
 def test_deleting(tmp_path: Path) -> None:
     snapshots = taken(tmp_path, 10, 20, 30)
-    snapshots.delete_before(20)
+    assert snapshots.forget_before(20) == [snapshots.path(10)]
     assert snapshots.offsets == (20, 30)
     snapshots.forget(20)
     assert snapshots.offsets == (30,)
-    assert len(list(tmp_path.iterdir())) == 2
+    assert len(list(tmp_path.iterdir())) == 3
     snapshots.delete_all()
     assert snapshots.offsets == ()
 
@@ -120,4 +124,4 @@ def test_deleting(tmp_path: Path) -> None:
 def test_other_files_are_no_snapshots(tmp_path: Path) -> None:
     for name in ("00000000000000000010.snapshot.deleted", "1.snapshot", "0000000000000000001x.snapshot", "x"):
         (tmp_path / name).write_bytes(b"")
-    assert ProducerSnapshots(OsDisk(), str(tmp_path)).offsets == ()
+    assert snapshots_in(tmp_path).offsets == ()

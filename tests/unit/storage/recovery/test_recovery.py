@@ -14,7 +14,7 @@ from ottla.storage.log.log import Log
 from ottla.storage.log.log_config import LogConfig
 from ottla.storage.recovery.recovery import LastKnown
 from ottla.testing.disk import SimDisk, Survival
-from tests.support.logs import NOW_MS, append, batch, headers, marker, offsets, open_at
+from tests.support.logs import NOW_MS, append, batch, checkpoint, headers, marker, offsets, open_at
 
 DIRECTORY = "/data/topic-0"
 SMALL = LogConfig(segment_bytes=300, index_interval_bytes=100)
@@ -117,7 +117,7 @@ def test_what_lies_below_the_recovery_point_is_not_read(monkeypatch: pytest.Monk
     for number in range(2000):
         append(log, batch(value=bytes(100), producer_id=1, epoch=0, sequence=number, time_ms=NOW_MS + number))
         if number % 100 == 99:
-            log.prepare_checkpoint()
+            checkpoint(log)
     append(log, batch(value=bytes(100), producer_id=1, epoch=0, sequence=2000))
     crashed = disk.crash(Survival.NONE)
     crashed.corrupt(log.segments.active.path, 100)
@@ -206,7 +206,7 @@ def test_aborted_transactions_are_known_again() -> None:
         append(log, marker(3, 0, committed=number % 2 == 0), batch(value=bytes(50)))
     before = log.aborted_transactions(0, 100)
     assert len(before) == 2
-    log.prepare_checkpoint()
+    checkpoint(log)
     for point in (0, 5, log.log_end_offset):
         again = open_at(disk.crash(Survival.NONE), DIRECTORY, SMALL, LastKnown(recovery_point=point))
         assert again.aborted_transactions(0, 100) == before
@@ -230,7 +230,7 @@ def test_a_log_start_above_the_end_begins_anew() -> None:
 
 def test_an_unreadable_epoch_file_is_made_anew() -> None:
     disk, log = filled(10)
-    log.prepare_checkpoint()
+    checkpoint(log)
     entries = log.epochs.entries()
     disk.replace(f"{DIRECTORY}/leader-epoch-checkpoint", b"nonsense")
     again = open_at(disk, DIRECTORY, SMALL, LastKnown(recovery_point=10))
