@@ -59,7 +59,7 @@ class TopicManager:
         taken = _collision_keys(image, wanted)
         records: list[Message] = []
         results: list[CreatableTopicResult] = []
-        after = placement.last_place(image)
+        after = placement.last_leader(image)
         for topic in wanted:
             try:
                 made, result = self._create(image, topic, taken, after)
@@ -234,7 +234,7 @@ class TopicManager:
             for replicas in assignments:
                 placement.check_assignment(image, replicas, factor)
         else:
-            after = placement.last_place_of(topic)
+            after = placement.last_leader_of(topic)
             assignments = list(placement.place_partitions(image, additional, factor, after=after))
         return list(partition_records(image, topic.topic_id, existing, assignments))
 

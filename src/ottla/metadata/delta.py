@@ -1,10 +1,10 @@
-"""What some records change in an image: the only place where metadata changes.
+"""Changes of an image by records: `replay`, with one method per record type, and the next image.
 
-Owns `replay`, one method per record type. Leader, standby and a restarted node run the same code, so equal
-records give equal images. It decides nothing and refuses nothing a log may contain; a record that contradicts
-the image (a partition of an unknown topic, a wrong broker epoch) is a broken log and an `InvariantViolation`.
+Leader, follower and a restarted node run the same code, so equal records give equal images. Replay makes no
+decisions. A record that contradicts the image (a partition of an unknown topic, a wrong broker epoch) means
+that the log is damaged: it raises `InvariantViolation`.
 
-Copy on write: a table is copied, shallowly, when its first change arrives, and edited in place until `apply`.
+Copy on write: a table is copied, shallowly, at its first change, and then changed in place until `apply`.
 
 Concurrency: one owner; after `apply` a delta is read-only and may be shared with listeners.
 """
@@ -40,7 +40,7 @@ _UNCHANGED_LEADER: Final = -2
 
 
 class _Table(Generic[K, V]):
-    """A table of the base image until the first edit, its own shallow copy from then on."""
+    """A table of the base image; the first edit replaces it by a shallow copy."""
 
     __slots__ = ("_copy", "current")
 
@@ -63,7 +63,7 @@ def _features(listed: list[Any]) -> tuple[FeatureRange, ...]:
 
 
 def partition_from_record(record: rec.PartitionRecord) -> PartitionImage:
-    """A partition as its PartitionRecord describes it."""
+    """The partition that a PartitionRecord describes."""
     return PartitionImage(
         replicas=tuple(record.replicas),
         # Records before directories existed (version 0) leave them out: then none is assigned.
@@ -81,7 +81,7 @@ def partition_from_record(record: rec.PartitionRecord) -> PartitionImage:
 
 
 def _changed_partition(old: PartitionImage, change: rec.PartitionChangeRecord) -> PartitionImage:
-    """The partition after a PartitionChangeRecord; absent fields keep what was."""
+    """The partition after a PartitionChangeRecord; absent fields keep their value."""
     leader, leader_epoch = old.leader, old.leader_epoch
     if change.leader != _UNCHANGED_LEADER:
         leader, leader_epoch = change.leader, old.leader_epoch + 1
@@ -115,14 +115,14 @@ def _changed_keys(old: Mapping[K, V], new: Mapping[K, V]) -> set[K]:
 
 
 class MetadataDelta:
-    """Changes on top of `base`, and what they touched."""
+    """Changes relative to `base`, and what they affect."""
 
     def __init__(self, base: MetadataImage) -> None:
         self.base = base
         self.changed_topics: set[uuid.UUID] = set()
-        """Topics created, or with created or changed partitions, and still there."""
+        """Existing topics that were created, or have created or changed partitions."""
         self.deleted_topic_ids: set[uuid.UUID] = set()
-        """Topics of `base` that are gone; their names are in `base.topics.by_id`."""
+        """Topics of `base` that were deleted; their names are in `base.topics.by_id`."""
         self.changed_configs: set[ConfigResource] = set()
         self.changed_brokers: set[int] = set()
         self.changed_features: set[str] = set()
@@ -165,14 +165,14 @@ class MetadataDelta:
 
     def replay(self, record: object) -> None:
         """Apply one committed record."""
-        invariant(not self._applied, "a delta whose image is out must not change")
+        invariant(not self._applied, "a delta must not change after apply")
         handler = _REPLAY.get(type(record))
         if handler is None:
             violated(f"no replay for metadata record {type(record).__name__}")
         handler(self, record)
 
     def apply(self, offset: int, epoch: int) -> MetadataImage:
-        """The image after everything replayed; the delta takes nothing more afterwards."""
+        """Return the image after all replayed records. The delta is read-only afterwards."""
         self._applied = True
         topics = self.base.topics
         if self._by_id.current is not topics.by_id:
@@ -247,7 +247,7 @@ class MetadataDelta:
         if broker is None:
             violated(f"metadata log names unregistered broker {broker_id}")
         invariant(
-            broker.epoch == epoch, f"broker {broker_id} is at epoch {broker.epoch}, the log says {epoch}"
+            broker.epoch == epoch, f"broker {broker_id} is at epoch {broker.epoch}, the log has {epoch}"
         )
         return broker
 
@@ -301,7 +301,7 @@ class MetadataDelta:
         self._set_partition(record.topic_id, record.partition_id, _changed_partition(old, record))
 
     def _clear_elr(self, record: rec.ClearElrRecord) -> None:
-        """Forget the eligible leaders of one topic, or of all when no name is given."""
+        """Clear the eligible leader replicas of one topic, or of all topics if the name is empty."""
         named = record.topic_name
         if named and named not in self._by_name.current:
             violated(f"metadata log clears eligible leaders of unknown topic {named}")
@@ -315,14 +315,14 @@ class MetadataDelta:
     def _set_partition(self, topic_id: uuid.UUID, index: int, partition: PartitionImage) -> None:
         topic = self._by_id.current.get(topic_id)
         if topic is None:
-            violated(f"metadata log puts a partition into unknown topic {topic_id}")
+            violated(f"metadata log has a partition of unknown topic {topic_id}")
         partitions = self._partitions.get(topic_id)
         if partitions is None:
             partitions = dict(topic.partitions)
             self._own_partitions(topic, partitions)
         in_order = index in partitions or not partitions or index > next(reversed(partitions))
         partitions[index] = partition
-        if not in_order:  # records may come in any order; clients need partitions by ascending index
+        if not in_order:  # records may be in any order; clients need partitions by ascending index
             self._own_partitions(topic, dict(sorted(partitions.items())))
         self._changed_partitions.setdefault(topic_id, set()).add(index)
         self.changed_topics.add(topic_id)
@@ -353,7 +353,7 @@ class MetadataDelta:
     def _producer_ids(self, record: rec.ProducerIdsRecord) -> None:
         invariant(
             record.next_producer_id >= self._next_producer_id,
-            f"producer ids go back from {self._next_producer_id} to {record.next_producer_id}",
+            f"the next producer id decreases from {self._next_producer_id} to {record.next_producer_id}",
         )
         self._next_producer_id = record.next_producer_id
 
@@ -390,7 +390,7 @@ class MetadataDelta:
         self._tokens.edit().pop(record.token_id, None)
 
     def _nothing(self, record: object) -> None:
-        """A record without meaning for the image."""
+        """A record that does not affect the image."""
 
 
 _REPLAY: Final = cast(

@@ -1,12 +1,11 @@
-"""The cluster as the metadata log tells it, at one offset: immutable, shared freely, replaced as a whole.
+"""The cluster metadata at one offset of the log: immutable images of features, nodes, topics and settings.
 
-Owns what is known about features, brokers, controllers, topics, settings and producer ids. It does not know
-how a change comes about (`delta`), nor how it is written down (`snapshot`, `record_codec`).
+Changes are in `delta`, the encoding as records is in `snapshot` and `record_codec`.
 
 Invariants:
 - an image never changes; a new one shares every part that did not change with its predecessor (copy on write:
   creating a topic copies the two topic tables shallowly and nothing below them);
-- `topics.by_name` and `topics.by_id` hold the same topics, in the order in which they were created;
+- `topics.by_name` and `topics.by_id` contain the same topics, in the order in which they were created;
 - partitions of a topic are in ascending order of their index.
 
 Concurrency: any task may read any image at any time.
@@ -37,7 +36,7 @@ _EMPTY: Final[Mapping[Any, Any]] = MappingProxyType({})
 
 
 class ResourceType(IntEnum):
-    """What a setting belongs to, in the numbers of ConfigRecord and of the config APIs."""
+    """Resources that have settings, numbered as in ConfigRecord and the config APIs."""
 
     UNKNOWN = 0
     TOPIC = 2
@@ -88,7 +87,7 @@ class BrokerImage(msgspec.Struct, frozen=True):
         return not self.fenced and not self.in_controlled_shutdown
 
     def default_directory(self) -> uuid.UUID:
-        """Where a new replica goes: known only if there is no choice."""
+        """The directory of a new replica; unassigned if the broker has more than one."""
         return self.log_dirs[0] if len(self.log_dirs) == 1 else DIRECTORY_UNASSIGNED
 
 
@@ -103,7 +102,7 @@ class ControllerImage(msgspec.Struct, frozen=True):
 
 
 class PartitionImage(msgspec.Struct, frozen=True, gc=False):
-    """One partition: who holds it, who is in sync, who leads."""
+    """One partition: its replicas, in-sync replicas and leader."""
 
     replicas: tuple[int, ...]
     directories: tuple[uuid.UUID, ...]
@@ -118,13 +117,13 @@ class PartitionImage(msgspec.Struct, frozen=True, gc=False):
     last_known_elr: tuple[int, ...] = ()
 
     def directory_of(self, broker_id: int) -> uuid.UUID:
-        """The log directory that holds the replica of a broker, if the metadata knows it."""
+        """The log directory of the replica of a broker; unassigned if it is not in the metadata."""
         if broker_id in self.replicas and len(self.directories) == len(self.replicas):
             return self.directories[self.replicas.index(broker_id)]
         return DIRECTORY_UNASSIGNED
 
     def is_online(self, broker_id: int, directories: Collection[uuid.UUID]) -> bool:
-        """Whether the replica of a broker lies in one of these directories, as far as the metadata knows."""
+        """Whether the replica of a broker is in one of these directories, or its directory is not known."""
         directory_id = self.directory_of(broker_id)
         return directory_id in (DIRECTORY_UNASSIGNED, DIRECTORY_MIGRATING) or directory_id in directories
 
@@ -148,7 +147,7 @@ QuotaEntity = tuple[tuple[str, str | None], ...]
 
 
 class MetadataImage(msgspec.Struct, frozen=True):
-    """Everything the log says up to and including `offset` (-1: nothing yet)."""
+    """The metadata after all records up to and including `offset` (-1: no records)."""
 
     offset: int = -1
     epoch: int = 0
@@ -158,7 +157,7 @@ class MetadataImage(msgspec.Struct, frozen=True):
     topics: TopicsImage = TopicsImage()
     configs: Mapping[ConfigResource, Mapping[str, str]] = _EMPTY
     next_producer_id: int = 0
-    # Kept, so that a snapshot of ours loses nothing of a directory that Kafka wrote.
+    # Not used here; kept so that a snapshot of a directory that Kafka wrote is complete.
     acls: Mapping[uuid.UUID, AccessControlEntryRecord] = _EMPTY
     scram: Mapping[tuple[str, int], UserScramCredentialRecord] = _EMPTY
     quotas: Mapping[QuotaEntity, Mapping[str, float]] = _EMPTY
@@ -170,7 +169,7 @@ class MetadataImage(msgspec.Struct, frozen=True):
 
     @property
     def metadata_version(self) -> int:
-        """The finalised level that decides in which versions records are written."""
+        """The finalized level, which determines the versions in which records are written."""
         return self.features.get(METADATA_VERSION, 0)
 
     @property

@@ -1,15 +1,14 @@
-"""Where the replicas of new partitions go: rack by rack in turn, starting where the last topic stopped.
+"""Placement of the replicas of new partitions: alternating between racks, continuing after the last topic.
 
-The brokers form a circle in which racks take turns (racks in order of their lowest broker id, brokers of a
-rack by id): two racks 0,1,2 and 3,4,5 give 0, 3, 1, 4, 2, 5. Partition *i* is led by the place after its
-predecessor's. Followers are found by walking on from the leader, taking at each step the next broker of a
-rack that holds the fewest replicas of the partition so far. With racks of one size these are simply the
-next places; with racks of different sizes the walk skips some, so that a partition never sits in one rack
-while another could hold a copy.
+The brokers form a ring in which racks alternate (racks in order of their lowest broker id, brokers of a rack by
+id): two racks 0,1,2 and 3,4,5 give 0, 3, 1, 4, 2, 5. The leader of a partition is the broker after the leader of
+the partition before it. Each follower is the next broker of the ring whose rack has the fewest replicas of the
+partition so far. With racks of equal size these are the next brokers of the ring; with racks of different size
+some are skipped, so that a partition is never in one rack only while another rack has a free broker.
 
-A broker that is fenced or shutting down takes replicas only when there are too few others, and never leads.
+A broker that is fenced or shutting down gets replicas only if there are too few others, and never leads.
 
-Pure: everything depends on the arguments alone, so that equal images place equally.
+Pure: the result depends on the arguments only, so equal images give equal placements.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ from ottla.base.ids import Uuid
 from ottla.metadata.image import BrokerImage, MetadataImage, TopicImage
 
 
-def circle(brokers: Iterable[BrokerImage]) -> list[BrokerImage]:
-    """Brokers in the order in which racks take turns; a broker without a rack is in a nameless one."""
+def ring(brokers: Iterable[BrokerImage]) -> list[BrokerImage]:
+    """Brokers in an order in which racks alternate; brokers without a rack form one unnamed rack."""
     racks: dict[str | None, list[BrokerImage]] = {}
     for broker in sorted(brokers, key=lambda b: b.broker_id):
         racks.setdefault(broker.rack, []).append(broker)
@@ -35,13 +34,13 @@ def circle(brokers: Iterable[BrokerImage]) -> list[BrokerImage]:
 def place_partitions(
     image: MetadataImage, count: int, replication_factor: int, *, after: int | None
 ) -> list[list[int]]:
-    """Replicas, leader first, of `count` new partitions; the first is led by the place after broker `after`.
+    """Replicas, leader first, of `count` new partitions; the first is led by the broker after `after`.
 
-    Raises ApiError INVALID_REPLICATION_FACTOR if the brokers do not suffice.
+    Raises ApiError INVALID_REPLICATION_FACTOR if there are too few brokers.
     """
     registered = image.brokers.values()
-    leaders = circle(b for b in registered if b.active)
-    spares = circle(b for b in registered if not b.active)
+    leaders = ring(b for b in registered if b.active)
+    spares = ring(b for b in registered if not b.active)
     if replication_factor > len(leaders) + len(spares):
         raise ApiError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
@@ -49,9 +48,10 @@ def place_partitions(
         )
     if not leaders:
         raise ApiError(
-            ErrorCode.INVALID_REPLICATION_FACTOR, "no registered broker is ready to lead a partition"
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            "no registered broker can lead a partition: all are fenced or shutting down",
         )
-    start = next((place + 1 for place, b in enumerate(leaders) if b.broker_id == after), 0)
+    start = next((position + 1 for position, b in enumerate(leaders) if b.broker_id == after), 0)
     return [
         _place_one(leaders, spares, (start + step) % len(leaders), replication_factor)
         for step in range(count)
@@ -59,37 +59,37 @@ def place_partitions(
 
 
 def _place_one(
-    leaders: Sequence[BrokerImage], spares: Sequence[BrokerImage], place: int, replication_factor: int
+    leaders: Sequence[BrokerImage], spares: Sequence[BrokerImage], position: int, replication_factor: int
 ) -> list[int]:
-    waiting = [*leaders[place:], *leaders[:place]]
-    chosen = [waiting.pop(0)]
+    candidates = [*leaders[position:], *leaders[:position]]
+    chosen = [candidates.pop(0)]
     per_rack = Counter([chosen[0].rack])
     while len(chosen) < replication_factor:
-        if not waiting:
-            waiting = [b for b in spares if b not in chosen]
-        fewest = min(per_rack[b.rack] for b in waiting)
-        follower = next(b for b in waiting if per_rack[b.rack] == fewest)
-        waiting.remove(follower)
+        if not candidates:
+            candidates = [b for b in spares if b not in chosen]
+        fewest = min(per_rack[b.rack] for b in candidates)
+        follower = next(b for b in candidates if per_rack[b.rack] == fewest)
+        candidates.remove(follower)
         chosen.append(follower)
         per_rack[follower.rack] += 1
     return [b.broker_id for b in chosen]
 
 
-def last_place(image: MetadataImage) -> int | None:
-    """The broker at which the placement of the newest topic ended."""
+def last_leader(image: MetadataImage) -> int | None:
+    """The first replica of the last partition of the newest topic."""
     if not image.topics.by_id:
         return None
     newest_id = next(reversed(cast("dict[Uuid, TopicImage]", image.topics.by_id)))
-    return last_place_of(image.topics.by_id[newest_id])
+    return last_leader_of(image.topics.by_id[newest_id])
 
 
-def last_place_of(topic: TopicImage) -> int | None:
-    """The broker that was to lead the last partition of a topic."""
+def last_leader_of(topic: TopicImage) -> int | None:
+    """The first replica of the last partition of a topic."""
     return topic.partitions[max(topic.partitions)].replicas[0] if topic.partitions else None
 
 
 def check_assignment(image: MetadataImage, replicas: Sequence[int], expected: int | None) -> None:
-    """Refuse replicas chosen by hand that are empty, unknown, repeated, or fewer or more than `expected`."""
+    """Refuse a manual assignment that is empty, has unknown or repeated brokers, or not `expected` replicas."""
     if not replicas:
         raise _bad_assignment("a partition has no replicas")
     unknown = [broker for broker in replicas if broker not in image.brokers]

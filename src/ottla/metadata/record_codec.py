@@ -1,16 +1,15 @@
-"""The bytes of one metadata record: a small frame before the message.
+"""Encoding of a metadata record: a frame of three varints, then the message.
 
     frame version   unsigned varint   always 1
     record type     unsigned varint   the api key of the record's declaration
     record version  unsigned varint
     message         in that version
 
-Owns the frame, the table of record types, and the choice of the version in which a record is written: the
-highest that the finalised `metadata.version` of the cluster allows, so that other nodes can read it. A type
-or version that this release does not know is a `LocalError`: the directory was written by something newer,
-and going on without understanding it would lose data.
+A record is written in the highest version that the finalized `metadata.version` of the cluster allows, so that
+other nodes can read it. A type or version that this release does not support is a `LocalError`: a newer release
+wrote the directory, and ignoring the record would lose data.
 
-Record values are what the quorum stores; control records of the quorum itself are not metadata records.
+The quorum stores encoded records as values. Its own control records are not metadata records.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ RECORD_TYPES: Final[dict[int, type[Message]]] = {
     if isinstance(cls, type) and issubclass(cls, Message) and getattr(cls, "SPEC", None) is not None
 }
 
-# Record versions that came later than their record, and the metadata.version that allows them.
+# Record versions above the first, each with the metadata.version that allows it: (metadata.version, record version).
 _SINCE: Final[dict[type[Message], tuple[tuple[int, int], ...]]] = {
     declared.RegisterBrokerRecord: ((30, 4), (17, 3), (8, 2), (7, 1)),
     declared.BrokerRegistrationChangeRecord: ((30, 3), (17, 2), (7, 1)),
@@ -41,7 +40,7 @@ _SINCE: Final[dict[type[Message], tuple[tuple[int, int], ...]]] = {
 
 
 def version_for(record_type: type[Message], metadata_version: int) -> int:
-    """The version in which a record of this type is written at a finalised `metadata.version`."""
+    """The version in which a record of this type is written at a finalized `metadata.version`."""
     for since, version in _SINCE.get(record_type, ()):
         if metadata_version >= since:
             return version
@@ -49,7 +48,7 @@ def version_for(record_type: type[Message], metadata_version: int) -> int:
 
 
 def encode_record(record: Message, metadata_version: int) -> bytes:
-    """The value under which a record is stored."""
+    """Encode a record as a stored value."""
     record_type = type(record)
     version = version_for(record_type, metadata_version)
     frame = bytes((_FRAME_VERSION, record_type.SPEC.api_key, version))
@@ -58,18 +57,18 @@ def encode_record(record: Message, metadata_version: int) -> bytes:
 
 
 def decode_record(value: bytes | memoryview) -> Message:
-    """The record in a stored value."""
+    """Decode the record in a stored value."""
     if len(value) > 2 and value[0] == _FRAME_VERSION and value[1] < 0x80 and value[2] < 0x80:
-        api_key, version, position = value[1], value[2], 3  # every record that exists today
+        api_key, version, position = value[1], value[2], 3  # true for every record of Kafka 4.3
     else:
         api_key, version, position = _read_frame(memoryview(value))
     record_type = RECORD_TYPES.get(api_key)
     if record_type is None:
-        raise LocalError(f"metadata record of unknown type {api_key}: written by a newer release?")
+        raise LocalError(f"metadata record of unknown type {api_key}: was it written by a newer release?")
     if version not in record_type.SPEC.versions:
         raise LocalError(
             f"{record_type.__name__} in version {version}; this release reads up to "
-            f"{record_type.SPEC.versions[-1]}: written by a newer release?"
+            f"{record_type.SPEC.versions[-1]}: was it written by a newer release?"
         )
     try:
         return codec.decode(record_type, value, version, start=position)
@@ -78,7 +77,7 @@ def decode_record(value: bytes | memoryview) -> Message:
 
 
 def _read_frame(view: memoryview) -> tuple[int, int, int]:
-    """Record type, record version and where the message begins."""
+    """Record type, record version and the position of the message."""
     try:
         frame_version, position = read_uvarint(view, 0)
         if frame_version != _FRAME_VERSION:
@@ -88,5 +87,5 @@ def _read_frame(view: memoryview) -> tuple[int, int, int]:
         api_key, position = read_uvarint(view, position)
         version, position = read_uvarint(view, position)
     except (IndexError, RemoteProtocolError):
-        raise LocalError("metadata record is cut off inside its frame") from None
+        raise LocalError("metadata record ends inside its frame") from None
     return api_key, version, position

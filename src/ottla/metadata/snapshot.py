@@ -1,9 +1,8 @@
-"""An image written down as records, and their hash.
+"""An image as records, for snapshots, and the digest of an image.
 
-Replaying `image_records(image)` on an empty image gives the image back. Features come first, because they
-decide in which versions everything after them is written; a topic comes before its partitions; topics come
-in the order of their creation, which placement relies on. Everything else is sorted, so that equal images
-make equal bytes.
+Replaying `image_records(image)` on an empty image gives an equal image. Features are first, because they determine
+the versions of all other records; a topic is before its partitions; topics are in the order of their creation,
+which placement needs. Everything else is sorted, so that equal images give equal bytes.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ from ottla.wire.schema import Message
 
 
 def image_records(image: MetadataImage) -> Iterator[Message]:
-    """Records that make the image out of nothing."""
+    """The records that build the image from an empty one."""
     yield from _features(image)
     for broker in sorted(image.brokers.values(), key=lambda b: b.broker_id):
         yield _broker(broker)
@@ -60,21 +59,21 @@ def image_records(image: MetadataImage) -> Iterator[Message]:
 
 
 def image_values(image: MetadataImage) -> Iterator[bytes]:
-    """The same records as they are stored."""
+    """The same records, encoded."""
     return (encode_record(record, image.metadata_version) for record in image_records(image))
 
 
 def digest(image: MetadataImage) -> str:
-    """Equal for equal images at equal offsets, on any node."""
+    """A hash of the image and its offset; equal on all nodes with equal images."""
     return digest_of(image.offset, image_values(image))
 
 
 def digest_of(offset: int, values: Iterable[bytes]) -> str:
-    made = hashlib.sha256(str(offset).encode())
+    hashed = hashlib.sha256(str(offset).encode())
     for value in values:
-        made.update(len(value).to_bytes(4, "big"))
-        made.update(value)
-    return made.hexdigest()
+        hashed.update(len(value).to_bytes(4, "big"))
+        hashed.update(value)
+    return hashed.hexdigest()
 
 
 def _features(image: MetadataImage) -> Iterator[Message]:
@@ -125,7 +124,7 @@ def _controller(controller: ControllerImage) -> RegisterControllerRecord:
 
 
 def partition_record(topic: TopicImage, index: int, partition: PartitionImage) -> PartitionRecord:
-    """The whole of a partition as one record."""
+    """A partition as one record."""
     return PartitionRecord(
         partition_id=index,
         topic_id=topic.topic_id,

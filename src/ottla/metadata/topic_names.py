@@ -1,6 +1,6 @@
-"""What a topic may be called.
+"""Rules for topic names, and the names of internal topics.
 
-Names become directory names, so this check is also what keeps a topic inside its log directory.
+Topic names become directory names, so this check also keeps the files of a topic inside its log directory.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def check_topic_name(name: str) -> None:
-    """Raise ApiError INVALID_TOPIC_EXCEPTION for a name that cannot be used."""
+    """Raise ApiError INVALID_TOPIC_EXCEPTION if the name is not a valid topic name."""
     if not name:
         raise _invalid("a topic needs a name")
     if name in (".", ".."):
-        raise _invalid(f"{name!r} is no topic name")
+        raise _invalid(f"{name!r} is not a valid topic name")
     if len(name) > NAME_LENGTH_MAX:
         raise _invalid(f"a name of {len(name)} characters is longer than {NAME_LENGTH_MAX}")
     if not _LEGAL.fullmatch(name):
@@ -32,7 +32,7 @@ def check_topic_name(name: str) -> None:
 
 
 def collision_key(name: str) -> str | None:
-    """What two names that metrics cannot tell apart have in common; None if a name collides with no other."""
+    """The metric name of a topic, in which '.' and '_' are equal; None if the name cannot collide."""
     return name.replace(".", "_") if "." in name or "_" in name else None
 
 

@@ -1,8 +1,8 @@
-"""Metadata transactions: records between a begin and an end marker count together or not at all.
+"""Metadata transactions: records between a begin and an end marker take effect together or not at all.
 
-Apache Kafka writes them when one change needs more than one batch (its bootstrap records are such a case).
-Our own decisions fit one batch, which is atomic already, so we only read these markers, and abort a
-transaction that a stopped controller left open.
+Apache Kafka writes them if one change needs more than one batch (for example its bootstrap records). A decision
+of Ottla fits into one batch, which is atomic, so these markers are only read. A new leader aborts a transaction
+that a stopped controller left open.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ from ottla.wire.schema import Message
 
 
 class TransactionFilter:
-    """Lets records through when they count."""
+    """Delays the records of a transaction until it ends."""
 
     def __init__(self) -> None:
-        self._held: list[Message] | None = None
+        self._pending: list[Message] | None = None
 
     @property
     def open(self) -> bool:
         """True inside a transaction whose end has not been seen."""
-        return self._held is not None
+        return self._pending is not None
 
     def admit(self, record: Message) -> list[Message]:
-        """The records that count now that this one has arrived."""
+        """The records that take effect with this one."""
         if isinstance(record, BeginTransactionRecord):
-            self._held = []
+            self._pending = []
             return []
         if isinstance(record, EndTransactionRecord | AbortTransactionRecord):
-            held = self._held or []
-            self._held = None
-            return held if isinstance(record, EndTransactionRecord) else []
-        if self._held is None:
+            pending = self._pending or []
+            self._pending = None
+            return pending if isinstance(record, EndTransactionRecord) else []
+        if self._pending is None:
             return [record]
-        self._held.append(record)
+        self._pending.append(record)
         return []

@@ -1,12 +1,12 @@
-"""Control records of the quorum: what it says about itself between the records it carries.
+"""Control records of the quorum: leader changes, voters, and the frame of a snapshot.
 
 Layout: the key is version (int16, 0) and type (int16); the value is the message of that type in version 0,
 whose first field repeats the version. All records of a control batch are control records.
 
-    2 leader change   who leads from here on, written first in every epoch
-    3 snapshot header, 4 snapshot footer   first and last record of a snapshot, which needs both
-    5 kraft version   1 if the voters are told in the log, 0 if every node's settings name them
-    6 voters          who votes, with directory ids and addresses
+    2 leader change   the leader of the epoch; the first record of every epoch
+    3 snapshot header, 4 snapshot footer   first and last record of a snapshot; both are required
+    5 kraft version   1 if the voters are in the log, 0 if the configuration of every node lists them
+    6 voters          the voters, with directory ids and addresses
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _CLASSES: Final = {number: cls for cls, number in _TYPES.items()}
 
 
 def control_batch(messages: Sequence[Message], *, base_offset: int, epoch: int, now_ms: int) -> bytes:
-    """One batch of control records."""
+    """Encode one batch of control records."""
     records = [
         NewRecord(control_key(_TYPES[type(message)]), codec.encode(message, _VERSION), (), now_ms)
         for message in messages
@@ -51,7 +51,7 @@ def control_batch(messages: Sequence[Message], *, base_offset: int, epoch: int, 
 
 
 def read_control_batch(header: BatchHeader, batch: Buffer) -> Iterator[Message]:
-    """The messages of a control batch; types that carry nothing for us are passed over."""
+    """Decode the messages of a control batch; other control types are skipped."""
     for record in iter_records(batch, header):
         offset = header.base_offset + record.offset_delta
         try:

@@ -1,9 +1,8 @@
-"""What an empty directory needs to be a quorum of one.
+"""Formats an empty directory as the metadata directory of a quorum of one.
 
-Two files, as Apache Kafka's storage tool writes them for a standalone voter: `bootstrap.checkpoint` in the
-log directory, with the feature levels to begin with, and the snapshot `0-0` beside the log, with this node
-as the only voter. Writing them again does no harm: an interrupted format is simply finished by the next
-start.
+It writes two files, as Apache Kafka's storage tool does for a standalone voter: `bootstrap.checkpoint` in the
+log directory, with the initial feature levels, and the snapshot `0-0` beside the log, with this node as the
+only voter. Formatting can be repeated: the next start completes a format that was interrupted.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from ottla.wire.messages.control import KRaftVersionRecord
 def format_quorum(
     disk: Disk, log_dir: str, directory: str, *, voter: LocalVoter, bootstrap: Iterable[bytes], now_ms: int
 ) -> None:
-    """Make `directory` (inside `log_dir`) the metadata directory of a new quorum of one."""
+    """Format `directory` (inside `log_dir`) as the metadata directory of a new quorum of one."""
     disk.makedirs(directory)
     path = f"{log_dir}/{BOOTSTRAP_FILE}"
     if not disk.exists(path):
@@ -38,7 +37,7 @@ def format_quorum(
 
 
 def read_bootstrap(disk: Disk, log_dir: str) -> list[bytes] | None:
-    """The record values that a new cluster begins with; None if the directory names none."""
+    """Read the initial record values of a new cluster; None if the directory has no bootstrap file."""
     path = f"{log_dir}/{BOOTSTRAP_FILE}"
     if not disk.exists(path):
         return None

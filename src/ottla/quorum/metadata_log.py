@@ -1,6 +1,6 @@
-"""The log that carries the quorum's records: the port, and the adapter to a storage log.
+"""The log of the quorum's records: the port, and the adapter to a storage log.
 
-The quorum hands over batches that carry their offsets and epoch, one at a time, and is told when each is
+The quorum appends batches that contain their offsets and epoch, one at a time, and is notified when each is
 durable. `StorageMetadataLog` writes and syncs in an executor, so that the event loop never waits for the
 disk.
 """
@@ -33,23 +33,23 @@ class MetadataLog(Protocol):
         ...
 
     def batches(self, offset: int) -> Iterator[tuple[BatchHeader, memoryview]]:
-        """Every batch from the one that holds `offset` on."""
+        """Iterate over the batches, from the one that contains `offset`."""
         ...
 
     def append(self, batch: bytes, done: Done) -> None:
-        """Append a batch at `end_offset`; `done` is called when it is durable, or with what failed."""
+        """Append a batch at `end_offset`; `done` is called when it is durable, or with the error."""
         ...
 
     def roll(self) -> None:
-        """Begin a new segment, so that what lies before it can be deleted."""
+        """Start a new segment, so that the records before it can be deleted."""
         ...
 
     def delete_before(self, offset: int) -> None:
-        """Give up records below `offset`; whole segments below it go."""
+        """Move the log start to `offset` and delete segments that lie completely below it."""
         ...
 
     def restart_at(self, offset: int) -> None:
-        """Drop everything and go on at `offset`, durably."""
+        """Delete all records and continue at `offset`, durably."""
         ...
 
 
@@ -57,7 +57,7 @@ class StorageMetadataLog:
     """A storage log as metadata log. Its configuration must sync every append (`flush.messages=1`)."""
 
     def __init__(self, log: Log, executor: Executor, clock: Clock) -> None:
-        invariant(log.config.flush_messages == 1, "the metadata log acknowledges only what is synced")
+        invariant(log.config.flush_messages == 1, "the metadata log syncs every append (flush.messages=1)")
         self._log = log
         self._executor = executor
         self._clock = clock
@@ -77,7 +77,7 @@ class StorageMetadataLog:
         self._log.append_raw(batch, self._clock.now_ms())
         job = self._log.take_staged()
         if job is None:
-            invariant(False, "one append at a time: nothing else can be outstanding")
+            invariant(False, "one append is outstanding at a time")
             return
 
         def finished(failure: BaseException | None) -> None:

@@ -1,17 +1,17 @@
 """Snapshots of the metadata: files `<end offset>-<epoch>.checkpoint` beside the log.
 
-A snapshot is a row of record batches with offsets of its own, counted from 0:
+A snapshot is a sequence of record batches with their own offsets, counted from 0:
 
-    control batch   header with the time of the last record contained; with kraft.version 1 the voters too
+    control batch   header with the timestamp of the last record contained; with kraft.version 1 also the voters
     data batches    record values
     control batch   footer
 
 The end offset in the name is the offset after the last record contained. The snapshot `0-0` that formatting
-writes contains nothing but the voters. `bootstrap.checkpoint`, one directory up, has the same form and
-carries the feature levels that a new cluster begins with.
+writes contains only the voters. `bootstrap.checkpoint`, one directory up, has the same format and contains
+the initial feature levels of a new cluster.
 
-Crash policy: a snapshot is written under another name and renamed when it is durable. One whose CRC or
-footer is missing does not count, and the one before it is used.
+Crash policy: a snapshot is written under another name and renamed when it is durable. A snapshot with a wrong
+CRC or without a footer is ignored, and the one before it is used.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _BATCH_BYTES_MAX: Final = 1 << 20
 
 
 class SnapshotId(NamedTuple):
-    """Which part of the log a snapshot stands for: all below `end_offset`, the last of it in `epoch`."""
+    """The part of the log that a snapshot replaces: all records below `end_offset`, the last one in `epoch`."""
 
     end_offset: int
     epoch: int
@@ -48,7 +48,7 @@ class SnapshotId(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """What a snapshot file holds."""
+    """The content of a snapshot file."""
 
     last_timestamp_ms: int
     controls: list[Message]
@@ -58,16 +58,16 @@ class Snapshot(NamedTuple):
 def encode_snapshot(
     values: Iterable[bytes], *, epoch: int, last_timestamp_ms: int, controls: Iterable[Message], now_ms: int
 ) -> bytes:
-    """The bytes of a snapshot file."""
+    """Encode a snapshot file."""
     head = [SnapshotHeaderRecord(last_contained_log_timestamp=last_timestamp_ms), *controls]
-    made = bytearray(control_batch(head, base_offset=0, epoch=epoch, now_ms=now_ms))
+    data = bytearray(control_batch(head, base_offset=0, epoch=epoch, now_ms=now_ms))
     offset = len(head)
     for chunk in _chunks(values):
         records = [NewRecord(None, value, (), now_ms) for value in chunk]
-        made += build_batch(records, base_offset=offset, leader_epoch=epoch)
+        data += build_batch(records, base_offset=offset, leader_epoch=epoch)
         offset += len(chunk)
-    made += control_batch([SnapshotFooterRecord()], base_offset=offset, epoch=epoch, now_ms=now_ms)
-    return bytes(made)
+    data += control_batch([SnapshotFooterRecord()], base_offset=offset, epoch=epoch, now_ms=now_ms)
+    return bytes(data)
 
 
 def _chunks(values: Iterable[bytes]) -> Iterator[list[bytes]]:
@@ -117,7 +117,7 @@ class SnapshotStore:
         self._directory = directory
 
     def ids(self) -> list[SnapshotId]:
-        """What is there, oldest first; leftovers of a crash are removed."""
+        """The ids of the stored snapshots, oldest first; incomplete files of a crash are removed."""
         found = []
         for name in self._disk.listdir(self._directory):
             match = _NAME.fullmatch(name)
@@ -128,12 +128,12 @@ class SnapshotStore:
         return sorted(found)
 
     def read(self, snapshot_id: SnapshotId) -> Snapshot:
-        """One snapshot; LocalError if it cannot be used."""
+        """Read one snapshot; LocalError if it cannot be used."""
         path = self._path(snapshot_id)
         return decode_snapshot(self._disk.read(path), path)
 
     def write(self, snapshot_id: SnapshotId, data: bytes) -> None:
-        """Store a snapshot, durably and as a whole."""
+        """Store a snapshot, durably and atomically."""
         self._disk.replace(self._path(snapshot_id), data)
 
     def delete(self, snapshot_id: SnapshotId) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.metadata.image import MetadataImage
-from ottla.metadata.placement import check_assignment, last_place, last_place_of, place_partitions
+from ottla.metadata.placement import check_assignment, last_leader, last_leader_of, place_partitions
 from tests.support.metadata import broker_record, replayed, topic_records
 
 
@@ -34,17 +34,17 @@ def test_mission_e1_placement() -> None:
 def test_next_topic_starts_where_the_last_one_stopped() -> None:
     first = place_partitions(SIX, 10, 3, after=None)
     image = replayed(topic_records("first", first), SIX)
-    assert place_partitions(image, 2, 3, after=last_place(image)) == [[2, 5, 0], [5, 0, 3]]
+    assert place_partitions(image, 2, 3, after=last_leader(image)) == [[2, 5, 0], [5, 0, 3]]
 
 
 def test_more_partitions_continue_their_own_topic() -> None:
     image = replayed([*topic_records("a", [[0, 3, 1]]), *topic_records("b", [[3, 1, 4], [1, 4, 2]])], SIX)
-    assert last_place(image) == 1
-    assert last_place_of(image.topics.by_name["a"]) == 0
+    assert last_leader(image) == 1
+    assert last_leader_of(image.topics.by_name["a"]) == 0
 
 
 def test_first_topic_starts_at_the_first_place() -> None:
-    assert last_place(SIX) is None
+    assert last_leader(SIX) is None
     assert place_partitions(SIX, 1, 1, after=99) == [[0]]
 
 

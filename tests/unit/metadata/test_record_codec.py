@@ -59,8 +59,8 @@ def test_partition_without_directories_can_be_written_for_old_clusters() -> None
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        (b"", "cut off"),
-        (b"\x01", "cut off"),
+        (b"", "ends inside"),
+        (b"\x01", "ends inside"),
         (b"\x02\x0c\x00", "frame version 2"),
         (b"\x01\x7f\x00", "unknown type 127"),
         (b"\x01\xff\x01\x00", "unknown type 255"),
