@@ -1,8 +1,8 @@
-"""Decisions about nodes: registration, and letting a broker serve.
+"""Decisions about nodes: registration and unfencing of brokers.
 
-A broker registers fenced, under an epoch that is the offset of its record, and therefore higher than any
-before. Once it has caught up it is unfenced, and leads again what it may lead. Leading under a new
-registration always means a new leader epoch: whoever still holds an answer of the old process can tell.
+A broker registers fenced. Its broker epoch is the offset of the registration, so it is higher than any earlier
+one. When the broker has caught up it is unfenced and becomes the leader of its partitions again. Under a new
+registration it always leads with a new leader epoch, so that state of its earlier process can be recognized.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NOW_UNFENCED = -1
 
 
 def decide_register(image: MetadataImage, node: NodeRegistration, next_offset: int) -> Decision[int]:
-    """Register the node as controller and as fenced broker; the answer is its broker epoch."""
+    """Register the node as controller and as fenced broker; the response is its broker epoch."""
     broker = image.brokers.get(node.node_id)
     if broker is not None and broker.incarnation_id == node.incarnation_id:
         return Decision([], broker.epoch)
@@ -46,7 +46,7 @@ def decide_register(image: MetadataImage, node: NodeRegistration, next_offset: i
             for f in SUPPORTED_FEATURES
         ],
     )
-    epoch = next_offset + 1  # the record of the broker comes second
+    epoch = next_offset + 1  # the second record is the broker's
     registered = RegisterBrokerRecord(
         broker_id=node.node_id,
         incarnation_id=node.incarnation_id,
@@ -69,7 +69,7 @@ def decide_register(image: MetadataImage, node: NodeRegistration, next_offset: i
 
 
 def decide_unfence(image: MetadataImage, broker_id: int, broker_epoch: int) -> Decision[None]:
-    """Let a broker serve, and lead again every partition that it led or that has no leader."""
+    """Unfence a broker; it leads every partition that it led, and those without a leader that it may lead."""
     broker = image.brokers.get(broker_id)
     if broker is None:
         raise ApiError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"broker {broker_id} is not registered")
@@ -90,9 +90,9 @@ def decide_unfence(image: MetadataImage, broker_id: int, broker_epoch: int) -> D
 
 
 def _lead(partition: PartitionImage, broker: BrokerImage) -> PartitionChangeRecord | None:
-    """How a partition comes to be led by a broker that has just come back; None if it is not its to lead.
+    """The change by which a broker that was unfenced leads a partition; None if it must not lead it.
 
-    A broker that has come back without the directory of the partition leads it no longer.
+    A broker that registered without the log directory of the partition loses the leadership.
     """
     broker_id = broker.broker_id
     if partition.leader not in (NO_LEADER, broker_id) or broker_id not in partition.replicas:

@@ -1,11 +1,11 @@
-"""Which settings may be stored for which resource.
+"""Rules for the stored settings of topics, brokers, groups and client metrics subscriptions.
 
-Owns the checks of values as a whole (`ottla.config` checks one value at a time) and the choice of the error
-code, which in Kafka depends on the resource: a bad topic or group value is INVALID_CONFIG, a bad broker
-value INVALID_REQUEST, and a client metrics subscription has both.
+`ottla.config` checks one value at a time; here all settings of a resource are checked together. The error code
+depends on the resource, as in Kafka: a bad topic or group value is INVALID_CONFIG, a bad broker value is
+INVALID_REQUEST, and a client metrics subscription has both.
 
-Unknown names are refused for topics, groups and subscriptions if a request sets them; what an older release
-has stored is left alone. Unknown broker names are stored, as Kafka does: plugins define their own.
+A request that sets an unknown name of a topic, group or subscription is refused; unknown names that an older
+release stored are kept. Unknown broker names are stored, as in Kafka: plugins define their own.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _METRICS_SELECTORS: Final = frozenset(
     }
 )
 
-# Group settings that must lie between two broker settings.
+# Group settings that two broker settings limit.
 _GROUP_BOUNDS: Final = {
     f"{kind}.{name}": (f"group.{kind}.min.{name}", f"group.{kind}.max.{name}")
     for kind, names in {
@@ -61,14 +61,14 @@ _GROUP_KINDS: Final = ("consumer", "share", "streams")
 
 
 class ConfigRules:
-    """Checks settings of all resources on behalf of one node."""
+    """Checks the settings of all resources, with the broker settings of one node as defaults."""
 
     def __init__(self, config: BrokerConfig, node_id: int) -> None:
         self._config = config
         self._node_id = node_id
 
     def layers(self, image: MetadataImage) -> BrokerLayers:
-        """This node's own settings, static and dynamic."""
+        """The static and dynamic settings of this node."""
         return BrokerLayers(
             self._config,
             image.config(ResourceType.BROKER, ""),
@@ -76,11 +76,11 @@ class ConfigRules:
         )
 
     def describe_topic(self, image: MetadataImage, configs: Mapping[str, str]) -> list[ConfigEntry]:
-        """Every setting of a topic that has `configs` of its own."""
+        """All settings of a topic whose own settings are `configs`."""
         return describe_topic(self.layers(image), configs)
 
     def list_default(self, resource_type: int, name: str) -> list[str] | None:
-        """The default entries of a setting that is a list; None if it is no list or not known."""
+        """The default entries of a list setting; None if the setting is unknown or not a list."""
         key = _KEYS.get(resource_type, {}).get(name)
         if key is None or key.type is not ConfigType.LIST:
             return None
@@ -90,7 +90,7 @@ class ConfigRules:
         """Refuse settings that a topic cannot have."""
         for name in changed:
             if name in configs and name not in TOPIC_KEYS:
-                raise _invalid(f"there is no topic setting {name}")
+                raise _invalid(f"unknown topic setting {name}")
         try:
             values = overlay_topic(topic_defaults(self.layers(image)), configs)
         except ConfigRefused as error:
@@ -102,41 +102,41 @@ class ConfigRules:
             raise _invalid("remote.storage.enable=true needs remote storage, which this broker does not have")
 
     def check_broker_name(self, name: str) -> None:
-        """Broker settings are for all brokers (no name) or for the one that is asked."""
+        """Refuse any resource name except the empty one (all brokers) and this broker's id."""
         if not name:
             return
         if not re.fullmatch(r"[+-]?[0-9]+", name):
-            raise _bad_request(f"{name!r} is no broker id")
+            raise _bad_request(f"{name!r} is not a broker id")
         if int(name) != self._node_id:
-            raise _bad_request(f"this is broker {self._node_id}, not {name}")
+            raise _bad_request(f"this is broker {self._node_id}; send the request to broker {name}")
 
     def check_broker(
         self, image: MetadataImage, name: str, configs: Mapping[str, str], changed: Collection[str]
     ) -> None:
-        """Refuse settings that a broker, or all of them (no name), cannot take while running."""
+        """Refuse settings that cannot be changed at run time, for one broker or for all (empty name)."""
         if image.elr_enabled and _MIN_ISR in changed:
             if name:
                 raise _invalid(
-                    f"with eligible leader replicas {_MIN_ISR} is set for all brokers or for topics"
+                    f"with eligible leader replicas {_MIN_ISR} can be set for all brokers or for topics only"
                 )
             if _MIN_ISR not in configs:
                 raise _invalid(f"with eligible leader replicas {_MIN_ISR} cannot be removed")
         check_dynamic(configs, changed, self.layers(image), for_all_brokers=not name)
 
     def check_client_metrics(self, name: str, configs: Mapping[str, str]) -> None:
-        """Refuse what a client metrics subscription cannot be."""
+        """Refuse settings that a client metrics subscription cannot have."""
         if not name:
-            raise _bad_request("a client metrics subscription needs a name")
+            raise _bad_request("the name of the client metrics subscription is missing")
         unknown = [each for each in configs if each not in CLIENT_METRICS_KEYS]
         if unknown:
-            raise _bad_request(f"there is no client metrics setting {unknown[0]}")
+            raise _bad_request(f"unknown client metrics setting {unknown[0]}")
         for each, text in configs.items():
             try:
                 value = parse(CLIENT_METRICS_KEYS[each], text)
             except ConfigRefused as error:
                 raise _invalid(str(error)) from error
             if each == "interval.ms" and value not in _METRICS_INTERVAL_MS:
-                raise _bad_request(f"interval.ms is {value}, allowed are 100 ms to one hour")
+                raise _bad_request(f"interval.ms={value}; allowed: 100 to 3600000")
         for pattern in split_list(configs.get("match")):
             _check_selector(pattern)
 
@@ -148,7 +148,7 @@ class ConfigRules:
             key = GROUP_KEYS.get(name)
             if key is None:
                 if name in changed:
-                    raise _invalid(f"there is no group setting {name}")
+                    raise _invalid(f"unknown group setting {name}")
                 continue
             try:
                 value = parse(key, text)
@@ -160,7 +160,7 @@ class ConfigRules:
             for bound in _GROUP_BOUNDS.get(name, ()):
                 limit = layers.value(bound) if bound in BROKER_KEYS else None
                 if isinstance(limit, int) and (value < limit if ".min." in bound else value > limit):
-                    raise _invalid(f"{name} is {value}, the broker's {bound} is {limit}")
+                    raise _invalid(f"{name}={value}; the broker's {bound} is {limit}")
         for kind in _GROUP_KINDS:
             self._check_heartbeat(layers, kind, values)
 
@@ -174,7 +174,7 @@ class ConfigRules:
 
 
 def split_list(text: str | None) -> list[str]:
-    """The entries of a list setting; empty ones do not count."""
+    """The entries of a list setting, without empty ones."""
     return [part for part in (text or "").split(",") if part]
 
 

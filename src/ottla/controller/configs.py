@@ -1,12 +1,11 @@
 """Decisions about settings: AlterConfigs and IncrementalAlterConfigs.
 
-Owns the operations (set, delete, append, subtract), the shape of a request (no resource and no key twice,
-no null but in a deletion) and the order of checks; what a value may be is `config_rules`' business. Each
-resource stands for itself: if one of its changes is refused none of them is made, and other resources are
-not touched by that.
+The operations (set, delete, append, subtract), the form of a request (each resource and each key once, null only
+in a deletion) and the order of checks. The rules for values are in `config_rules`. Resources are independent: if
+one change of a resource is refused, none of its changes is made, and other resources are not affected.
 
-AlterConfigs replaces everything that is stored for a resource. Broker settings are recorded even where they
-do not change, because a repeated record makes brokers reload files that a setting names.
+AlterConfigs replaces all stored settings of a resource. Broker settings are appended even if they do not change,
+because a repeated record makes brokers reload the files that a setting names.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ _STORED: Final = frozenset(
 
 
 class Operation(IntEnum):
-    """What an IncrementalAlterConfigs entry does to a setting."""
+    """Operations of IncrementalAlterConfigs."""
 
     SET = 0
     DELETE = 1
@@ -55,7 +54,7 @@ class Operation(IntEnum):
 
 
 class ConfigManager:
-    """Decides; the image it is given is the only state."""
+    """Decisions about settings; it has no state of the cluster."""
 
     def __init__(self, rules: ConfigRules, node_id: int) -> None:
         self._rules = rules
@@ -83,7 +82,7 @@ class ConfigManager:
     def decide_alter(
         self, image: MetadataImage, request: AlterConfigsRequest
     ) -> Decision[AlterConfigsResponse]:
-        """Replace what is stored."""
+        """Replace the stored settings of each resource."""
         times = Counter((r.resource_type, r.resource_name) for r in request.resources)
         records: list[Message] = []
         responses = []
@@ -128,7 +127,7 @@ class ConfigManager:
     def _operate(
         self, kind: int, key: str, operation: int, value: str | None, stored: Mapping[str, str]
     ) -> str | None:
-        """The text of a setting after one operation."""
+        """The value of a setting after one operation."""
         if operation == Operation.SET:
             return value
         if operation == Operation.DELETE:
@@ -137,10 +136,12 @@ class ConfigManager:
             code = (
                 ErrorCode.INVALID_REQUEST if kind == ResourceType.BROKER else ErrorCode.UNKNOWN_SERVER_ERROR
             )
-            raise ApiError(code, f"operation {operation} is none of 0 to 3")
+            raise ApiError(code, f"unknown operation {operation}; allowed: 0 to 3")
         default = self._rules.list_default(kind, key)
         if default is None:
-            raise ApiError(ErrorCode.INVALID_CONFIG, f"{key} is no list to append to or subtract from")
+            raise ApiError(
+                ErrorCode.INVALID_CONFIG, f"{key} is not a list; append and subtract are not allowed"
+            )
         parts = split_list(stored[key]) if key in stored else default
         for part in (value or "").split(","):
             if operation == Operation.SUBTRACT:
@@ -163,41 +164,46 @@ class ConfigManager:
         elif kind == ResourceType.CLIENT_METRICS:
             self._rules.check_client_metrics(name, configs)
         elif not name:
-            raise ApiError(ErrorCode.INVALID_REQUEST, "topics and groups have no defaults to set")
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST,
+                "the name of the topic or group is missing; topics and groups have no default settings",
+            )
         elif kind == ResourceType.GROUP:
             self._rules.check_group(image, configs, changes)
         else:
             check_topic_name(name)
             self._rules.check_topic(image, configs, changes)
             if name not in image.topics.by_name:
-                raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
+                raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name} does not exist")
 
     def _refuse_logger(self, resource: IncrementalResource) -> None:
-        """Levels of loggers are not stored: a request is checked and told that there is no such logger."""
+        """Check a request for logger levels. Levels are not stored, so every logger is unknown."""
         if resource.resource_name != str(self._node_id):
-            text = f"loggers belong to broker {self._node_id}, not to {resource.resource_name!r}"
+            text = (
+                f"the resource name must be this broker's id, {self._node_id}, not {resource.resource_name!r}"
+            )
             raise ApiError(ErrorCode.INVALID_REQUEST, text)
         for entry in resource.configs:
             if entry.config_operation not in (Operation.SET, Operation.DELETE):
-                raise ApiError(ErrorCode.INVALID_REQUEST, "the level of a logger can be set or deleted")
-            raise ApiError(ErrorCode.INVALID_CONFIG, f"there is no logger {entry.name}")
+                raise ApiError(ErrorCode.INVALID_REQUEST, "the level of a logger can only be set or deleted")
+            raise ApiError(ErrorCode.INVALID_CONFIG, f"unknown logger {entry.name}")
 
 
 def _check_shape(
     resource: AlterConfigsResource | IncrementalResource, times: Mapping[tuple[int, str], int]
 ) -> None:
     if times[resource.resource_type, resource.resource_name] > 1:
-        raise ApiError(ErrorCode.INVALID_REQUEST, "each resource may appear once")
+        raise ApiError(ErrorCode.INVALID_REQUEST, "a resource occurs more than once")
     names = [entry.name for entry in resource.configs]
     if len(set(names)) != len(names):
-        raise ApiError(ErrorCode.INVALID_REQUEST, "each setting of a resource may appear once")
+        raise ApiError(ErrorCode.INVALID_REQUEST, "a setting of a resource occurs more than once")
     nulls = [
         entry.name
         for entry in resource.configs
         if entry.value is None and getattr(entry, "config_operation", Operation.SET) != Operation.DELETE
     ]
     if nulls:
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"a setting needs a value: {', '.join(nulls)}")
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"settings without a value: {', '.join(nulls)}")
 
 
 def _check_kind(kind: int) -> None:

@@ -1,4 +1,4 @@
-"""What a decision yields: the records that make it true, and the answer to give once they are committed."""
+"""The result of a decision: its records, and the response to send when they are committed."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from ottla.wire.schema import Message
 
 R = TypeVar("R")
 
-# As many records as one request may cause: it bounds what a single client can make the controller do.
+# The most records that one request may append; it limits the work that one client can cause.
 RECORDS_PER_REQUEST_MAX: Final = 10_000
 
 
 class Decision(NamedTuple, Generic[R]):
-    """Records are committed all together or not at all; without records the answer needs no commit."""
+    """Records that are committed all or none, and the response."""
 
     records: list[Message]
     response: R
 
 
 def check_record_count(count: int) -> None:
-    """Refuse a request that would need more records than one may cause."""
+    """Refuse a request that would append more records than one request may."""
     if count > RECORDS_PER_REQUEST_MAX:
         raise ApiError(
             ErrorCode.POLICY_VIOLATION,
-            f"one request may cause {RECORDS_PER_REQUEST_MAX} changes at most; split it",
+            f"one request may append at most {RECORDS_PER_REQUEST_MAX} metadata records; split the request",
         )

@@ -1,9 +1,9 @@
-"""Decisions about log directories: which of them holds a replica, and what happens when one fails.
+"""Decisions about log directories: the directory of each replica, and directories that fail.
 
-A broker with one directory has no choice, so the metadata names it from the start. With several the broker
-chooses and reports (`decide_assign`), so that a directory that is missing at a later start is missed: a
-replica that lies there is offline then, and not begun anew, empty, somewhere else. Replicas in a directory
-that fails lose their leadership (`decide_failed`).
+If a broker has one directory, the metadata names it from the start. If it has several, the broker chooses one and
+reports it (`decide_assign`). A replica whose directory is missing at a later start is then offline; it is not
+created again, empty, in another directory. Replicas in a directory that fails lose leadership
+(`decide_failed`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ottla.wire.schema import Message
 
 
 def decide_assign(image: MetadataImage, broker_id: int, assignments: DirectoryAssignments) -> Decision[None]:
-    """Note where the replicas of a broker lie. What is gone or known already is left out."""
+    """Record the directories of replicas; deleted partitions and known directories are skipped."""
     records: list[Message] = []
     for (topic_id, index), directory_id in assignments.items():
         topic = image.topics.by_id.get(topic_id)
@@ -40,7 +40,7 @@ def decide_assign(image: MetadataImage, broker_id: int, assignments: DirectoryAs
 def decide_failed(
     image: MetadataImage, broker_id: int, broker_epoch: int, online: Sequence[uuid.UUID]
 ) -> Decision[None]:
-    """Only `online` directories of a broker are left: it leads nothing that lies in another."""
+    """Record that only `online` directories of a broker work; it loses the leadership of all other replicas."""
     records: list[Message] = [
         BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=broker_epoch, log_dirs=list(online))
     ]

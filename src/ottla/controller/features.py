@@ -20,7 +20,7 @@ from ottla.wire.messages.update_features import (
 )
 from ottla.wire.schema import Message
 
-# In the order in which a freshly formatted directory lists them.
+# In the order of a newly formatted directory.
 INITIAL_LEVELS: Final = {
     METADATA_VERSION: 30,
     "eligible.leader.replicas.version": 1,
@@ -37,14 +37,14 @@ _RANGES: Final = {feature.name: feature for feature in SUPPORTED_FEATURES}
 
 
 def initial_records() -> list[FeatureLevelRecord]:
-    """The levels of a new cluster."""
+    """The initial feature levels of a new cluster."""
     return [FeatureLevelRecord(name=name, feature_level=level) for name, level in INITIAL_LEVELS.items()]
 
 
 def decide_update(
     image: MetadataImage, request: UpdateFeaturesRequest, api_version: int, kraft_version: int
 ) -> Decision[UpdateFeaturesResponse]:
-    """Change levels, all of the request or none."""
+    """Change all levels of the request, or none."""
     levels = {**image.features, KRAFT_VERSION: kraft_version}
     updates = {update.feature: update for update in request.feature_updates}
     records: list[Message] = []
@@ -56,7 +56,7 @@ def decide_update(
             return Decision([], refuse_update(ErrorCode.INVALID_UPDATE_VERSION, text))
         if update.max_version_level != current:
             records.append(FeatureLevelRecord(name=update.feature, feature_level=update.max_version_level))
-    # Only versions 0 and 1 carry results, and say success with this word.
+    # Only versions 0 and 1 have results; Kafka reports success with this text.
     results = [
         UpdatableFeatureResult(feature=update.feature, error_message="NONE")
         for update in request.feature_updates
@@ -66,22 +66,22 @@ def decide_update(
 
 
 def _complaint(update: FeatureUpdateKey, current: int, api_version: int) -> str | None:
-    """Why a level cannot be taken; None if it can."""
+    """The reason for which a level is refused; None if it is allowed."""
     level = update.max_version_level
     known = _RANGES.get(update.feature)
     upgrade_type = update.upgrade_type
     if api_version == 0:
         upgrade_type = _SAFE_DOWNGRADE if update.allow_downgrade else _UPGRADE
     if upgrade_type not in (_UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE):
-        return f"there is no upgrade type {upgrade_type}"
+        return f"unknown upgrade type {upgrade_type}"
     if known is None:
-        return "this release does not know the feature"
+        return "this release does not have the feature"
     if not known.min_version <= level <= known.max_version:
         return f"this release supports levels {known.min_version} to {known.max_version}"
     if update.feature == KRAFT_VERSION and level != current:
-        return f"a quorum of one stays at level {current}"
+        return f"the level of a quorum of one cannot be changed; it is {current}"
     if level < current and (update.feature == METADATA_VERSION or upgrade_type == _UPGRADE):
-        return f"the level is {current}; it cannot go back like this"
+        return f"the level is {current}; this upgrade type does not allow a lower one"
     return None
 
 

@@ -1,4 +1,4 @@
-"""Decisions about producer ids: brokers take them in blocks, so that none is ever given out twice."""
+"""Decisions about producer ids: they are allocated in blocks, so that no id is used twice."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ID_MAX: Final = 2**63 - 1
 
 
 def decide_allocate(image: MetadataImage, broker_id: int, broker_epoch: int) -> Decision[ProducerIdBlock]:
-    """The next block; it is the broker's once the record is committed, even if the answer gets lost."""
+    """Allocate the next block; it belongs to the broker once committed, even if the response is lost."""
     broker = image.brokers.get(broker_id)
     if broker is None:
         raise ApiError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"broker {broker_id} is not registered")
@@ -23,7 +23,7 @@ def decide_allocate(image: MetadataImage, broker_id: int, broker_epoch: int) -> 
         raise ApiError(ErrorCode.STALE_BROKER_EPOCH, f"broker {broker_id} is at epoch {broker.epoch}")
     first = image.next_producer_id
     if first > _ID_MAX - BLOCK_SIZE:
-        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "there are no producer ids left")
+        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "all producer ids are allocated")
     record = ProducerIdsRecord(
         broker_id=broker_id, broker_epoch=broker_epoch, next_producer_id=first + BLOCK_SIZE
     )

@@ -1,6 +1,6 @@
-"""DescribeQuorum: the state of the quorum in the shape of its API.
+"""The response to DescribeQuorum.
 
-Exactly one partition can be asked for, the metadata log's; anything else is answered as unknown.
+Partition 0 of the metadata log is the only partition that can be described; any other is unknown.
 """
 
 from __future__ import annotations
@@ -20,10 +20,12 @@ from ottla.wire.messages.describe_quorum import (
 
 
 def describe_quorum(request: DescribeQuorumRequest, status: QuorumStatus) -> DescribeQuorumResponse:
-    """The answer to a request."""
-    asked = [(topic.topic_name, [p.partition_index for p in topic.partitions]) for topic in request.topics]
-    if asked != [(METADATA_TOPIC, [0])]:
-        return DescribeQuorumResponse(topics=[_unknown(name, indexes) for name, indexes in asked])
+    """The response to a request."""
+    requested = [
+        (topic.topic_name, [p.partition_index for p in topic.partitions]) for topic in request.topics
+    ]
+    if requested != [(METADATA_TOPIC, [0])]:
+        return DescribeQuorumResponse(topics=[_unknown(name, indexes) for name, indexes in requested])
     partition = DescribeQuorumResponsePartitionData(
         leader_id=status.leader_id,
         leader_epoch=status.leader_epoch,
@@ -59,7 +61,7 @@ def _unknown(name: str, indexes: list[int]) -> DescribeQuorumResponseTopicData:
             DescribeQuorumResponsePartitionData(
                 partition_index=index,
                 error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                error_message="only partition 0 of the metadata log has a quorum",
+                error_message="only partition 0 of the metadata log can be described",
             )
             for index in indexes
         ],

@@ -1,10 +1,10 @@
 """Decisions about topics: create, delete, add partitions.
 
-Owns the rules of CreateTopics, DeleteTopics and CreatePartitions, in Kafka 4.3's order of checks and with its
-error codes. Everything is decided on the image that is passed in; nothing is remembered between requests.
+The rules of CreateTopics, DeleteTopics and CreatePartitions, in Kafka 4.3's order of checks and with its error
+codes. A decision depends on the image that is passed in only; there is no state between requests.
 
-A request with more than 10,000 partitions is refused as a whole (POLICY_VIOLATION), because its records
-form one atomic batch. CreatePartitions has the same limit, where Kafka answers UNKNOWN_SERVER_ERROR.
+A request with more than 10,000 partitions is refused completely (POLICY_VIOLATION), because its records are
+appended atomically. CreatePartitions has the same limit; Kafka returns UNKNOWN_SERVER_ERROR there.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from ottla.wire.schema import Message
 
 
 class TopicManager:
-    """Decides; the image it is given is the only state."""
+    """Decisions about topics; it has no state of the cluster."""
 
     def __init__(self, config: BrokerConfig, rules: ConfigRules, rng: Random) -> None:
         self._config = config
@@ -52,7 +52,7 @@ class TopicManager:
     def decide_create(
         self, image: MetadataImage, request: CreateTopicsRequest
     ) -> Decision[CreateTopicsResponse]:
-        """Create each topic that can be created; the others are answered with what is wrong with them."""
+        """Create each valid topic; the others get an error in the response."""
         times = Counter(topic.name for topic in request.topics)
         wanted = [t for t in request.topics if times[t.name] == 1 and t.name != METADATA_TOPIC]
         check_record_count(sum(max(t.num_partitions, len(t.assignments)) for t in wanted))
@@ -62,19 +62,19 @@ class TopicManager:
         after = placement.last_leader(image)
         for topic in wanted:
             try:
-                made, result = self._create(image, topic, taken, after)
+                created, result = self._create(image, topic, taken, after)
             except ApiError as error:
                 results.append(_create_refused(topic.name, error.code, error.message))
                 continue
-            check_record_count(len(records) + len(made))
-            records += made
+            check_record_count(len(records) + len(created))
+            records += created
             results.append(result)
-            after = next((r.replicas[0] for r in reversed(made) if isinstance(r, PartitionRecord)), after)
+            after = next((r.replicas[0] for r in reversed(created) if isinstance(r, PartitionRecord)), after)
         for name, count in times.items():
             if count > 1:
                 results.append(_create_refused(name, ErrorCode.INVALID_REQUEST, "named more than once"))
             elif name == METADATA_TOPIC:
-                text = "the cluster's own log is not a topic to create"
+                text = "the metadata log of the cluster cannot be created as a topic"
                 results.append(_create_refused(name, ErrorCode.INVALID_REQUEST, text))
         return Decision([] if request.validate_only else records, CreateTopicsResponse(topics=results))
 
@@ -84,7 +84,7 @@ class TopicManager:
         check_topic_name(topic.name)
         key = collision_key(topic.name)
         if topic.name in image.topics.by_name:
-            raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {topic.name} exists already")
+            raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {topic.name} already exists")
         if key is not None and key in taken:
             raise ApiError(
                 ErrorCode.INVALID_TOPIC_EXCEPTION,
@@ -102,7 +102,7 @@ class TopicManager:
         entries = [
             CreatableTopicConfigs(
                 name=entry.name,
-                # What was given comes back as it was written, spaces and all.
+                # Values of the request are returned unchanged, including spaces.
                 value=None if entry.sensitive else configs.get(entry.name, entry.value),
                 read_only=entry.read_only,
                 config_source=entry.source,
@@ -122,7 +122,7 @@ class TopicManager:
     def _creation_configs(self, image: MetadataImage, topic: CreatableTopic) -> dict[str, str]:
         nulls = [entry.name for entry in topic.configs if entry.value is None]
         if nulls:
-            raise ApiError(ErrorCode.INVALID_CONFIG, f"a setting needs a value: {', '.join(nulls)}")
+            raise ApiError(ErrorCode.INVALID_CONFIG, f"settings without a value: {', '.join(nulls)}")
         configs = {entry.name: entry.value for entry in topic.configs if entry.value is not None}
         self._rules.check_topic(image, configs, changed=configs)
         return configs
@@ -171,11 +171,11 @@ class TopicManager:
         for name in names:
             topic = image.topics.by_name.get(name)
             if topic is None:
-                text = "there is no such topic"
+                text = "the topic does not exist"
                 results.append(_delete_refused(name, ZERO_UUID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text))
             elif topic.topic_id in found:
                 del found[topic.topic_id]
-                text = "the topic is named by its id as well"
+                text = "the topic is named by name and by id"
                 results.append(_delete_refused(name, topic.topic_id, ErrorCode.INVALID_REQUEST, text))
             else:
                 found[topic.topic_id] = name
@@ -210,27 +210,27 @@ class TopicManager:
                 results.append(CreatePartitionsTopicResult(name=topic.name, error_message=None))
         return Decision([] if request.validate_only else records, CreatePartitionsResponse(results=results))
 
-    def _extend(self, image: MetadataImage, asked: CreatePartitionsTopic, room: int) -> list[Message]:
-        topic = image.topics.by_name.get(asked.name)
+    def _extend(self, image: MetadataImage, request: CreatePartitionsTopic, room: int) -> list[Message]:
+        topic = image.topics.by_name.get(request.name)
         if topic is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         existing = len(topic.partitions)
-        additional = asked.count - existing
+        additional = request.count - existing
         if additional <= 0:
             raise ApiError(
                 ErrorCode.INVALID_PARTITIONS,
-                f"the topic has {existing} partitions, {asked.count} is no increase",
+                f"the topic has {existing} partitions, {request.count} is not more",
             )
-        if asked.assignments is not None and len(asked.assignments) != additional:
+        if request.assignments is not None and len(request.assignments) != additional:
             raise ApiError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"{additional} partitions are to be added, replicas are given for {len(asked.assignments)}",
+                f"{additional} partitions are added, but replicas are assigned for {len(request.assignments)}",
             )
         check_record_count(RECORDS_PER_REQUEST_MAX - room + additional)
         factor = len(topic.partitions[0].replicas)
         assignments: list[Sequence[int]]
-        if asked.assignments is not None:
-            assignments = [assignment.broker_ids for assignment in asked.assignments]
+        if request.assignments is not None:
+            assignments = [assignment.broker_ids for assignment in request.assignments]
             for replicas in assignments:
                 placement.check_assignment(image, replicas, factor)
         else:
@@ -242,14 +242,14 @@ class TopicManager:
 def partition_records(
     image: MetadataImage, topic_id: Uuid, first: int, assignments: Iterable[Sequence[int]]
 ) -> list[PartitionRecord]:
-    """Records of new partitions; active replicas are in sync from the start: there is nothing to copy."""
+    """Records of new partitions. All active replicas are in sync, because the partitions are empty."""
     records = []
     for index, replicas in enumerate(assignments, first):
         isr = [broker for broker in replicas if image.brokers[broker].active]
         if not isr:
             raise ApiError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"no broker of partition {index} is ready to lead: {replicas}",
+                f"no broker of partition {index} can lead it: {replicas} are fenced or shutting down",
             )
         records.append(
             PartitionRecord(
@@ -270,7 +270,7 @@ def _manual_assignments(image: MetadataImage, topic: CreatableTopic) -> list[Seq
     if topic.replication_factor != -1 or topic.num_partitions != -1:
         raise ApiError(
             ErrorCode.INVALID_REQUEST,
-            "replicas are given by hand, so number of partitions and replication factor must be -1",
+            "with a manual assignment the number of partitions and the replication factor must be -1",
         )
     chosen: dict[int, Sequence[int]] = {}
     expected = None
@@ -289,7 +289,7 @@ def _manual_assignments(image: MetadataImage, topic: CreatableTopic) -> list[Seq
 
 
 def _collision_keys(image: MetadataImage, wanted: list[CreatableTopic]) -> dict[str, str]:
-    """Names of existing topics by collision key, if any of the wanted names could collide at all."""
+    """Names of existing topics by collision key; empty if none of the wanted names can collide."""
     if not any(collision_key(topic.name) for topic in wanted):
         return {}
     return {key: name for name in image.topics.by_name if (key := collision_key(name)) is not None}
@@ -298,7 +298,7 @@ def _collision_keys(image: MetadataImage, wanted: list[CreatableTopic]) -> dict[
 def _deletion_targets(
     request: DeleteTopicsRequest, results: list[DeletableTopicResult]
 ) -> tuple[list[str], list[Uuid]]:
-    """Names and ids that are given exactly once; whatever is given wrongly is answered at once."""
+    """Names and ids that occur exactly once; errors of the others are added to `results`."""
     names: Counter[str] = Counter(request.topic_names)
     ids: Counter[Uuid] = Counter()
     for topic in request.topics:
@@ -307,7 +307,11 @@ def _deletion_targets(
         elif topic.name is None and topic.topic_id != ZERO_UUID:
             ids[topic.topic_id] += 1
         else:
-            text = "give the name or the id" if topic.name is None else "give the name or the id, not both"
+            text = (
+                "the name or the id is required"
+                if topic.name is None
+                else "the name or the id is allowed, not both"
+            )
             results.append(_delete_refused(topic.name, topic.topic_id, ErrorCode.INVALID_REQUEST, text))
     for name, count in names.items():
         if count > 1:

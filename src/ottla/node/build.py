@@ -66,7 +66,7 @@ async def settled(promise: Promise[None]) -> None:
 
 
 class Node:
-    """One running node. `start`, then `stop`; `failed` is set when it cannot go on."""
+    """One running node. Call `start`, then `stop`; `failed` is set when the node cannot continue."""
 
     def __init__(self, config: NodeConfig, log: FilteringBoundLogger, machine: Machine | None = None) -> None:
         self._config = config
@@ -89,7 +89,7 @@ class Node:
         self._metadata_dir = self._open_metadata_dir()
 
     async def start(self) -> list[Listener]:
-        """Bring everything up; the listeners with their real ports."""
+        """Start the node; returns the listeners with their real ports."""
         metadata = self._metadata = self._open_metadata(self._claim())
         await metadata.start()
         image = metadata.publisher.image
@@ -99,7 +99,7 @@ class Node:
             self._executor,
             self._clock,
             defer=self._loop.call_soon,
-            on_progress=lambda log: self._replicas.progressed(log),  # noqa: PLW0108 - they know each other
+            on_progress=lambda log: self._replicas.progressed(log),  # noqa: PLW0108 - the two refer to each other
             on_fault=self._log_dirs.fail,
             writer=self._writer,
         )
@@ -138,7 +138,7 @@ class Node:
             metadata.controller,
             self._log,
         )
-        self._reports.placed(image, image.topics.by_id)
+        self._reports.assigned(image, image.topics.by_id)
         self._settings.subscribe(self._settings_changed)
         self._start_housekeeping()
         self._server.serve()
@@ -157,7 +157,7 @@ class Node:
         return image
 
     async def stop(self) -> None:
-        """A clean stop."""
+        """Stop the node cleanly."""
         self._housekeeping.stop()
         self._cleaner.stop()
         self._coordinators.close()
@@ -166,7 +166,7 @@ class Node:
         try:
             await asyncio.wait_for(drained.wait(), _DRAIN_SECONDS)
         except TimeoutError:
-            self._log.warning("some requests were not answered in time")
+            self._log.warning("some requests were not finished in time; their connections are closed")
             self._server.abort()
         idle = asyncio.Event()
         self._committer.when_idle(idle.set)
@@ -182,7 +182,7 @@ class Node:
             self._metadata_dir.release()
 
     def release(self) -> None:
-        """Give the directories back after a start that failed."""
+        """Release the locks of the directories after a failed start."""
         self._log_dirs.release()
         if self._metadata_dir is not None:
             self._metadata_dir.release()
@@ -191,7 +191,7 @@ class Node:
         await settled(self._log_dirs.load(lambda tp: self._log_config(image, tp.topic), self._clock.now_ms()))
         if not any(each.online for each in self._log_dirs.dirs):
             reasons = "; ".join(str(each.fault) for each in self._log_dirs.dirs)
-            raise LocalError(f"no log directory can be used: {reasons}")
+            raise LocalError(f"no log directory is usable: {reasons}")
 
     async def _set_strays_aside(self, image: MetadataImage) -> None:
         """Rename logs of topics that were deleted while this broker was down or a directory was offline."""
@@ -207,7 +207,7 @@ class Node:
     # The parts
 
     def _open_metadata_dir(self) -> LogDir | None:
-        """The directory of the metadata log, if it is none of the log directories."""
+        """The directory of the metadata log, if it is not one of the log directories."""
         path = self._config.metadata_log_dir.rstrip("/")
         if any(each.path == path for each in self._log_dirs.dirs):
             return None
@@ -218,18 +218,20 @@ class Node:
         return self._metadata_dir or next(each for each in self._log_dirs.dirs if each.path == path)
 
     def _claim(self) -> str:
-        """Make sure that all directories belong to one cluster, and to this node."""
-        demanded, node_id = self._config.cluster_id, self._config.node_id
+        """Check that all directories belong to one cluster and to this node; returns the cluster id."""
+        required, node_id = self._config.cluster_id, self._config.node_id
         known = self._log_dirs.cluster_id
         if self._metadata_dir is not None and self._metadata_dir.meta is not None:
             known = known or self._metadata_dir.meta.cluster_id
-        if demanded is not None and known not in (None, demanded):
-            raise LocalError(f"the log directories belong to cluster {known}, CLUSTER_ID is {demanded}")
+        if required is not None and known not in (None, required):
+            raise LocalError(f"the log directories belong to cluster {known}, but CLUSTER_ID is {required}")
         home = self._metadata_home()
         if home.meta is None and has_metadata(self._disk, home.path):
-            text = f"{home.path} holds a metadata log but no meta.properties, so nobody knows whose it is"
-            raise LocalError(f"{text}; put that file back, or use an empty directory")
-        cluster_id = known or demanded or uuid_text(random_uuid(self._rng))
+            text = (
+                f"{home.path} has a metadata log but no meta.properties, so its cluster and node are unknown"
+            )
+            raise LocalError(f"{text}; restore that file, or use an empty directory")
+        cluster_id = known or required or uuid_text(random_uuid(self._rng))
         self._log_dirs.claim(cluster_id, node_id)
         if self._metadata_dir is not None:
             self._metadata_dir.claim(cluster_id, node_id, random_uuid(self._rng), "")
@@ -327,15 +329,15 @@ class Node:
             backoff_ms=settings.long("log.cleaner.backoff.ms"),
         )
 
-    # What the parts tell
+    # Callbacks of the parts
 
     def _log_config(self, image: MetadataImage, topic: str) -> LogConfig:
         return LogConfig.from_values(self._settings.topic_values(image.config(ResourceType.TOPIC, topic)))
 
     def _metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> Promise[None]:
         self._metadata_cache.image = image
-        for complaint in self._settings.update(image.configs):
-            self._log.warning(complaint)
+        for problem in self._settings.update(image.configs):
+            self._log.warning(problem)
         applied = self._replicas.apply(delta, image)
         applied.when_done(lambda _, __: self._replicas_changed(delta, image))
         return applied
@@ -344,10 +346,10 @@ class Node:
         """The replicas of this broker have followed a change of the metadata."""
         self._coordinators.changed(delta, image)
         if self._reports is not None:
-            self._reports.placed(image, delta.changed_topics)
+            self._reports.assigned(image, delta.changed_topics)
 
     def _settings_changed(self, names: frozenset[str]) -> None:
-        """Settings of the broker that are not those of its topics: `Replicas` sees to these."""
+        """Apply broker settings that changed; `Replicas` applies those of topics."""
         if any(name.startswith("max.connections") for name in names):
             self._edge.limits = Limits.from_config(self._settings)
         if any(name.startswith("log.cleaner.") for name in names):
@@ -356,27 +358,32 @@ class Node:
             self._log_dirs.keep_producers(self._settings.int("producer.id.expiration.ms"))
 
     def _replica_failed(self, partition: TopicPartition, error: Exception) -> None:
-        self._log.error("partition cannot be served", partition=str(partition), reason=str(error))
+        self._log.error(
+            "a partition is offline: its log cannot be opened", partition=str(partition), reason=str(error)
+        )
 
     def _directory_failed(self, directory: LogDir) -> None:
         self._log.error("log directory is offline", directory=directory.path, reason=str(directory.fault))
         self._replicas.directory_failed(directory.path)
         if not any(each.online for each in self._log_dirs.dirs):
-            # Kafka ends its process here. Staying lets clients hear what is wrong, from us.
-            self._log.error("no log directory is left: producing and fetching answer KAFKA_STORAGE_ERROR")
+            # Kafka halts its process here. Ottla continues, so that clients get an error that names the cause.
+            self._log.error("all log directories are offline: Produce and Fetch return KAFKA_STORAGE_ERROR")
         elif self._reports is not None:
             self._reports.failed()
 
     def _metadata_failed(self, error: BaseException) -> None:
-        self._log.error("the metadata log has failed: nothing can be created or changed", reason=str(error))
+        self._log.error(
+            "the metadata log has failed: requests that change metadata return KAFKA_STORAGE_ERROR",
+            reason=str(error),
+        )
 
     def _unexpected(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """An exception that nobody awaited. A violated invariant ends the node; anything else is logged."""
+        """Handle an exception of a callback or task: a violated invariant stops the node, others are logged."""
         error = context.get("exception")
-        self._log.error("unexpected", reason=context.get("message"), exc_info=error)
+        self._log.error("unexpected exception", reason=context.get("message"), exc_info=error)
         if isinstance(error, InvariantViolation):
-            self._give_up(f"an invariant does not hold: {error}")
+            self._stop_with(f"an invariant is violated: {error}")
 
-    def _give_up(self, reason: str) -> None:
+    def _stop_with(self, reason: str) -> None:
         if not self.failed.done():
             self.failed.set_result(reason)

@@ -1,11 +1,11 @@
-"""The settings a node starts with, out of a file, the environment and the command line.
+"""The settings of a node at its start, from a file, the environment and the command line.
 
 Precedence: `server.properties` < `KAFKA_…` variables < `--data` < `--override`. Without a file the entries of
-Kafka's quick-start file for one node take its place, bound to this machine only.
+Kafka's quick-start file for one node are used, with listeners on the loopback interface only.
 
-What Kafka knows is accepted; what has no effect here is said once; a name nobody knows is warned about with
-the nearest one known; a bad value is refused, and so is a setting that promises protection which is not
-there. The result is typed and frozen and carries its notices: nothing is logged from here.
+Every setting of Kafka is accepted. Settings without effect are listed in one notice. An unknown name causes a
+warning with the most similar known name. A bad value is refused, and so is a setting for protection that this
+release does not have. The result is typed and immutable and contains the notices; nothing is logged here.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ QUICK_START = {
     "share.coordinator.state.topic.min.isr": "1",
 }
 
-# Variables of Kafka's start scripts and of clients, which are no broker settings.
+# Variables of Kafka's start scripts and of clients, which are not broker settings.
 _FOREIGN_VARIABLES = frozenset(
     f"KAFKA_{name}"
     for name in [
@@ -61,7 +61,7 @@ _FOREIGN_VARIABLES = frozenset(
         "VERSION",
     ]
 )
-# Settings of authorizer plug-ins: not in Kafka's table, and they protect all the same.
+# Settings of authorizer plugins: they are not in Kafka's table, but they promise protection.
 _AUTHORIZER_SETTINGS = frozenset({"super.users", "allow.everyone.if.no.acl.found"})
 _PLUGIN_PREFIXES = ("rsm.config.", "rlmm.config.", "remote.log.", "metrics.context.", "config.providers.")
 
@@ -72,14 +72,14 @@ class Level(StrEnum):
 
 
 class Notice(Struct, frozen=True):
-    """Something the operator should read in the log."""
+    """A message for the operator, to be logged."""
 
     level: Level
     text: str
 
 
 class NodeConfig(Struct, frozen=True):
-    """Everything a node is started with."""
+    """The settings of a node at its start."""
 
     broker: BrokerConfig
     node_id: int
@@ -96,7 +96,7 @@ class NodeConfig(Struct, frozen=True):
 def load(
     path: str | None, env: Mapping[str, str], overrides: Sequence[str] = (), data: str | None = None
 ) -> NodeConfig:
-    """Read the file, if any, and put everything together; raises LocalError with what to change."""
+    """Read all sources and combine them; raises LocalError with a text that names what to change."""
     file = None if path is None else parse_properties(_read(path))
     return assemble(file, env, overrides, data, machine=socket.gethostname())
 
@@ -109,7 +109,7 @@ def _read(path: str) -> str:
     try:
         return raw.decode()
     except UnicodeDecodeError:
-        return raw.decode("latin-1")  # what Java takes every such file for
+        return raw.decode("latin-1")  # the encoding in which Java reads these files
 
 
 def assemble(
@@ -120,7 +120,7 @@ def assemble(
     *,
     machine: str = "localhost",
 ) -> NodeConfig:
-    """The settings from parsed sources; `file` None means that none was given."""
+    """Combine parsed sources; `file` is None without a file."""
     written = {**(file or {}), **from_environment(env)}
     if data is not None:
         written["log.dirs"] = data
@@ -130,7 +130,7 @@ def assemble(
     broker = BrokerConfig(explicit)
     check_static(broker)
     node_id = broker.int("node.id")
-    _check_alone(broker, node_id)
+    _check_single_node(broker, node_id)
     listeners = parse_listeners(broker, machine)
     notices += [_exposed(listener) for listener in listeners.clients if not is_loopback(listener.host)]
     directories = tuple(broker.list("log.dirs" if broker.value("log.dirs") is not None else "log.dir"))
@@ -172,7 +172,7 @@ def _overrides(entries: Sequence[str]) -> dict[str, str]:
 
 
 def _review(written: Mapping[str, str]) -> list[Notice]:
-    """What to tell about the names and about what they do here; refuses pretended protection."""
+    """Notices about unknown settings and settings without effect; refuses protection that does not exist."""
     notices, idle = [], []
     for name, text in written.items():
         base = listener_setting(name) or name
@@ -182,7 +182,7 @@ def _review(written: Mapping[str, str]) -> list[Notice]:
         ):
             raise ConfigRefused(
                 name,
-                f"{name} is set, but this release cannot do what it promises; remove it to go on without",
+                f"{name} is set, but this release does not implement it; remove it to start without this protection",
             )
         if key is None:
             if not name.startswith(_PLUGIN_PREFIXES):
@@ -207,25 +207,25 @@ def _unknown(name: str) -> str:
 
 
 def _with_node_id(explicit: Mapping[str, str]) -> dict[str, str]:
-    """`broker.id` is the old name of `node.id`: one given alone counts for both."""
+    """Set `node.id` and its old name `broker.id` to the same value if one of them is missing."""
     settings = dict(explicit)
     node, broker = settings.get("node.id"), settings.get("broker.id")
     if node is not None and broker is not None and node.strip() != broker.strip():
-        raise ConfigRefused("broker.id", f"broker.id={broker} and node.id={node} differ; give one of them")
+        raise ConfigRefused("broker.id", f"broker.id={broker} and node.id={node} differ; remove one of them")
     either = node if node is not None else broker
     if either is not None:
         settings["node.id"] = settings["broker.id"] = either
     return settings
 
 
-def _check_alone(broker: BrokerConfig, node_id: int) -> None:
-    """A node that was meant to join others must not start a cluster of its own: this is a quorum of one."""
+def _check_single_node(broker: BrokerConfig, node_id: int) -> None:
+    """Refuse settings of a cluster with several nodes: this node would start a separate cluster."""
     if set(broker.list("process.roles")) != {"broker", "controller"}:
         raise ConfigRefused("process.roles", "process.roles: allowed in this release: broker,controller")
     others = [v for v in broker.list("controller.quorum.voters") if int(v.partition("@")[0]) != node_id]
     if others:
         text = (
-            f"controller.quorum.voters names other nodes ({', '.join(others)}); allowed: node {node_id} alone"
+            f"controller.quorum.voters names other nodes ({', '.join(others)}); allowed: node {node_id} only"
         )
         raise ConfigRefused("controller.quorum.voters", text)
     if len(broker.list("controller.quorum.bootstrap.servers")) > 1:
@@ -235,7 +235,7 @@ def _check_alone(broker: BrokerConfig, node_id: int) -> None:
 
 def _exposed(listener: Listener) -> Notice:
     where = listener.host or "every interface"
-    text = f"listener {listener.name} is open on {where} without encryption, passwords or access rules"
+    text = f"listener {listener.name} is open on {where} without encryption, authentication or authorization"
     return Notice(Level.WARNING, text)
 
 

@@ -1,6 +1,6 @@
-"""Tells the controller about the log directories of this broker: what lies where, and which have failed.
+"""Reports to the controller about the log directories of this broker: assignments and failures.
 
-Reports are sent and forgotten: one that is refused is logged. The next start reports everything again.
+A report that is refused is logged and not repeated. The next start reports everything again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class DirectoryReports:
-    """Of one registered broker. Concurrency: the event loop only."""
+    """The reports of one registered broker. Concurrency: the event loop only."""
 
     def __init__(
         self,
@@ -42,20 +42,20 @@ class DirectoryReports:
         self._log = log
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def placed(self, image: MetadataImage, topic_ids: Iterable[uuid.UUID]) -> None:
-        """Report replicas of these topics that do not lie where the metadata says."""
-        places: dict[tuple[uuid.UUID, int], uuid.UUID] = {}
+    def assigned(self, image: MetadataImage, topic_ids: Iterable[uuid.UUID]) -> None:
+        """Report replicas of these topics whose directory differs from the metadata."""
+        assignments: dict[tuple[uuid.UUID, int], uuid.UUID] = {}
         for topic_id in topic_ids:
             known = image.topics.by_id[topic_id].partitions
             for index, partition in self._replicas.by_id.get(topic_id.bytes, {}).items():
                 directory_id = self._log_dirs.dir_of(partition.log).directory_id
                 if known[index].directory_of(self._node_id) != directory_id:
-                    places[topic_id, index] = directory_id
-        if places:
-            self._send(self._controller.assign_directories(self._node_id, places))
+                    assignments[topic_id, index] = directory_id
+        if assignments:
+            self._send(self._controller.assign_directories(self._node_id, assignments))
 
     def failed(self) -> None:
-        """Report which directories are left."""
+        """Report the directories that are still online."""
         online = [each.directory_id for each in self._log_dirs.dirs if each.online]
         self._send(self._controller.directories_failed(self._node_id, self._broker_epoch, online))
 
@@ -68,4 +68,4 @@ class DirectoryReports:
         try:
             await report
         except ApiError as error:
-            self._log.warning("the controller does not know about a log directory", reason=str(error))
+            self._log.warning("the controller refused a report about log directories", reason=str(error))

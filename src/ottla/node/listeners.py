@@ -1,8 +1,8 @@
-"""From `listeners` and its relatives to the sockets a broker opens and the addresses clients are told.
+"""Parsing of `listeners` and related settings: the sockets to open and the advertised addresses.
 
-The forms and refusals are Kafka's. A listener whose protocol is not PLAINTEXT is refused: nothing here would
-protect it. Listeners named in `controller.listener.names` are accepted and not opened: a quorum of one has
-nobody to talk to.
+Syntax and checks are Kafka's. A listener whose protocol is not PLAINTEXT is refused, because other protocols are
+not implemented. Listeners in `controller.listener.names` are accepted but not opened: a quorum of one has no
+other nodes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _ENDPOINT = re.compile(
     r"([A-Za-z0-9_.\-]+)://(?:\[([0-9A-Fa-f:.%\w]*)\]|([0-9A-Za-z\-%._:]*)):(-?[0-9]{1,5})"
 )
-_EVERYWHERE = ("", "0.0.0.0", "::")  # noqa: S104 - recognised, not bound here
+_EVERYWHERE = ("", "0.0.0.0", "::")  # noqa: S104 - recognized, not bound here
 
 
 class Endpoint(Struct, frozen=True):
@@ -37,7 +37,7 @@ class Listeners(Struct, frozen=True):
 
 
 def parse_listeners(config: BrokerConfig, machine: str) -> Listeners:
-    """What to open. `machine` is the name told to clients of a listener on every interface."""
+    """Parse the listeners. `machine` is the advertised host of a listener on every interface."""
     endpoints = _endpoints("listeners", config.list("listeners"))
     _check_ports(endpoints)
     controller_names = [name.upper() for name in config.list("controller.listener.names")]
@@ -50,7 +50,7 @@ def parse_listeners(config: BrokerConfig, machine: str) -> Listeners:
     )
     if not clients:
         raise ConfigRefused(
-            "listeners", "listeners: all of them are controller.listener.names; one is needed"
+            "listeners", "listeners: all of them are in controller.listener.names; add a listener for clients"
         )
     controllers = tuple(endpoint for endpoint in endpoints if endpoint.name in controller_names)
     return Listeners(clients, controllers, _inter_broker(config, clients))
@@ -75,22 +75,24 @@ def _endpoints(setting: str, entries: list[str]) -> list[Endpoint]:
         endpoints.append(Endpoint(match[1].upper(), host, int(match[4])))
     names = [endpoint.name for endpoint in endpoints]
     if len(set(names)) != len(names):
-        raise ConfigRefused(setting, f"{setting}: each listener needs a name of its own")
+        raise ConfigRefused(setting, f"{setting}: two listeners have the same name")
     return endpoints
 
 
 def _check_ports(endpoints: list[Endpoint]) -> None:
-    """Two listeners share a port only as the IPv4 and the IPv6 side of one address."""
+    """Refuse two listeners on one port, unless one has an IPv4 and the other an IPv6 address."""
     by_port: dict[int, list[Endpoint]] = {}
     for endpoint in endpoints:
         if endpoint.port < 0:
-            raise ConfigRefused("listeners", f"listeners: port {endpoint.port} of {endpoint.name}")
+            raise ConfigRefused(
+                "listeners", f"listeners: port {endpoint.port} of {endpoint.name}; allowed: 0 to 65535"
+            )
         by_port.setdefault(endpoint.port, []).append(endpoint)
     for port, sharing in by_port.items():
         families = [":" in endpoint.host for endpoint in sharing]
         distinct = len(sharing) == 1 or sorted(families) == [False, True]
         if port != 0 and not (distinct and all(len(sharing) == 1 or e.host for e in sharing)):
-            raise ConfigRefused("listeners", f"listeners: port {port} is given to more than one listener")
+            raise ConfigRefused("listeners", f"listeners: port {port} is used by more than one listener")
 
 
 def _check_protocols(config: BrokerConfig, endpoints: list[Endpoint], controller_names: list[str]) -> None:
@@ -104,9 +106,7 @@ def _check_protocols(config: BrokerConfig, endpoints: list[Endpoint], controller
             text = f"listener.security.protocol.map: no protocol for listener {endpoint.name}"
             raise ConfigRefused("listener.security.protocol.map", text)
         if protocol != "PLAINTEXT":
-            text = (
-                f"listeners: {endpoint.name} is {protocol}, which this release cannot do; allowed: PLAINTEXT"
-            )
+            text = f"listeners: {endpoint.name} is {protocol}, which is not implemented; allowed: PLAINTEXT"
             raise ConfigRefused("listeners", text)
 
 
@@ -134,17 +134,19 @@ def _advertised(
         if endpoint.name not in known:
             raise ConfigRefused(setting, f"{setting}: {endpoint.name} is not one of listeners")
         if endpoint.host in _EVERYWHERE[1:]:
-            raise ConfigRefused(setting, f"{setting}: {endpoint.host} is not an address a client can go to")
+            raise ConfigRefused(
+                setting, f"{setting}: {endpoint.host} is not an address to which clients can connect"
+            )
     missing = known - set(advertised) - set(controller_names)
     if missing == known - set(controller_names):
-        raise ConfigRefused(setting, f"{setting}: no listener for clients is named")
+        raise ConfigRefused(setting, f"{setting}: no listener for clients is advertised")
     return advertised
 
 
 def _listener(endpoint: Endpoint, advertised: Endpoint | None, machine: str) -> Listener:
     shown = advertised or endpoint
     if advertised is None and endpoint.host in _EVERYWHERE[1:]:
-        text = f"{endpoint.name} binds {endpoint.host}: advertised.listeners must say where clients go"
+        text = f"{endpoint.name} binds {endpoint.host}: set advertised.listeners to the address for clients"
         raise ConfigRefused("advertised.listeners", text)
     port = shown.port if shown.port > 0 else endpoint.port
     return Listener(endpoint.name, endpoint.host, endpoint.port, shown.host or machine, port)

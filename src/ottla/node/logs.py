@@ -1,7 +1,7 @@
-"""The process's log: structlog, one line for each event, to standard error.
+"""Logging of the process: structlog, one line per event, to standard error.
 
-structlog loads rich for tracebacks in colour if it finds it, which would cost a broker a tenth of a second and
-several megabytes at its start; so rich is hidden from it while it is imported.
+structlog imports rich, if it is installed, for coloured tracebacks. This would cost a broker a tenth of a second
+and several megabytes at its start, so rich is hidden while structlog is imported.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 
-# What a client says ends up in some lines: no line is longer than a few of these.
+# Some values are sent by clients, so their length in a log line is limited.
 _VALUE_CHARS_MAX = 1000
 
 
 class ForgivingStream:
-    """Standard error, as long as there is one: a log that cannot be written must not stop a broker.
+    """Standard error without errors: a log that cannot be written must not stop a broker.
 
-    The disk that the log goes to may be full, or whoever read it gone.
+    The disk may be full, or the process that read a pipe may have ended.
     """
 
     def __init__(self, stream: TextIO | None) -> None:
@@ -42,7 +42,7 @@ class ForgivingStream:
 
 
 def _shorten(_: object, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Cut long values; the renderer escapes what is left, so that an event stays one line."""
+    """Shorten long values. The renderer escapes line breaks, so that an event stays one line."""
     for name, value in event.items():
         if isinstance(value, str) and len(value) > _VALUE_CHARS_MAX and name != "exception":
             event[name] = f"{value[:_VALUE_CHARS_MAX]}... ({len(value)} characters)"
@@ -50,7 +50,7 @@ def _shorten(_: object, __: str, event: MutableMapping[str, Any]) -> MutableMapp
 
 
 def configure_logs() -> FilteringBoundLogger:
-    """Set structlog up for this process; the logger of the node."""
+    """Configure structlog for this process and return the logger of the node."""
     hidden = "rich" not in sys.modules
     if hidden:
         sys.modules["rich"] = None  # type: ignore[assignment]

@@ -1,7 +1,7 @@
-"""What a node runs on: clock, randomness, disk, workers and listening sockets.
+"""The resources of a node: clock, randomness, disk, worker threads and sockets.
 
-`this_machine` is the operating system's; `ottla.testing.sim` has one on which time, disk and network are simulated.
-Everything else of a node is the same on both.
+`this_machine` uses the operating system; `ottla.testing.sim` has a machine with simulated time, disk and network.
+All other code of a node is the same on both.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _DISK_THREADS: Final = 4
 
 class ClosingExecutor(Executor, Protocol):
     def close(self) -> None:
-        """Finish what was submitted."""
+        """Wait until everything that was submitted is done."""
 
 
 class ClosingWriter(Writer, Protocol):
     def close(self) -> None:
-        """Finish what was submitted."""
+        """Wait until everything that was submitted is done."""
 
 
 class Machine(NamedTuple):
@@ -41,13 +41,13 @@ class Machine(NamedTuple):
     executor: ClosingExecutor
     writer: ClosingWriter
     listen: Callable[[Listener], socket.socket]
-    """A bound, listening socket for that address; LocalError if it cannot be had."""
+    """Open a listening socket for that address; raises LocalError if this is not possible."""
     connect: Connect
     """Open a connection to another node, without blocking; `ottla.peer.connect` describes the contract."""
 
 
 def this_machine(loop: asyncio.AbstractEventLoop) -> Machine:
-    """The real one, its workers reporting to `loop`."""
+    """The machine of the operating system; completions are delivered to `loop`."""
     clock = SystemClock()
     executor = ThreadExecutor(loop.call_soon_threadsafe, _DISK_THREADS)
     writer = make_writer(loop.add_reader, clock, executor, _DISK_THREADS)

@@ -1,7 +1,7 @@
 """Runs a broker process: settings, event loop, signals, and one line on standard output when it serves.
 
-Standard output carries only that line, for whoever started the process; the log goes to standard error.
-SIGTERM and SIGINT stop the broker cleanly. Exit code: 0 after a clean stop, 1 if it cannot start or go on.
+Standard output has only that line, for the parent process; the log is written to standard error. SIGTERM and
+SIGINT stop the broker cleanly. Exit code: 0 after a clean stop, 1 if the broker cannot start or continue.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ottla.node.logs import configure_logs
 
 log = configure_logs()
 
-from ottla.base.errors import LocalError  # noqa: E402 - the log comes first, see `logs`
+from ottla.base.errors import LocalError  # noqa: E402 - the log is configured first, see `logs`
 from ottla.node.build import Node  # noqa: E402
 from ottla.node.config import NodeConfig, load  # noqa: E402
 from ottla.records import kernel  # noqa: E402
@@ -28,24 +28,24 @@ if TYPE_CHECKING:
     from ottla.broker.net.listeners import Listener
 
 
-# Objects made before the youngest generation is looked through; Python's own default is 700.
+# Allocations that start a collection of the youngest generation; Python's default is 700.
 _GC_THRESHOLD = 50_000
 
 
 def run(config_path: str | None, data: str | None, overrides: Sequence[str]) -> int:
-    """Run a broker until it is told to stop; the exit code."""
+    """Run a broker until it is stopped; returns the exit code."""
     _occupy_standard_descriptors()
     try:
         config = load(config_path, os.environ, overrides, data)
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             return runner.run(_serve(config))
     except LocalError as error:
-        log.error("cannot start", reason=str(error))  # noqa: TRY400 - the text says it all
+        log.error("cannot start", reason=str(error))  # noqa: TRY400 - the operator needs no traceback
         return 1
 
 
 def _occupy_standard_descriptors() -> None:
-    """Started without standard streams, a broker's first files would get their numbers, and what is written there."""
+    """Open missing standard streams, so that no other file gets their descriptors and their output."""
     for number in range(3):
         try:
             os.fstat(number)
@@ -54,7 +54,7 @@ def _occupy_standard_descriptors() -> None:
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """uvloop where there is one."""
+    """uvloop, if it is installed."""
     try:
         import uvloop
     except ImportError:
@@ -76,8 +76,8 @@ async def _serve(config: NodeConfig) -> int:
     except BaseException:
         node.release()
         raise
-    _spare_the_collector()
-    _say_ready(listeners)
+    _tune_garbage_collector()
+    _print_ready(listeners)
     stopping = asyncio.ensure_future(stop.wait())
     waiting: set[asyncio.Future[Any]] = {stopping, node.failed}
     await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
@@ -89,19 +89,19 @@ async def _serve(config: NodeConfig) -> int:
     return 1 if failed else 0
 
 
-def _spare_the_collector() -> None:
-    """What lives as long as the process need not be looked at again and again, and requests leave no cycles."""
+def _tune_garbage_collector() -> None:
+    """Exclude long-lived objects from collections, and collect rarely: requests create no cycles."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(_GC_THRESHOLD)
 
 
-def _say_ready(listeners: Sequence[Listener]) -> None:
+def _print_ready(listeners: Sequence[Listener]) -> None:
     addresses = " ".join(
         f"{each.name}://{_host(each.advertised_host)}:{each.advertised_port}" for each in listeners
     )
     note = "" if kernel.COMPILED else " (kernels in plain Python)"
-    # Whoever started the broker may not listen any more, or never did.
+    # Standard output may be closed.
     with suppress(OSError, ValueError, AttributeError):
         sys.stdout.write(f"ready {addresses}{note}\n")
         sys.stdout.flush()

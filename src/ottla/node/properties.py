@@ -1,8 +1,8 @@
-r"""Reading of `.properties` files by Java's rules, so that every server.properties means what it meant.
+r"""Parser of `.properties` files with Java's rules, so that a server.properties of Kafka can be used.
 
-One entry a line, `name=value`, `name: value` or `name value`; `#` and `!` begin a comment line; a backslash
-at the end joins the next line, whose leading blanks do not count; `\t \n \r \f \uXXXX` are escapes and any
-other escaped character stands for itself. The last of several entries of one name counts.
+One entry per line, `name=value`, `name: value` or `name value`; `#` and `!` start a comment line; a backslash at
+the end joins the next line without its leading blanks; `\t \n \r \f \uXXXX` are escapes, and any other escaped
+character is itself. If a name occurs several times, the last entry is used.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _CONTROL = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """All entries of a file; raises LocalError for a broken escape."""
+    """Parse all entries of a file; raises LocalError for a malformed escape."""
     entries: dict[str, str] = {}
     for line in _logical_lines(text):
         name = _NAME.match(line)
@@ -33,7 +33,7 @@ def parse_properties(text: str) -> dict[str, str]:
 
 
 def _logical_lines(text: str) -> Iterator[str]:
-    """Lines without comments and blank ones, continuations joined."""
+    """Lines without comments and blank lines; continuation lines are joined."""
     joined: str | None = None
     for raw in _LINE_END.split(text):
         line = raw.lstrip(_BLANK)
@@ -59,5 +59,5 @@ def _meaning(escape: re.Match[str]) -> str:
     if body[0] != "u":
         return _CONTROL.get(body, body)
     if len(body) == 1:
-        raise LocalError("a \\u escape needs four hexadecimal digits")
+        raise LocalError("a \\u escape in the properties file needs four hexadecimal digits")
     return chr(int(body[1:], 16))
