@@ -148,13 +148,14 @@ class Node:
 
     async def _follow(self, publisher: MetadataPublisher) -> MetadataImage:
         """Lead and set strays aside by the current image, and follow each change from now on."""
-        image = self._metadata_cache.image = publisher.image
-        self._settings.update(image.configs)
-        loaded = self._replicas.load(image)
+        self._metadata_cache.image = publisher.image
+        self._settings.update(publisher.image.configs)
+        loaded = self._replicas.load(publisher.image)
         publisher.add_listener(self._metadata_changed)
         await settled(loaded)
-        await self._set_strays_aside(image)
-        return image
+        # The image may have moved meanwhile: a log of a topic that is new in it is not a stray.
+        await self._set_strays_aside(publisher.image)
+        return publisher.image
 
     async def stop(self) -> None:
         """Stop the node cleanly."""

@@ -49,7 +49,8 @@ class DirectoryReports:
             known = image.topics.by_id[topic_id].partitions
             for index, partition in self._replicas.by_id.get(topic_id.bytes, {}).items():
                 directory_id = self._log_dirs.dir_of(partition.log).directory_id
-                if known[index].directory_of(self._node_id) != directory_id:
+                wanted = known.get(index)  # None: created by a later change, which reports it
+                if wanted is not None and wanted.directory_of(self._node_id) != directory_id:
                     assignments[topic_id, index] = directory_id
         if assignments:
             self._send(self._controller.assign_directories(self._node_id, assignments))
