@@ -38,18 +38,18 @@ def requests() -> dict[int, type[Message]]:
 def decode_frame(frame: bytes) -> Message | None:
     """The request in a frame, or None if it is refused; anything else that happens is a bug."""
     try:
-        header = frames.parse_request_header(frame)
-        message = requests().get(header.api_key)
-        if message is None or header.api_version not in message.SPEC.versions:
+        api_key, version, _, _, start = frames.parse_request_header(memoryview(frame))
+        message = requests().get(api_key)
+        if message is None or version not in message.SPEC.versions:
             return None
         budget = codec.Budget(len(frame))
-        request = codec.decode(message, frame, header.api_version, budget=budget, start=header.body_start)
+        request = codec.decode(message, frame, version, budget=budget, start=start)
     except RemoteProtocolError:
         return None
     if budget.spent > budget.granted:
         raise AssertionError(f"{budget.spent} bytes spent of {budget.granted}")
     # What was read can be written, and means the same.
-    again = codec.decode(message, codec.encode(request, header.api_version), header.api_version)
+    again = codec.decode(message, codec.encode(request, version), version)
     if again != request:
         raise AssertionError(f"{request} was written as {again}")
     return request

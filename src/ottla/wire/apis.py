@@ -1,8 +1,8 @@
-"""The APIs by number, and which header travels before their messages.
+"""API keys, and the first flexible version of each API.
 
-A request in a flexible version has header version 2, any other version 1. A response has header version 1
-or 0 by the same rule, except ApiVersions: a client that does not know the broker yet must be able to read its
-answer, so that header never changes.
+The request of a flexible version has header version 2, any other has version 1. A response has header version 1 or
+0 by the same rule. The response of ApiVersions always has header version 0: a client must be able to read it before
+it knows the versions of the broker.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from enum import IntEnum
 
 
 class ApiKey(IntEnum):
-    """Every API that Kafka 4.3 knows; 4 to 7 are reserved, no version of them is left."""
+    """All APIs of Kafka 4.3. 4 to 7 are reserved and have no versions left."""
 
     PRODUCE = 0
     FETCH = 1
@@ -108,7 +108,7 @@ class ApiKey(IntEnum):
     DELETE_SHARE_GROUP_OFFSETS = 92
 
 
-# The first version with compact lengths and tagged fields; an API that never got one is missing.
+# The first version with compact lengths and tagged fields. APIs without such a version are missing.
 _FIRST_FLEXIBLE: dict[int, int] = {
     ApiKey.PRODUCE: 9,
     ApiKey.FETCH: 12,

@@ -1,8 +1,8 @@
-"""Messages to bytes and back, in any version they are declared for.
+"""Encoding and decoding of messages in all their versions.
 
-`decode` and `encode` are the whole interface. The code for a pair (class, version) is made on first use and
-kept. Bytes that are not a message raise `RemoteProtocolError`, a message of ours that cannot be written in
-the version asked for raises `LocalError`. Both functions are pure and may be called from any thread.
+The code for a pair (class, version) is generated on first use and cached; the cache is the only state, and nodes in
+one process may share it. Invalid bytes raise `RemoteProtocolError`. A message that cannot be encoded in the
+requested version raises `LocalError`. The functions are pure and thread-safe.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from ottla.wire.schema import Message
 
 M = TypeVar("M", bound=Message)
 
-# What a decoded message may hold in memory, per byte received ...
+# Memory that a decoded message may use per byte received ...
 GROWTH = 4
-# ... and on top of that, however small it is. Python needs some 130 bytes for a topic name that travels in 8,
-# so growth alone would refuse honest requests. This admits 10,000 topics with the shortest names in Metadata,
-# 10,000 partitions in ListOffsets, 2,000 topics with three settings each in CreateTopics.
+# ... and in addition, whatever its size. Python needs some 130 bytes for a topic name of 8 encoded bytes, so the factor
+# alone would reject regular requests. This allows 10,000 topics with the shortest names in Metadata, 10,000 partitions
+# in ListOffsets, 2,000 topics with three settings each in CreateTopics.
 ALLOWANCE_BYTES = 2 << 20
 
 
 class Budget:
-    """How much memory a decoded message may still hold: 4 bytes per byte received and a fixed allowance.
+    """Memory budget of a decoded message: 4 bytes per byte received, and a fixed allowance.
 
-    `spent` tells what a message came to, an upper estimate, for whoever counts the memory of all requests.
+    `spent` is an upper estimate of the memory of the message.
     """
 
     __slots__ = ("granted", "remaining")
@@ -64,14 +64,14 @@ def _writer(message: type[Message], version: int) -> Writer:
 def decode(
     message: type[M], data: Source, version: int, *, budget: Budget | None = None, start: int = 0
 ) -> M:
-    """Read a message; bytes behind it are ignored, as Kafka does."""
+    """Decode a message. Bytes after it are ignored, as in Kafka."""
     return decode_at(message, data, version, start, budget=budget)[0]
 
 
 def decode_at(
     message: type[M], data: Source, version: int, start: int, *, budget: Budget | None = None
 ) -> tuple[M, int]:
-    """Read a message at a position; also the position behind it."""
+    """Decode a message at a position; also return the position after it."""
     read = _reader(message, version)
     if budget is None:
         budget = Budget(len(data) - start)
@@ -83,17 +83,17 @@ def decode_at(
 
 
 def encode(message: Message, version: int) -> bytes:
-    """Write a message."""
+    """Encode a message."""
     return b"".join(encode_parts(message, version))
 
 
 def encode_parts(message: Message, version: int) -> list[bytes]:
-    """Write a message as pieces to be sent one after another; large fields are not copied."""
+    """Encode a message as buffers to send one after the other. Large fields are not copied."""
     parts: list[bytes] = []
     try:
         _writer(type(message), version)(parts.append, message)
     except (struct.error, TypeError, AttributeError, UnicodeEncodeError) as error:
         raise LocalError(
-            f"{type(message).__name__} v{version} holds what cannot be written: {error}"
+            f"{type(message).__name__} v{version} has a value that cannot be encoded: {error}"
         ) from error
     return parts

@@ -1,14 +1,14 @@
-"""Makes the function that reads one version of a message.
+"""Generator of the functions that decode one version of a message.
 
-The structs of a message are read by one flat function, without a call per struct. It is as lax as Kafka and
-not more: any negative length is null where null is allowed, any non-zero byte is true, tags may repeat or
-come unsorted, the length of a known tagged field is not compared with what the field used, malformed UTF-8
-becomes U+FFFD, bytes after the message are ignored.
+One flat function decodes all structs of a message, without a call per struct. It accepts what Kafka accepts: any
+negative length is null if null is allowed, any non-zero byte is true, tags may repeat or be unsorted, the length of
+a known tagged field is not compared with the bytes that the field used, malformed UTF-8 becomes U+FFFD, bytes after
+the message are ignored.
 
-It is stricter in two ways that no honest peer notices. At most `TAGGED_FIELDS_MAX` tagged fields per struct,
-and unknown ones are skipped, not kept. And each object is charged against `room`, the memory that the caller
-grants, *before* an array is built: an array of tiny structs costs its sender 2 bytes per element and us a
-hundred.
+It is stricter in two respects that do not affect regular clients. A struct may have at most `TAGGED_FIELDS_MAX`
+tagged fields, and unknown ones are skipped, not stored. Each object is subtracted from `room`, the memory budget of
+the caller, *before* an array is built: an array of small structs needs 2 bytes per element on the wire, and a
+hundred bytes in memory.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from ottla.wire.primitives import STRING_BYTES_MAX, TAGGED_FIELDS_MAX
 from ottla.wire.schema import Field, Message, fields_of
 from ottla.wire.source import SCALAR_CODES, FunctionSource, Layout
 
-# data, position, room -> message, position behind it, room left
+# data, position, memory budget -> message, position after it, remaining budget
 Reader = Callable[[Source, int, int], tuple[Any, int, int]]
 
-# What objects cost in memory, measured on 64-bit CPython and rounded up to what its allocator hands out.
+# Memory of objects, measured on 64-bit CPython and rounded up to the sizes of its allocator.
 ALLOCATION_BYTES = 16
 INT_BYTES = 32
 UUID_BYTES = 112
 VIEW_BYTES = 208
 LIST_BYTES = 64
-# A list grows ahead of its use.
+# A list allocates more slots than it has elements.
 SLOT_BYTES = 10
 STRING_BYTES = 64
 WIDE_STRING_BYTES = 96
@@ -40,7 +40,7 @@ WIDE_CHARACTER_BYTES = 4
 
 
 def object_bytes(message: type[Message], version: int) -> int:
-    """What one instance may hold in memory, apart from its strings and the elements of its arrays."""
+    """The memory of one instance, without its strings and the elements of its arrays."""
     total = sys.getsizeof(message()) + ALLOCATION_BYTES
     for field in fields_of(message):
         if field.is_array:
@@ -48,7 +48,7 @@ def object_bytes(message: type[Message], version: int) -> int:
         elif field.struct is not None:
             total += object_bytes(field.struct, version)
         elif version in field.wire.versions:
-            # A field that the version lacks shares its default with all other instances.
+            # Fields that the version does not have share their default with all other instances.
             total += _scalar_bytes(field.wire.kind)
     return total
 
@@ -60,7 +60,7 @@ def _scalar_bytes(kind: str) -> int:
 
 
 def wire_bytes_min(message: type[Message], version: int, *, flexible: bool) -> int:
-    """The fewest bytes that a struct takes on the wire: every string empty, every array null."""
+    """The minimal size of an encoded struct: all strings empty, all arrays null."""
     layout = Layout(message, version, flexible=flexible)
     total = 1 if flexible else 0
     for field in layout.plain:
@@ -80,7 +80,7 @@ def _field_bytes_min(field: Field, version: int, *, flexible: bool) -> int:
 
 
 def scalar_wire_bytes(kind: str) -> int:
-    """The size of a scalar on the wire."""
+    """The encoded size of a scalar."""
     return {"bool": 1, "int8": 1, "int16": 2, "uint16": 2, "int32": 4, "uint32": 4, "uuid": 16}.get(kind, 8)
 
 
@@ -99,15 +99,15 @@ class _ReaderSource(FunctionSource):
         super().__init__(version)
         self.path = name
         self.names["read_uvarint_rest"] = read_uvarint_rest
-        for helper in ("uuid_of", "uuids_of", "unpacked", "refuse"):
+        for helper in ("uuid_of", "uuids_of", "unpacked", "reject"):
             self.names[helper] = getattr(primitives, helper)
 
     def flush(self) -> None:
-        """Unpack the run of fixed-size values."""
-        if not self.run:
+        """Unpack the pending fixed-size values."""
+        if not self.fixed:
             return
-        codes = [code for code, _ in self.run]
-        layout, names = self.take_run()
+        codes = [code for code, _ in self.fixed]
+        layout, names = self.take_fixed()
         if codes == ["B"]:
             self.line(f"{names[0]} = data[p]")
         else:
@@ -116,10 +116,10 @@ class _ReaderSource(FunctionSource):
 
     def charge(self, amount: str) -> None:
         self.line(f"room -= {amount}")
-        self.line(f"if room < 0: refuse('{self.path}: more than its memory budget allows')")
+        self.line(f"if room < 0: reject('{self.path}: more than its memory budget allows')")
 
     def struct(self, message: type[Message], *, flexible: bool) -> str:
-        """Emit the reading of a struct; returns the expression that makes it."""
+        """Generate the decoding of a struct; return the expression that creates it."""
         layout = Layout(message, self.version, flexible=flexible)
         values: dict[str, str] = {}
         later: list[str] = []
@@ -130,7 +130,7 @@ class _ReaderSource(FunctionSource):
             self.line(f"{values[field.name]} = {self.fresh_default(field)}")
         if flexible:
             count = self.variable("tags")
-            self.run.append(("B", count))
+            self.fixed.append(("B", count))
         self.flush()
         for line in later:
             self.line(line)
@@ -140,7 +140,7 @@ class _ReaderSource(FunctionSource):
         return f"{self.bind(message, message.__name__)}({arguments})"
 
     def fresh_default(self, field: Field) -> str:
-        """An expression for a field's default that shares nothing mutable."""
+        """An expression for the default of a field, without shared mutable objects."""
         if field.default is None:
             return "None"
         if field.is_array:
@@ -150,14 +150,14 @@ class _ReaderSource(FunctionSource):
         return self.bind(field.default, "default")
 
     def field(self, field: Field, struct_flexible: bool, later: list[str]) -> str:
-        """Emit the reading of one field into a new variable, or queue it in the run of fixed-size values."""
+        """Generate the decoding of one field into a new variable, or add it to the pending fixed-size values."""
         outer, self.path = self.path, f"{self.path}.{field.name}"
         target = self.variable(field.name)
         kind = field.wire.kind
         flexible = self.is_flexible(field, struct_flexible=struct_flexible)
         nullable = self.version in field.wire.nullable
         if kind in SCALAR_CODES:
-            self.run.append((SCALAR_CODES[kind], target))
+            self.fixed.append((SCALAR_CODES[kind], target))
             if kind == "uuid":
                 later.append(f"{target} = uuid_of({target})")
         elif field.is_array:
@@ -171,33 +171,33 @@ class _ReaderSource(FunctionSource):
         return target
 
     def length(self, code: str, *, flexible: bool) -> str:
-        """Emit the reading of a length; the name that holds it, negative for null."""
+        """Generate the decoding of a length; return its variable, negative for null."""
         name = self.variable("n")
-        self.run.append(("B" if flexible else code, name))
+        self.fixed.append(("B" if flexible else code, name))
         self.flush()
         if flexible:
             self.line(f"if {name} > 127: {name}, p = read_uvarint_rest(data, p, {name})")
             self.line(f"{name} -= 1")
         return name
 
-    def null_guard(self, length: str, target: str, *, nullable: bool) -> None:
+    def check_null(self, length: str, target: str, *, nullable: bool) -> None:
         if nullable:
             self.line(f"if {length} < 0: {target} = None")
         else:
-            self.line(f"if {length} < 0: refuse('{self.path} must not be null')")
+            self.line(f"if {length} < 0: reject('{self.path} must not be null')")
 
     def text(self, kind: str, target: str, *, nullable: bool, flexible: bool) -> None:
         """A string, bytes or records."""
         length = self.length("h" if kind == "string" else "i", flexible=flexible)
-        self.null_guard(length, target, nullable=nullable)
+        self.check_null(length, target, nullable=nullable)
         with self.block("else:"):
             after = self.variable("q")
             self.line(f"{after} = p + {length}")
-            self.line(f"if {after} > end: refuse('{self.path} is longer than the message')")
+            self.line(f"if {after} > end: reject('{self.path} is longer than the message')")
             if kind == "string":
-                # Only a varint can say more.
+                # Only a varint can exceed the limit.
                 if flexible:
-                    self.line(f"if {length} > {STRING_BYTES_MAX}: refuse('{self.path} is too long')")
+                    self.line(f"if {length} > {STRING_BYTES_MAX}: reject('{self.path} is too long')")
                 self.line(f"{target} = str(data[p:{after}], 'utf-8', 'replace')")
                 wide = f"{WIDE_CHARACTER_BYTES} * {length} + {WIDE_STRING_BYTES}"
                 self.charge(f"{length} + {STRING_BYTES} if {target}.isascii() else {wide}")
@@ -210,7 +210,7 @@ class _ReaderSource(FunctionSource):
 
     def array(self, field: Field, target: str, *, nullable: bool, flexible: bool) -> None:
         length = self.length("i", flexible=flexible)
-        self.null_guard(length, target, nullable=nullable)
+        self.check_null(length, target, nullable=nullable)
         with self.block("else:"):
             kind = field.element_kind
             if field.struct is not None:
@@ -222,7 +222,7 @@ class _ReaderSource(FunctionSource):
             else:
                 size = 1 if flexible else 2
                 cost = SLOT_BYTES
-            self.line(f"if {length} * {size} > end - p: refuse('{self.path} has more elements than bytes')")
+            self.line(f"if {length} * {size} > end - p: reject('{self.path} has more elements than bytes')")
             self.charge(f"{length} * {cost}")
             if kind in SCALAR_CODES:
                 self.scalars(kind, size, length, target)
@@ -256,7 +256,7 @@ class _ReaderSource(FunctionSource):
             self.line(f"{target} = {self.struct(message, flexible=flexible)}")
             return
         present = self.variable("present")
-        self.run.append(("b", present))
+        self.fixed.append(("b", present))
         self.flush()
         self.line(f"if {present} < {present_min}: {target} = None")
         with self.block("else:"):
@@ -266,7 +266,7 @@ class _ReaderSource(FunctionSource):
         tag, size = self.variable("tag"), self.variable("size")
         with self.block(f"if {count}:"):
             self.line(f"if {count} > 127: {count}, p = read_uvarint_rest(data, p, {count})")
-            self.line(f"if {count} > {TAGGED_FIELDS_MAX}: refuse('{self.path} has too many tagged fields')")
+            self.line(f"if {count} > {TAGGED_FIELDS_MAX}: reject('{self.path} has too many tagged fields')")
             with self.block(f"for _ in range({count}):"):
                 for name in (tag, size):
                     self.line(f"{name} = data[p]")
@@ -283,5 +283,5 @@ class _ReaderSource(FunctionSource):
                         self.line(f"{values[field.name]} = {read}")
                     word = "elif"
                 with self.block("else:" if layout.tagged else "if True:"):
-                    self.line(f"if not 0 <= {size} <= end - p: refuse('a tag is longer than the message')")
+                    self.line(f"if not 0 <= {size} <= end - p: reject('a tag is longer than the message')")
                     self.line(f"p += {size}")

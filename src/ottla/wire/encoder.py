@@ -1,9 +1,8 @@
-"""Makes the function that writes one version of a message.
+"""Generator of the functions that encode one version of a message.
 
-The function appends pieces of bytes to a list; large pieces (records) are passed on, not copied. Tagged
-fields are written in the order of their tags and only if they differ from their default. A field that the
-version lacks must hold its default unless it is ignorable: dropping, say, a "validate only" flag would change
-what the message means.
+The function appends buffers to a list; records are not copied. Tagged fields are encoded in the order of their tags and
+only if they differ from their default. A field that the version does not have must have its default unless it is
+ignorable: without its "validate only" flag, for example, a request would have another meaning.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from ottla.wire.source import SCALAR_CODES, FunctionSource, Layout
 # append, message
 Writer = Callable[[Callable[[bytes], None], Any], None]
 
-# The byte before a nullable struct.
+# The byte before a nullable struct
 ABSENT = b"\xff"
 ABSENT_TAGGED = b"\x00"
 PRESENT = b"\x01"
@@ -47,22 +46,22 @@ class _WriterSource(FunctionSource):
             self.names[helper] = getattr(primitives, helper)
 
     def flush(self) -> None:
-        """Pack the run of fixed-size values."""
-        if not self.run:
+        """Pack the pending fixed-size values."""
+        if not self.fixed:
             return
-        layout, expressions = self.take_run()
+        layout, expressions = self.take_fixed()
         if not expressions:
             self.line(f"{self.out}({bytes(layout.size)!r})")
             return
         self.line(f"{self.out}({self.bind(layout.pack, 'pack')}({', '.join(expressions)}))")
 
     def struct(self, message: type[Message], source: str, *, flexible: bool) -> None:
-        """Emit the writing of a struct; its last fixed-size values stay in the run."""
+        """Generate the encoding of a struct; its last fixed-size values stay pending."""
         layout = Layout(message, self.version, flexible=flexible)
         for field in layout.absent:
             if not field.wire.ignorable:
                 default = self.bind(field.default, "default")
-                why = f"{self.path}.{field.name} cannot be said in version {self.version}"
+                why = f"{self.path}.{field.name} cannot be encoded in version {self.version}"
                 self.line(f"if {source}.{field.name} != {default}: unwritable('{why}')")
         for field in layout.plain:
             self.field(field, f"{source}.{field.name}", struct_flexible=flexible)
@@ -71,16 +70,16 @@ class _WriterSource(FunctionSource):
         if layout.tagged:
             self.tagged_fields(layout, source)
         else:
-            self.run.append(("x", ""))
+            self.fixed.append(("x", ""))
 
     def field(self, field: Field, source: str, *, struct_flexible: bool) -> None:
-        """Emit the writing of one field, or queue it in the run of fixed-size values."""
+        """Generate the encoding of one field, or add it to the pending fixed-size values."""
         outer, self.path = self.path, f"{self.path}.{field.name}"
         kind = field.wire.kind
         flexible = self.is_flexible(field, struct_flexible=struct_flexible)
         nullable = self.version in field.wire.nullable
         if kind in SCALAR_CODES:
-            self.run.append((SCALAR_CODES[kind], f"{source}.bytes" if kind == "uuid" else source))
+            self.fixed.append((SCALAR_CODES[kind], f"{source}.bytes" if kind == "uuid" else source))
         elif field.is_array:
             self.array(field, source, nullable=nullable, flexible=flexible)
         elif field.struct is not None:
@@ -91,7 +90,7 @@ class _WriterSource(FunctionSource):
         self.path = outer
 
     def value(self, source: str, code: str, *, nullable: bool, flexible: bool) -> str:
-        """Bind a value of variable size to a name; if it is null, write that and leave the rest to `else`."""
+        """Assign a value of variable size to a variable; generate the encoding of null, before an `else`."""
         name = self.variable("v")
         if nullable:
             self.flush()
@@ -102,12 +101,12 @@ class _WriterSource(FunctionSource):
         return name
 
     def length(self, name: str, code: str, *, flexible: bool) -> None:
-        """Emit a length; old-style ones stay in the run of fixed-size values."""
+        """Generate the encoding of a length; lengths of fixed size stay pending."""
         if flexible:
             self.flush()
             self.line(f"{self.out}(uvarint(len({name}) + 1))")
         else:
-            self.run.append((code, f"len({name})"))
+            self.fixed.append((code, f"len({name})"))
 
     def text(self, kind: str, source: str, *, nullable: bool, flexible: bool) -> None:
         """A string, bytes or records."""
@@ -141,7 +140,7 @@ class _WriterSource(FunctionSource):
                     self.flush()
 
     def nested(self, message: type[Message], source: str, absent: bytes | None, *, flexible: bool) -> None:
-        """A struct that is a field itself; one that may be null is preceded by a byte, `absent` if it is."""
+        """Generate the encoding of a struct field. A nullable one starts with a byte: `absent` or PRESENT."""
         name = self.variable("v")
         if absent is None:
             self.line(f"{name} = {source}")
@@ -156,14 +155,14 @@ class _WriterSource(FunctionSource):
             self.flush()
 
     def tagged_fields(self, layout: Layout, source: str) -> None:
-        """Each tagged field is written apart, because its size comes before it."""
+        """Generate the encoding of tagged fields. Each is encoded separately, because its size precedes it."""
         self.flush()
         tags, count = self.variable("tags"), self.variable("count")
         self.line(f"{tags} = []")
         self.line(f"{count} = 0")
         for field in layout.tagged:
             default = self.bind(field.default, "default")
-            # Kafka takes a struct whose tag is missing for an empty one: that it is null must be said.
+            # Kafka reads a missing tagged struct as an empty one, so null must be encoded.
             nullable = field.struct is not None and not field.is_array and self.version in field.wire.nullable
             with self.block("if True:" if nullable else f"if {source}.{field.name} != {default}:"):
                 parts = self.variable("parts")

@@ -1,12 +1,11 @@
-"""Fetch, by hand: requests of many partitions are read in one pass, record bytes are never copied.
+"""Hand-written codec of Fetch: decodes requests in one pass, encodes responses without copying records.
 
-Versions 4-18. Session fields from 7, leader epochs from 9, rack from 11, flexible from 12 (with diverging
-epoch and leader hint as tags), topic ids instead of names from 13, the replica's id moves into a tag in 15,
-node endpoints from 16. Held byte for byte to `wire.messages.fetch` by its tests.
+Versions 4-18. Session fields from 7, leader epochs from 9, rack from 11, flexible from 12 (with diverging epoch and
+leader hint as tags), topic ids instead of names from 13, the replica's id moves into a tag in 15, node endpoints
+from 16. Tests compare it byte for byte with `wire.messages.fetch`.
 
-A response is a list of buffers for one `sendmsg`: packed headers alternate with the record bytes as they
-came from the file. As in `wire.produce`, a topic is keyed by its bytes on the wire, and a request may not
-announce more entries than its size can justify.
+A response is a list of buffers for one `sendmsg`: encoded headers alternate with the record bytes from the file. As
+in `wire.produce`, a topic is identified by its encoded bytes, and the number of entries of a request is limited.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _LIMITS = Struct(">iiib")
 _SESSION = Struct(">ii")
 _TOP = Struct(">ihi")
 _ABORTED = Struct(">qq")
-# A fetch entry is at least 16 bytes long; more entries than this are no consumer's.
+# Far more partitions than a consumer fetches; an entry has at least 16 bytes.
 _ENTRIES_MAX = 100_000
 
 # partition, current leader epoch (9+), fetch offset, last fetched epoch (12+), log start (5+), max bytes
@@ -69,11 +68,11 @@ class FetchRequest(NamedTuple):
 
 
 Records = Any
-"""Bytes, or anything with a length that whoever sends the response knows how to send."""
+"""Bytes, or another object with a length that the sender of the response can send."""
 
 
 class PartitionData:
-    """One partition of a response; the defaults are those of an error."""
+    """One partition of a response. The defaults are those of an error."""
 
     __slots__ = (
         "aborted",
@@ -108,7 +107,7 @@ class PartitionData:
 
 
 def parse_request(frame: memoryview, position: int, version: int) -> FetchRequest:
-    """Read the body that starts at `position`."""
+    """Decode the body that starts at `position`."""
     try:
         return _Reader(frame, version).request(position)
     except (IndexError, error) as cause:
@@ -116,7 +115,7 @@ def parse_request(frame: memoryview, position: int, version: int) -> FetchReques
 
 
 class _Reader:
-    """Reads one request; only here the differences between versions are known."""
+    """Decoder of one request, with the differences between versions."""
 
     def __init__(self, frame: memoryview, version: int) -> None:
         self.frame = frame
@@ -202,7 +201,7 @@ class _Reader:
         for _ in range(count):
             out.append(FetchPartition._make(_ENTRY_V12.unpack_from(frame, position)))
             position += _ENTRY_V12.size
-            # The tags (replica directory, follower's high watermark) concern replicas only.
+            # The tagged fields (replica directory, high watermark of the follower) are used by replicas only.
             position = position + 1 if not frame[position] else skip_tags(frame, position)
         return out, position
 
@@ -220,7 +219,7 @@ class _Reader:
         return forgotten, position
 
     def _replica_tag(self, position: int, replica_id: int) -> int:
-        """Tag 1 (15+) carries the replica's id; the cluster id in tag 0 is the quorum's affair."""
+        """Tag 1 (15+) is the replica id. Tag 0, the cluster id, is used by the quorum only."""
         frame = self.frame
         count, position = read_uvarint(frame, position)
         for _ in range(count):
@@ -241,17 +240,17 @@ class _Reader:
             (count,) = _I32.unpack_from(self.frame, position)
             position += 4
         if count < 0:
-            raise RemoteProtocolError("null array where none is allowed")
+            raise RemoteProtocolError("an array must not be null")
         self.entries_left -= count
         if self.entries_left < 0:
-            raise RemoteProtocolError("more entries than a fetch may have")
+            raise RemoteProtocolError("the request has too many entries")
         return count, position
 
     def _topic(self, position: int) -> tuple[bytes, int]:
         if self.version < FIRST_TOPIC_IDS:
             return self._string(position)
         if position + 16 > len(self.frame):
-            raise RemoteProtocolError("topic id beyond the end of the request")
+            raise RemoteProtocolError("a topic id is longer than the request")
         return bytes(self.frame[position : position + 16]), position + 16
 
     def _string(self, position: int) -> tuple[bytes, int]:
@@ -262,7 +261,7 @@ class _Reader:
             (length,) = _I16.unpack_from(self.frame, position)
             position += 2
         if length < 0 or position + length > len(self.frame):
-            raise RemoteProtocolError("string missing or beyond the end of the request")
+            raise RemoteProtocolError("a string is null or longer than the request")
         return bytes(self.frame[position : position + length]), position + length
 
 
@@ -277,7 +276,7 @@ def encode_response(
     topics: Sequence[TopicData],
     endpoints: Sequence[NodeEndpoint] = (),
 ) -> list[Records]:
-    """The whole response frame as pieces to send one after the other; records are passed on as they were given."""
+    """Encode a response frame as buffers to send one after the other. Records are not copied."""
     flexible = version >= FIRST_FLEXIBLE
     packed = bytearray(8)
     if flexible:
@@ -315,7 +314,7 @@ def encode_response(
 
 
 def _pack_partition(packed: bytearray, data: PartitionData, version: int) -> None:
-    """Everything of a partition up to and including the length of its records."""
+    """Encode a partition up to and including the length of its records."""
     if version >= 5:
         packed += _DATA_V5.pack(
             data.index, data.error_code, data.high_watermark, data.last_stable_offset, data.log_start_offset

@@ -1,10 +1,10 @@
-"""Bytes into frames, without a socket: where the next bytes go, and which frame is complete.
+"""Reader of frames without a socket: where to receive the next bytes, and which frame is complete.
 
-A frame is a big-endian int32 size and that many bytes. Small frames are received into a buffer shared by all
-connections of the loop, so a frame handed out by `peek` is valid only until the current callback returns;
-`park` saves what is left before the buffer serves another connection. A frame above `LARGE_FRAME_BYTES` is
-received into memory of its own, which grows with the bytes that arrive (at most fourfold, or to the size of
-a frame this connection has completed before) and is never reused: its batches may be kept without a copy.
+A frame is a big-endian int32 size and that many bytes. Small frames are received into a buffer that all connections
+of the event loop share: a frame returned by `peek` is valid only until the current callback returns, and `park`
+saves incomplete frames before another connection uses the buffer. A frame above `LARGE_FRAME_BYTES` is received
+into separate memory, which grows with the bytes that arrive (at most fourfold, or to the size of a frame that this
+connection has completed before). That memory is not reused: its batches may be kept without a copy.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NOTHING = memoryview(b"")
 
 
 class FrameReader:
-    """The receiving half of one connection. `held` bytes are reported to `hold` as they are set aside."""
+    """The receiving half of one connection. Changes of `held`, its allocated bytes, are reported to `hold`."""
 
     __slots__ = (
         "_end",
@@ -56,11 +56,11 @@ class FrameReader:
 
     @property
     def in_frame(self) -> bool:
-        """True if a frame has begun and is not complete."""
+        """Whether an incomplete frame has been received."""
         return self._large is not None or self._position < self._end
 
     def target(self, shared: memoryview) -> memoryview:
-        """Where to receive next; report with `received` how many bytes came."""
+        """The memory for the next bytes; report their number with `received`."""
         if self._large is not None:
             if self._large_filled == len(self._large):
                 self._grow(self._large_filled * _GROWTH)
@@ -78,7 +78,7 @@ class FrameReader:
             self._end += count
 
     def peek(self) -> memoryview | None:
-        """The next complete frame without its size; it stays the next one until `drop`."""
+        """The next complete frame without its size, until `drop` removes it."""
         if self._large is not None:
             return self._large if self._large_filled == self._large_size else None
         position = self._position
@@ -95,7 +95,7 @@ class FrameReader:
         return self._view[position : position + size]
 
     def drop(self, frame: memoryview) -> None:
-        """The frame last returned by `peek` is taken."""
+        """Remove the frame last returned by `peek`."""
         if self._large is not None:
             self._large = None
             self._large_seen = max(self._large_seen, self._large_size)
@@ -104,15 +104,15 @@ class FrameReader:
             self._position += 4 + len(frame)
 
     def received_frames(self) -> tuple[memoryview, int, int]:
-        """Where small frames lie that have been received: memory, start, end. Valid as long as a frame of `peek`."""
+        """Received small frames: memory, start, end. Valid as long as a frame of `peek`."""
         return self._view, self._position, self._end
 
     def advance(self, position: int) -> None:
-        """Everything before `position` of `received_frames` is taken."""
+        """Remove everything before `position` of `received_frames`."""
         self._position = position
 
     def park(self) -> None:
-        """Move what is left out of the shared buffer."""
+        """Copy the remaining bytes out of the shared buffer."""
         left = bytes(self._view[self._position : self._end])
         self._view, self._position, self._end = memoryview(left), 0, len(left)
         if self._large is None and len(left) != self.held:

@@ -10,9 +10,9 @@ from ottla.base.errors import LocalError, RemoteProtocolError
 from ottla.base.ids import Uuid
 from ottla.base.varint import Source, read_uvarint
 
-# A string's length field is 16 bits in old versions, and Kafka keeps that limit in all.
+# The length of a string has 16 bits in old versions, and Kafka keeps that limit in all versions.
 STRING_BYTES_MAX = 0x7FFF
-# Real messages have a handful of tagged fields; a flood of empty ones costs the sender two bytes each.
+# Real messages have few tagged fields. An empty one costs its sender only two bytes.
 TAGGED_FIELDS_MAX = 128
 
 
@@ -31,7 +31,7 @@ def skip_tags(frame: Source, position: int) -> int:
     return position
 
 
-# Topic ids come again and again: making the object costs ten times a look-up. A full cache holds 1 MB.
+# The same topic ids occur again and again: creating a UUID costs ten times a lookup. A full cache has 1 MB.
 @lru_cache(maxsize=4096)
 def uuid_of(raw: bytes) -> Uuid:
     """The UUID of 16 bytes."""
@@ -45,12 +45,12 @@ def uuids_of(raw: bytes) -> list[Uuid]:
 
 @cache
 def array_format(code: str, count: int) -> struct.Struct:
-    """The packed layout of an array of `count` scalars; asked only for the short arrays that repeat."""
+    """The layout of an array of `count` scalars; cached, so used for short arrays only."""
     return struct.Struct(f">{count}{code}")
 
 
 def packed(code: str, values: list[int]) -> bytes:
-    """The elements of an array of scalars."""
+    """Encode the elements of an array of scalars."""
     count = len(values)
     if count < 32:
         return array_format(code, count).pack(*values)
@@ -58,17 +58,17 @@ def packed(code: str, values: list[int]) -> bytes:
 
 
 def unpacked(code: str, count: int, data: Source, position: int) -> list[int]:
-    """`count` scalars at a position; the caller made sure that they are there."""
+    """`count` scalars at a position; the caller has checked the size."""
     if count < 32:
         return list(array_format(code, count).unpack_from(data, position))
     return list(struct.unpack_from(f">{count}{code}", data, position))
 
 
-def refuse(why: str) -> NoReturn:
-    """Report that the peer's bytes are not a message."""
+def reject(why: str) -> NoReturn:
+    """Raise the error for bytes that are not a valid message."""
     raise RemoteProtocolError(why)
 
 
 def unwritable(why: str) -> NoReturn:
-    """Report that a message of ours cannot be written in the version asked for."""
+    """Raise the error for a message that cannot be encoded in the requested version."""
     raise LocalError(why)

@@ -1,16 +1,15 @@
-"""Produce, by hand: the request is read without copying its batches, the response is packed in one go.
+"""Hand-written codec of Produce: decodes requests without copying batches, encodes responses in one call.
 
 Versions 3-13. Flexible (compact lengths, tagged fields) from 9, `CurrentLeader` and `NodeEndpoints` from 10,
-topic ids instead of names from 13. Held byte for byte to `wire.messages.produce` by its tests.
+topic ids instead of names from 13. Tests compare it byte for byte with `wire.messages.produce`.
 
 Request   [transactional_id] acks:i16 timeout_ms:i32 [topics: name|id [partitions: index:i32 records]]
 Response  [topics: name|id [partitions: index:i32 error:i16 base_offset:i64 log_append_time:i64
           log_start_offset:i64(5+) record_errors(8+) error_message(8+) {current_leader}(10+)]]
           throttle_time_ms:i32 {node_endpoints}(10+)
 
-A topic is keyed by the bytes it has on the wire (UTF-8 name, or 16 bytes of id): one dictionary look-up
-finds it without decoding. A request that announces more entries than its size can justify is refused before
-anything is held for them.
+A topic is identified by its encoded bytes (UTF-8 name, or 16 bytes of the id): one dictionary lookup finds it without
+decoding. A request that announces more entries than its size allows is rejected before memory is allocated for them.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _ACKS_TIMEOUT = Struct(">hi")
 _ENTRY_V3 = Struct(">ihqq")
 _ENTRY = Struct(">ihqqq")
 _LEADER = Struct(">BBBiiB")
-# Entries a request may carry beyond one for each smallest batch: memory held stays near the bytes received.
+# Entries that a request may have in addition to one per minimal batch: memory stays proportional to its size.
 _SPARE_ENTRIES = 10_000
 _BATCH_BYTES_MIN = 61
 
@@ -51,7 +50,7 @@ class ProduceRequest(NamedTuple):
 
 
 class PartitionResult(NamedTuple):
-    """What became of one partition's batch."""
+    """Result of one partition."""
 
     partition: int
     error_code: int = 0
@@ -64,7 +63,7 @@ class PartitionResult(NamedTuple):
 
 
 class NodeEndpoint(NamedTuple):
-    """Where the broker named by a `current_leader` hint listens."""
+    """Address of a broker named in `current_leader`."""
 
     node_id: int
     host: str
@@ -76,7 +75,7 @@ TopicResult = tuple[bytes, Sequence[PartitionResult]]
 
 
 def parse_request(frame: memoryview, position: int, version: int) -> ProduceRequest:
-    """Read the body that starts at `position`; the batches remain views of `frame`."""
+    """Decode the body that starts at `position`. The batches are views of `frame`."""
     try:
         if version < FIRST_FLEXIBLE:
             return _parse_plain(frame, position)
@@ -120,7 +119,7 @@ def _parse_plain(frame: memoryview, position: int) -> ProduceRequest:
                 partitions.append((index, None))
                 continue
             if position + size > end:
-                raise RemoteProtocolError("records beyond the end of the request")
+                raise RemoteProtocolError("records are longer than the request")
             partitions.append((index, frame[position : position + size]))
             position += size
         topics.append((key, partitions))
@@ -158,7 +157,7 @@ def _parse_flexible(frame: memoryview, position: int, version: int) -> ProduceRe
                 partitions.append((index, None))
             else:
                 if position + size > end:
-                    raise RemoteProtocolError("records beyond the end of the request")
+                    raise RemoteProtocolError("records are longer than the request")
                 partitions.append((index, frame[position : position + size]))
                 position += size
             position = position + 1 if not frame[position] else skip_tags(frame, position)
@@ -170,14 +169,14 @@ def _parse_flexible(frame: memoryview, position: int, version: int) -> ProduceRe
 
 def _check_count(count: int, left: int) -> None:
     if count < 0:
-        raise RemoteProtocolError("null array where none is allowed")
+        raise RemoteProtocolError("an array must not be null")
     if left < 0 or count > left:
-        raise RemoteProtocolError("more entries than the request has room for")
+        raise RemoteProtocolError("the request announces more entries than its size allows")
 
 
 def _key(frame: memoryview, position: int, length: int) -> bytes:
     if length < 0 or position + length > len(frame):
-        raise RemoteProtocolError("topic name missing or beyond the end of the request")
+        raise RemoteProtocolError("a topic name is null or longer than the request")
     return bytes(frame[position : position + length])
 
 
@@ -191,7 +190,7 @@ def encode_response(
     topics: Sequence[TopicResult],
     endpoints: Sequence[NodeEndpoint] = (),
 ) -> bytes:
-    """The whole response frame: size, header, body."""
+    """Encode a response frame: size, header, body."""
     flexible = version >= FIRST_FLEXIBLE
     parts: list[bytes] = [b"\0" if flexible else b"", _count(len(topics), flexible)]
     for key, partitions in topics:
@@ -207,7 +206,7 @@ def encode_response(
 
 
 def topic_prefix(version: int, key: bytes, partition_count: int) -> bytes:
-    """A topic's name or id and the number of its partitions."""
+    """Name or id of a topic, and the number of its partitions."""
     if version >= FIRST_TOPIC_IDS:
         return key + encode_uvarint(partition_count + 1)
     if version >= FIRST_FLEXIBLE:
@@ -216,7 +215,7 @@ def topic_prefix(version: int, key: bytes, partition_count: int) -> bytes:
 
 
 class SingleResponse:
-    """Responses with one successful partition of one topic: everything but four numbers is constant."""
+    """Encoder of responses with one successful partition: all but four numbers are constant."""
 
     __slots__ = ("_flexible", "_pack", "_prefix", "_size", "_suffix", "_v3")
 
@@ -235,7 +234,7 @@ class SingleResponse:
 
     @property
     def base_offset_at(self) -> int:
-        """Where in an encoded response the base offset stands."""
+        """Position of the base offset in an encoded response."""
         return 8 + len(self._prefix) + 6
 
     def encode(self, correlation_id: int, index: int, base: int, append_time: int, log_start: int) -> bytes:
@@ -273,7 +272,7 @@ def _partition(version: int, result: PartitionResult) -> bytes:
 
 
 def encode_endpoints(endpoints: Sequence[NodeEndpoint]) -> bytes:
-    """The tagged-field section with the endpoints of the brokers that leader hints name."""
+    """Encode the tagged field with the addresses of the brokers named in `current_leader`."""
     parts = [encode_uvarint(len(endpoints) + 1)]
     for node in endpoints:
         parts += [_I32.pack(node.node_id), _nullable(node.host, True), _I32.pack(node.port)]

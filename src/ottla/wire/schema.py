@@ -1,7 +1,6 @@
-"""The vocabulary in which messages are declared.
+"""Declarations of messages.
 
-A message is one class that covers all its versions. What travels in which version stands beside each field,
-as data, and nothing else in the code knows it:
+A message is one class for all its versions. Each field declares its type and the versions that have it:
 
     class MetadataRequest(Message):
         SPEC: ClassVar[Spec] = Spec("request", api_key=3, versions="0-13", flexible="9+")
@@ -9,11 +8,11 @@ as data, and nothing else in the code knows it:
         topics: Annotated[list[MetadataRequestTopic] | None, F("[]struct", "0+", nullable="1+")] = []
         allow_auto_topic_creation: Annotated[bool, F("bool", "4+")] = True
 
-Every field has a default: the value that stands for it where a version lacks the field. So messages are built
-by keyword, and a handler names only what it means to say. Structs inside a message carry no `SPEC`: they
-follow the message that holds them. Annotations stay text until `fields_of` is asked: importing stays cheap.
+Every field has a default, which is also its value in versions without the field. Messages are built with keyword
+arguments. Structs inside a message have no `SPEC`: they use the versions of their message. Annotations are
+evaluated by `fields_of` only, which keeps imports fast.
 
-This module knows nothing of bytes; `wire.decoder` and `wire.encoder` turn declarations into code.
+`wire.decoder` and `wire.encoder` generate code from the declarations.
 """
 
 from __future__ import annotations
@@ -48,12 +47,12 @@ def version_range(text: str) -> range:
 
 
 class F:
-    """How one field travels: its wire type, the versions that have it, and what differs between them.
+    """Encoding of one field: its type, the versions that have it, and the differences between versions.
 
-    `kind` is a scalar, "string", "bytes", "records", "struct", or one of these after "[]" for an array.
-    `nullable` are the versions in which null may be sent, `tagged` those in which the field is optional and
-    travels behind the others under number `tag`. An `ignorable` field may be dropped when writing a version
-    without it; any other must then hold its default. `flexible="none"` keeps the old length prefix for ever.
+    `kind` is a scalar, "string", "bytes", "records", "struct", or one of these after "[]" for an array. `nullable` are
+    the versions that allow null, `tagged` those in which the field is a tagged field with number `tag`. An `ignorable`
+    field is omitted if a version does not have it; any other field must then have its default.
+    `flexible="none"` keeps the fixed-size length in all versions.
     """
 
     __slots__ = ("flexible", "ignorable", "kind", "nullable", "tag", "tagged", "versions")
@@ -79,7 +78,7 @@ class F:
 
 
 class Spec:
-    """What a whole message declares: its role, its number and its versions."""
+    """Declaration of a message: its kind, API key and versions."""
 
     __slots__ = ("api_key", "flexible", "kind", "versions")
 
@@ -91,9 +90,9 @@ class Spec:
 
 
 class Message(msgspec.Struct, kw_only=True, gc=False):
-    """Base of all messages and of the structs inside them.
+    """Base class of all messages and of the structs inside them.
 
-    Messages are trees, never cycles, so the garbage collector is told to leave them alone.
+    Messages are trees without cycles, so they are excluded from garbage collection (`gc=False`).
     """
 
     SPEC: ClassVar[Spec]
@@ -106,7 +105,7 @@ class Field:
     name: str
     wire: F
     default: Any
-    # The class of the struct, or of an array's elements, if the field holds structs.
+    # The class of the struct, or of the elements of an array of structs.
     struct: type[Message] | None
 
     @property
@@ -133,7 +132,9 @@ def fields_of(message: type[Message]) -> tuple[Field, ...]:
     found = []
     for name in message.__struct_fields__:
         hint = hints[name]
-        invariant(get_origin(hint) is Annotated, f"{message.__name__}.{name} does not say how it travels")
+        invariant(
+            get_origin(hint) is Annotated, f"{message.__name__}.{name} has no annotation for its encoding"
+        )
         python_type, wire = get_args(hint)
         struct = _struct_class(python_type)
         invariant(

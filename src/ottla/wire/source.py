@@ -1,7 +1,7 @@
-"""Building the text of a generated function: lines at a depth, bound objects, and runs of fixed-size values.
+"""Source code of generated functions: indented lines, bound objects, consecutive fixed-size values.
 
-Numbers that follow each other are packed or unpacked by one call: `values` collects them, `flush` of the
-reader or writer turns them into one line. Everything with a size of its own comes after a flush.
+Consecutive fixed-size values are packed or unpacked by one call: `fixed` collects them, and `flush` of the reader or
+writer generates one line for them. A value of variable size is generated after a flush.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SCALAR_CODES = {
 
 
 class Layout:
-    """Which fields of a class travel in one version, and how."""
+    """The fields of a class in one version: absent, plain, tagged."""
 
     def __init__(self, message: type[Message], version: int, *, flexible: bool) -> None:
         fields = fields_of(message)
@@ -40,14 +40,14 @@ class Layout:
 
 
 class FunctionSource:
-    """The text of one function in the making."""
+    """The source of one function under construction."""
 
     def __init__(self, version: int) -> None:
         self.version = version
         self.lines: list[str] = []
         self.names: dict[str, Any] = {}
         self.depth = 1
-        self.run: list[tuple[str, str]] = []
+        self.fixed: list[tuple[str, str]] = []
         self._bound: dict[int, str] = {}
         self._count = 0
 
@@ -71,7 +71,7 @@ class FunctionSource:
         return f"{hint}_{self._count}"
 
     def bind(self, value: object, hint: str) -> str:
-        """A name under which the function sees an object."""
+        """The name of an object in the scope of the function."""
         known = self._bound.get(id(value))
         if known is None:
             known = self.variable(hint)
@@ -79,21 +79,21 @@ class FunctionSource:
             self.names[known] = value
         return known
 
-    def take_run(self) -> tuple[struct.Struct, list[str]]:
-        """The layout and the names of the fixed-size values collected so far, which are then forgotten."""
-        run, self.run = self.run, []
-        return struct.Struct(">" + "".join(code for code, _ in run)), [name for _, name in run if name]
+    def take_fixed(self) -> tuple[struct.Struct, list[str]]:
+        """Remove the pending fixed-size values; return their layout and names."""
+        fixed, self.fixed = self.fixed, []
+        return struct.Struct(">" + "".join(code for code, _ in fixed)), [name for _, name in fixed if name]
 
     def is_flexible(self, field: Field, *, struct_flexible: bool) -> bool:
-        """Whether a field's length travels as a varint."""
+        """Whether the length of a field is a varint."""
         if field.wire.flexible is not None and self.version not in field.wire.flexible:
             return False
         return struct_flexible
 
     def compile(self, function: str, parameters: str, name: str) -> Callable[..., Any]:
-        """Make the function."""
+        """Compile the function."""
         text = "\n".join([f"def {function}({parameters}):", *self.lines])
-        # The text is made of declarations in this package and of nothing a peer or user sent.
+        # The source contains only declarations of this package, nothing from a client.
         exec(compile(text, f"<{name} v{self.version}>", "exec"), self.names)  # noqa: S102
         made: Callable[..., Any] = self.names[function]
         return made

@@ -69,19 +69,19 @@ def test_bytes(message: Message, version: int, raw: str) -> None:
         (
             MetadataRequest(topics=[], allow_auto_topic_creation=False),
             3,
-            "allow_auto_topic_creation cannot be said",
+            "allow_auto_topic_creation cannot be encoded",
         ),
-        (ListOffsetsRequest(isolation_level=1), 1, "isolation_level cannot be said"),
-        (MetadataRequest(topics=None), 0, "cannot be written"),
-        (MetadataRequest(topics=[MetadataRequestTopic(name=None)]), 1, "cannot be written"),
+        (ListOffsetsRequest(isolation_level=1), 1, "isolation_level cannot be encoded"),
+        (MetadataRequest(topics=None), 0, "cannot be encoded"),
+        (MetadataRequest(topics=[MetadataRequestTopic(name=None)]), 1, "cannot be encoded"),
         (MetadataRequest(topics=[MetadataRequestTopic(name="x" * 32768)]), 1, "too long"),
         (MetadataRequest(topics=[MetadataRequestTopic(name="x" * 32768)]), 12, "too long"),
-        (MetadataRequest(topics=[MetadataRequestTopic(name="\ud800")]), 12, "cannot be written"),
-        (ListOffsetsRequest(replica_id=2**31), 1, "cannot be written"),
+        (MetadataRequest(topics=[MetadataRequestTopic(name="\ud800")]), 12, "cannot be encoded"),
+        (ListOffsetsRequest(replica_id=2**31), 1, "cannot be encoded"),
         (ListOffsetsRequest(), 0, "versions 1 to 11"),
     ],
 )
-def test_what_cannot_be_said_is_refused(message: Message, version: int, why: str) -> None:
+def test_a_value_that_the_version_cannot_encode_is_rejected(message: Message, version: int, why: str) -> None:
     with pytest.raises(LocalError, match=why):
         codec.encode(message, version)
 
