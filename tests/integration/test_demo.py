@@ -58,7 +58,7 @@ def test_data_that_cannot_be_a_folder_are_told_in_a_line(tmp_path: Path) -> None
     command = [sys.executable, "-m", "ottla.cli.main", "demo", "--data", str(tmp_path / "taken")]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (ran.returncode, ran.stdout) == (2, "")
-    assert ran.stderr == f"ottla: --data: {tmp_path}/taken can't be made a folder: File exists\n"
+    assert ran.stderr == f"ottla: --data: cannot create the directory {tmp_path}/taken: File exists\n"
 
 
 def left_behind(data: Path) -> list[str]:
@@ -97,8 +97,8 @@ def test_ctrl_c_in_the_terminal_ends_clients_before_their_broker(tmp_path: Path)
         tmp_path / "data", lambda said: "  mobile: " in said, lambda pid: os.killpg(pid, signal.SIGINT)
     )
     assert code == 130, told
-    assert "Stopped, with everything that the demo had started." in told
-    assert not [noise for noise in ("Traceback", "ERROR", "broker has ended") if noise in told], told
+    assert "Stopped all processes of the demo." in told
+    assert not [noise for noise in ("Traceback", "ERROR", "broker process has ended") if noise in told], told
     assert left_behind(tmp_path / "data") == []
 
 
@@ -107,7 +107,7 @@ def test_an_early_end_leaves_no_broker_behind(tmp_path: Path) -> None:
         tmp_path / "data", lambda said: "Starting a broker" in said, lambda pid: os.kill(pid, signal.SIGTERM)
     )
     assert code == 130, told
-    assert told.endswith("Stopping ...\nStopped, with everything that the demo had started.\n")
+    assert told.endswith("Stopping ...\nStopped all processes of the demo.\n")
     assert "Traceback" not in told
     wait_until(lambda: left_behind(tmp_path / "data") == [], "the end of all it started")
 
@@ -118,7 +118,7 @@ def test_a_port_that_is_taken_is_told_in_a_line(tmp_path: Path) -> None:
         command = [sys.executable, "-m", "ottla.cli.main", "demo", "--data", str(tmp_path), "--port", port]
         ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert ran.returncode == 2
-    assert ran.stderr.startswith("ottla: the broker does not start: ")
+    assert ran.stderr.startswith("ottla: the broker did not start: ")
     assert "Address already in use" in ran.stderr
     assert "Traceback" not in ran.stderr
 

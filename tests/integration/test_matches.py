@@ -184,5 +184,5 @@ def test_topics_are_made_as_declared_and_then_left_alone(broker: BrokerProcess) 
 
 
 def test_a_topic_that_cannot_be_made_is_told(broker: BrokerProcess) -> None:
-    with pytest.raises(LocalError, match="can't be made"):
+    with pytest.raises(LocalError, match="cannot create topic"):
         create_missing(broker.bootstrap, [declared(fresh("made"), config={"cleanup.policy": "never"})], {})

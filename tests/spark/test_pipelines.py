@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 from ottla.base.clock import SystemClock
 from ottla.base.errors import LocalError
 from ottla.pipelines import Pipeline, table, topic
-from ottla.pipelines.io.connectors import Connector, packed, typed
+from ottla.pipelines.io.connectors import Connector, as_records, with_typed_values
 from ottla.pipelines.io.tables import TableMissing, append_delta, read
 from ottla.pipelines.io.topics import create_missing
 from ottla.pipelines.progress import FlowProgress
@@ -48,7 +48,7 @@ def run(spark: Any, tmp_path: Path) -> Run:
         for flow in pipeline.in_order():
             under_way = FlowQuery(pipeline.name, flow, options)
             under_way.start(under_way.writer(under_way.frame(spark)), 0.0)
-            wait_until(lambda one=under_way: one.look(0.0), f"the end of {flow.name}", 240)  # type: ignore[misc]
+            wait_until(lambda one=under_way: one.check(0.0), f"the end of {flow.name}", 240)  # type: ignore[misc]
             done.append(under_way)
         return done
 
@@ -208,7 +208,7 @@ def test_a_delta_table_is_read_with_all_its_columns(spark: Any, tmp_path: Path) 
     nothing = read(spark, empty, str(tmp_path))
     assert (nothing.dtypes, nothing.collect()) == (found.dtypes, [])
     for missing in (table("none", format="delta"), table("none")):
-        with pytest.raises(TableMissing, match="there is none at"):
+        with pytest.raises(TableMissing, match="does not exist at"):
             read(spark, missing, str(tmp_path))
 
 
@@ -239,7 +239,7 @@ def test_typed_columns_are_the_same_through_either_connector(spark: Any, broker:
         .options(valueFormat="json", valueSchema=schema)
         .load()
     )
-    theirs = typed(records(spark, *values), schema)
+    theirs = with_typed_values(records(spark, *values), schema)
     assert theirs.dtypes == ours.dtypes
     chosen = ["key", "word", "count", "at", "_corrupt"]
     assert sorted(map(str, theirs.select(chosen).collect())) == sorted(
@@ -249,15 +249,15 @@ def test_typed_columns_are_the_same_through_either_connector(spark: Any, broker:
 
 def test_rows_become_json_objects_with_a_key(spark: Any) -> None:
     frame = spark.createDataFrame([("a", 1, None)], "word STRING, count INT, why STRING")
-    (row,) = packed(frame, topic("t", key="word")).collect()
+    (row,) = as_records(frame, topic("t", key="word")).collect()
     assert row.asDict() == {"key": "a", "value": '{"word":"a","count":1,"why":null}'}
-    assert packed(frame, topic("t")).columns == ["value"]
+    assert as_records(frame, topic("t")).columns == ["value"]
 
 
 def test_frames_that_fit_no_topic_are_refused(spark: Any) -> None:
     frame = spark.createDataFrame([("a", b"v")], "word STRING, value BINARY")
     with pytest.raises(LocalError, match="word has no place"):
-        packed(frame, topic("t"))
+        as_records(frame, topic("t"))
     with pytest.raises(LocalError, match="no column match to be the key"):
-        packed(frame.select("word"), topic("t", key="match"))
-    assert packed(frame.select("value"), topic("t")).columns == ["value"]
+        as_records(frame.select("word"), topic("t", key="match"))
+    assert as_records(frame.select("value"), topic("t")).columns == ["value"]

@@ -31,7 +31,7 @@ def event(number: int, **fields: Any) -> dict[str, Any]:
 
 def test_the_rules_hold_for_events_that_leave_something_out(spark: Any) -> None:
     """Points that are not told are none; an event without what every event has, or of the future, is left out."""
-    from ottla.scoreboard.pipeline import sound, standings_of, statistics
+    from ottla.scoreboard.pipeline import standings_of, statistics, valid
 
     sent = [event(1, points=2, home_points=2), event(2), event(3, points=3, side="away")]
     wrong = [
@@ -47,7 +47,7 @@ def test_the_rules_hold_for_events_that_leave_something_out(spark: Any) -> None:
         .select("event.*", "timestamp")
     )
     known = [decode(json.dumps(each).encode()) for each in sent]
-    (shown,) = standings_of(sound(events)).collect()
+    (shown,) = standings_of(valid(events)).collect()
     assert Standing(**shown.asDict()) == standings(known)["Canada vs USA", 0]
     (figures,) = statistics(events).drop("window").collect()
     assert Statistics(**figures.asDict()) == figures_of(known)["Canada vs USA", 0, 0]

@@ -34,7 +34,7 @@ def match_events() -> DataFrame:
 
 @dp.materialized_view
 def scoreboard() -> DataFrame:
-    return board.standings_of(board.sound(spark.read.table("match_events")))
+    return board.standings_of(board.valid(spark.read.table("match_events")))
 
 
 dp.create_sink("closed_minutes", "ottla", {**SERVERS, "topic": "closed-minutes"})

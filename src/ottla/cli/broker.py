@@ -1,7 +1,7 @@
 """`ottla broker`: run a broker.
 
-Its arguments are read by argparse, not typer: the start of a broker is a promise in milliseconds and
-megabytes, and what typer loads to convert three texts would cost more than the broker itself.
+The arguments are parsed by argparse, not by typer: loading typer would take more time and memory than the start of the
+broker itself.
 """
 
 from __future__ import annotations
@@ -9,21 +9,22 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-HELP = "Run a broker until SIGTERM or SIGINT. An empty directory becomes a cluster of one node."
+HELP = "Run a broker until SIGTERM or SIGINT. In an empty directory, create a cluster of one node."
 
 EXAMPLES = """\
 examples:
-  ottla broker --data events                      listen on 127.0.0.1:9092, keep everything below ./events
-  ottla broker --config server.properties         the file Apache Kafka would be given
+  ottla broker --data events                      listen on 127.0.0.1:9092, store data below ./events
+  ottla broker --config server.properties         use a configuration file of Apache Kafka
   ottla broker --data events --override listeners=PLAINTEXT://[::1]:9092 --override log.retention.hours=24
   KAFKA_NUM_PARTITIONS=3 ottla broker --data events
 
-Strongest first: --override, KAFKA_... in the environment, the file. docs/CONFIG.md lists every setting.
+Settings are applied in this order of precedence: --override, environment variables KAFKA_..., the file.
+docs/CONFIG.md lists all settings.
 """
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run a broker; the exit code."""
+    """Run a broker; return the exit code."""
     parser = argparse.ArgumentParser(
         "ottla broker",
         description=HELP,
@@ -38,7 +39,7 @@ def main(arguments: Sequence[str]) -> int:
         metavar="KEY=VALUE",
         action="append",
         default=[],
-        help="a setting, stronger than the file's; may be given again",
+        help="set KEY to VALUE, overriding the file and the environment; can be repeated",
     )
     chosen = parser.parse_args(arguments)
     from ottla.node.main import run

@@ -1,6 +1,6 @@
 """The `ottla` command.
 
-Each command imports what it needs when it runs: starting a broker must not pay for tables and colours.
+Each command imports what it needs when it runs, so that the start of a broker stays short.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def _app() -> typer.Typer:
     from ottla.cli import broker, demo, matches, pipelines
 
     app = typer.Typer(
-        help="Event streaming that speaks Kafka's protocol and keeps Kafka's files.",
+        help="Event streaming with Kafka's protocol and Kafka's file formats.",
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
@@ -26,11 +26,11 @@ def _app() -> typer.Typer:
 
     @app.callback()
     def ottla() -> None:
-        """Event streaming that speaks Kafka's protocol and keeps Kafka's files."""
+        """Event streaming with Kafka's protocol and Kafka's file formats."""
 
     @app.command("broker", help=broker.HELP, add_help_option=False)
     def listed() -> None:
-        """Only listed here; `main` hands its arguments to `cli.broker` before they are looked at."""
+        """Listed here for the help; `main` passes its arguments to `cli.broker` before typer parses them."""
 
     app.add_typer(pipelines.app, name="pipelines")
     app.add_typer(matches.app, name="matches")

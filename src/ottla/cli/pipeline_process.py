@@ -1,6 +1,6 @@
-"""A pipeline in a process of its own: started with `ottla pipelines run --json`, followed by what it prints.
+"""A pipeline in a child process: starts `ottla pipelines run --json` and reads the progress that it prints.
 
-It has a session of its own, so that Ctrl-C in the terminal reaches us alone and the pipeline ends when we say so.
+The child has its own session, so that Ctrl-C in the terminal is sent to the parent only, which then stops the child.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from ottla.pipelines.progress import RunProgress
 STOP_S_MAX = 30.0
 
 
-def undisturbed(action: Callable[[], None]) -> None:
-    """Does something to its end though a signal's handler raises meanwhile: handlers run in the main thread only."""
+def run_uninterrupted(action: Callable[[], None]) -> None:
+    """Run the action to its end even if a signal handler raises: handlers run in the main thread only."""
     with ThreadPoolExecutor(1) as other:
         other.submit(action).result()
 
 
 class PipelineProcess:
-    """One run. Use it as a context manager; `progress` is the newest, None while it starts."""
+    """One run, as a context manager. `progress` is the last report, None before the first one."""
 
     def __init__(self, what: str, bootstrap: str, state: Path, master: str) -> None:
         self._command = [sys.executable, "-m", "ottla.cli.main", "pipelines", "run", what, "--json"]
@@ -42,24 +42,24 @@ class PipelineProcess:
     def running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
-    def troubles(self) -> dict[str, str]:
-        """What is wrong with which flow, while it tries again."""
+    def flow_errors(self) -> dict[str, str]:
+        """The errors of flows that are being restarted, by flow."""
         flows = self.progress.flows if self.progress is not None else {}
         return {name: flow.error for name, flow in flows.items() if flow.error}
 
     def errors(self) -> str:
-        """What it has to say about its end."""
+        """What the process has written to its standard error."""
         return self._errors.read_text(errors="replace").strip() if self._errors.exists() else ""
 
     def runs(self, flow: str) -> bool:
-        """Whether the flow's query is under way."""
+        """Whether the query of the flow is running."""
         found = self.progress.flows.get(flow) if self.progress is not None else None
         return found is not None and found.state == "running"
 
     def __enter__(self) -> PipelineProcess:
         self._errors.parent.mkdir(parents=True, exist_ok=True)
         try:
-            undisturbed(self._launch)
+            run_uninterrupted(self._launch)
         except BaseException:
             self.__exit__()
             raise
@@ -87,8 +87,8 @@ class PipelineProcess:
     def _read(self, process: subprocess.Popen[bytes]) -> None:
         if process.stdout is None:
             return
-        with process.stdout as told:
-            for line in told:
+        with process.stdout as lines:
+            for line in lines:
                 if line.startswith(b"{"):
-                    with suppress(msgspec.MsgspecError):  # cut off by the end of the process
+                    with suppress(msgspec.MsgspecError):  # a line that the end of the process has truncated
                         self.progress = msgspec.json.decode(line, type=RunProgress)

@@ -1,6 +1,6 @@
-"""How pipelines are drawn in a terminal: tables of flows, their progress, past runs. Pure.
+"""Terminal output for pipelines: tables of flows, progress and past runs. Pure.
 
-A table of figures that is wider than the terminal would be broken into pieces: then there is a line for each flow.
+If a table is wider than the terminal, one line per flow is printed instead.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rich.text import Text
 from ottla.pipelines.declare import Pipeline
 from ottla.pipelines.progress import FlowProgress, RunProgress
 
-_FIGURES: Final = ("rows", "rows/s", "lag", "batch", "batch ms", "state rows", "late", "left out")
+_FIGURES: Final = ("rows", "rows/s", "lag", "batch", "batch ms", "state rows", "late", "dropped")
 _ANY_WIDTH: Final = 10_000
 _COLOURS = {
     "starting": "yellow",
@@ -30,17 +30,17 @@ _COLOURS = {
 
 
 def pipeline_table(source: str, pipeline: Pipeline, last: RunProgress | None) -> RenderableType:
-    """What a pipeline consists of."""
+    """The flows of a pipeline and the state of its last run."""
     table = _table(["flow", "reads", "writes", "mode", "every"])
     for flow in pipeline.flows.values():
         reads = ", ".join(map(str, flow.reads))
-        cells = (flow.name, reads, str(flow.writes), flow.mode, flow.every or "at once")
+        cells = (flow.name, reads, str(flow.writes), flow.mode, flow.every or "continuous")
         table.add_row(*map(Text, cells))
-    return Group(Text(f"{pipeline.name} ({source}): {_fate(last)}", style="italic"), table)
+    return Group(Text(f"{pipeline.name} ({source}): {_last_state(last)}", style="italic"), table)
 
 
 def progress_table(progress: RunProgress) -> RenderableType:
-    """A run, live."""
+    """The progress of a run."""
     title = f"{progress.pipeline} on {progress.master}, {progress.bootstrap} through {progress.connector}"
     table = _table(["flow", "state"], [*_FIGURES, "watermark"])
     lines, errors = [], []
@@ -53,28 +53,28 @@ def progress_table(progress: RunProgress) -> RenderableType:
 
 
 def flow_line(name: str, flow: FlowProgress) -> str:
-    """The same of one flow where there is no terminal, or a narrow one."""
+    """The progress of one flow as a line, for output that is not a terminal or for a narrow one."""
     line = f"{name}: {flow.state}"
     if flow.batch is not None:
         rows, speed, lag, batch, batch_ms, state_rows, late, left_out = _figures(flow)
         line += (
             f", {rows} rows, {speed} rows/s, lag {lag}, batch {batch} in {batch_ms} ms, {state_rows} state rows, "
-            f"{late} late, {left_out} left out, watermark {_watermark(flow)}"
+            f"{late} late, {left_out} dropped, watermark {_watermark(flow)}"
         )
     return f"{line} ({flow.error})" if flow.error else line
 
 
 def status_table(runs: Sequence[RunProgress], now_ms: int) -> RenderableType:
-    """Runs of several pipelines, as they were last told."""
-    table = _table(["pipeline", "flow", "state"], [*_FIGURES, "told"])
+    """The last reported progress of several pipelines."""
+    table = _table(["pipeline", "flow", "state"], [*_FIGURES, "updated"])
     lines, errors, whole = [], [], []
     for run in runs:
         ago = f"{max(0, now_ms - run.updated_ms) // 1000} s ago"
         for name, flow in run.flows.items():
-            state = Text("gone", style="red") if run.gone else _state(flow)
+            state = Text("dead", style="red") if run.dead else _state(flow)
             table.add_row(run.pipeline, name, state, *_figures(flow), ago)
-            gone = ", but its process is gone" if run.gone else ""
-            lines.append(Text(f"{run.pipeline}, {flow_line(name, flow)}{gone}, told {ago}"))
+            dead = ", but its process does not exist any more" if run.dead else ""
+            lines.append(Text(f"{run.pipeline}, {flow_line(name, flow)}{dead}, updated {ago}"))
             if flow.error:
                 errors.append(Text(f"{run.pipeline}, {name}: {flow.error}", style="red"))
         if run.error and not any(flow.error for flow in run.flows.values()):
@@ -84,7 +84,7 @@ def status_table(runs: Sequence[RunProgress], now_ms: int) -> RenderableType:
 
 @dataclass(frozen=True)
 class _Fitting:
-    """A table with the errors below it where it fits, lines with everything where it does not."""
+    """A table with the errors below it if it fits into the width, otherwise one line per flow."""
 
     table: Table
     errors: Sequence[Text]
@@ -107,23 +107,23 @@ def _table(texts: Sequence[str], figures: Sequence[str] = ()) -> Table:
     return table
 
 
-def _fate(last: RunProgress | None) -> str:
+def _last_state(last: RunProgress | None) -> str:
     if last is None:
         return "never run"
-    if last.gone:
-        return f"gone, ended without a word as {last.pid}"
-    return f"running as {last.pid}" if last.alive else last.state
+    if last.dead:
+        return f"dead: process {last.pid} ended without reporting a result"
+    return f"running, process {last.pid}" if last.alive else last.state
 
 
 def _state(flow: FlowProgress) -> Text:
-    words = flow.state + (" in real time" if flow.realtime and flow.state == "running" else "")
+    text = flow.state + (" in real time" if flow.realtime and flow.state == "running" else "")
     if flow.restarts:
-        words += f" ({flow.restarts} restarts)"
-    return Text(words, style=_COLOURS[flow.state])
+        text += f" ({flow.restarts} restarts)"
+    return Text(text, style=_COLOURS[flow.state])
 
 
 def _figures(flow: FlowProgress) -> tuple[str, ...]:
-    """In the order of `_FIGURES`."""
+    """The figures in the order of `_FIGURES`."""
     return (
         f"{flow.rows:,}",
         f"{flow.rows_per_s:,.0f}",

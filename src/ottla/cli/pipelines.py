@@ -1,8 +1,8 @@
 """`ottla pipelines`: run, list, status, prepare.
 
-A thin skin: options become `RunOptions`, progress becomes a table in a terminal, a line now and then elsewhere, or
-one JSON object a line with `--json`. Ctrl-C and SIGTERM ask the runner to stop; a second one interrupts that.
-Exit codes: 0 ended or stopped as asked, 1 failed, 2 could not start.
+Options become `RunOptions`. Progress is shown as a table in a terminal, as lines elsewhere, or with `--json` as one
+JSON object per line. Ctrl-C and SIGTERM stop the run; a second signal interrupts the stop.
+Exit codes: 0 the run has ended or was stopped, 1 it has failed, 2 it could not start.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ BUILT_IN = ("ottla.scoreboard.pipeline",)
 LINE_EVERY_S = 5.0
 
 app = typer.Typer(help="Run data pipelines on Spark.", no_args_is_help=True)
-State = Annotated[Path, typer.Option(help="Folder for checkpoints, tables, logs and progress.")]
+State = Annotated[Path, typer.Option(help="Directory for checkpoints, tables, logs and progress.")]
 
 
 @app.command(
@@ -49,34 +49,47 @@ State = Annotated[Path, typer.Option(help="Folder for checkpoints, tables, logs 
     )
 )
 def run(
-    what: Annotated[str, typer.Argument(metavar="FILE_OR_MODULE")],
-    bootstrap: Annotated[str, typer.Option(help="Brokers to begin with.")] = "127.0.0.1:9092",
+    target: Annotated[str, typer.Argument(metavar="FILE_OR_MODULE")],
+    bootstrap: Annotated[str, typer.Option(help="Bootstrap servers, HOST:PORT.")] = "127.0.0.1:9092",
     master: Annotated[
-        str | None, typer.Option(help="Where Spark runs; all local cores if not given.")
+        str | None, typer.Option(help="Spark master; by default all cores of this machine.")
     ] = None,
-    connector: Annotated[str, typer.Option(help="ottla, or kafka for Spark's own (needs jars).")] = "ottla",
+    connector: Annotated[
+        str, typer.Option(help="ottla, or kafka: Spark's Kafka connector (needs jars).")
+    ] = "ottla",
     realtime: Annotated[
-        bool, typer.Option(help="Spark's real-time mode, through Spark's own connector.")
+        bool, typer.Option(help="Use Spark's real-time mode and Spark's Kafka connector.")
     ] = False,
-    once: Annotated[bool, typer.Option(help="Process what is there, then end.")] = False,
-    dry_run: Annotated[bool, typer.Option(help="Show schemas and plans; run nothing.")] = False,
+    once: Annotated[bool, typer.Option(help="Process all existing records, then end.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option(help="Print schemas and plans without running the pipeline.")
+    ] = False,
     state: State = Path(STATE),
-    checkpoints: Annotated[str | None, typer.Option(help="Checkpoints elsewhere: a path or address.")] = None,
-    tables: Annotated[str | None, typer.Option(help="Tables elsewhere: a path or address.")] = None,
-    jars: Annotated[str | None, typer.Option(help="Jars of Spark's own connector, by commas.")] = None,
-    option: Annotated[
-        list[str] | None, typer.Option(help="NAME=VALUE for reading and writing topics.")
+    checkpoints: Annotated[str | None, typer.Option(help="Path or URL of the checkpoints.")] = None,
+    tables: Annotated[str | None, typer.Option(help="Path or URL of the tables.")] = None,
+    jars: Annotated[
+        str | None, typer.Option(help="Jars of Spark's Kafka connector, comma-separated.")
     ] = None,
-    conf: Annotated[list[str] | None, typer.Option(help="NAME=VALUE for Spark.")] = None,
-    restarts: Annotated[int | None, typer.Option(help="Give up after so many failures in a row.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Progress as JSON, one object a line.")] = False,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(help="NAME=VALUE: option for reading and writing topics; can be repeated."),
+    ] = None,
+    conf: Annotated[
+        list[str] | None, typer.Option(help="NAME=VALUE: Spark setting; can be repeated.")
+    ] = None,
+    restarts: Annotated[
+        int | None, typer.Option(help="Maximum number of consecutive restarts of a flow.")
+    ] = None,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print progress as JSON, one object per line.")
+    ] = False,
 ) -> None:
-    """Run a pipeline until Ctrl-C, or once."""
+    """Run a pipeline until Ctrl-C or SIGTERM, or once."""
     from ottla.pipelines.runtime.flow_query import RunOptions
     from ottla.pipelines.runtime.realtime import MASTER
 
-    with report_errors() as console, _theirs_elsewhere(console, json=json and not dry_run):
-        pipeline = _load(what)
+    with report_errors() as console, _user_output_to_stderr(console, json=json and not dry_run):
+        pipeline = _load(target)
         home = state / pipeline.name
         options = RunOptions(
             bootstrap=bootstrap,
@@ -92,7 +105,9 @@ def run(
             restarts_max=restarts,
         )
         if realtime and once:
-            raise LocalError("--realtime runs without an end, --once until all is read: choose one")
+            raise LocalError(
+                "--realtime never ends and --once ends when all records are read: use only one of them"
+            )
         find_java()
         make_folder("--state", home)
         if dry_run:
@@ -105,13 +120,13 @@ def run(
     "list", epilog=examples("ottla pipelines list", "ottla pipelines list examples/pipelines/long_words.py")
 )
 def list_pipelines(
-    what: Annotated[list[str] | None, typer.Argument(metavar="[FILE_OR_MODULE]...")] = None,
+    targets: Annotated[list[str] | None, typer.Argument(metavar="[FILE_OR_MODULE]...")] = None,
     state: State = Path(STATE),
 ) -> None:
-    """List pipelines and their flows: those of the files, or the ones that come with Ottla."""
+    """List the pipelines of the given files or modules with their flows, or those that are part of Ottla."""
     with report_errors() as console:
         _check_packages("pyspark")
-        for name in what or BUILT_IN:
+        for name in targets or BUILT_IN:
             pipeline = load(name)
             console.print(pipeline_table(name, pipeline, RunProgress.read(state / pipeline.name)))
 
@@ -126,35 +141,35 @@ def list_pipelines(
 def status(
     names: Annotated[list[str] | None, typer.Argument(metavar="[PIPELINE]...")] = None,
     state: State = Path(STATE),
-    json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """How the pipelines of the state folder are doing, or were when they ended."""
+    """Show the progress of pipelines that run or have run with this state directory."""
     with report_errors() as console:
         folders = [state / name for name in names] if names else sorted(state.glob("*/"))
         found = [progress for folder in folders if (progress := RunProgress.read(folder)) is not None]
         if names and len(found) < len(names):
             known = {progress.pipeline for progress in found}
             missing = ", ".join(name for name in names if name not in known)
-            raise LocalError(f"no run of {missing} is known in {state}")
+            raise LocalError(f"no run of {missing} found in {state}")
         if json:
             console.print_json(msgspec.json.encode([{"alive": p.alive, "run": p} for p in found]).decode())
         elif not found:
-            console.print(f"No pipeline has run from {state} yet.")
+            console.print(f"No pipeline has run with the state directory {state} yet.")
         else:
             console.print(status_table(found, SystemClock().now_ms()))
 
 
 @app.command(epilog=examples("ottla pipelines prepare"))
 def prepare() -> None:
-    """Make later starts of Spark shorter, by an archive of its classes; takes about half a minute, once."""
+    """Write an archive of Spark's classes, which makes later starts shorter. Takes about half a minute."""
     with report_errors() as console:
         _check_packages("pyspark", "pyarrow")
         find_java()
         from ottla.pipelines.java.class_archive import write_archive
 
-        with console.status("Starting Spark once and writing the archive of its classes"):
+        with console.status("Starting Spark and writing the archive of its classes"):
             path, megabytes = write_archive()
-        console.print(f"Written: {path} ({megabytes:.0f} MB)", highlight=False)
+        console.print(f"Wrote {path} ({megabytes:.0f} MB)", highlight=False)
 
 
 def _run(console: Console, pipeline: Pipeline, options: RunOptions, *, json: bool) -> bool:
@@ -163,14 +178,16 @@ def _run(console: Console, pipeline: Pipeline, options: RunOptions, *, json: boo
     stop = threading.Event()
     with (
         stop_on_signals(stop, None if json else console),
-        _view(console, json=json) as (say, show),
+        _view(console, json=json) as (on_step, on_progress),
     ):
-        runner: Runner = Runner(pipeline, options, clock=SystemClock(), stop=stop, say=say, show=show)
-        well = runner.run()
+        runner: Runner = Runner(
+            pipeline, options, clock=SystemClock(), stop=stop, on_step=on_step, on_progress=on_progress
+        )
+        succeeded = runner.run()
     if not json:
         end = runner.progress.state
         console.print(
-            f"Pipeline {pipeline.name} {end}; its log: {options.state / 'spark.log'}",
+            f"Pipeline {pipeline.name} {end}; log: {options.state / 'spark.log'}",
             highlight=False,
             markup=False,
             soft_wrap=True,
@@ -178,7 +195,7 @@ def _run(console: Console, pipeline: Pipeline, options: RunOptions, *, json: boo
         for name, flow in runner.progress.flows.items():
             if flow.error:
                 console.print(f"  {name}: {flow.error}", highlight=False, markup=False, soft_wrap=True)
-    return well
+    return succeeded
 
 
 def _plan(console: Console, pipeline: Pipeline, options: RunOptions) -> None:
@@ -190,8 +207,8 @@ def _plan(console: Console, pipeline: Pipeline, options: RunOptions) -> None:
         options,
         clock=SystemClock(),
         stop=threading.Event(),
-        say=lambda line: console.print(line, style="dim", highlight=False, markup=False),
-        show=lambda _: None,
+        on_step=lambda line: console.print(line, style="dim", highlight=False, markup=False),
+        on_progress=lambda _: None,
     )
     for name, (schema, plan) in runner.plan().items():
         console.rule(f"flow {name}")
@@ -203,7 +220,7 @@ def _plan(console: Console, pipeline: Pipeline, options: RunOptions) -> None:
 def _view(
     console: Console, *, json: bool
 ) -> Iterator[tuple[Callable[[str], None], Callable[[RunProgress], None]]]:
-    """Where starting is told and progress shown: JSON, a live table, or lines."""
+    """The callbacks for steps of the start and for progress: JSON, a live table, or lines."""
     if json:
         yield lambda _: None, lambda progress: _print_json(console, progress)
         return
@@ -214,15 +231,15 @@ def _view(
                 lambda progress: live.update(progress_table(progress)),
             )
         return
-    clock, told, states = SystemClock(), [float("-inf")], dict[str, Any]()
+    clock, printed_s, states = SystemClock(), [float("-inf")], dict[str, Any]()
 
     def lines(progress: RunProgress) -> None:
         now_s = clock.monotonic()
         fresh = {"": progress.state, **{name: flow.state for name, flow in progress.flows.items()}}
-        if fresh == states and now_s - told[0] < LINE_EVERY_S:
+        if fresh == states and now_s - printed_s[0] < LINE_EVERY_S:
             return
         states.update(fresh)
-        told[0] = now_s
+        printed_s[0] = now_s
         for name, flow in progress.flows.items():
             console.print(flow_line(name, flow), highlight=False, markup=False, soft_wrap=True)
 
@@ -230,8 +247,8 @@ def _view(
 
 
 @contextmanager
-def _theirs_elsewhere(console: Console, *, json: bool) -> Iterator[None]:
-    """With JSON our lines alone go to the standard output: what a pipeline's own code prints goes to the other."""
+def _user_output_to_stderr(console: Console, *, json: bool) -> Iterator[None]:
+    """With `--json`, redirect what the pipeline's own code prints to standard error."""
     if not json:
         yield
         return
@@ -249,7 +266,7 @@ def _connector(name: str, bootstrap: str, options: dict[str, str], *, realtime: 
     from ottla.pipelines.io.connectors import CONNECTORS, Connector, ConnectorName
 
     if name not in CONNECTORS:
-        raise LocalError(f"--connector is one of {', '.join(CONNECTORS)}, not {name!r}")
+        raise LocalError(f"--connector must be one of {', '.join(CONNECTORS)}, got {name!r}")
     chosen: ConnectorName = "kafka" if realtime or name == "kafka" else "ottla"
     return Connector(chosen, bootstrap, options, realtime=realtime)
 
@@ -257,21 +274,23 @@ def _connector(name: str, bootstrap: str, options: dict[str, str], *, realtime: 
 def _pairs(name: str, given: list[str] | None) -> dict[str, str]:
     pairs = [each.partition("=") for each in given or ()]
     if wrong := [key for key, equals, _ in pairs if not equals or not key]:
-        raise LocalError(f"{name} is NAME=VALUE, not {wrong[0]!r}")
+        raise LocalError(f"{name} must be NAME=VALUE, got {wrong[0]!r}")
     return {key: value for key, _, value in pairs}
 
 
 def _check_packages(*names: str) -> None:
-    """Before anything imports them: what is missing is told in our words."""
+    """Raise `LocalError` for packages that are not installed, before they are imported."""
     if missing := [name for name in names if find_spec(name) is None]:
-        raise LocalError(f"pipelines need {' and '.join(missing)}: pip install 'ottla[spark]'")
+        raise LocalError(
+            f"pipelines need {' and '.join(missing)}, which is not installed: pip install 'ottla[spark]'"
+        )
 
 
-def _load(what: str) -> Pipeline:
-    """The pipeline, with all that running it takes."""
+def _load(target: str) -> Pipeline:
+    """Load the pipeline and check that the packages it needs are installed."""
     _check_packages("pyspark", "pyarrow")
-    pipeline = load(what)
-    places = [place for flow in pipeline.flows.values() for place in (*flow.reads, flow.writes)]
-    if any(isinstance(place, Table) and place.format == "delta" for place in places):
+    pipeline = load(target)
+    endpoints = [endpoint for flow in pipeline.flows.values() for endpoint in (*flow.reads, flow.writes)]
+    if any(isinstance(endpoint, Table) and endpoint.format == "delta" for endpoint in endpoints):
         _check_packages("deltalake")
     return pipeline

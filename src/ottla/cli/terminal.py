@@ -16,7 +16,7 @@ from rich.console import Console
 from ottla.base.errors import LocalError, OttlaError
 
 WIDE = 240
-"""Where nobody looks, lines are for other programs: names must not be cut to fit a screen."""
+"""Columns if the output is not a terminal: other programs read it, and names must not be truncated."""
 
 
 def make_console() -> Console:
@@ -26,7 +26,7 @@ def make_console() -> Console:
 
 @contextmanager
 def report_errors() -> Iterator[Console]:
-    """What can't be done is told in a line, not in a stack."""
+    """Print an error as one line instead of a traceback, and exit with code 2."""
     try:
         yield make_console()
     except OttlaError as error:
@@ -36,23 +36,25 @@ def report_errors() -> Iterator[Console]:
         raise typer.Exit(130) from None
 
 
-def print_error(words: str) -> None:
-    Console(stderr=True).print(f"ottla: {words}", style="red", highlight=False, markup=False, soft_wrap=True)
+def print_error(message: str) -> None:
+    Console(stderr=True).print(
+        f"ottla: {message}", style="red", highlight=False, markup=False, soft_wrap=True
+    )
 
 
 def make_folder(option: str, folder: Path) -> None:
-    """Makes the folder that an option names, before anything else is begun."""
+    """Create the directory that an option names; raises `LocalError` if it cannot be created or written to."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise LocalError(f"{option}: {folder} can't be made a folder: {error.strerror}") from error
+        raise LocalError(f"{option}: cannot create the directory {folder}: {error.strerror}") from error
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise LocalError(f"{option}: {folder} can't be written to")
+        raise LocalError(f"{option}: no permission to write to the directory {folder}")
 
 
 @contextmanager
 def signal_handlers(handler: Callable[[int, Any], None], *more: signal.Signals) -> Iterator[None]:
-    """SIGTERM, the end of the terminal and `more` call the handler, unless they are ignored, as under nohup."""
+    """Call the handler on SIGTERM, SIGHUP and `more`, except for signals that are ignored, as under nohup."""
     numbers = (signal.SIGTERM, signal.SIGHUP, *more)
     before = {number: signal.getsignal(number) for number in numbers}
     taken = [number for number, known in before.items() if known is not signal.SIG_IGN]
@@ -67,25 +69,25 @@ def signal_handlers(handler: Callable[[int, Any], None], *more: signal.Signals) 
 
 @contextmanager
 def stop_on_signals(stop: threading.Event, console: Console | None) -> Iterator[None]:
-    """Ctrl-C and SIGTERM set `stop`, and are told if there is a console; a second one interrupts even that."""
+    """Set `stop` on the first signal, with a message on the console if given; a second one raises KeyboardInterrupt."""
 
-    def asked(*_: object) -> None:
+    def on_signal(*_: object) -> None:
         if stop.is_set():
             raise KeyboardInterrupt
         stop.set()
         if console is not None:
             print_stopping(console)
 
-    with signal_handlers(asked, signal.SIGINT):
+    with signal_handlers(on_signal, signal.SIGINT):
         yield
 
 
 def print_stopping(console: Console) -> None:
-    """From a signal's handler: what is printed at that very moment goes first, and ours is not worth an error."""
+    """Called from a signal handler. If the handler has interrupted another print, this one fails and is skipped."""
     with suppress(RuntimeError):
         console.print("Stopping ...", style="dim", highlight=False)
 
 
 def examples(*commands: str) -> str:
-    """The end of a command's help: each command is a paragraph of its own, so that it gets a line of its own."""
+    """The epilog of a command's help: one paragraph per command, so that each is on its own line."""
     return "\n\n".join(("Examples:", *(command.replace("[", r"\[") for command in commands)))

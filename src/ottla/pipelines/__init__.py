@@ -1,4 +1,4 @@
-"""Pipelines on Spark: plain PySpark functions, declared with where they read and where they write.
+"""Pipelines on Spark: PySpark functions, declared with the topics and tables that they read and write.
 
     from ottla.pipelines import Pipeline, table, topic
 
@@ -8,7 +8,7 @@
     def long_words(words):
         return words.selectExpr("cast(value AS string) AS word").where("length(word) > 9")
 
-`ottla pipelines run FILE` runs them. Declaring needs neither Spark nor Java.
+`ottla pipelines run FILE` runs them. A declaration needs neither Spark nor Java.
 """
 
 from ottla.pipelines.declare import Flow, Pipeline, Table, Topic, table, topic

@@ -1,8 +1,8 @@
-"""Declaring a pipeline: its flows, and the topics and tables they read and write.
+"""Declaration of a pipeline: its flows, and the topics and tables that they read and write.
 
-A flow is a function from data frames to a data frame with one target; it becomes one streaming query with a
-checkpoint of its own. The function sees data frames only, never a connector: the same file runs on either, as a
-stream or as a triggered run. Importing this needs no Spark, so pipelines can be listed without Java. Pure, except
+A flow is a function from data frames to one data frame, with one target. It becomes one streaming query with its own
+checkpoint. The function gets data frames and is independent of the connector: the same file runs with either one, as a
+stream or as a triggered run. This module does not import Spark, so pipelines can be listed without Java. Pure, except
 for `load`, which imports the user's code.
 """
 
@@ -33,7 +33,7 @@ OUTPUT_MODES: Final = ("append", "update", "complete")
 TABLE_FORMATS: Final = ("parquet", "delta")
 _NO_SESSION: Final = "SESSION_OR_CONTEXT_NOT_EXISTS"
 _WITHOUT_SESSION: Final = (
-    "Spark starts when the file has been read: do this in the flow's function, "
+    "Spark starts after the file has been loaded: do this in the function of the flow, "
     "and give types as StringType(), not as text"
 )
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
@@ -41,7 +41,7 @@ _NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 @dataclass(frozen=True)
 class Topic:
-    """A topic as source or target; see `topic`."""
+    """A topic as a source or a target; see `topic`."""
 
     name: str
     schema: str | None = None
@@ -57,7 +57,7 @@ class Topic:
 
 @dataclass(frozen=True)
 class Table:
-    """A table as source or target; see `table`."""
+    """A table as a source or a target; see `table`."""
 
     name: str
     format: TableFormat = "parquet"
@@ -84,50 +84,50 @@ def topic(
 ) -> Topic:
     """A topic to read or to write.
 
-    Reading: with `schema` (DDL) the JSON values become typed columns beside the connector's own, and `_corrupt`
-    holds a value that does not fit; without it there are the connector's columns. `starting` is where a query
-    without a checkpoint begins.
+    Reading: with `schema` (DDL) the JSON values become typed columns, in addition to the columns of the connector, and
+    `_corrupt` contains a value that does not match the schema. Without it there are the columns of the connector.
+    `starting` is the starting offset of a query without a checkpoint.
 
-    Writing: a frame with a column `value` is written as it is, any other becomes one JSON object a row, with the
-    column `key` as the record's key.
+    Writing: a frame with a column `value` is written unchanged. Of any other frame each row becomes one JSON object,
+    with the column `key` as the key of the record.
 
-    `partitions` and `config` are used when the topic has to be created. `options` go to the connector.
+    `partitions` and `config` are used if the topic has to be created. `options` are passed to the connector.
     """
     _check_name("a topic", name)
     if partitions is not None and not isinstance(partitions, int):
-        raise LocalError(f"topic {name}: partitions is a number, not {partitions!r}")
+        raise LocalError(f"topic {name}: partitions must be a number, got {partitions!r}")
     return Topic(name, schema, key, starting, partitions, dict(config or {}), dict(options or {}))
 
 
 def table(
     name: str,
     *,
-    format: TableFormat = "parquet",  # noqa: A002 - Spark's word for it
+    format: TableFormat = "parquet",  # noqa: A002 - Spark's name for it
     keys: Sequence[str] = (),
     latest: Sequence[str] = (),
     partition_by: Sequence[str] = (),
 ) -> Table:
-    """A table to read or to write: a name below the folder of tables, an absolute path, or an address.
+    """A table to read or to write: a name below the directory of tables, an absolute path, or a URL.
 
-    Rows are appended. A Delta table with `keys` holds one row for each key instead: the one with the greatest
-    values in the columns `latest`, or the last to arrive if none are named.
+    Rows are appended. A Delta table with `keys` has one row for each key instead: the row with the greatest values in
+    the columns `latest`, or the row that was written last if `latest` is not given.
     """
     if format not in TABLE_FORMATS:
-        raise LocalError(f"table {name}: the format is one of {', '.join(TABLE_FORMATS)}, not {format!r}")
+        raise LocalError(f"table {name}: format must be one of {', '.join(TABLE_FORMATS)}, got {format!r}")
     if keys and format != "delta":
         raise LocalError(
-            f'table {name}: rows of parquet tables can only be added, not replaced by key: use format="delta"'
+            f'table {name}: rows of a parquet table can only be appended, not replaced by key; use format="delta"'
         )
     if any(isinstance(columns, str) for columns in (keys, latest, partition_by)):
-        raise LocalError(f"table {name}: keys, latest and partition_by are lists of columns")
+        raise LocalError(f"table {name}: keys, latest and partition_by must be lists of column names")
     if latest and not keys:
-        raise LocalError(f"table {name}: latest tells which row of a key stays, so it needs keys")
+        raise LocalError(f"table {name}: latest selects the row to keep for each key, so it needs keys")
     return Table(name, format, tuple(keys), tuple(latest), tuple(partition_by))
 
 
 @dataclass(frozen=True)
 class Flow:
-    """One function of a pipeline with its places."""
+    """One function of a pipeline with its sources and its target."""
 
     name: str
     function: Function
@@ -135,23 +135,23 @@ class Flow:
     writes: Endpoint
     mode: OutputMode = "append"
     every: str | None = None
-    """The least time from one batch to the next, as Spark writes it; None for as soon as possible."""
+    """The minimum time between batches, in Spark's notation; None starts the next batch immediately."""
 
     @property
     def streams(self) -> tuple[Topic, ...]:
-        """What is read as a stream: tables are looked up as they are when the query starts."""
-        return tuple(place for place in self.reads if isinstance(place, Topic))
+        """The topics, which are read as streams. A table is read once, when the query starts."""
+        return tuple(source for source in self.reads if isinstance(source, Topic))
 
 
 class Pipeline:
-    """Flows under one name, by which their checkpoints are found again."""
+    """A named set of flows. Checkpoints are stored under the name."""
 
     def __init__(self, name: str) -> None:
         _check_name("a pipeline", name)
         self.name = name
         self.flows: dict[str, Flow] = {}
         self.module: ModuleType | None = None
-        """Of a pipeline in a file: what was loaded from it, which nobody else can import."""
+        """The module that was loaded from a file, which workers cannot import; None for an importable module."""
 
     def __repr__(self) -> str:
         return f"Pipeline({self.name!r}, {', '.join(self.flows)})"
@@ -165,19 +165,21 @@ class Pipeline:
         every: str | None = None,
         name: str | None = None,
     ) -> Callable[[Function], Function]:
-        """Declares the function below it as a flow; it gets one data frame for each place that it reads."""
-        places = (reads,) if isinstance(reads, Topic | Table) else reads
-        if not isinstance(places, Sequence) or not all(isinstance(one, Topic | Table) for one in places):
+        """Declare the decorated function as a flow; it is called with one data frame for each source."""
+        sources = (reads,) if isinstance(reads, Topic | Table) else reads
+        if not isinstance(sources, Sequence) or not all(isinstance(one, Topic | Table) for one in sources):
             raise LocalError(
-                f'reads is a place or a list of them, as in reads=topic("words"), not {_shown(reads)}'
+                f'reads must be a topic, a table or a list of them, as in reads=topic("words"), got {_shown(reads)}'
             )
         if not isinstance(writes, Topic | Table):
-            raise LocalError(f'writes is one place, as in writes=topic("letters"), not {_shown(writes)}')
+            raise LocalError(
+                f'writes must be a topic or a table, as in writes=topic("letters"), got {_shown(writes)}'
+            )
         if mode not in OUTPUT_MODES:
-            raise LocalError(f"the mode of a flow is one of {', '.join(OUTPUT_MODES)}, not {mode!r}")
+            raise LocalError(f"the mode of a flow must be one of {', '.join(OUTPUT_MODES)}, got {mode!r}")
 
         def declare(function: Function) -> Function:
-            flow = Flow(name or function.__name__, function, tuple(places), writes, mode, every)
+            flow = Flow(name or function.__name__, function, tuple(sources), writes, mode, every)
             self._add(flow)
             return function
 
@@ -186,31 +188,33 @@ class Pipeline:
     def _add(self, flow: Flow) -> None:
         _check_name("a flow", flow.name)
         if flow.name in self.flows:
-            raise LocalError(f"pipeline {self.name} has two flows called {flow.name}")
+            raise LocalError(f"pipeline {self.name} has two flows with the name {flow.name}")
         if not flow.streams:
-            raise LocalError(f"flow {flow.name} reads no topic: without one it has no end to wait for")
+            raise LocalError(f"flow {flow.name} reads no topic: a flow needs at least one topic to read")
         if isinstance(flow.writes, Table) and flow.mode == "complete":
-            raise LocalError(f"flow {flow.name}: a table takes the changes of each batch, not mode=complete")
+            raise LocalError(
+                f"flow {flow.name}: mode=complete cannot be written to a table; use mode=append or mode=update"
+            )
         if isinstance(flow.writes, Table) and flow.writes.format == "parquet" and flow.mode != "append":
             raise LocalError(
-                f"flow {flow.name}: rows of parquet tables can only be added; with mode={flow.mode} use "
+                f"flow {flow.name}: rows of a parquet table can only be appended; for mode={flow.mode} use "
                 'format="delta" with keys, or a topic'
             )
         self.flows[flow.name] = flow
 
     def topics(self) -> dict[str, Topic]:
-        """Every topic of the pipeline, with what is declared about its creation wherever it is."""
+        """All topics of the pipeline; of several declarations of a topic, one with settings for its creation."""
         found: dict[str, Topic] = {}
         for flow in self.flows.values():
-            for place in (*flow.reads, flow.writes):
-                if isinstance(place, Topic):
-                    known = found.get(place.name)
+            for endpoint in (*flow.reads, flow.writes):
+                if isinstance(endpoint, Topic):
+                    known = found.get(endpoint.name)
                     if known is None or not (known.partitions or known.config):
-                        found[place.name] = place
+                        found[endpoint.name] = endpoint
         return found
 
     def in_order(self) -> list[Flow]:
-        """The flows so that who writes a place comes before who reads it: the order of a triggered run."""
+        """The flows in the order of a triggered run: the writer of a topic or table before its readers."""
         waiting, ordered = list(self.flows.values()), []
         while waiting:
             pending = {(type(flow.writes), flow.writes.name) for flow in waiting}
@@ -226,40 +230,42 @@ def _shown(given: object) -> str:
     return repr(given) if given is None or isinstance(given, str) else f"a {type(given).__name__}"
 
 
-def load(what: str) -> Pipeline:
+def load(target: str) -> Pipeline:
     """The pipeline that a file or a module declares."""
-    module = _module(what)
+    module = _module(target)
     found = {id(value): value for value in vars(module).values() if isinstance(value, Pipeline)}
     if not found:
-        raise LocalError(f"{what} declares no pipeline: it needs one, as in `pipeline = Pipeline(name)`")
+        raise LocalError(f"{target} declares no pipeline; add one, as in `pipeline = Pipeline('name')`")
     if len(found) > 1:
         names = ", ".join(sorted(pipeline.name for pipeline in found.values()))
-        raise LocalError(f"{what} declares several pipelines ({names}): one file, one pipeline")
+        raise LocalError(f"{target} declares several pipelines ({names}); a file can declare only one")
     pipeline = next(iter(found.values()))
     if not pipeline.flows:
-        raise LocalError(f"pipeline {pipeline.name} in {what} has no flow")
-    pipeline.module = module if _is_file(what) else None
+        raise LocalError(f"pipeline {pipeline.name} in {target} has no flow")
+    pipeline.module = module if _is_file(target) else None
     return pipeline
 
 
-def _module(what: str) -> ModuleType:
-    if not _is_file(what):
+def _module(target: str) -> ModuleType:
+    if not _is_file(target):
         try:
-            return importlib.import_module(what)
-        except (ValueError, TypeError) as error:  # it can't be a name: "", ".a"
-            raise _nowhere(what) if not what or what.startswith(".") else _broken(what, error) from error
+            return importlib.import_module(target)
+        except (ValueError, TypeError) as error:  # not a module name: "", ".a"
+            raise (
+                _not_found(target) if not target or target.startswith(".") else _broken(target, error)
+            ) from error
         except ModuleNotFoundError as error:
-            missing = error.name is not None and (what == error.name or what.startswith(f"{error.name}."))
-            raise _nowhere(what) if missing else _broken(what, error) from error
+            missing = error.name is not None and (target == error.name or target.startswith(f"{error.name}."))
+            raise _not_found(target) if missing else _broken(target, error) from error
         except (Exception, SystemExit) as error:
-            raise _broken(what, error) from error
-    path = Path(what).resolve()
+            raise _broken(target, error) from error
+    path = Path(target).resolve()
     if not path.is_file():
-        raise LocalError(f"there is no file {what}")
+        raise LocalError(f"file not found: {target}")
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
-        raise LocalError(f"{what} is not a Python file")
-    # As `python FILE` does: what lies beside the file can be imported, here and in Spark's workers.
+        raise LocalError(f"{target} is not a Python file")
+    # As `python FILE` does: modules beside the file can be imported, here and in Spark's workers.
     if str(path.parent) not in sys.path:
         sys.path.insert(0, str(path.parent))
     module = importlib.util.module_from_spec(spec)
@@ -268,35 +274,37 @@ def _module(what: str) -> ModuleType:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[path.stem]
-        raise _broken(what, error, str(path)) from error
+        raise _broken(target, error, str(path)) from error
     return module
 
 
-def _nowhere(what: str) -> LocalError:
-    return LocalError(f"there is neither a file nor a module called {what or repr(what)}")
+def _not_found(target: str) -> LocalError:
+    return LocalError(f"there is neither a file nor a module with the name {target or repr(target)}")
 
 
-def _broken(what: str, error: BaseException, file: str | None = None) -> LocalError:
-    """What is wrong with the user's code, in a line: where, and what Python says."""
+def _broken(target: str, error: BaseException, file: str | None = None) -> LocalError:
+    """The error of the user's code in one line: the position and Python's message."""
     if file is None:
         with suppress(Exception):
-            found = importlib.util.find_spec(what)
+            found = importlib.util.find_spec(target)
             file = found.origin if found is not None else None
-    line, words = line_of(error, file or what), error_message(error)
+    line, message = line_of(error, file or target), error_message(error)
     if isinstance(error, SyntaxError):
-        what, line = (error.filename or what) if error.filename != file else what, error.lineno
-        words = f"{type(error).__name__}: {error.msg}"
+        target, line = (error.filename or target) if error.filename != file else target, error.lineno
+        message = f"{type(error).__name__}: {error.msg}"
     elif isinstance(error, SystemExit):
-        words = f"it ends the program (SystemExit: {error.code}), and should only declare a pipeline"
+        message = f"the file calls sys.exit (SystemExit: {error.code}); it should only declare a pipeline"
     elif condition_of(error) == _NO_SESSION:
-        words += f" {_WITHOUT_SESSION}"
-    return LocalError(f"{what}, line {line}: {words}" if line else f"{what}: {words}")
+        message += f" {_WITHOUT_SESSION}"
+    return LocalError(f"{target}, line {line}: {message}" if line else f"{target}: {message}")
 
 
-def _is_file(what: str) -> bool:
-    return what.endswith(".py") or "/" in what
+def _is_file(target: str) -> bool:
+    return target.endswith(".py") or "/" in target
 
 
-def _check_name(what: str, name: str) -> None:
+def _check_name(kind: str, name: str) -> None:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise LocalError(f"the name of {what} is made of letters, digits, '.', '_' and '-', not {name!r}")
+        raise LocalError(
+            f"the name of {kind} must consist of letters, digits, '.', '_' and '-', got {name!r}"
+        )

@@ -1,7 +1,7 @@
-"""How a pipeline is doing: what Spark reports of each batch, in the few figures one looks at.
+"""The progress of a run and of its flows, from Spark's report of each batch.
 
-`FlowProgress.of` takes Spark's progress report of a query. `RunProgress` is a whole run, written as JSON to the state
-folder whenever it changes, atomically, and read by `ottla pipelines status`. Pure, but for that file.
+`RunProgress` is written as JSON to the state directory whenever it changes, atomically, and is read by
+`ottla pipelines status`. Pure, except for that file.
 """
 
 from __future__ import annotations
@@ -17,36 +17,36 @@ import msgspec
 State = Literal["starting", "running", "waiting", "ended", "failed", "stopped"]
 FILE: Final = "progress.json"
 LEFT_OUT: Final = "left_out"
-"""The observation, and its one figure, in which a flow counts the rows that it does not use."""
+"""The name of the observation, and of its metric, in which a flow counts the rows that it drops."""
 _NO_WATERMARK: Final = "1970-01-01T00:00:00.000Z"
-"""What Spark tells before the first event has moved it."""
+"""What Spark reports before the first event."""
 
 
 class FlowProgress(msgspec.Struct, kw_only=True):
-    """One flow."""
+    """The progress of one flow."""
 
     state: State = "starting"
     batch: int | None = None
     rows: int = 0
-    """Read since the run began."""
+    """Rows read in this run."""
     rows_per_s: float = 0.0
     batch_ms: int | None = None
-    """How long the last batch took."""
+    """The duration of the last batch."""
     lag: int | None = None
-    """Records that wait to be read; None if the connector does not tell."""
+    """Records that are not read yet; None if the connector does not report it."""
     watermark: str | None = None
-    """Events that happened before this are too late."""
+    """Events with an earlier time are too late."""
     state_rows: int = 0
     late_rows: int = 0
-    """Left out for being too late, since the run began."""
+    """Rows dropped in this run because they were too late."""
     left_out: int = 0
-    """Left out by the flow itself, if it observes them as `LEFT_OUT`, since the run began."""
+    """Rows dropped in this run by the flow itself, if it observes them as `LEFT_OUT`."""
     restarts: int = 0
     error: str | None = None
     realtime: bool = False
 
     def report(self, progress: Mapping[str, Any]) -> None:
-        """Takes in Spark's report of a batch; the same report twice changes nothing."""
+        """Apply Spark's report of a batch; the same report a second time changes nothing."""
         if self.batch == progress["batchId"] and not progress.get("numInputRows"):
             self.rows_per_s = 0.0
             return
@@ -66,7 +66,7 @@ class FlowProgress(msgspec.Struct, kw_only=True):
 
 
 class RunProgress(msgspec.Struct, kw_only=True):
-    """One run of a pipeline."""
+    """The progress of one run of a pipeline."""
 
     pipeline: str
     pid: int
@@ -77,12 +77,12 @@ class RunProgress(msgspec.Struct, kw_only=True):
     master: str
     state: State = "starting"
     error: str | None = None
-    """Why the whole run has failed; flows that failed have their own."""
+    """The error of the whole run; a failed flow has its own."""
     flows: dict[str, FlowProgress] = msgspec.field(default_factory=dict)
 
     @property
     def alive(self) -> bool:
-        """Whether the process that wrote this still runs (on this machine)."""
+        """Whether the process that wrote this is running (on this machine)."""
         if self.state in {"ended", "failed", "stopped"}:
             return False
         try:
@@ -94,8 +94,8 @@ class RunProgress(msgspec.Struct, kw_only=True):
         return True
 
     @property
-    def gone(self) -> bool:
-        """Whether its process has ended without a word."""
+    def dead(self) -> bool:
+        """Whether the process has ended without reporting a result."""
         return self.state in {"starting", "running"} and not self.alive
 
     def write(self, folder: Path) -> None:
@@ -105,7 +105,7 @@ class RunProgress(msgspec.Struct, kw_only=True):
 
     @classmethod
     def read(cls, folder: Path) -> RunProgress | None:
-        """The last run from this folder; None if there was none, or what is there is not the file we write."""
+        """The last run with this state directory; None if there is no valid progress file."""
         try:
             return msgspec.json.decode((folder / FILE).read_bytes(), type=cls)
         except (FileNotFoundError, NotADirectoryError, msgspec.MsgspecError):
@@ -113,7 +113,7 @@ class RunProgress(msgspec.Struct, kw_only=True):
 
 
 def lag(sources: list[Mapping[str, Any]]) -> int | None:
-    """How many records lie between what was read and what is there, over all sources that tell both."""
+    """The number of records between the read and the latest offsets, over all sources that report both."""
     found: int | None = None
     for source in sources:
         read, latest = _offsets(source.get("endOffset")), _offsets(source.get("latestOffset"))
@@ -127,17 +127,18 @@ def lag(sources: list[Mapping[str, Any]]) -> int | None:
     return found
 
 
-def _offsets(told: Any) -> dict[str, dict[str, int]] | None:
-    """Offsets by topic and partition, which arrive as JSON text or as what it says."""
-    if isinstance(told, str):
+def _offsets(reported: Any) -> dict[str, dict[str, int]] | None:
+    """Offsets by topic and partition, from JSON text or from the decoded object; None if they are neither."""
+    if isinstance(reported, str):
         try:
-            told = json.loads(told)
+            reported = json.loads(reported)
         except ValueError:
             return None
-    return told if isinstance(told, dict) and all(isinstance(v, dict) for v in told.values()) else None
+    is_nested = isinstance(reported, dict) and all(isinstance(each, dict) for each in reported.values())
+    return reported if is_nested else None
 
 
 def _finite(number: Any) -> float:
-    """Spark reports infinite and missing rates for batches of no time."""
+    """Zero for the infinite and missing rates that Spark reports for batches without a duration."""
     value = float(number or 0.0)
     return value if value == value and abs(value) != float("inf") else 0.0  # noqa: PLR0124 - NaN

@@ -1,10 +1,9 @@
-"""The Spark session of a pipeline: tuned for short batches and a short start, quiet in the terminal.
+"""The Spark session of a pipeline: settings for short batches and a short start, and its log file.
 
-Spark's own log goes to a file, with the standard streams of its process, so that the terminal shows our words
-only. The settings here are defaults: a user's `--conf` goes before them. What they do and what they bring is told
-in docs/PIPELINES.md.
+Spark's log and the standard streams of its process are written to a file, so that the terminal shows only the output of
+the command. The settings here are defaults; the user's `--conf` overrides them. docs/PIPELINES.md describes them.
 
-`forget` is for what PySpark does not know: its Java process is gone, or was never of use, and another is to be started.
+`forget` makes PySpark start a new Java process when the old one has ended or has not started correctly.
 """
 
 from __future__ import annotations
@@ -32,8 +31,8 @@ if TYPE_CHECKING:
 
 STOPPED_WAIT_S: Final = 20.0
 _FILES: Final = "spark.hadoop.fs.file.impl"
-_JAVA_GONE: Final = "JAVA_GATEWAY_EXITED"
-_PYSPARKS_LOGGERS: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
+_JAVA_EXITED: Final = "JAVA_GATEWAY_EXITED"
+_PYSPARK_LOGGERS: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 _REASON_BYTES_MAX: Final = 10_000
 _WARNING: Final = re.compile(r"^WARNING|^[\d-]+ [\d:.]+ WARN ")
 _LOG4J: Final = """\
@@ -63,7 +62,7 @@ TUNED: Final = {
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    # Real-time mode insists on it; with it from the first day a checkpoint serves both modes.
+    # Real-time mode requires it; with it, a checkpoint can be used in both modes.
     "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
     "spark.locality.wait": "0",
 }
@@ -74,23 +73,23 @@ LOCAL: Final = {
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.catalogImplementation": "in-memory",
 }
-"""More for a master inside this process: the machine is ours alone and small."""
+"""Additional settings for a local master."""
 CLUSTER: Final = {"spark.sql.shuffle.partitions": "8"}
 JAVA_OPTIONS: Final = "-XX:+UseSerialGC -Xshare:auto -Xlog:disable -Xlog:all=off"
 
 
 @dataclass(frozen=True)
 class SessionSettings:
-    """What a session is started with."""
+    """The settings of a session."""
 
     name: str
     state: Path
-    """Where its log is written."""
+    """The directory of its log."""
     master: str = "local[*]"
     conf: Mapping[str, str] = field(default_factory=dict)
     jars: tuple[str, ...] = ()
     archive: Path | None = None
-    """Write the archive of classes here when Java ends; None to use the one that is there."""
+    """Write the archive of classes here when Java ends; None to use an existing archive."""
 
     @property
     def local(self) -> bool:
@@ -102,7 +101,7 @@ class SessionSettings:
 
 
 def spark_conf(settings: SessionSettings, java_options: str) -> dict[str, str]:
-    """All settings of the session; the user's go before ours, and Java's options are joined."""
+    """All settings of the session; the user's override the defaults, except Java's options, which are joined."""
     warehouse = {"spark.sql.warehouse.dir": str((settings.state / "warehouse").absolute())}
     conf = {**TUNED, **(LOCAL | warehouse if settings.local else CLUSTER), **settings.conf}
     given = conf.get("spark.driver.extraJavaOptions", "")
@@ -114,7 +113,7 @@ def spark_conf(settings: SessionSettings, java_options: str) -> dict[str, str]:
 
 
 def java_options(settings: SessionSettings) -> str:
-    """How the Java process is started; raises `JavaUnusable` when there is none."""
+    """The options of the Java process; raises `JavaUnusable` if there is no usable Java."""
     import pyspark
 
     log4j = settings.state / "log4j2.properties"
@@ -128,9 +127,9 @@ def java_options(settings: SessionSettings) -> str:
 
 
 def start(settings: SessionSettings, stop: threading.Event | None = None) -> SparkSession:
-    """Starts Java and Spark; takes seconds. Raises `Stopped` as soon as `stop` is set meanwhile.
+    """Start Java and Spark, which takes seconds. Raises `Stopped` if `stop` is set during the start.
 
-    After a failure, which is told as `LocalError`, after a stop and an interrupt, nothing is left of it.
+    A failure is raised as `LocalError`. After a failure, a stop or an interrupt the Java process has been ended.
     """
     settings.state.mkdir(parents=True, exist_ok=True)
     log4j = settings.state / "log4j2.properties"
@@ -146,45 +145,46 @@ def start(settings: SessionSettings, stop: threading.Event | None = None) -> Spa
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     made = SparkConf(loadDefaults=False)
     made.setAll(list(conf.items()))
-    _send_to(settings.log)
-    told_before = settings.log.stat().st_size if settings.log.exists() else 0
+    _log_to(settings.log)
+    size_before = settings.log.stat().st_size if settings.log.exists() else 0
     with settings.log.open("ab") as log:
-        # A session of its own: Ctrl-C in the terminal is ours to handle, not Java's or its workers'.
+        # A new process session: Ctrl-C in the terminal is sent to this process only, not to Java and its workers.
         launch = Launch(made, {"stdout": log, "stderr": log, "start_new_session": True})
         try:
             spark = SparkSession(launch.result(stop))
-            register(spark)  # Spark would look for it, once, and not wait long
+            register(spark)  # Spark looks for the data source only once, with a short timeout
             if settings.local and _FILES not in conf:
                 leave_checksums_out(spark)
         except BaseException as error:
-            words = ""
+            message = ""
             if isinstance(error, Exception) and not isinstance(error, Stopped):
-                # Java is asked for the words of its error: while it can answer.
-                words = f"Spark does not start: {reason(error, _told(settings.log, told_before))}; see {settings.log}"
+                # The message of the error is read from Java, so the process must still be running.
+                text = _log_text(settings.log, size_before)
+                message = f"Spark did not start: {reason(error, text)}; see {settings.log}"
             launch.end()
-            # PySpark would keep the gateway of a start that failed, and give it to the next one.
+            # PySpark would use the gateway of the failed start again.
             forget()
-            if not words:
+            if not message:
                 raise
-            raise LocalError(words) from error
+            raise LocalError(message) from error
         return spark
 
 
 def leave_checksums_out(spark: SparkSession) -> None:
-    """No `.crc` beside each file on the local disk: Hadoop starts the program chmod for every file it makes.
+    """Do not write `.crc` files on the local disk: Hadoop starts the program chmod for each file that it creates.
 
-    `RawLocalFileSystem` would do that by a setting alone, but RocksDB's snapshots of a query's state fail with it.
+    The setting `RawLocalFileSystem` has the same effect, but RocksDB's snapshots of the state fail with it.
     """
     context = spark.sparkContext
     files = context._jvm.org.apache.hadoop.fs.FileSystem  # type: ignore[union-attr]
     files.getLocal(context._jsc.hadoopConfiguration()).setWriteChecksum(False)
 
 
-def _send_to(log: Path) -> None:
-    """What PySpark has to say of an error in a plan, besides raising it, goes to the file too."""
+def _log_to(log: Path) -> None:
+    """Write to the file what PySpark logs about an error in a plan, besides raising it."""
     from pyspark.logger import PySparkLogger
 
-    for name in _PYSPARKS_LOGGERS:
+    for name in _PYSPARK_LOGGERS:
         logger = PySparkLogger.getLogger(name)
         for handler in list(logger.handlers):
             logger.removeHandler(handler)
@@ -192,25 +192,25 @@ def _send_to(log: Path) -> None:
         logger.addHandler(logging.FileHandler(log, delay=True))
 
 
-def _told(log: Path, start: int) -> str:
+def _log_text(log: Path, start: int) -> str:
     with log.open("rb") as file:
         file.seek(start)
         return file.read(_REASON_BYTES_MAX).decode(errors="replace")
 
 
-def reason(error: Exception, told: str) -> str:
-    """Why Spark has not started: in the words of Java when it ended before it could answer."""
-    if condition_of(error) != _JAVA_GONE:
+def reason(error: Exception, log: str) -> str:
+    """Why Spark has not started; from its log if the Java process has exited."""
+    if condition_of(error) != _JAVA_EXITED:
         return error_message(error)
-    lines = [line.strip() for line in told.splitlines() if line.strip() and not _WARNING.search(line)]
+    lines = [line.strip() for line in log.splitlines() if line.strip() and not _WARNING.search(line)]
     return lines[0].rpartition("Exception: ")[2] if lines else error_message(error)
 
 
 def stop(spark: SparkSession, wait_s: float = STOPPED_WAIT_S) -> None:
-    """Ends Spark and its Java process; also when that is already gone. A Java that does not end is killed."""
+    """Stop Spark and its Java process, which may have ended already. After `wait_s` seconds Java is killed."""
     gateway = spark.sparkContext._gateway
     with suppress(Exception):
-        spark.sparkContext.setLogLevel("OFF")  # tasks that are cut off would be told as errors
+        spark.sparkContext.setLogLevel("OFF")  # do not log interrupted tasks as errors
     with suppress(Exception):
         spark.stop()
     end_java(gateway, wait_s)
@@ -218,7 +218,7 @@ def stop(spark: SparkSession, wait_s: float = STOPPED_WAIT_S) -> None:
 
 
 def lost(spark: SparkSession, error: BaseException) -> bool:
-    """Whether the error comes of the end of Java's process, which shows in its connections a moment earlier."""
+    """Whether the error was caused by the end of the Java process. Its connections fail slightly earlier."""
     from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
 
     gateway = spark.sparkContext._gateway
@@ -232,7 +232,7 @@ def lost(spark: SparkSession, error: BaseException) -> bool:
 
 
 def forget() -> None:
-    """Makes PySpark start a new Java process the next time."""
+    """Make PySpark start a new Java process for the next session."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 

@@ -1,8 +1,8 @@
-"""Spark's refusals in our words: what a user of a pipeline can do about them. Pure.
+"""Messages for Spark's errors, with what the user of a pipeline can do about them. Pure.
 
-An error of Spark has a condition, a name of capitals and dots; for those that a pipeline can run into by its
-declaration there is a sentence here, and such an error is final: the same plan would be refused for ever. Any other
-error is told by its first line, or, when it tells of an error in Python, by what that traceback ends with.
+An error of Spark has a condition, such as `STREAMING_REAL_TIME_MODE.SINK_NOT_SUPPORTED`. Conditions that are caused by
+the declaration of a pipeline have a message here. Such an error is final: Spark would reject the same plan again. Any
+other error is reported by its first line, or, if it contains a Python traceback, by the last line of that.
 """
 
 from __future__ import annotations
@@ -15,71 +15,71 @@ from typing import Final
 from ottla.base.errors import LocalError
 
 _CALLING: Final = "An error occurred while calling"
-"""How the bridge to Java begins; what Java says is in the next line."""
+"""The beginning of a Py4J error; Java's message is in the next line."""
 _TRACEBACK: Final = "Traceback (most recent call last):"
 _JAVAS_PART: Final = re.compile(r"^(?:\s+at |JVM stacktrace:|=== Streaming Query ===)", re.MULTILINE)
-"""What follows Python's traceback: Java's, and what Spark says about the query."""
-_RAISED: Final = re.compile(r"^(?P<module>[\w.]*?)(?P<name>\w+)(?:: (?P<words>.*))?$", re.MULTILINE)
+"""The text after a Python traceback: Java's stack trace, and Spark's description of the query."""
+_RAISED: Final = re.compile(r"^(?P<module>[\w.]*?)(?P<name>\w+)(?:: (?P<message>.*))?$", re.MULTILINE)
 _PLAIN: Final = ("ottla.", "pyspark.")
-"""Whose errors are told in their own words: the name of their class would say nothing more."""
+"""Modules whose errors are reported without the name of their class."""
 _REALTIME: Final = "STREAMING_REAL_TIME_MODE."
-_WORDS: Final = {
+_MESSAGES: Final = {
     f"{_REALTIME}OUTPUT_MODE_NOT_SUPPORTED": (
-        'real-time mode writes changes as they happen, so the flow must be declared with mode="update"'
+        'real-time mode writes each change immediately: declare the flow with mode="update"'
     ),
     f"{_REALTIME}SINK_NOT_SUPPORTED": "real-time mode writes to topics only; run flows into tables without --realtime",
     f"{_REALTIME}INPUT_STREAM_NOT_SUPPORTED": (
-        "real-time mode reads through Spark's own connector only: run it with --connector kafka"
+        "real-time mode reads with Spark's Kafka connector only: run it with --connector kafka"
     ),
     f"{_REALTIME}OPERATOR_OR_SINK_NOT_IN_ALLOWLIST": (
-        "the flow does something that real-time mode is not known to get right (joins of streams, sorting, "
-        "limits, functions over groups); run it without --realtime"
+        "real-time mode does not support an operation of the flow (joins of streams, sorting, limits, functions over "
+        "groups); run it without --realtime"
     ),
     f"{_REALTIME}CHECKPOINT_FORMAT_V1_NOT_SUPPORTED": (
-        "the checkpoint was begun with state in an older form, which real-time mode refuses: begin a new one "
-        "with another --state"
+        "the checkpoint has its state in an older format, which real-time mode does not support; start a new "
+        "checkpoint with another --state"
     ),
     f"{_REALTIME}IDENTICAL_SOURCES_IN_UNION_NOT_SUPPORTED": (
-        "real-time mode can't unite a topic with itself: read the topic once"
+        "real-time mode does not support the union of a topic with itself: read the topic once"
     ),
     f"{_REALTIME}STATEFUL_OPERATORS_BEFORE_UNION_NOT_SUPPORTED": (
-        "real-time mode needs the union before what keeps state: unite the topics first, aggregate afterwards"
+        "real-time mode does not support a union after an operation with state: unite the topics first, then aggregate"
     ),
-    f"{_REALTIME}SQL_CONFIGURATION_NOT_SUPPORTED": "a setting given with --conf is not possible in real-time mode",
+    f"{_REALTIME}SQL_CONFIGURATION_NOT_SUPPORTED": "real-time mode does not support a setting given with --conf",
     "INVALID_STREAMING_REAL_TIME_MODE_TRIGGER_INTERVAL": (
-        "batches of real-time mode are at least as long as spark.sql.streaming.realTimeMode.minBatchDuration"
+        "the batch duration of real-time mode must be at least spark.sql.streaming.realTimeMode.minBatchDuration"
     ),
 }
 
 
-class PlanRefused(LocalError):
-    """A flow can't be run as it is declared: trying again would not help."""
+class PlanRejected(LocalError):
+    """A flow cannot be run as it is declared; a retry would fail again."""
 
 
 def is_final(error: BaseException) -> bool:
     """Whether a query that ended with this error would end with it again."""
-    return isinstance(error, PlanRefused) or condition_of(error) in _WORDS
+    return isinstance(error, PlanRejected) or condition_of(error) in _MESSAGES
 
 
 def error_message(error: BaseException) -> str:
-    """One line about the error, with our advice where we have some."""
+    """The error in one line, with advice if there is any."""
     condition = condition_of(error)
-    advice = _WORDS.get(condition or "")
-    if advice:
-        return f"{advice} ({condition})"
-    return raised(str(error)) or _first_line(error)
+    known = _MESSAGES.get(condition or "")
+    if known:
+        return f"{known} ({condition})"
+    return raised_error(str(error)) or _first_line(error)
 
 
-def raised(text: str) -> str | None:
-    """What the last of Python's tracebacks in the text ends with; None if there is none."""
-    told = _JAVAS_PART.split(text, maxsplit=1)[0].rpartition(_TRACEBACK)[2]
-    found = _RAISED.search(told) if _TRACEBACK in text else None
+def raised_error(text: str) -> str | None:
+    """The error at the end of the last Python traceback in the text; None if there is no traceback."""
+    part = _JAVAS_PART.split(text, maxsplit=1)[0].rpartition(_TRACEBACK)[2]
+    found = _RAISED.search(part) if _TRACEBACK in text else None
     if found is None:
         return None
-    name, words = found["name"], found["words"]
-    if not words:
+    name, message = found["name"], found["message"]
+    if not message:
         return name
-    return words if found["module"].startswith(_PLAIN) else f"{name}: {words}"
+    return message if found["module"].startswith(_PLAIN) else f"{name}: {message}"
 
 
 def _first_line(error: BaseException) -> str:
@@ -89,14 +89,14 @@ def _first_line(error: BaseException) -> str:
     if not lines:
         return type(error).__name__
     first = lines[0].removeprefix(": ")
-    # "'word'" alone would not tell that a key is missing.
+    # The text of a KeyError is the key alone.
     return f"{type(error).__name__}: {first}" if type(error).__module__ == "builtins" else first
 
 
 def line_of(error: BaseException, file: str) -> int | None:
-    """The last line of that file on the way to the error; None if it was not on the way.
+    """The last line of the file in the traceback; None if the file is not in it.
 
-    What happened in another process is known by its text only.
+    The traceback of an error in another process is in the text of the error.
     """
     frames = traceback.walk_tb(error.__traceback__)
     lines = [line for frame, line in frames if frame.f_code.co_filename == file]
@@ -105,16 +105,18 @@ def line_of(error: BaseException, file: str) -> int | None:
 
 
 def location_of(error: BaseException, file: str) -> str:
-    """The same in brackets, with the file's name; nothing if it was not on the way."""
+    """The name of the file and the line in parentheses; empty if the file is not in the traceback."""
     line = line_of(error, file)
     return f" ({Path(file).name}, line {line})" if line is not None else ""
 
 
 def condition_of(error: BaseException) -> str | None:
-    """The name Spark gives to an error; that of a failed query is in its text."""
-    ask = getattr(error, "getCondition", None)
-    found = ask() if callable(ask) else None
-    if isinstance(found, str) and found in _WORDS:
+    """Spark's condition of an error; for a failed query it is taken from the text."""
+    get_condition = getattr(error, "getCondition", None)
+    found = get_condition() if callable(get_condition) else None
+    if isinstance(found, str) and found in _MESSAGES:
         return found
     text = str(error)
-    return next((name for name in _WORDS if f"[{name}]" in text), found if isinstance(found, str) else None)
+    return next(
+        (name for name in _MESSAGES if f"[{name}]" in text), found if isinstance(found, str) else None
+    )

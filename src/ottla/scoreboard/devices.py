@@ -1,9 +1,9 @@
-"""The devices of the demo: members of the groups *mobile* and *computer*, reading the topic `scoreboard`.
+"""The devices of the demo: members of the groups *mobile* and *computer*, which read the topic `scoreboard`.
 
-All mobiles are one group, all computers another: each group gets every standing once, whichever of its members has
-the partition. A member commits what it has shown before it goes on, so that nothing is missed or lost when members
-come and go; a commit that a broker can't take is made good by the next one. The mobiles use the classic group
-protocol, the computers the newer one. Each member has a thread.
+All mobiles are one group, all computers another. Each group gets every standing once, on the member that has the
+partition. A member commits the offset of a record after it has shown it, so no record is missed when members join and
+leave. If a commit fails, the next one includes it. The mobiles use the classic group protocol, the computers the
+consumer protocol (KIP-848). Each member has a thread.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from ottla.scoreboard.standings import Standing
 PROTOCOLS = {"mobile": "classic", "computer": "consumer"}
 """The kinds of device, and the group protocol of each."""
 QUIET = {"log_level": 0}
-"""The client library would tell of the broker's end on the screen."""
-PATIENCE_S = 30.0
+"""Do not print messages of the client library, for example when the broker stops."""
+LEAVE_TIMEOUT_S = 30.0
 
 
 @dataclass
 class Screen:
-    """What one kind of device shows, over all members of its group."""
+    """The screen of one kind of device, shared by all members of its group."""
 
     name: str
     topic: str
     since_ms: int
-    """Matches that began earlier are of a former demo."""
+    """Matches that began earlier belong to an earlier demo and are not shown."""
     board: Board = field(default_factory=Board)
     shown: list[Standing] = field(default_factory=list)
     """Every standing that changed the board, in order."""
@@ -41,13 +41,13 @@ class Screen:
 
     @property
     def owners(self) -> str:
-        """Who has which partitions."""
+        """The partitions of each member."""
         return "  ".join(
             f"{member.name}: {','.join(map(str, sorted(member.owned))) or 'idle'}" for member in self.members
         )
 
     def show(self, value: bytes) -> None:
-        """Shows a record if it is a standing; what else somebody has written there is passed over."""
+        """Show a record if it is a standing; ignore other values."""
         try:
             standing = msgspec.json.decode(value, type=Standing)
         except msgspec.MsgspecError:
@@ -57,7 +57,7 @@ class Screen:
 
 
 class Member:
-    """One device."""
+    """One device: a consumer and its thread."""
 
     def __init__(self, screen: Screen, bootstrap: str) -> None:
         screen.joined += 1
@@ -74,20 +74,20 @@ class Member:
             "enable.auto.commit": False,
         }
         self._consumer = Consumer({**settings, **QUIET})
-        self._consumer.subscribe([screen.topic], on_assign=self._assigned, on_revoke=self._revoked)
+        self._consumer.subscribe([screen.topic], on_assign=self._on_assign, on_revoke=self._on_revoke)
         self._thread = threading.Thread(target=self._follow, daemon=True)
         screen.members.append(self)
         self._thread.start()
 
     def leave(self) -> None:
         self._stop.set()
-        self._thread.join(PATIENCE_S)
+        self._thread.join(LEAVE_TIMEOUT_S)
         self._screen.members.remove(self)
 
-    def _assigned(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+    def _on_assign(self, _: Consumer, partitions: list[TopicPartition]) -> None:
         self.owned |= {each.partition for each in partitions}
 
-    def _revoked(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+    def _on_revoke(self, _: Consumer, partitions: list[TopicPartition]) -> None:
         self.owned -= {each.partition for each in partitions}
 
     def _follow(self) -> None:

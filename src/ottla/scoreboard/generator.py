@@ -1,14 +1,13 @@
-"""Plays basketball matches: any number in parallel, each the same for the same seed.
+"""A generator of basketball matches: any number in parallel, always the same for the same seed.
 
-A match is a chain of possessions under the international rules: four quarters of ten minutes, overtimes of five
-while it is level, free throws after a foul on a shot and from a team's fifth foul of a quarter on. Breaks and
-free throws take time on the wall but not on the clock. A match depends on the seed and its own name only, so the
-same match is played whatever else is on.
+A match is a sequence of possessions under the international rules: four quarters of ten minutes, overtimes of five
+minutes while the score is equal, free throws after a foul on a shot and from a team's fifth foul of a quarter on.
+Breaks and free throws take wall-clock time but no game time. A match depends only on the seed and its name, not on the
+other matches.
 
-`season` merges matches by the time of their events; `faster` plays them faster, `at_rate` so many events a second, and
-either way an event happens when it is sent, never later; `disturbed` is what a network makes
-of it: some events arrive twice, some late. All are lazy, so endless seasons cost nothing.
-Pure: time is simulated, chance is seeded.
+`season` merges the events of matches by time. `faster` shortens their times, `at_rate` spaces the events evenly; in
+both cases an event is not sent before its time. `disturbed` simulates a network: some events arrive twice, some late.
+All are lazy, so a season can be endless. Pure: the time is simulated, random numbers are seeded.
 """
 
 from __future__ import annotations
@@ -35,10 +34,10 @@ HALF_TIME_S: Final = 900
 BONUS_FOULS: Final = 5
 """From this foul of a quarter on, every foul of a team gives the other free throws."""
 ROUND_MS: Final = 3 * 3_600_000
-"""From one round of a season to the next: longer than any match but the strangest."""
+"""The time between two rounds of a season, longer than a match usually takes."""
 
 FASTEST: Final = 100_000.0
-"""Events a second that nobody sends faster than."""
+"""Events per second that no producer exceeds."""
 
 _OUTCOMES: Final = ("two", "three", "shot foul", "foul", "nothing")
 _WEIGHTS: Final = (0.27, 0.10, 0.10, 0.08, 0.45)
@@ -47,7 +46,7 @@ _FREE_THROW_HIT: Final = 0.75
 
 @dataclass(frozen=True)
 class Fixture:
-    """A match to be played."""
+    """A match to play."""
 
     match: str
     started_ms: int
@@ -55,14 +54,14 @@ class Fixture:
 
 @dataclass(frozen=True, order=True)
 class Arrival:
-    """An event as it reaches the producer; earlier ones sort first."""
+    """An event with the time at which it is sent; sorted by that time."""
 
     time_ms: int
     event: MatchEvent = field(compare=False)
 
 
 def fixtures(count: int, started_ms: int) -> list[Fixture]:
-    """`count` matches with names of their own that begin together."""
+    """`count` matches with different names and the same start."""
     names: list[str] = []
     leg, distance = 1, 1
     while len(names) < count:
@@ -77,7 +76,7 @@ def fixtures(count: int, started_ms: int) -> list[Fixture]:
 
 
 def season(count: int, started_ms: int, seed: int, *, rounds: int | None = 1) -> Iterator[MatchEvent]:
-    """All events of `rounds` times `count` parallel matches in the order of their happening; None never ends."""
+    """All events of `rounds` times `count` parallel matches by event time; None for endless rounds."""
     number = 0
     while rounds is None or number < rounds:
         matches = fixtures(count, started_ms + number * ROUND_MS)
@@ -87,19 +86,21 @@ def season(count: int, started_ms: int, seed: int, *, rounds: int | None = 1) ->
 
 
 def faster(events: Iterable[MatchEvent], origin_ms: int, speed: float) -> Iterator[MatchEvent]:
-    """The same matches played so many times faster, times of events and tip-offs included."""
+    """The same matches, `speed` times as fast: event times and tip-offs are scaled."""
 
-    def moved(time_ms: int) -> int:
+    def scaled(time_ms: int) -> int:
         return origin_ms + round((time_ms - origin_ms) / speed)
 
     for event in events:
-        yield msgspec.structs.replace(event, time_ms=moved(event.time_ms), started_ms=moved(event.started_ms))
+        yield msgspec.structs.replace(
+            event, time_ms=scaled(event.time_ms), started_ms=scaled(event.started_ms)
+        )
 
 
 def at_rate(events: Iterable[MatchEvent], origin_ms: int, rate: float) -> Iterator[MatchEvent]:
-    """The same matches, so many events a second: each happens a moment after the one before.
+    """The same matches at a rate of events per second.
 
-    The matches of a round begin with its first event, and later than those of the round before.
+    The matches of a round begin with its first event, and after those of the round before.
     """
     known_ms, round_ms = None, origin_ms - 1
     for number, event in enumerate(events):
@@ -112,7 +113,7 @@ def at_rate(events: Iterable[MatchEvent], origin_ms: int, rate: float) -> Iterat
 def disturbed(
     events: Iterable[MatchEvent], rng: Random, *, duplicates: float, late: float, late_ms_max: int = 20_000
 ) -> Iterator[Arrival]:
-    """Events in the order of their arrival, of which this share comes again and this share late."""
+    """Events in the order of arrival; the shares `duplicates` and `late` arrive twice and late."""
     waiting: list[Arrival] = []
     for event in events:
         while waiting and waiting[0].time_ms <= event.time_ms:
@@ -127,12 +128,12 @@ def disturbed(
 
 
 def play(fixture: Fixture, rng: Random) -> Iterator[MatchEvent]:
-    """One match from tip-off to the end."""
+    """The events of one match."""
     return _Game(fixture, rng).events()
 
 
 class _Game:
-    """A match under way."""
+    """The state of a match."""
 
     def __init__(self, fixture: Fixture, rng: Random) -> None:
         self._fixture, self._rng = fixture, rng
@@ -144,7 +145,7 @@ class _Game:
     def events(self) -> Iterator[MatchEvent]:
         while self._quarter < QUARTERS or self._points["home"] == self._points["away"]:
             yield from self._play_quarter()
-        yield self._tell("match end", "Match End")
+        yield self._event("match end", "Match End")
 
     def _play_quarter(self) -> Iterator[MatchEvent]:
         if self._quarter:
@@ -152,19 +153,19 @@ class _Game:
         self._quarter += 1
         self._left_s = QUARTER_S if self._quarter <= QUARTERS else OVERTIME_S
         self._fouls = {"home": 0, "away": 0}
-        yield self._tell("quarter start", "Quarter Start")
+        yield self._event("quarter start", "Quarter Start")
         attack: Side = self._rng.choice(("home", "away"))
         while self._left_s > 0:
             yield from self._possession(attack)
             attack = _other(attack)
-        yield self._tell("quarter end", "Quarter End")
+        yield self._event("quarter end", "Quarter End")
 
     def _possession(self, attack: Side) -> Iterator[MatchEvent]:
         lasted_s = min(max(self._rng.gauss(14.5, 5.0), 3.0), 24.0, self._left_s)
         self._left_s -= lasted_s
         self._pass_s(lasted_s)
         outcome = self._rng.choices(_OUTCOMES, _WEIGHTS)[0]
-        # The better team makes good of some of its chances that would have come to nothing.
+        # The better team scores with some possessions that would otherwise have no result.
         if outcome == "nothing" and self._rng.random() < self._skill[attack] - 0.48:
             outcome = "two"
         if outcome in {"two", "three"}:
@@ -182,23 +183,23 @@ class _Game:
         player = self._player()
         for _ in range(2):
             self._pass_s(self._rng.uniform(8, 15))
-            yield self._tell("free throw", "Free Throw", side, player)
+            yield self._event("free throw", "Free Throw", side, player)
             if self._rng.random() < _FREE_THROW_HIT:
                 yield self._score(side, 1, player)
 
     def _foul(self, side: Side) -> MatchEvent:
         self._fouls[side] += 1
-        event = self._tell("foul", "Foul", side, self._player())
+        event = self._event("foul", "Foul", side, self._player())
         self._pass_s(self._rng.uniform(5, 20))
         return event
 
     def _score(self, side: Side, points: int, player: int | None = None) -> MatchEvent:
         self._points[side] += points
-        words = f"Score {self._points['home']}-{self._points['away']}"
-        return self._tell("score", words, side, self._player() if player is None else player, points)
+        text = f"Score {self._points['home']}-{self._points['away']}"
+        return self._event("score", text, side, self._player() if player is None else player, points)
 
-    def _tell(
-        self, kind: Kind, words: str, side: Side | None = None, player: int | None = None, points: int = 0
+    def _event(
+        self, kind: Kind, text: str, side: Side | None = None, player: int | None = None, points: int = 0
     ) -> MatchEvent:
         self._number += 1
         left_s = round(self._left_s)
@@ -210,7 +211,7 @@ class _Game:
             quarter=self._quarter,
             clock=f"{left_s // 60:02d}:{left_s % 60:02d}",
             kind=kind,
-            event=words,
+            event=text,
             side=side,
             player=player,
             points=points,

@@ -1,8 +1,8 @@
-"""What happens in a basketball match, as events: the values of the topic `matches`, keyed by the match's name.
+"""The events of a basketball match: the values of the topic `matches`. The key is the name of the match.
 
-An event is one JSON object. `number` counts the events of a match from 1, so (match, started_ms, number) names an
-event for ever: a copy of it is a duplicate. `time_ms` is when it happened, which is not when it arrives. The points
-are those after the event, so the newest event tells the score even when others before it are missing. Pure.
+An event is one JSON object. `number` counts the events of a match from 1, so (match, started_ms, number) identifies an
+event; a second one with the same identity is a duplicate. `time_ms` is the event time, which is earlier than the time
+of arrival. The points are those after the event, so the newest event has the score even if others are missing. Pure.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ EVENT_DDL: Final = (
 
 
 class MatchEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that happened."""
+    """One event of a match."""
 
     match: str
     started_ms: int
-    """The tip-off: with the name it tells one match of two teams from their next."""
+    """The time of the tip-off, which distinguishes matches of the same two teams."""
     number: int
     time_ms: int
     quarter: int
     """From 1; 5 is the first overtime."""
     clock: str
-    """What is left of the quarter, as the hall's clock shows it."""
+    """The remaining time of the quarter, as MM:SS."""
     kind: Kind
     event: str
-    """The event in words: `Foul`, `Score 39-46`."""
+    """The text of the event: `Foul`, `Score 39-46`."""
     side: Side | None = None
     player: int | None = None
     """The number on the shirt."""
@@ -55,7 +55,7 @@ def decode(value: bytes) -> MatchEvent:
 
 
 def teams(match: str) -> tuple[str, str]:
-    """The home team and the away team of a match by its name."""
+    """The home team and the away team, from the name of the match."""
     home, _, away = match.partition(VERSUS)
     return home, away
 

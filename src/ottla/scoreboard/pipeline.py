@@ -1,4 +1,4 @@
-"""The scoreboard: events of matches become the state of every match, its history by minute, and a table.
+"""The scoreboard pipeline: from match events to the state of each match, statistics per minute, and a table.
 
     ottla pipelines run ottla.scoreboard.pipeline
 
@@ -8,15 +8,15 @@
 | statistics | topic matches | topic statistics (compacted): points, fouls and more of each match and minute |
 | table | topic scoreboard | Delta table scoreboard: one row for each match |
 
-The rules are those of `standings`, for any order of arrival and any number of copies of an event: built-in aggregates
-that depend on the set of events alone. The newest event is `max_by` event time; fouls and figures come from sets of
-numbered events, which a copy does not change. That is one state store a flow, where removing duplicates first would
-be two, and it holds however late a copy comes.
+The rules are those of `standings`, for any order of arrival and any number of duplicates: built-in aggregates that
+depend only on the set of events. The newest event is `max_by` event time; fouls and figures are computed from sets of
+numbered events, which a duplicate does not change. That needs one state store per flow, where removing duplicates first
+would need two, and a duplicate can be arbitrarily late.
 
-State does not grow for ever: a match leaves it a day after it began, by the clock of the newest tip-off, and a minute
-leaves it when events are two minutes further. So an event from the future would close all other matches: one whose
-tip-off or time lies minutes ahead of its record is a fault of the sender's clock and is left out. How many are left out
-is told with each batch, under `LEFT_OUT`.
+The state is bounded: a match is removed from it one day after its tip-off, measured by the newest tip-off, and a minute
+is removed when events are two minutes newer. An event from the future would therefore remove all other matches: one
+whose tip-off or time is minutes ahead of the timestamp of its record is caused by a wrong clock and is dropped. The
+number of dropped events is observed as `LEFT_OUT` with each batch.
 """
 
 from __future__ import annotations
@@ -49,15 +49,15 @@ pipeline = Pipeline("scoreboard")
 @pipeline.flow(reads=MATCHES, writes=SCOREBOARD, mode="update")
 def scoreboard(events: DataFrame) -> DataFrame:
     """The state of each match after its newest event."""
-    return standings_of(sound(counted(events)).withWatermark("started", "1 day"))
+    return standings_of(valid(counted(events)).withWatermark("started", "1 day"))
 
 
 @pipeline.flow(reads=MATCHES, writes=STATISTICS, mode="update", every="1 second")
 def statistics(events: DataFrame) -> DataFrame:
-    """What happened in each minute of each match."""
+    """The figures of each match for each minute."""
     happened = F.collect_set(F.struct("number", "kind", "side", known("points")))
     minutes = (
-        sound(counted(events))
+        valid(counted(events))
         .withColumn("time", F.timestamp_millis("time_ms"))
         .withWatermark("time", f"{LATE_MS_MAX} milliseconds")
         .groupBy("match", "started", F.window("time", f"{WINDOW_MS} milliseconds").alias("minute"))
@@ -87,12 +87,12 @@ def statistics(events: DataFrame) -> DataFrame:
     name="table",
 )
 def rows(standings: DataFrame) -> DataFrame:
-    """The scoreboard as a table, for whoever asks questions of it; what is no standing has no row."""
+    """The scoreboard as a table, for queries; values that are not standings are skipped."""
     return standings.where("_corrupt IS NULL AND match IS NOT NULL").select(*_STANDING)
 
 
 def standings_of(events: DataFrame) -> DataFrame:
-    """One row for each match, of a stream as of a table."""
+    """One row for each match, from a stream or from a table."""
     newest = F.max_by(
         F.struct(
             known("home_points"),
@@ -112,19 +112,19 @@ def standings_of(events: DataFrame) -> DataFrame:
     return matches.select("match", started_ms, "newest.*", "home_fouls", "away_fouls").select(*_STANDING)
 
 
-def sound(events: DataFrame) -> DataFrame:
-    """The events that can be used, with their tip-off as a timestamp."""
-    # Not `withColumn`: Spark Connect looks a table up for it at once, and declared pipelines lose sight of its makers.
-    return events.where(usable()).select("*", F.timestamp_millis("started_ms").alias("started"))
+def valid(events: DataFrame) -> DataFrame:
+    """The valid events, with their tip-off as a timestamp."""
+    # Not `withColumn`: Spark Connect would resolve the table at once, and declarative pipelines need the dependency.
+    return events.where(is_valid()).select("*", F.timestamp_millis("started_ms").alias("started"))
 
 
 def counted(events: DataFrame) -> DataFrame:
-    """The same events; Spark counts those that `sound` will leave out."""
-    return events.observe(LEFT_OUT, F.count_if(~usable()).alias(LEFT_OUT))
+    """The same events; Spark counts those that `valid` will drop."""
+    return events.observe(LEFT_OUT, F.count_if(~is_valid()).alias(LEFT_OUT))
 
 
-def usable() -> Column:
-    """Whether an event is whole, and not from the future of its record."""
+def is_valid() -> Column:
+    """Whether an event has all required fields and is not ahead of its record."""
     whole = [F.col(field.name).isNotNull() for field in fields(MatchEvent) if field.required]
     newest_ms = F.unix_millis("timestamp") + AHEAD_MS_MAX
     in_time = [F.col(name) <= newest_ms for name in ("started_ms", "time_ms")]
@@ -132,7 +132,7 @@ def usable() -> Column:
 
 
 def known(points: str) -> Column:
-    """Points that an event does not tell are none, as they are for `MatchEvent`."""
+    """Zero if an event has no points, as in `MatchEvent`."""
     return F.coalesce(F.col(points), F.lit(0)).alias(points)
 
 

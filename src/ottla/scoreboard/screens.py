@@ -1,7 +1,7 @@
-"""How devices show the scoreboard: a mobile narrow, a computer wide, each from the same standings.
+"""The scoreboard on devices: narrow on a mobile, wide on a computer, drawn with rich.
 
-A `Board` holds the newest standing of each match, whatever order standings arrive in, so a device that reads a record
-again (after a rebalance, say) shows nothing wrong. Drawing is rich's. Pure.
+A `Board` keeps the newest standing of each match in any order of arrival, so a device that reads a record again, for
+example after a rebalance, does not show an old score. Pure.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ COMPUTER_WIDTH: Final = 84
 
 @dataclass
 class Board:
-    """What a kind of device knows of the matches."""
+    """The newest standing of each match."""
 
     standings: dict[str, Standing] = field(default_factory=dict)
 
     def show(self, standing: Standing) -> bool:
-        """Takes a standing unless a newer one is known; whether the board has changed."""
+        """Store a standing unless it is older than the stored one; return whether the board has changed."""
         known = self.standings.get(standing.match)
         if known is not None and known.age >= standing.age:
             return False
@@ -37,13 +37,13 @@ class Board:
         return True
 
     def ended(self, matches: int, started_ms: int) -> bool:
-        """Whether so many matches that began at this time are over."""
+        """Whether so many matches that began at or after this time have ended."""
         over = [each for each in self.standings.values() if each.ended and each.started_ms >= started_ms]
         return len(over) >= matches
 
 
 def mobile(standings: Mapping[str, Standing], owners: str) -> Panel:
-    """Narrow: three lines a match, and one for each member of the group."""
+    """Narrow: three lines per match, and one for each member of the group."""
     table = Table(box=None, show_header=False, padding=(0, 1, 0, 0), expand=True)
     table.add_column()
     table.add_column(justify="right")
@@ -58,7 +58,7 @@ def mobile(standings: Mapping[str, Standing], owners: str) -> Panel:
 
 
 def computer(standings: Mapping[str, Standing], owners: str) -> Panel:
-    """Wide: one line a match, with everything."""
+    """Wide: one line per match, with all figures."""
     table = Table(box=None, expand=True, header_style="dim", padding=(0, 1, 0, 0))
     table.add_column("match", no_wrap=True)
     table.add_column("score", justify="center", no_wrap=True)
@@ -79,7 +79,7 @@ def computer(standings: Mapping[str, Standing], owners: str) -> Panel:
 
 
 def line(standing: Standing) -> str:
-    """A standing where there is no terminal to draw in."""
+    """A standing as a line, for output that is not a terminal."""
     return (
         f"{standing.match}: {score(standing)} {moment(standing)}, fouls "
         f"{standing.home_fouls}-{standing.away_fouls}, {standing.last_event}"

@@ -1,13 +1,13 @@
-"""What the scoreboard says, worked out from a set of events in plain Python: the rules that the pipeline on Spark
-is held to, and the values of the topics `scoreboard` and `statistics`.
+"""The rules of the scoreboard in plain Python, and the values of the topics `scoreboard` and `statistics`.
 
-The rules depend on the *set* of events and on their own time, never on the order of their arrival:
+Tests compare the pipeline on Spark with these rules. They depend on the *set* of events and on the event time, not on
+the order of arrival:
 
 - score, quarter, clock and last event are those of the newest event by (time_ms, number);
 - a team's fouls are its distinct foul events, by number;
 - a window's figures are of the distinct events whose time lies in it.
 
-So duplicates change nothing, and a late event never turns a score back. Pure.
+So duplicates change nothing, and a late event never changes a score back to an older one. Pure.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from ottla.scoreboard.match import MatchEvent
 
 WINDOW_MS: Final = 60_000
 LATE_MS_MAX: Final = 120_000
-"""How long after the newest event of all an event still counts in the statistics."""
+"""How much older than the newest event an event may be to count in the statistics."""
 AHEAD_MS_MAX: Final = 300_000
-"""How far an event may lie ahead of its record: clocks differ by less."""
+"""How far the time of an event may be ahead of the timestamp of its record."""
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,7 +46,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def age(self) -> tuple[int, int, int]:
-        """Orders the rows of a match, and of its teams' next one: the greatest is the newest."""
+        """The sort key of the rows of a match and of later matches of the same teams: the greatest is the newest."""
         return self.started_ms, self.last_event_ms, self.number
 
 

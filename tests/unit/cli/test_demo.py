@@ -50,7 +50,7 @@ def console() -> Console:
 def test_a_broker_that_does_not_start_is_told(broker: type[Broker], console: Console) -> None:
     broker.fails = TimeoutError("not ready\nreason=no room")
     with (
-        pytest.raises(LocalError, match=r"^the broker does not start: no room$"),
+        pytest.raises(LocalError, match=r"^the broker did not start: no room$"),
         demo._broker(console, Path("data"), None),
     ):
         raise AssertionError("it has not started")

@@ -1,4 +1,4 @@
-"""A pipeline's process is known whatever interrupts its start."""
+"""The start of a pipeline process is not interrupted by signals."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import signal
 
 import pytest
 
-from ottla.cli.pipeline_process import undisturbed
+from ottla.cli.pipeline_process import run_uninterrupted
 
 
-def test_a_signal_does_not_cut_off_what_must_be_done() -> None:
+def test_a_signal_handler_that_raises_does_not_interrupt_the_action() -> None:
     done = []
 
     def action() -> None:
@@ -23,7 +23,7 @@ def test_a_signal_does_not_cut_off_what_must_be_done() -> None:
     before = signal.signal(signal.SIGUSR1, interrupt)
     try:
         with pytest.raises(KeyboardInterrupt):
-            undisturbed(action)
+            run_uninterrupted(action)
     finally:
         signal.signal(signal.SIGUSR1, before)
     assert done == [True]

@@ -67,7 +67,7 @@ def test_a_file_is_listed(tmp_path: Path) -> None:
 def test_status_tells_of_past_runs(state: Path) -> None:
     told = ottla("status", "--state", str(state))
     assert told.exit_code == 0
-    for words in ("words", "count", "stopped", "1,234", "41", "late", "67", "left out", "89"):
+    for words in ("words", "count", "stopped", "1,234", "41", "late", "67", "dropped", "89"):
         assert words in told.output
 
 
@@ -112,10 +112,10 @@ def test_an_empty_state_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("nowhere.py",), "there is no file nowhere.py"),
-        (("ottla.scoreboard.pipeline", "--connector", "pulsar"), "--connector is one of ottla, kafka"),
-        (("ottla.scoreboard.pipeline", "--option", "acks"), "--option is NAME=VALUE"),
-        (("ottla.scoreboard.pipeline", "--realtime", "--once"), "choose one"),
+        (("nowhere.py",), "file not found: nowhere.py"),
+        (("ottla.scoreboard.pipeline", "--connector", "pulsar"), "--connector must be one of ottla, kafka"),
+        (("ottla.scoreboard.pipeline", "--option", "acks"), "--option must be NAME=VALUE"),
+        (("ottla.scoreboard.pipeline", "--realtime", "--once"), "use only one of them"),
     ],
 )
 def test_what_cannot_be_run_is_told_in_a_line(words: tuple[str, ...], told: str) -> None:
@@ -141,7 +141,7 @@ def test_a_state_that_is_no_folder_is_told_in_a_line(tmp_path: Path, words: tupl
     taken.write_text("a file")
     result = ottla("run", "ottla.scoreboard.pipeline", "--state", str(taken), *words)
     assert result.exit_code == 2
-    assert result.output.startswith(f"ottla: --state: {taken}")
+    assert result.output.startswith(f"ottla: --state: cannot create the directory {taken}")
 
 
 @pytest.mark.parametrize("words", [("run", "ottla.scoreboard.pipeline"), ("list",), ("prepare",)])
@@ -155,7 +155,7 @@ def test_a_missing_spark_is_told_before_anything_imports_it(
     monkeypatch.setattr(pipelines, "find_spec", lambda name: None if name == "pyspark" else name)
     result = ottla(*words)
     assert result.exit_code == 2
-    assert "pipelines need pyspark: pip install 'ottla[spark]'" in result.output
+    assert "pipelines need pyspark, which is not installed: pip install 'ottla[spark]'" in result.output
 
 
 def test_delta_tables_need_their_package(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,7 +174,7 @@ def test_a_run_that_was_killed_is_not_said_to_run(state: Path) -> None:
     (state / "scoreboard").mkdir()
     told.write(state / "scoreboard")
     listed = ottla("list", "--state", str(state)).output
-    assert f"gone, ended without a word as {gone.pid}" in listed
+    assert f"dead: process {gone.pid} ended without reporting a result" in listed
     assert "running" not in listed
 
 
@@ -197,9 +197,9 @@ def test_names_are_whole_where_there_is_no_terminal(state: Path, monkeypatch: py
 def test_why_a_run_failed_is_in_its_status(state: Path) -> None:
     told = RunProgress.read(state / "words")
     assert told is not None
-    told.state, told.error = "failed", "Spark does not start: no memory"
+    told.state, told.error = "failed", "Spark did not start: no memory"
     told.write(state / "words")
-    assert "words: Spark does not start: no memory" in ottla("status", "--state", str(state)).output
+    assert "words: Spark did not start: no memory" in ottla("status", "--state", str(state)).output
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ def test_json_lines_are_alone_whatever_the_pipeline_prints(
 ) -> None:
     def runs(self: Runner) -> bool:
         print("from the flow's function")
-        self._show(self.progress)
+        self._on_progress(self.progress)
         return True
 
     path = tmp_path / "prints.py"

@@ -43,9 +43,9 @@ def test_a_folder_that_cannot_be_is_told_with_its_option(
     for folder, why in ((taken, "File exists"), (taken / "below", "Not a directory")):
         with pytest.raises(LocalError) as told:
             make_folder("--state", folder)
-        assert str(told.value) == f"--state: {folder} can't be made a folder: {why}"
+        assert str(told.value) == f"--state: cannot create the directory {folder}: {why}"
     monkeypatch.setattr(os, "access", lambda *_: False)
-    with pytest.raises(LocalError, match=r"--data: .* can't be written to"):
+    with pytest.raises(LocalError, match=r"--data: no permission to write to the directory"):
         make_folder("--data", tmp_path)
 
 

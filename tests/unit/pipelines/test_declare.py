@@ -57,23 +57,23 @@ def test_tables_are_looked_up_and_topics_are_streams() -> None:
         (lambda: topic("a b"), "letters, digits"),
         (lambda: table("t", format="csv"), "parquet, delta"),  # type: ignore[arg-type]
         (lambda: table("t", keys=["k"]), "delta"),
-        (lambda: table("t", format="delta", keys="key"), "lists of columns"),
+        (lambda: table("t", format="delta", keys="key"), "lists of column"),
         (lambda: table("t", format="delta", latest=["time"]), "needs keys"),
         (lambda: Pipeline("p").flow(reads=topic("a"), writes=topic("b"), mode="new"), "append"),  # type: ignore[arg-type]
         (lambda: Pipeline("p").flow(reads=table("a"), writes=topic("b"))(passes), "reads no topic"),
-        (lambda: Pipeline("p").flow(reads="words", writes=topic("b")), "reads is a place .*, not 'words'"),  # type: ignore[arg-type]
-        (lambda: Pipeline("p").flow(reads=["words"], writes=topic("b")), "reads is a place .*, not a list"),  # type: ignore[list-item]
-        (lambda: Pipeline("p").flow(reads=None, writes=topic("b")), "reads is a place .*, not None"),  # type: ignore[arg-type]
-        (lambda: Pipeline("p").flow(reads=topic("a"), writes="out"), "writes is one place, .*, not 'out'"),  # type: ignore[arg-type]
-        (lambda: Pipeline("p").flow(reads=topic("a"), writes=[topic("b")]), "writes is one place, .*, not a list"),  # type: ignore[arg-type]
-        (lambda: topic("a", partitions="3"), "partitions is a number, not '3'"),  # type: ignore[arg-type]
+        (lambda: Pipeline("p").flow(reads="words", writes=topic("b")), "reads must be .*, got 'words'"),  # type: ignore[arg-type]
+        (lambda: Pipeline("p").flow(reads=["words"], writes=topic("b")), "reads must be .*, got a list"),  # type: ignore[list-item]
+        (lambda: Pipeline("p").flow(reads=None, writes=topic("b")), "reads must be .*, got None"),  # type: ignore[arg-type]
+        (lambda: Pipeline("p").flow(reads=topic("a"), writes="out"), "writes must be .*, got 'out'"),  # type: ignore[arg-type]
+        (lambda: Pipeline("p").flow(reads=topic("a"), writes=[topic("b")]), "writes must be .*, got a list"),  # type: ignore[arg-type]
+        (lambda: topic("a", partitions="3"), "partitions must be a number, got '3'"),  # type: ignore[arg-type]
         (lambda: topic(3), "letters, digits"),  # type: ignore[arg-type]
         (lambda: Pipeline("p").flow(reads=topic("a"), writes=table("b"), mode="update")(passes), "delta"),
         (
             lambda: Pipeline("p").flow(
                 reads=topic("a"), writes=table("b", format="delta"), mode="complete"
             )(passes),
-            "changes of each batch",
+            "mode=complete cannot be written",
         ),
     ],
 )  # fmt: skip
@@ -85,7 +85,7 @@ def test_what_cannot_work_is_refused_where_it_is_declared(declare: Any, words: s
 def test_two_flows_of_one_name_are_refused() -> None:
     pipeline = Pipeline("words")
     pipeline.flow(reads=topic("in"), writes=topic("out"))(passes)
-    with pytest.raises(LocalError, match="two flows called passes"):
+    with pytest.raises(LocalError, match="two flows with the name passes"):
         pipeline.flow(reads=topic("in"), writes=topic("other"))(passes)
     pipeline.flow(reads=topic("in"), writes=topic("other"), name="again")(passes)
     assert list(pipeline.flows) == ["passes", "again"]
@@ -167,11 +167,11 @@ def test_a_file_declares_one_pipeline(tmp_path: Path, text: str, words: str) -> 
 @pytest.mark.parametrize(
     ("what", "words"),
     [
-        ("nowhere.py", "there is no file nowhere.py"),
-        ("./nowhere", "there is no file ./nowhere"),
-        ("nowhere.to.be.found", "there is neither a file nor a module called nowhere.to.be.found"),
-        ("", "there is neither a file nor a module called ''"),
-        ("..", "there is neither a file nor a module called .."),
+        ("nowhere.py", "file not found: nowhere.py"),
+        ("./nowhere", "file not found: ./nowhere"),
+        ("nowhere.to.be.found", "there is neither a file nor a module with the name nowhere.to.be.found"),
+        ("", "there is neither a file nor a module with the name ''"),
+        ("..", "there is neither a file nor a module with the name .."),
     ],
 )
 def test_what_is_not_there_is_told(what: str, words: str) -> None:
@@ -192,14 +192,14 @@ DECLARED = b"from ottla.pipelines import Pipeline, topic\npipeline = Pipeline('p
         (b"from ottla.pipelines import Nope", ", line 1: ImportError: cannot import name 'Nope'"),
         (b"1 / 0", ", line 1: ZeroDivisionError: division by zero"),
         (b"raise ValueError", ", line 1: ValueError"),
-        (b"raise SystemExit(3)", ", line 1: it ends the program (SystemExit: 3)"),
-        (DECLARED + b"topic('a b')", ", line 3: the name of a topic is made of letters"),
+        (b"raise SystemExit(3)", ", line 1: the file calls sys.exit (SystemExit: 3)"),
+        (DECLARED + b"topic('a b')", ", line 3: the name of a topic must consist of letters"),
         (DECLARED + b"@pipeline.flow(reads=topic('a'))\ndef f(x): pass", ", line 3: TypeError: Pipeline.flow() miss"),
         (DECLARED + b"@pipeline.flow\ndef f(x): pass", ", line 3: TypeError: Pipeline.flow() takes"),
         (
             b"from pyspark.sql.functions import udf\n@udf('string')\ndef f(x): pass",
             ", line 2: [SESSION_OR_CONTEXT_NOT_EXISTS] SparkContext or SparkSession should be created first. "
-            "Spark starts when the file has been read",
+            "Spark starts after the file has been loaded",
         ),
     ],
 )  # fmt: skip

@@ -112,7 +112,7 @@ def test_a_start_that_fails_leaves_nothing_of_itself(tmp_path: Path, monkeypatch
     monkeypatch.setattr(pyspark.SparkContext, "__init__", fails)
     with pytest.raises(LocalError) as told:
         session.start(SessionSettings("p", tmp_path))
-    assert str(told.value) == f"Spark does not start: no such master; see {tmp_path / 'spark.log'}"
+    assert str(told.value) == f"Spark did not start: no such master; see {tmp_path / 'spark.log'}"
     assert gateway.proc.poll() is not None, "the Java process is gone"
     assert pyspark.SparkContext._gateway is None, "the next start begins anew"
 
@@ -175,7 +175,7 @@ def test_a_stop_while_java_starts_ends_it(tmp_path: Path, home: Home) -> None:
     wait_until(lambda: home.gone, "the end of Java's process")
 
 
-def test_a_start_given_up_before_there_is_a_process_ends_it_when_there_is(
+def test_a_start_abandoned_before_there_is_a_process_ends_it_when_there_is(
     tmp_path: Path, home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked, goes_on = threading.Event(), threading.Event()
@@ -191,7 +191,7 @@ def test_a_start_given_up_before_there_is_a_process_ends_it_when_there_is(
     assert asked.wait(30)
     ends = threading.Thread(target=started.end)
     ends.start()
-    wait_until(lambda: started._given_up, "giving up")
+    wait_until(lambda: started._abandoned, "giving up")
     goes_on.set()
     ends.join(30)
     assert not ends.is_alive()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.pipelines.spark_errors import PlanRefused, condition_of, error_message, is_final, location_of
+from ottla.pipelines.spark_errors import PlanRejected, condition_of, error_message, is_final, location_of
 
 
 class Told(Exception):
@@ -92,7 +92,7 @@ def test_a_slip_of_the_users_code_has_its_kind_and_its_place() -> None:
 @pytest.mark.parametrize(
     ("error", "final"),
     [
-        (PlanRefused("no"), True),
+        (PlanRejected("no"), True),
         (Told("[STREAMING_REAL_TIME_MODE.SINK_NOT_SUPPORTED] The sink", "STREAM_FAILED"), True),
         (Told("the broker is away", "STREAM_FAILED"), False),
         (ValueError("no"), False),

@@ -1,6 +1,6 @@
-"""The jars of Spark's own Kafka connector, which real-time mode needs: given, kept from before, or fetched by Maven.
+"""The jars of Spark's Kafka connector, which real-time mode needs: given, cached, or downloaded by Maven.
 
-Each is fetched on its own, without what its pom names: everything else it needs is in the pyspark package.
+Each jar is downloaded without its dependencies: all others are in the pyspark package.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ COORDINATES: Final = (
 _PLUGIN: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
 
 
-def kept() -> Path:
-    """Where fetched jars stay."""
+def cache_folder() -> Path:
+    """The directory of downloaded jars."""
     named = os.environ.get("OTTLA_SPARK_JARS")
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return Path(named) if named else cache / "ottla" / "spark-jars"
 
 
 def connector_jars(given: Sequence[str]) -> list[str]:
-    """The jars to start Spark with; raises `LocalError` with what is missing when they can't be had."""
+    """The jars to start Spark with; raises `LocalError` if some are missing and cannot be downloaded."""
     if given:
         if absent := [jar for jar in given if "://" not in jar and not Path(jar).is_file()]:
-            raise LocalError(f"--jars: there is no {', '.join(absent)}")
+            raise LocalError(f"--jars: file not found: {', '.join(absent)}")
         return list(given)
-    folder = kept()
+    folder = cache_folder()
     missing = [name for name in COORDINATES if not (folder / file_name(name)).is_file()]
     if missing:
         _fetch(missing, folder)
@@ -52,9 +52,9 @@ def _fetch(missing: Sequence[str], folder: Path) -> None:
     maven = shutil.which("mvn")
     if maven is None:
         raise LocalError(
-            "Spark's own Kafka connector is made of jars that are not in its Python package. Missing: "
-            f"{', '.join(missing)}. Give their files with --jars, put them into {folder}, or install Maven "
-            "(mvn), which fetches them. Without them, run with --connector ottla and without --realtime"
+            "the jars of Spark's Kafka connector are not part of the pyspark package. Missing: "
+            f"{', '.join(missing)}. Give the files with --jars, put them into {folder}, or install Maven "
+            "(mvn) to download them. Without the jars, use --connector ottla and no --realtime"
         )
     folder.mkdir(parents=True, exist_ok=True)
     for name in missing:
@@ -63,5 +63,5 @@ def _fetch(missing: Sequence[str], folder: Path) -> None:
             command = [maven, "--batch-mode", "--quiet", f"{_PLUGIN}:{goal}", f"-Dartifact={name}", wanted]
             ran = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
             if ran.returncode:
-                said = (ran.stdout + ran.stderr).strip().splitlines()
-                raise LocalError(f"Maven can't fetch {name}: {said[0] if said else 'it does not say why'}")
+                output = (ran.stdout + ran.stderr).strip().splitlines()
+                raise LocalError(f"Maven cannot download {name}: {output[0] if output else 'no output'}")

@@ -1,11 +1,10 @@
-"""Topics as data frames, through either connector: ours (`ottla`) or Spark's own (`kafka`).
+"""Topics as data frames, with the connector `ottla` or with Spark's Kafka connector (`kafka`).
 
-A flow must not notice which one it is. So typed values and JSON objects are made here, in the same shape for both:
-ours decodes typed values itself, for the other they are taken apart by Spark. Progress is shown as a consumer
-group with ours only; Spark's own connector commits nothing.
+A flow gets the same columns from both. `ottla` decodes typed values itself; with `kafka` Spark parses the JSON.
+Progress is committed to a consumer group only with `ottla`; Spark's Kafka connector commits nothing.
 
-Both connectors read records of open and aborted transactions unless told otherwise. Here they are told: flows write
-transactions, and the next flow of a chain must not see what a repeated batch has left behind.
+By default both connectors read records of open and aborted transactions. Pipelines read committed records only, because
+flows write transactions, and the next flow must not read the records of an aborted batch.
 """
 
 from __future__ import annotations
@@ -26,46 +25,48 @@ ConnectorName = Literal["ottla", "kafka"]
 CONNECTORS: Final = ("ottla", "kafka")
 CORRUPT: Final = "_corrupt"
 COMMITTED: Final = {"kafka.isolation.level": "read_committed"}
-"""How topics are read unless an option says otherwise."""
+"""The defaults for reading topics; options override them."""
 SHORT_FETCHES: Final = {"kafka.fetch.max.wait.ms": "5"}
-"""The same for micro-batches of Spark's own connector. A batch that has read its last record leaves a fetch behind that
-waits for the next record, half a second by default; and the next batch waits until it is answered.
+"""The same for micro-batches of Spark's Kafka connector. After the last record of a batch, the consumer leaves a fetch
+request open, which waits half a second for a record by default, and the next batch waits for its response.
 """
-_PLACES: Final = ("topic", "partition", "offset", "timestamp", "timestampType")
+_SOURCE_COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "timestampType")
 _SINK_COLUMNS: Final = ("key", "value", "headers", "topic", "partition")
 
 
 @dataclass(frozen=True)
 class Connector:
-    """How topics are reached in a run."""
+    """The connector of a run and its options."""
 
     name: ConnectorName
     bootstrap: str
     options: Mapping[str, str] = field(default_factory=dict)
-    """For every read and write: security settings, above all."""
+    """Options for all reads and writes, such as security settings."""
     realtime: bool = False
-    """Whether records are read as they come: a fetch may wait for them."""
+    """Whether the run is in real-time mode, where a fetch may wait for records."""
 
     def read(self, spark: SparkSession, topic: Topic, group: str) -> DataFrame:
-        """The topic as a stream, with typed columns if it has a schema."""
-        ours = self.name == "ottla"
-        defaults = COMMITTED if ours or self.realtime else COMMITTED | SHORT_FETCHES
+        """Read the topic as a stream, with typed columns if it has a schema."""
+        is_ottla = self.name == "ottla"
+        defaults = COMMITTED if is_ottla or self.realtime else COMMITTED | SHORT_FETCHES
         options = {**defaults, **self._common(), "subscribe": topic.name, "startingOffsets": topic.starting}
-        if ours:
+        if is_ottla:
             options["kafka.group.id"] = group
             if topic.schema is not None:
                 options |= {"valueFormat": "json", "valueSchema": topic.schema}
         try:
             frame = spark.readStream.format(self.name).options(**{**options, **topic.options}).load()
-            return typed(frame, topic.schema) if topic.schema is not None and not ours else frame
+            return (
+                with_typed_values(frame, topic.schema) if topic.schema is not None and not is_ottla else frame
+            )
         except Exception:
             _check_ddl(topic)
             raise
 
     def write(self, frame: DataFrame, topic: Topic, mode: OutputMode) -> DataStreamWriter:
-        """What writes the frame to the topic."""
+        """The writer of the frame to the topic."""
         options: dict[str, Any] = {**self._common(), "topic": topic.name, **topic.options}
-        writer = packed(frame, topic).writeStream.outputMode(mode)
+        writer = as_records(frame, topic).writeStream.outputMode(mode)
         if self.name == "ottla" and mode == "update":
             from ottla.spark.updates import updates
 
@@ -77,42 +78,42 @@ class Connector:
 
 
 def _check_ddl(topic: Topic) -> None:
-    """Refuses a schema that is none: Spark would quote what we have made of it."""
+    """Raise `LocalError` for an invalid schema; Spark's error would quote the schema with our additions."""
     from pyspark.errors import ParseException
     from pyspark.sql.types import StructType
 
     try:
         StructType.fromDDL(topic.schema or "")
     except ParseException as error:
-        raise LocalError(f"{topic}: {topic.schema!r} is no schema: {error_message(error)}") from error
+        raise LocalError(f"{topic}: invalid schema {topic.schema!r}: {error_message(error)}") from error
 
 
-def typed(frame: DataFrame, schema: str) -> DataFrame:
-    """The connector's columns with the value's fields in place of `value`, and `_corrupt` at the end."""
+def with_typed_values(frame: DataFrame, schema: str) -> DataFrame:
+    """Replace the column `value` by the fields of the JSON value, and append the column `_corrupt`."""
     from pyspark.sql import functions as F
 
     wanted = f"{schema}, {CORRUPT} STRING"
     parsed = F.from_json(frame.value.cast("string"), wanted, {"columnNameOfCorruptRecord": CORRUPT})
-    opened = frame.withColumn("_parsed", parsed).select("key", "_parsed.*", *_PLACES)
+    opened = frame.withColumn("_parsed", parsed).select("key", "_parsed.*", *_SOURCE_COLUMNS)
     others = [name for name in opened.columns if name != CORRUPT]
     return opened.select(*others, F.col(CORRUPT).cast("binary").alias(CORRUPT))
 
 
-def packed(frame: DataFrame, topic: Topic) -> DataFrame:
-    """Rows as records: as they are if they have a `value`, otherwise each as a JSON object."""
+def as_records(frame: DataFrame, topic: Topic) -> DataFrame:
+    """Rows as records: unchanged if there is a column `value`, otherwise each row as a JSON object."""
     from pyspark.sql import functions as F
 
     if "value" in frame.columns:
-        if strange := [name for name in frame.columns if name not in _SINK_COLUMNS]:
+        if others := [name for name in frame.columns if name not in _SINK_COLUMNS]:
             raise LocalError(
-                f"{topic}: a frame with a column value is written as it is, and then {', '.join(strange)} has no "
-                f"place among {', '.join(_SINK_COLUMNS)}: drop it, or leave value out to write JSON objects"
+                f"{topic}: a frame with a column value may only have the columns {', '.join(_SINK_COLUMNS)}, not "
+                f"{', '.join(others)}; drop it, or drop value to write JSON objects"
             )
         _check_types(frame, topic)
         return frame
     if topic.key is not None and topic.key not in frame.columns:
         raise LocalError(
-            f"{topic}: there is no column {topic.key} to be the key, only {', '.join(frame.columns)}"
+            f"{topic}: the key column {topic.key} does not exist; the columns are {', '.join(frame.columns)}"
         )
     value = F.to_json(F.struct(*frame.columns), {"ignoreNullFields": "false"}).alias("value")
     if topic.key is None:
@@ -121,7 +122,7 @@ def packed(frame: DataFrame, topic: Topic) -> DataFrame:
 
 
 def _check_types(frame: DataFrame, topic: Topic) -> None:
-    """Both connectors would refuse them too, but not before the first batch."""
+    """Check the types of the columns now; the connectors would report an error only in the first batch."""
     from ottla.spark.sink.row_encoder import check_schema
 
     try:

@@ -1,20 +1,21 @@
-"""Tables as targets and as sources: parquet through Spark's own file sink, Delta through `deltalake`.
+"""Tables as targets and as sources: parquet with Spark's file sink, Delta with `deltalake`.
 
-Parquet is appended to by Spark's sink, which lists the files of finished batches in `_spark_metadata`, so a reader
-through Spark sees every batch once. Delta needs no jar: each batch comes to the driver as Arrow and is one commit
-that carries (query, batch) as an application transaction; a batch that is already in the table's log is left out,
-so a replay changes nothing. With keys the rows are merged, one for each key: the newest by the columns `latest`,
-so that a late row never replaces a newer one; without them the last to arrive. Null is a key like any other, and in
-`latest` less than every value.
+Parquet is appended by Spark's sink, which lists the files of finished batches in `_spark_metadata`, so that Spark reads
+each batch once. Delta needs no jar: each batch is collected on the driver as Arrow and becomes one commit, with (query,
+batch) as its application transaction. A batch that is already in the log of the table is skipped, so a replay changes
+nothing. With keys the rows are merged, one row per key: the newest by the columns `latest`, so that a late row never
+replaces a newer one; without `latest` the row that was written last. Null is a key like any other, and in `latest` it
+is less than all values.
 
-Small batches leave small files, and merges the files they have replaced. Every `TIDY_EVERY` batches the small ones are
-joined, and what was replaced longer than `KEPT_H` ago is deleted. Until then it serves whoever reads an older version:
-a flow that looks up a table has the version of its start, and fails and starts anew if that is gone.
+Small batches leave small files, and merges leave the files that they have replaced. Every `COMPACT_EVERY` batches the
+small files are compacted, and files that were replaced more than `RETAINED_H` hours ago are deleted. Until then, older
+versions of the table can be read. A flow that reads a table has the version of its start; if the files of that version
+have been deleted, the flow fails and is restarted.
 
-A flow writes the columns that its Delta table has: checked when the query is made, and again with each batch. One with
-keys may write some of them only; others stay as they are, and are null in a new row.
+A flow must write the columns of its Delta table. That is checked when the query is made and with each batch. With keys
+it may write some of the columns only; the others keep their values, and are null in a new row.
 
-A batch of a Delta table must fit the driver's memory: `maxOffsetsPerTrigger` bounds it.
+A batch for a Delta table must fit into the memory of the driver: `maxOffsetsPerTrigger` limits it.
 """
 
 from __future__ import annotations
@@ -36,91 +37,93 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _TARGET, _SOURCE = "t", "s"
-_ADDRESS: Final = "://"
-_NOTHING_THERE: Final = ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA")
-TIDY_EVERY: Final = 200
-KEPT_H: Final = 24
+_URL: Final = "://"
+_NO_TABLE_CONDITIONS: Final = ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA")
+COMPACT_EVERY: Final = 200
+RETAINED_H: Final = 24
 QUERY_ID: Final = "sql.streaming.queryId"
 
 
 class TableMissing(LocalError):
-    """A table that is to be read does not exist."""
+    """A table to read does not exist."""
 
-    def __init__(self, table: Table, place: str) -> None:
-        super().__init__(f"{table}: there is none at {place}")
+    def __init__(self, table: Table, path: str) -> None:
+        super().__init__(f"{table} does not exist at {path}")
         self.table = table
 
 
 def location(table: Table, folder: str) -> str:
-    """Where a table lies: an address or an absolute path as it is, a name below the folder of tables."""
-    if _ADDRESS in table.name or Path(table.name).is_absolute():
+    """The path of a table: a URL or an absolute path unchanged, a name below the directory of tables."""
+    if _URL in table.name or Path(table.name).is_absolute():
         return table.name
     return f"{folder.rstrip('/')}/{table.name}"
 
 
 def read(spark: SparkSession, table: Table, folder: str) -> DataFrame:
-    """The table as it is now; the files of a Delta table are parquet, and its log tells which and of what columns."""
-    place = location(table, folder)
+    """Read the current version of the table. The files of a Delta table are parquet; its log lists them."""
+    path = location(table, folder)
     if table.format == "parquet":
-        return _read_parquet(spark, table, place)
+        return _read_parquet(spark, table, path)
     from deltalake import DeltaTable
 
-    if not DeltaTable.is_deltatable(place):
-        raise TableMissing(table, place)
-    known = DeltaTable(place)
+    if not DeltaTable.is_deltatable(path):
+        raise TableMissing(table, path)
+    known = DeltaTable(path)
     schema = _columns(known.schema())
     files = known.file_uris()
     if not files:
         return spark.createDataFrame([], schema)
-    # Columns by which a table is partitioned are in the names of its folders, below this one.
-    return spark.read.schema(schema).option("basePath", place).parquet(*files)
+    # The values of partition columns are in the names of the directories below the path.
+    return spark.read.schema(schema).option("basePath", path).parquet(*files)
 
 
-def _read_parquet(spark: SparkSession, table: Table, place: str) -> DataFrame:
+def _read_parquet(spark: SparkSession, table: Table, path: str) -> DataFrame:
     from pyspark.errors import AnalysisException
 
     try:
-        return spark.read.parquet(place)
+        return spark.read.parquet(path)
     except AnalysisException as error:
-        if error.getCondition() not in _NOTHING_THERE:
+        if error.getCondition() not in _NO_TABLE_CONDITIONS:
             raise
-        raise TableMissing(table, place) from error
+        raise TableMissing(table, path) from error
 
 
 def write(frame: DataFrame, flow: Flow, table: Table, folder: str) -> DataStreamWriter:
-    """What writes the frame to the table."""
-    place = location(table, folder)
+    """The writer of the frame to the table."""
+    path = location(table, folder)
     if table.format == "parquet":
-        writer = frame.writeStream.format("parquet").option("path", place)
+        writer = frame.writeStream.format("parquet").option("path", path)
         return writer.partitionBy(*table.partition_by) if table.partition_by else writer
     if missing := [
         key for key in (*table.keys, *table.latest, *table.partition_by) if key not in frame.columns
     ]:
-        raise LocalError(f"flow {flow.name}, {table}: there is no column {', '.join(missing)}")
-    _check_known(table, place, frame.schema)
-    return frame.writeStream.foreachBatch(delta_batch(place, table))
+        raise LocalError(f"flow {flow.name}, {table}: the frame has no column {', '.join(missing)}")
+    _check_existing(table, path, frame.schema)
+    return frame.writeStream.foreachBatch(delta_batch(path, table))
 
 
-def _check_known(table: Table, place: str, given: StructType) -> None:
+def _check_existing(table: Table, path: str, given: StructType) -> None:
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError
 
     known = None
-    with suppress(DeltaError, OSError):  # a place that can't be reached may be there for the first batch
-        known = DeltaTable(place) if DeltaTable.is_deltatable(place) else None
+    with suppress(
+        DeltaError, OSError
+    ):  # storage that cannot be reached now may be available for the first batch
+        known = DeltaTable(path) if DeltaTable.is_deltatable(path) else None
     if known is not None:
         check_columns(table, _columns(known.schema()), given)
 
 
 def check_columns(table: Table, known: StructType, given: StructType) -> None:
-    """Refuses columns that the table lacks, which a merge would leave out without a word, and those that an added row
-    would lack. Types are not looked at: values are cast if they can be.
+    """Raise `LocalError` for columns that the table does not have, which a merge would drop silently, and for columns
+    that an appended row would not have. Types are not checked: values are cast if possible.
     """
-    there, written = set(known.names), set(given.names)
-    if written - there or (there - written and not table.keys):
+    existing, written = set(known.names), set(given.names)
+    if written - existing or (existing - written and not table.keys):
         raise LocalError(
-            f"{table} has the columns {_listed(known)}, and the flow writes {_listed(given)}: make them the same, or "
-            "write another table"
+            f"{table} has the columns {_listed(known)}, but the flow writes {_listed(given)}; write the same "
+            "columns, or another table"
         )
 
 
@@ -129,31 +132,31 @@ def _listed(columns: StructType) -> str:
 
 
 def _columns(schema: Schema) -> StructType:
-    """Delta writes types as Spark does."""
+    """The schema for Spark; Delta's JSON form is the same as Spark's."""
     from pyspark.sql.types import StructType
 
     return StructType.fromJson(json.loads(schema.to_json()))
 
 
-def delta_batch(place: str, table: Table) -> Callable[[DataFrame, int], None]:
-    """The function that commits one batch, under the id that the query keeps in its checkpoint."""
+def delta_batch(path: str, table: Table) -> Callable[[DataFrame, int], None]:
+    """The function for `foreachBatch` that commits one batch with the id of the query from its checkpoint."""
 
     def commit(batch: DataFrame, number: int) -> None:
         query = batch.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
         if query is None:
-            raise LocalError(f"{table}: Spark does not tell which query a batch is of")
-        append_delta(place, table, batch.toArrow(), query, number)
-        if number % TIDY_EVERY == TIDY_EVERY - 1:
-            tidy(place)
+            raise LocalError(f"{table}: Spark has not set {QUERY_ID}, the id of the query")
+        append_delta(path, table, batch.toArrow(), query, number)
+        if number % COMPACT_EVERY == COMPACT_EVERY - 1:
+            compact_files(path)
 
     return commit
 
 
-def append_delta(place: str, table: Table, rows: pa.Table, query: str, number: int) -> bool:
-    """Commits a batch unless the table has it already; whether it did."""
+def append_delta(path: str, table: Table, rows: pa.Table, query: str, number: int) -> bool:
+    """Commit a batch unless the table has it already; return whether it was committed."""
     from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 
-    known = DeltaTable(place) if DeltaTable.is_deltatable(place) else None
+    known = DeltaTable(path) if DeltaTable.is_deltatable(path) else None
     if known is not None:
         done = known.transaction_version(query)
         if done is not None and done >= number:
@@ -163,54 +166,54 @@ def append_delta(place: str, table: Table, rows: pa.Table, query: str, number: i
         rows = newest(rows, table.keys, table.latest)
     properties: Any = CommitProperties(app_transactions=[Transaction(query, number)])
     try:
-        _commit(place, table, known, rows, properties)
-    except Exception as error:  # values that can't be cast are a plain one
+        _commit(path, table, known, rows, properties)
+    except Exception as error:  # a value that cannot be cast raises a plain Exception
         kind = "" if known is None else f" with the columns {_listed(_columns(known.schema()))}"
         raise LocalError(f"{table}{kind}: {error}") from error
     return True
 
 
-def _commit(place: str, table: Table, known: DeltaTable | None, rows: pa.Table, properties: Any) -> None:
+def _commit(path: str, table: Table, known: DeltaTable | None, rows: pa.Table, properties: Any) -> None:
     from deltalake import write_deltalake
 
     if known is None or not table.keys:
         partitions = list(table.partition_by) or None
-        write_deltalake(place, rows, mode="append", partition_by=partitions, commit_properties=properties)
+        write_deltalake(path, rows, mode="append", partition_by=partitions, commit_properties=properties)
         return
     same = " AND ".join(f"({_SOURCE}.`{key}` IS NOT DISTINCT FROM {_TARGET}.`{key}`)" for key in table.keys)
     merge = known.merge(rows, same, source_alias=_SOURCE, target_alias=_TARGET, commit_properties=properties)
     merge.when_matched_update_all(not_older(table.latest)).when_not_matched_insert_all().execute()
 
 
-def tidy(place: str) -> None:
-    """Joins small files, and deletes those that nobody needs any more. What fails can wait for the next time."""
+def compact_files(path: str) -> None:
+    """Compact small files and delete old ones. An error is ignored; the next call does the work again."""
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError
 
     with suppress(DeltaError, OSError):
-        known = DeltaTable(place)
+        known = DeltaTable(path)
         known.optimize.compact()
-        known.vacuum(KEPT_H, dry_run=False, enforce_retention_duration=False)
+        known.vacuum(RETAINED_H, dry_run=False, enforce_retention_duration=False)
 
 
 def newest(rows: pa.Table, keys: Sequence[str], latest: Sequence[str]) -> pa.Table:
-    """One row for each key: the one with the greatest `latest`, of equal ones the last."""
+    """One row per key: the one with the greatest `latest`, the last of equal ones."""
     import pyarrow as pa
 
-    place, known = "_place", "_known_{}"
+    position, known = "_position", "_known_{}"
     ranked = rows.select(list(dict.fromkeys([*keys, *latest])))
-    for name in latest:  # Arrow would put nulls last, as if they were the newest
+    for name in latest:  # Arrow sorts nulls last, as if they were the newest
         ranked = ranked.append_column(known.format(name), rows[name].is_valid().cast(pa.int8()))
-    ranked = ranked.append_column(place, pa.array(range(rows.num_rows), pa.int64()))
+    ranked = ranked.append_column(position, pa.array(range(rows.num_rows), pa.int64()))
     order = [column for name in latest for column in (known.format(name), name)]
-    ranked = ranked.sort_by([(column, "ascending") for column in (*order, place)])
+    ranked = ranked.sort_by([(column, "ascending") for column in (*order, position)])
     ranked = ranked.append_column("_rank", pa.array(range(rows.num_rows), pa.int64()))
     last = ranked.group_by(list(keys)).aggregate([("_rank", "max")])["_rank_max"]
-    return rows.take(ranked[place].take(last))
+    return rows.take(ranked[position].take(last))
 
 
 def not_older(latest: Sequence[str]) -> str | None:
-    """When a row of the batch may replace the one in the table: column by column, as tuples are compared."""
+    """The condition on which a row of the batch replaces the row of the table: a comparison of tuples."""
     if not latest:
         return None
     *heads, tail = ((f"{_SOURCE}.`{name}`", f"{_TARGET}.`{name}`") for name in latest)

@@ -1,7 +1,7 @@
-"""Making the topics that a pipeline declares and the cluster does not have yet.
+"""Creation of the topics that a pipeline declares and that do not exist yet.
 
-A topic that exists is left as it is, whatever its settings: changing it is an operator's decision. The cluster is
-reached as our connector reaches it, so security settings may have Java's names or librdkafka's.
+A topic that exists is not changed, even if its settings differ from the declaration. The client settings are the same
+as for the connector `ottla`, so security settings can have the names of Java's client or of librdkafka.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from ottla.client.raw import ClientError, ClientSettings, Cluster
 from ottla.client.raw.admin import ensure_topic
 from ottla.pipelines.declare import Topic
 
-PATIENCE_MS: Final = 30_000
+TIMEOUT_MS: Final = 30_000
 _BROKERS_DEFAULT: Final = -1
 _CLIENT: Final = "kafka."
 
 
-class SettingsRefused(LocalError):
-    """The cluster can't be reached as the options say, by us; Java may be able to."""
+class SettingsRejected(LocalError):
+    """The client of Ottla does not support the given settings; Java's client may support them."""
 
 
 def create_missing(bootstrap: str, topics: Iterable[Topic], options: Mapping[str, str]) -> dict[str, int]:
-    """How many partitions each topic has, after making those that were not there.
+    """Create the topics that do not exist; return the number of partitions of each topic.
 
-    Raises `LocalError` when the cluster does not answer or refuses.
+    Raises `LocalError` if the cluster does not respond or returns an error.
     """
     wanted = {topic.name: topic for topic in topics}
     with _cluster(bootstrap, options) as cluster:
@@ -36,12 +36,12 @@ def create_missing(bootstrap: str, topics: Iterable[Topic], options: Mapping[str
             try:
                 ensure_topic(cluster, topic.name, topic.partitions or _BROKERS_DEFAULT, topic.config)
             except ClientError as error:
-                raise LocalError(f"topic {topic.name} can't be made: {error}") from error
+                raise LocalError(f"cannot create topic {topic.name}: {error}") from error
         return _known(cluster, bootstrap, wanted) if missing else known
 
 
 def partitions_of(bootstrap: str, names: Iterable[str], options: Mapping[str, str]) -> dict[str, int]:
-    """How many partitions each of these topics has; those that do not exist are left out."""
+    """The number of partitions of each of the topics that exist."""
     with _cluster(bootstrap, options) as cluster:
         return _known(cluster, bootstrap, names)
 
@@ -50,7 +50,7 @@ def _known(cluster: Cluster, bootstrap: str, names: Iterable[str]) -> dict[str, 
     try:
         return {name: len(found.partitions) for name, found in cluster.topics(names).items()}
     except ClientError as error:
-        raise LocalError(f"no answer of use from {bootstrap}: {error}") from error
+        raise LocalError(f"cannot read the metadata of the cluster at {bootstrap}: {error}") from error
 
 
 def _cluster(bootstrap: str, options: Mapping[str, str]) -> Cluster:
@@ -59,9 +59,9 @@ def _cluster(bootstrap: str, options: Mapping[str, str]) -> Cluster:
         for name, value in options.items()
         if name.lower().startswith(_CLIENT)
     }
-    patience = {"default.api.timeout.ms": str(PATIENCE_MS)}
+    timeout = {"default.api.timeout.ms": str(TIMEOUT_MS)}
     try:
-        settings = ClientSettings.from_options({**patience, **given, "bootstrap.servers": bootstrap})
+        settings = ClientSettings.from_options({**timeout, **given, "bootstrap.servers": bootstrap})
     except LocalError as error:
-        raise SettingsRefused(str(error)) from error
+        raise SettingsRejected(str(error)) from error
     return Cluster(settings)

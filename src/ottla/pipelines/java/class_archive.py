@@ -1,6 +1,6 @@
-"""Writing the archive of Spark's classes, which later starts of Java map into memory instead of loading jars.
+"""Write the archive of Spark's classes, which later starts of Java map into memory instead of loading jars.
 
-Java writes it when it ends, of the classes that were used: so a small streaming query with state runs first.
+Java writes the archive when it ends, with the classes that were used. So a small streaming query with state runs first.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ WRITING_S_MAX: Final = 300.0
 
 
 def write_archive() -> tuple[Path, float]:
-    """Where it is and how many megabytes it has; an older one is replaced."""
+    """Write or replace the archive; return its path and its size in megabytes."""
     import pyspark
 
     path = archive_path(find_java(), pyspark.__version__)
@@ -34,13 +34,13 @@ def write_archive() -> tuple[Path, float]:
         finally:
             session.stop(spark, WRITING_S_MAX)
     if not fresh.is_file():
-        raise LocalError("Java has not written an archive of classes")
+        raise LocalError("Java did not write the archive of classes")
     fresh.replace(path)
     return path, path.stat().st_size / 1e6
 
 
 def _use_classes(spark: SparkSession, folder: str) -> None:
-    """One query with a source, state, JSON and a sink in Python's hands, as pipelines have."""
+    """Run one query with a source, state, JSON and `foreachBatch`, as pipelines have."""
     counted = (
         spark.readStream.format("rate-micro-batch")
         .option("rowsPerBatch", 10)

@@ -1,8 +1,8 @@
-"""The Java process of a session: started so that it is known from its first moment, and ended whatever it does.
+"""Start and end of the Java process of a session, without leaving a process behind.
 
-PySpark starts it and waits for its answer, for seconds, and would lose it if a signal's handler raised meanwhile. So it
-is started in a thread of its own, where no handler runs, and the process is noted as it is made. Who waits for the
-start may give it up at any moment: nothing is left of it then.
+PySpark starts Java and waits seconds for it to respond. If a signal handler raised during that time, the process would
+be lost. So it is started in a separate thread, where no handler runs, and the process is recorded as soon as it
+exists. The caller can abandon the start at any time; the process is then ended.
 """
 
 from __future__ import annotations
@@ -15,36 +15,36 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final, cast
 
-LOOK_EVERY_S: Final = 0.1
+CHECK_INTERVAL_S: Final = 0.1
 ENDING_S: Final = 2.0
-"""For what Java does before it ends: deleting its folders, above all."""
+"""The time for Java to end after SIGTERM; it deletes its directories then."""
 
-GIVEN_UP_S: Final = 10.0
-"""For a start without its process to come to an end."""
+ABANDONED_S: Final = 10.0
+"""The time for an abandoned start to end."""
 
 
 class Stopped(Exception):
-    """The start was given up, as asked."""
+    """The start was abandoned because `stop` was set."""
 
 
 class Launch:
-    """The start of Java and of Spark's context in it. `result` waits for it, `end` undoes it."""
+    """The start of Java and of its SparkContext. `result` waits for it, `end` ends the process."""
 
     def __init__(self, conf: Any, streams: dict[str, Any]) -> None:
-        """Begins; `streams` are the standard streams of Java."""
+        """Begin the start; `streams` are the standard streams of the process."""
         self._conf, self._streams = conf, streams
         self._gateway: Any = None
         self._context: Any = None
         self._error: BaseException | None = None
         self._process: subprocess.Popen[bytes] | None = None
-        self._given_up = False
+        self._abandoned = False
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     def result(self, stop: threading.Event | None) -> Any:
-        """Spark's context. Raises what went wrong, or `Stopped` as soon as `stop` is set."""
+        """Wait for the SparkContext. Raises the error of the start, or `Stopped` as soon as `stop` is set."""
         while self._thread.is_alive():
-            self._thread.join(LOOK_EVERY_S)
+            self._thread.join(CHECK_INTERVAL_S)
             if stop is not None and stop.is_set():
                 raise Stopped
         if self._error is not None:
@@ -52,11 +52,11 @@ class Launch:
         return self._context
 
     def end(self) -> None:
-        """Ends the process, now or as soon as it is made."""
-        self._given_up = True
+        """End the process, now or as soon as it exists."""
+        self._abandoned = True
         if self._process is not None:
             _kill(self._process)
-        self._thread.join(GIVEN_UP_S)
+        self._thread.join(ABANDONED_S)
 
     def _run(self) -> None:
         from pyspark import SparkConf, SparkContext
@@ -64,39 +64,39 @@ class Launch:
 
         launch: Any = launch_gateway
         try:
-            with self._noting():
+            with self._recording():
                 self._gateway = launch(self._conf, self._streams)
-            self._note(self._gateway.proc)
+            self._record(self._gateway.proc)
             self._context = SparkContext(gateway=self._gateway, conf=SparkConf(_jvm=self._gateway.jvm))
-        except BaseException as error:  # noqa: BLE001 - it belongs to who waits
+        except BaseException as error:  # noqa: BLE001 - raised by `result`
             self._error = error
 
     @contextmanager
-    def _noting(self) -> Iterator[None]:
-        """PySpark hands the process out when it has answered; this notes it when it is made."""
+    def _recording(self) -> Iterator[None]:
+        """Record the process as soon as PySpark creates it; PySpark returns it only after Java has responded."""
         from pyspark import java_gateway
 
         launch, module = self, cast(Any, java_gateway)
 
-        class Noted(subprocess.Popen[bytes]):
+        class Recorded(subprocess.Popen[bytes]):
             def __init__(self, *given: Any, **named: Any) -> None:
                 super().__init__(*given, **named)
-                launch._note(self)
+                launch._record(self)
 
-        known, module.Popen = module.Popen, Noted
+        known, module.Popen = module.Popen, Recorded
         try:
             yield
         finally:
             module.Popen = known
 
-    def _note(self, process: subprocess.Popen[bytes]) -> None:
+    def _record(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
-        if self._given_up:
+        if self._abandoned:
             _kill(process)
 
 
 def end_java(gateway: Any, wait_s: float) -> None:
-    """Ends the process of a session, which may take so long by itself."""
+    """End the process of a session; kill it after `wait_s` seconds."""
     if gateway is None:
         return
     with suppress(Exception):
@@ -112,7 +112,7 @@ def end_java(gateway: Any, wait_s: float) -> None:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Java is started by scripts: the whole group of processes ends, and has a moment to do so in order."""
+    """End the whole process group, because Java is started by scripts: SIGTERM first, then SIGKILL."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         if process.poll() is None:
             with suppress(ProcessLookupError):

@@ -1,14 +1,14 @@
-"""One flow under way: its streaming query, started, watched, started again.
+"""The streaming query of one flow in a run: start, check, restart.
 
-    waiting --start--> running --the query ended by itself--> ended     (a triggered run)
+    waiting --start--> running --the query has ended--> ended           (a triggered run)
        ^                  |
-       +---- back-off ----+--the query failed--> failed, when there were too many failures
+       +---- back-off ----+--the query has failed--> failed, after too many failures
 
-What is wrong with the declaration shows when the writer is made (`writer`), or in the first batch as a refusal of
-Spark's. Either is final: `PlanRefused` ends the run. What else goes wrong in a query may be over the next time.
+An error in the declaration is found when the writer is made (`writer`), or is reported by Spark in the first batch.
+Both are final: `PlanRejected` ends the run. After any other error the query is restarted.
 
-A checkpoint belongs to one query: a flow is never started twice at a time. Used by the runner's thread only; what
-Spark's listener reports is handed over by it.
+A checkpoint belongs to one query, so a flow never has two queries at a time. Used by the thread of the runner only,
+which also passes on the reports of Spark's listener.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ottla.pipelines.io import tables
 from ottla.pipelines.io.connectors import Connector
 from ottla.pipelines.progress import FlowProgress
 from ottla.pipelines.runtime.restart_backoff import RESTARTS_ONCE, Backoff
-from ottla.pipelines.spark_errors import PlanRefused, error_message, is_final, location_of
+from ottla.pipelines.spark_errors import PlanRejected, error_message, is_final, location_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -38,11 +38,11 @@ _NOTHING_TO_READ: Final = "Waiting for data to arrive"
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How a pipeline is run."""
+    """The options of a run."""
 
     bootstrap: str
     state: Path
-    """The folder of this pipeline's log, progress and, unless told otherwise, checkpoints and tables."""
+    """The directory of the log and the progress, and by default of checkpoints and tables."""
     connector: Connector
     checkpoints: str
     tables: str
@@ -52,7 +52,7 @@ class RunOptions:
     conf: Mapping[str, str] = field(default_factory=dict)
     jars: tuple[str, ...] = ()
     restarts_max: int | None = None
-    """None for the default: a triggered run gives up some time, a continuous one never."""
+    """None for the default: `RESTARTS_ONCE` for a triggered run, no limit for a continuous one."""
 
     @property
     def restarts(self) -> int | None:
@@ -60,7 +60,7 @@ class RunOptions:
 
 
 class FlowQuery:
-    """A flow and what has become of it."""
+    """A flow, its query and its progress."""
 
     def __init__(self, pipeline: str, flow: Flow, options: RunOptions) -> None:
         self.flow = flow
@@ -72,26 +72,26 @@ class FlowQuery:
         self._backoff = Backoff(options.restarts)
         self._query: StreamingQuery | None = None
         self.query_id: str | None = None
-        """Of the query, as its checkpoint keeps it; None before the first start."""
+        """The id of the query, from its checkpoint; None before the first start."""
         self._started_s = 0.0
 
     def frame(self, spark: SparkSession) -> DataFrame:
-        """What the flow's function makes of what it reads."""
+        """Call the function of the flow with the data frames of its sources."""
         options = self._options
         sources = [
-            options.connector.read(spark, place, self._group)
-            if isinstance(place, Topic)
-            else tables.read(spark, place, options.tables)
-            for place in self.flow.reads
+            options.connector.read(spark, source, self._group)
+            if isinstance(source, Topic)
+            else tables.read(spark, source, options.tables)
+            for source in self.flow.reads
         ]
         frame = self.flow.function(*sources)
         if not hasattr(frame, "writeStream"):
-            what = "None" if frame is None else f"a {type(frame).__name__}"
-            raise LocalError(f"{self._function()} returned {what}, not a data frame: is a return missing?")
+            found = "None" if frame is None else f"a {type(frame).__name__}"
+            raise LocalError(f"{self._function()} returned {found}, not a data frame; is a return missing?")
         return frame
 
     def writer(self, frame: DataFrame) -> DataStreamWriter:
-        """What writes the flow's frame to where it belongs; a declaration that does not fit is refused here."""
+        """The writer of the frame to its target; raises `LocalError` if the frame and the target do not match."""
         flow, options = self.flow, self._options
         if isinstance(flow.writes, Topic):
             writer = options.connector.write(frame, flow.writes, flow.mode)
@@ -103,13 +103,13 @@ class FlowQuery:
         if options.once:
             return writer.trigger(availableNow=True)
         if self.realtime:
-            trigger: Any = writer.trigger  # Spark's own types do not know real time yet
+            trigger: Any = writer.trigger  # Spark's type annotations do not have it yet
             made: DataStreamWriter = trigger(realTime=REALTIME_BATCH)
             return made
         return writer if flow.every is None else writer.trigger(processingTime=flow.every)
 
     def start(self, writer: DataStreamWriter, now_s: float) -> None:
-        """Starts the query; raises what Spark says about a plan that is wrong."""
+        """Start the query; raises Spark's error if it rejects the plan."""
         self.due_s, self._started_s = None, now_s
         self._backoff.started(now_s)
         self._query = writer.start()
@@ -117,21 +117,21 @@ class FlowQuery:
         self.progress.state, self.progress.error = "running", None
 
     def settled(self, now_s: float) -> bool:
-        """Whether it is past its start: a batch is done, there is nothing to read, or it takes too long."""
+        """Whether the start is over: a batch has finished, there is no data, or it has taken too long."""
         if self._query is None or self.progress.batch is not None:
             return True
         return now_s - self._started_s > SETTLING_S_MAX or self._query.status["message"] == _NOTHING_TO_READ
 
-    def reported(self, batch: Mapping[str, Any] | None) -> None:
-        """A batch is done, or (None) there was nothing to do."""
+    def on_report(self, batch: Mapping[str, Any] | None) -> None:
+        """Apply a report: of a finished batch, or None if there was no data."""
         if batch is None:
             self.progress.rows_per_s = 0.0
         else:
             self.progress.report(batch)
-        self._backoff.worked()
+        self._backoff.batch_done()
 
-    def look(self, now_s: float) -> bool:
-        """Notices an end or a failure; whether something has changed. Raises `PlanRefused` for a final one."""
+    def check(self, now_s: float) -> bool:
+        """Detect the end or a failure of the query; return whether there was one. A final error is raised."""
         query = self._query
         if query is None or query.isActive:
             return False
@@ -140,43 +140,43 @@ class FlowQuery:
         if error is None:
             self.progress.state = "ended"
         elif is_final(error):
-            raise self.refused(error) from error
+            raise self.rejected(error) from error
         else:
             self.failed(error, now_s)
         return True
 
-    def refused(self, error: BaseException) -> PlanRefused:
-        """Gives up for good; what to raise."""
+    def rejected(self, error: BaseException) -> PlanRejected:
+        """End the flow for good; return the exception to raise."""
         self._query, self.due_s = None, None
-        self.progress.state, self.progress.error = "failed", self._told(error)
-        return PlanRefused(f"flow {self.flow.name}: {self.progress.error}")
+        self.progress.state, self.progress.error = "failed", self._message(error)
+        return PlanRejected(f"flow {self.flow.name}: {self.progress.error}")
 
     def failed(self, error: BaseException, now_s: float) -> None:
-        """Plans the next start, or gives up."""
+        """Schedule the next start, or give up."""
         self._query = None
-        self.progress.error = self._told(error)
+        self.progress.error = self._message(error)
         self.due_s = self._backoff.failed(now_s)
         self.progress.restarts = self._backoff.total
         self.progress.state = "failed" if self.due_s is None else "waiting"
 
     def _function(self) -> str:
-        """The flow's function, and where it is."""
+        """The name and the position of the function of the flow."""
         code = getattr(self.flow.function, "__code__", None)
         if code is None:
             return "the function"
         return f"{code.co_name} ({Path(code.co_filename).name}, line {code.co_firstlineno})"
 
-    def _told(self, error: BaseException) -> str:
+    def _message(self, error: BaseException) -> str:
         code = getattr(self.flow.function, "__code__", None)
         return error_message(error) + (location_of(error, code.co_filename) if code is not None else "")
 
     @property
-    def over(self) -> bool:
+    def finished(self) -> bool:
         return self.progress.state in {"ended", "failed"}
 
     def stop(self) -> None:
         query, self._query = self._query, None
-        if not self.over:
+        if not self.finished:
             self.progress.state = "stopped"
         if query is not None and query.isActive:
             query.stop()

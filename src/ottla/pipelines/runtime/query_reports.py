@@ -1,7 +1,6 @@
-"""What Spark tells about its queries while they run, from its thread to the runner's.
+"""Reports of Spark's listener about running queries, passed through a queue to the thread of the runner.
 
-A batch that was done is told with all its figures; that a query looked and found nothing is told by its id alone. Both
-wait in a queue until the runner takes them.
+A report of a finished batch has Spark's progress. A report of a query that found no data has only the id.
 """
 
 from __future__ import annotations
@@ -13,15 +12,15 @@ from typing import Any, NamedTuple
 
 
 class Report(NamedTuple):
-    """Of a query: the figures of a batch, or None when it had nothing to do."""
+    """The progress of a finished batch of a query, or None if there was no data."""
 
     query: str
-    """Its id, which its checkpoint keeps."""
+    """The id of the query, from its checkpoint."""
     batch: Mapping[str, Any] | None
 
 
 class QueryReports:
-    """A queue that Spark's listener fills. Any thread may add, one takes."""
+    """A queue between Spark's listener and the runner. Any thread may add, one thread takes."""
 
     def __init__(self) -> None:
         self._waiting: queue.SimpleQueue[Report] = queue.SimpleQueue()
@@ -30,7 +29,7 @@ class QueryReports:
         self._waiting.put(report)
 
     def take(self) -> Iterator[Report]:
-        """Those that are there."""
+        """All reports that are in the queue now."""
         while True:
             try:
                 yield self._waiting.get_nowait()
@@ -38,7 +37,7 @@ class QueryReports:
                 return
 
     def listener(self) -> Any:
-        """For `spark.streams.addListener`."""
+        """The listener for `spark.streams.addListener`."""
         from pyspark.sql.streaming.listener import StreamingQueryListener
 
         reports = self
@@ -48,8 +47,8 @@ class QueryReports:
                 pass
 
             def onQueryProgress(self, event: Any) -> None:
-                told = json.loads(event.progress.json)
-                reports.add(Report(told["id"], told))
+                progress = json.loads(event.progress.json)
+                reports.add(Report(progress["id"], progress))
 
             def onQueryIdle(self, event: Any) -> None:
                 reports.add(Report(str(event.id), None))

@@ -1,7 +1,7 @@
-"""What Spark's real-time mode needs beforehand, checked before anything starts.
+"""Checks of the requirements of Spark's real-time mode before a run starts.
 
 All tasks of a real-time query run at the same time and never end: one for each partition that is read, and one for
-each shuffle partition of what keeps state. With fewer task slots than that the query would wait for ever. Pure.
+each shuffle partition of an operation with state. With fewer task slots the query would never make progress. Pure.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from ottla.pipelines.session import LOCAL
 
 SHUFFLE: Final = "spark.sql.shuffle.partitions"
 MASTER: Final = "local[32]"
-"""Slots are threads, and those of real-time mode mostly wait: far more of them than cores are right."""
+"""Task slots are threads. In real-time mode most of them wait, so there can be far more slots than cores."""
 _LOCAL = re.compile(r"local(?:\[(\d+|\*)(?:,\s*\d+)?\])?")
 
 
 def check_slots(
     pipeline: Pipeline, master: str, conf: Mapping[str, str], partitions: Mapping[str, int]
 ) -> None:
-    """Refuses a local master with too few task slots, and flows that real-time mode can't run."""
+    """Raise `LocalError` for a local master with too few task slots, or a flow that real-time mode cannot run."""
     for flow in pipeline.flows.values():
         if isinstance(flow.writes, Topic) and flow.mode == "complete":
             raise LocalError(
-                f'flow {flow.name}: real-time mode writes changes as they happen: declare it with mode="update"'
+                f'flow {flow.name}: real-time mode writes each change immediately: declare the flow with mode="update"'
             )
     slots = local_slots(master)
     if slots is None:
@@ -41,13 +41,13 @@ def check_slots(
     )
     if slots < needed:
         raise LocalError(
-            f"real-time mode keeps all its tasks running at the same time: this pipeline needs {needed} task slots, "
-            f"and {master} has {slots}. Slots are threads, not cores: --master 'local[{needed}]' is enough"
+            f"real-time mode runs all tasks at the same time: this pipeline needs {needed} task slots, "
+            f"and {master} has {slots}. Slots are threads, not cores: use --master 'local[{needed}]'"
         )
 
 
 def local_slots(master: str) -> int | None:
-    """How many tasks run at once on a local master; None for a cluster, which is somebody else's to size."""
+    """The number of task slots of a local master; None for a cluster, which is not checked."""
     found = _LOCAL.fullmatch(master)
     if found is None:
         return None

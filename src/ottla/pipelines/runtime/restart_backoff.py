@@ -1,4 +1,4 @@
-"""When a failed flow is started again: after a pause that doubles with each failure in a row. Pure."""
+"""The time of the next start of a failed flow: the delay doubles with each consecutive failure. Pure."""
 
 from __future__ import annotations
 
@@ -8,34 +8,34 @@ from typing import Final
 FIRST_S: Final = 1.0
 LONGEST_S: Final = 60.0
 _DOUBLINGS_MAX: Final = 10
-FORGIVEN_AFTER_S: Final = 300.0
-"""A flow that has done batches for so long is well again: its next failure is a first one."""
+RESET_AFTER_S: Final = 300.0
+"""After so long a time with finished batches, the next failure counts as the first one."""
 RESTARTS_ONCE: Final = 3
-"""After so many failures in a row a triggered run gives up unless told otherwise: somebody waits for its end."""
+"""The default limit of consecutive restarts in a triggered run."""
 
 
 @dataclass
 class Backoff:
-    """The failures of one flow. `restarts_max` None never gives up."""
+    """The failures of one flow. With `restarts_max` None there is no limit."""
 
     restarts_max: int | None = None
     failures: int = 0
     total: int = 0
     _started_s: float = field(default=0.0, repr=False)
-    _worked: bool = field(default=False, repr=False)
+    _has_batch: bool = field(default=False, repr=False)
 
     def started(self, now_s: float) -> None:
-        self._started_s, self._worked = now_s, False
+        self._started_s, self._has_batch = now_s, False
 
-    def worked(self) -> None:
-        """A batch was done since the start."""
-        self._worked = True
+    def batch_done(self) -> None:
+        """Record that a batch has finished since the start."""
+        self._has_batch = True
 
     def failed(self, now_s: float) -> float | None:
-        """When to start again; None to give up."""
-        if self._worked and now_s - self._started_s >= FORGIVEN_AFTER_S:
+        """Record a failure; return the time of the next start, or None to give up."""
+        if self._has_batch and now_s - self._started_s >= RESET_AFTER_S:
             self.failures = 0
-        self._worked = False
+        self._has_batch = False
         self.failures += 1
         self.total += 1
         if self.restarts_max is not None and self.failures > self.restarts_max:

@@ -1,8 +1,8 @@
-"""One run of a pipeline at a time: a lock on a file of its state folder, held for as long as the run lasts.
+"""A file lock in the state directory, which prevents two runs of a pipeline at the same time.
 
-Two runs over the same checkpoints would destroy them. The system lets go of the lock when the process ends, however
-it ends, and does not give it to the processes that this one starts. The lock counts on this machine only: a folder
-that several machines share is the operator's to watch.
+Two runs with the same checkpoints would damage them. The operating system releases the lock when the process ends,
+and child processes do not inherit it. The lock is valid on this machine only: if several machines share the directory,
+the operator has to prevent a second run.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FILE: Final = "lock"
 
 @contextmanager
 def run_lock(folder: Path, pipeline: str) -> Iterator[None]:
-    """Held while the body runs; raises `LocalError` when another run has it."""
+    """Lock the state directory; raises `LocalError` if another run has locked it."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / FILE).open("a+") as file:
         try:
@@ -29,8 +29,8 @@ def run_lock(folder: Path, pipeline: str) -> Iterator[None]:
         except BlockingIOError:
             file.seek(0)
             raise LocalError(
-                f"pipeline {pipeline} already runs from {folder}, as process {file.read().strip() or '?'}; "
-                "a second run needs another --state"
+                f"pipeline {pipeline} is already running with the state directory {folder} (process "
+                f"{file.read().strip() or '?'}); use another --state for a second run"
             ) from None
         file.truncate(0)
         file.write(f"{os.getpid()}\n")

@@ -1,13 +1,13 @@
-"""Runs a pipeline: one Spark session, one streaming query a flow, until it is told to stop.
+"""The runner of a pipeline: one Spark session and one streaming query per flow, until `stop` is set.
 
-One thread owns everything here and looks several times a second: at failed queries, which start again after a pause
-from their checkpoints; at Java's process, whose end fails all flows at once and leads to a new session; at `stop`,
-which ends everything in order. Spark's reports arrive on a thread of Spark's and wait in a queue.
+One thread owns all state and checks several times a second: failed queries, which are restarted from their checkpoints
+after a delay; the Java process, whose end fails all flows and causes a new session; and `stop`, which ends the queries
+and Spark in order. Spark's reports arrive on another thread and are queued.
 
-A flow that can't be run as it is declared is not tried again: it would be refused for ever. A triggered run (`once`)
-takes the flows one after the other, so that what one writes is there for the next.
+A flow that cannot be run as it is declared is not restarted. A triggered run (`once`) runs the flows one after the
+other, so that each reads what the one before has written.
 
-A run holds the lock of its state folder, and only who holds it writes there. A dry run leaves everything as it is.
+A run has the lock of its state directory and writes there only while it has it. A dry run changes nothing.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ from ottla.pipelines import session
 from ottla.pipelines.declare import Pipeline
 from ottla.pipelines.io.connector_jars import connector_jars
 from ottla.pipelines.io.tables import TableMissing
-from ottla.pipelines.io.topics import SettingsRefused, create_missing, partitions_of
+from ottla.pipelines.io.topics import SettingsRejected, create_missing, partitions_of
 from ottla.pipelines.java.process import Stopped
 from ottla.pipelines.progress import RunProgress
 from ottla.pipelines.runtime.flow_query import FlowQuery, RunOptions
 from ottla.pipelines.runtime.query_reports import QueryReports
 from ottla.pipelines.runtime.realtime import check_slots
 from ottla.pipelines.runtime.run_lock import run_lock
-from ottla.pipelines.spark_errors import PlanRefused, error_message
+from ottla.pipelines.spark_errors import PlanRejected, error_message
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-LOOK_EVERY_S: Final = 0.2
+CHECK_INTERVAL_S: Final = 0.2
 DRY: Final = "dry-run"
-"""Where the log of a dry run is: a run may go on beside it."""
-Show = Callable[[RunProgress], None]
-Say = Callable[[str], None]
+"""The subdirectory for the log of a dry run, because a run may be using the state directory."""
+OnProgress = Callable[[RunProgress], None]
+OnStep = Callable[[str], None]
 
 
 class Runner:
-    """One run of a pipeline. `say` gets a line about each step of starting, `show` the progress as it changes."""
+    """One run of a pipeline. `on_step` gets a line for each step of the start, `on_progress` each change."""
 
     def __init__(
         self,
@@ -56,11 +56,12 @@ class Runner:
         *,
         clock: Clock,
         stop: threading.Event,
-        say: Say,
-        show: Show,
+        on_step: OnStep,
+        on_progress: OnProgress,
     ) -> None:
         self._pipeline, self._options = pipeline, options
-        self._clock, self._stop, self._say, self._show = clock, stop, say, show
+        self._clock, self._stop = clock, stop
+        self._on_step, self._on_progress = on_step, on_progress
         self._spark: SparkSession | None = None
         self._reports = QueryReports()
         self._logs = options.state
@@ -78,27 +79,27 @@ class Runner:
         )
 
     def run(self) -> bool:
-        """Until the end of a triggered run, a stop, or a failure that is final; whether all went well."""
+        """Run until a triggered run has ended, `stop` is set, or a failure is final; return whether no flow failed."""
         with run_lock(self._options.state, self._pipeline.name):
             try:
                 self._prepare()
                 self._session()
                 self.progress.state = "running"
-                self._tell()
+                self._publish_progress()
                 self._loop()
             except Stopped:
-                pass  # while Spark was starting
+                pass  # `stop` was set while Spark was starting
             except Exception as error:
                 self.progress.error = error_message(error)
                 raise
             finally:
                 self._close()
                 with suppress(OSError):
-                    self._tell()
+                    self._publish_progress()
         return not any(run.progress.state == "failed" for run in self._runs.values())
 
     def plan(self) -> dict[str, tuple[str, str]]:
-        """Of each flow the schema and the plan, without running it or making anything."""
+        """The schema and the plan of each flow, without running it or creating anything."""
         self._prepare(dry=True)
         self._logs = self._options.state / DRY
         try:
@@ -107,14 +108,14 @@ class Runner:
             self._close()
 
     def _session(self) -> SparkSession:
-        """Spark, started if it does not run."""
+        """The Spark session; start it if there is none."""
         if self._spark is not None:
             return self._spark
         options = self._options
         jars = options.jars
         if options.connector.name == "kafka":
             jars = tuple(connector_jars(options.jars))
-        self._say(f"Starting Spark on {options.master}")
+        self._on_step(f"Starting Spark on {options.master}")
         settings = session.SessionSettings(
             self._pipeline.name, self._logs, options.master, options.conf, jars
         )
@@ -123,25 +124,25 @@ class Runner:
         if self._pipeline.module is not None:
             from pyspark import cloudpickle
 
-            # Spark's workers can't import a file that is nobody's module: they get its functions themselves.
+            # Spark's workers cannot import a file that is not a module: pickle its functions by value.
             by_value: Any = cloudpickle.register_pickle_by_value
             by_value(self._pipeline.module)
         return spark
 
     def _prepare(self, *, dry: bool = False) -> None:
-        """Sees to the topics, and that real-time mode can have what it needs."""
+        """Create missing topics, and check the requirements of real-time mode."""
         options, topics = self._options, self._pipeline.topics()
         try:
             if dry:
                 partitions = partitions_of(options.bootstrap, topics, options.connector.options)
                 if missing := ", ".join(name for name in topics if name not in partitions):
-                    self._say(f"Not there yet, and to be made by a run: topic {missing}")
+                    self._on_step(f"These topics do not exist; a run will create them: {missing}")
             else:
                 partitions = create_missing(options.bootstrap, topics.values(), options.connector.options)
-        except SettingsRefused as error:
+        except SettingsRejected as error:
             if options.connector.name == "ottla":
                 raise
-            self._say(f"The topics are taken to be there, for we can't look: {error}")
+            self._on_step(f"Cannot check or create the topics, assuming that they exist: {error}")
             partitions = {}
         if options.realtime:
             check_slots(self._pipeline, options.master, options.conf, partitions)
@@ -150,41 +151,41 @@ class Runner:
         while not self._stop.is_set():
             changed = self._take_reports()
             try:
-                changed |= self._step()
-            except (PlanRefused, Stopped):
+                changed |= self._check_queries()
+            except (PlanRejected, Stopped):
                 raise
             except Exception as error:
                 if self._spark is not None and not session.lost(self._spark, error):
                     raise
-                self._java_ended(error)
+                self._on_java_end(error)
                 changed = True
             if changed:
-                self._tell()
-            if all(run.over for run in self._runs.values()):
+                self._publish_progress()
+            if all(run.finished for run in self._runs.values()):
                 return
-            self._stop.wait(LOOK_EVERY_S)
+            self._stop.wait(CHECK_INTERVAL_S)
 
-    def _step(self) -> bool:
+    def _check_queries(self) -> bool:
         now_s, changed = self._clock.monotonic(), False
         for run in self._runs.values():
-            changed |= run.look(now_s)
-            if run.due_s is not None and run.due_s <= now_s and not run.over:
+            changed |= run.check(now_s)
+            if run.due_s is not None and run.due_s <= now_s and not run.finished:
                 self._start(run, now_s)
                 changed = True
-            if self._options.once and not run.over:
-                break  # the next flow reads what this one writes
+            if self._options.once and not run.finished:
+                break  # the next flow may read what this one writes
             if not run.settled(now_s):
-                break  # the first batch is the hardest: all at once would be late together
+                break  # first batches are expensive: start one flow at a time
         return changed
 
     def _start(self, run: FlowQuery, now_s: float) -> None:
         try:
             spark = self._session()
-        except LocalError as error:  # it has started before: the next time may be better
-            self._all_failed(error)
+        except LocalError as error:  # it has started before, so retry
+            self._fail_all(error)
             return
         try:
-            _, writer = self._made(run, spark)
+            _, writer = self._build(run, spark)
         except TableMissing as error:
             run.failed(error, now_s)
             return
@@ -193,36 +194,36 @@ class Runner:
         except Exception as error:
             if session.lost(spark, error):
                 raise
-            if _is_refusal(error):
-                raise run.refused(error) from error
+            if _is_rejection(error):
+                raise run.rejected(error) from error
             run.failed(error, now_s)
 
-    def _made(self, run: FlowQuery, spark: SparkSession) -> tuple[DataFrame, DataStreamWriter]:
-        """All of a flow but its start. What goes wrong here goes wrong for ever, unless Java has gone."""
+    def _build(self, run: FlowQuery, spark: SparkSession) -> tuple[DataFrame, DataStreamWriter]:
+        """The frame and the writer of a flow. An error here is final, unless the Java process has ended."""
         try:
             frame = run.frame(spark)
             return frame, run.writer(frame)
         except Exception as error:
             if session.lost(spark, error) or (isinstance(error, TableMissing) and self._awaited(error, run)):
                 raise
-            raise run.refused(error) from error
+            raise run.rejected(error) from error
 
     def _awaited(self, missing: TableMissing, reader: FlowQuery) -> bool:
-        """Whether a flow that goes on beside will make the table."""
-        writers = (run for run in self._runs.values() if run is not reader and not run.over)
+        """Whether another flow of this run will create the table."""
+        writers = (run for run in self._runs.values() if run is not reader and not run.finished)
         return any(run.flow.writes.name == missing.table.name for run in writers)
 
-    def _java_ended(self, error: BaseException) -> None:
+    def _on_java_end(self, error: BaseException) -> None:
         log = self._logs / "spark.log"
-        self._all_failed(LocalError(f"Spark's Java process has ended ({type(error).__name__}); see {log}"))
+        self._fail_all(LocalError(f"the Java process of Spark has ended ({type(error).__name__}); see {log}"))
         if self._spark is not None:
             session.stop(self._spark)
             self._spark = None
 
-    def _all_failed(self, error: LocalError) -> None:
+    def _fail_all(self, error: LocalError) -> None:
         now_s = self._clock.monotonic()
         for run in self._runs.values():
-            if not run.over:
+            if not run.finished:
                 run.failed(error, now_s)
 
     def _take_reports(self) -> bool:
@@ -231,26 +232,26 @@ class Runner:
         for report in self._reports.take():
             run = runs.get(report.query)
             if run is not None:
-                run.reported(report.batch)
+                run.on_report(report.batch)
                 changed = True
         return changed
 
-    def _tell(self) -> None:
+    def _publish_progress(self) -> None:
         self.progress.updated_ms = self._clock.now_ms()
         self.progress.write(self._options.state)
-        self._show(self.progress)
+        self._on_progress(self.progress)
 
     def _close(self) -> None:
         if self._spark is not None:
             with suppress(Exception):
-                self._spark.sparkContext.setLogLevel("OFF")  # what is cut off is no error
+                self._spark.sparkContext.setLogLevel("OFF")  # do not log interrupted batches as errors
         for run in self._runs.values():
             with suppress(Exception):
                 run.stop()
         if self._spark is not None:
             session.stop(self._spark)
             self._spark = None
-            self._take_reports()  # Spark's end has brought the last ones
+            self._take_reports()  # the last ones arrive while Spark stops
         states = {run.progress.state for run in self._runs.values()}
         failed = "failed" in states or self.progress.error is not None
         self.progress.state = "failed" if failed else "ended" if states == {"ended"} else "stopped"
@@ -258,22 +259,22 @@ class Runner:
     def _planned(self, run: FlowQuery) -> tuple[str, str]:
         spark = self._session()
         try:
-            frame, _ = self._made(run, spark)
+            frame, _ = self._build(run, spark)
             return frame.schema.treeString(), _explanation(frame)
         except TableMissing as error:
-            return "", f"not to be planned yet: {error}"
+            return "", f"cannot be planned yet: {error}"
 
 
 def _explanation(frame: Any) -> str:
-    """Spark prints its plans: this catches one."""
+    """The plan of a frame, which Spark prints to standard output."""
     text = io.StringIO()
     with contextlib.redirect_stdout(text):
         frame.explain(mode="formatted")
     return text.getvalue().strip()
 
 
-def _is_refusal(error: Exception) -> bool:
-    """Whether Spark has looked at the plan and said no."""
+def _is_rejection(error: Exception) -> bool:
+    """Whether Spark has rejected the plan."""
     from pyspark.errors import AnalysisException, IllegalArgumentException
 
     return isinstance(error, AnalysisException | IllegalArgumentException)

@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 from ottla.base.errors import LocalError
 from ottla.pipelines.declare import Table, table
 from ottla.pipelines.io import tables
-from ottla.pipelines.io.tables import TIDY_EVERY, append_delta, location, newest, not_older
+from ottla.pipelines.io.tables import COMPACT_EVERY, append_delta, location, newest, not_older
 from tests.support.fake_spark import FakeFrame, FakeSpark
 
 PLAIN = table("t", format="delta")
@@ -130,7 +130,7 @@ def test_other_columns_than_the_tables_are_refused_with_both_named(
     place: str, kind: Table, batch: pa.Table
 ) -> None:
     append_delta(place, kind, rows(("a", 1, 1, "x")), "q", 0)
-    there = "delta table .* has the columns k string, day bigint, time bigint, v string, and the flow writes k string"
+    there = "delta table .* has the columns k string, day bigint, time bigint, v string, but the flow writes k string"
     with pytest.raises(LocalError, match=there):
         append_delta(place, kind, batch, "q", 1)
     frame: Any = FakeFrame(FakeSpark(), columns=tuple(batch.column_names))
@@ -155,9 +155,9 @@ def test_a_value_that_cannot_be_cast_is_told_with_the_table(place: str) -> None:
 def test_small_files_are_joined_and_old_ones_deleted(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(5):
         append_delta(place, PLAIN, rows(("a", 1, number, "x")), "q", number)
-    monkeypatch.setattr(tables, "KEPT_H", 0)
+    monkeypatch.setattr(tables, "RETAINED_H", 0)
     assert len(list(Path(place).glob("*.parquet"))) == 5
-    tables.tidy(place)
+    tables.compact_files(place)
     assert len(list(Path(place).glob("*.parquet"))) == 1
     assert len(content(place)) == 5
     assert append_delta(place, PLAIN, rows(("a", 1, 4, "x")), "q", 4) is False, "still known"
@@ -168,7 +168,7 @@ def test_what_was_replaced_a_moment_ago_is_kept(place: str) -> None:
     for number in range(5):
         append_delta(place, PLAIN, rows(("a", 1, number, "x")), "q", number)
     before = DeltaTable(place)
-    tables.tidy(place)
+    tables.compact_files(place)
     assert len(DeltaTable(place).file_uris()) == 1
     assert before.to_pyarrow_table().num_rows == 5
 
@@ -188,12 +188,12 @@ def test_a_delta_table_is_read_by_its_log(place: str) -> None:
 
 def test_a_table_is_tidied_now_and_then(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     tidied: list[str] = []
-    monkeypatch.setattr(tables, "tidy", tidied.append)
+    monkeypatch.setattr(tables, "compact_files", tidied.append)
     batch = MagicMock()
     batch.sparkSession.sparkContext.getLocalProperty.return_value = "q"
     batch.toArrow.return_value = rows(("a", 1, 1, "x"))
     commit = tables.delta_batch(place, PLAIN)
-    for number in (0, 1, TIDY_EVERY - 1, TIDY_EVERY):
+    for number in (0, 1, COMPACT_EVERY - 1, COMPACT_EVERY):
         commit(batch, number)
     assert tidied == [place]
 

@@ -70,5 +70,5 @@ def test_a_refusal_is_told_with_the_topic(monkeypatch: pytest.MonkeyPatch) -> No
         raise Refused("making topic t", ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
     monkeypatch.setattr(topics, "ensure_topic", refuse)
-    with pytest.raises(LocalError, match=r"topic t can't be made: .*TOPIC_AUTHORIZATION_FAILED"):
+    with pytest.raises(LocalError, match=r"cannot create topic t: .*TOPIC_AUTHORIZATION_FAILED"):
         topics.create_missing("b:1", [topic("t")], {})

@@ -14,7 +14,7 @@ from ottla.pipelines.declare import Flow
 from ottla.pipelines.io.connectors import Connector
 from ottla.pipelines.runtime.flow_query import FlowQuery, RunOptions
 from ottla.pipelines.runtime.restart_backoff import RESTARTS_ONCE
-from ottla.pipelines.spark_errors import PlanRefused
+from ottla.pipelines.spark_errors import PlanRejected
 from tests.support.fake_spark import FakeFrame, FakeSpark
 
 REALTIME = "STREAMING_REAL_TIME_MODE.OUTPUT_MODE_NOT_SUPPORTED"
@@ -45,17 +45,17 @@ def start(run: FlowQuery, spark: Any, now_s: float = 0.0) -> None:
 def test_a_query_that_ends_by_itself_has_ended() -> None:
     spark = FakeSpark()
     run = started(spark)
-    assert (run.progress.state, run.look(1.0)) == ("running", False)
+    assert (run.progress.state, run.check(1.0)) == ("running", False)
     spark.queries[-1].end()
-    assert run.look(2.0)
-    assert (run.progress.state, run.over) == ("ended", True)
+    assert run.check(2.0)
+    assert (run.progress.state, run.finished) == ("ended", True)
 
 
 def test_a_query_that_fails_is_due_again_after_a_pause() -> None:
     spark = FakeSpark()
     run = started(spark)
     spark.queries[-1].end(RuntimeError("the broker is away"))
-    run.look(10.0)
+    run.check(10.0)
     assert (run.progress.state, run.due_s, run.progress.restarts) == ("waiting", 11.0, 1)
     assert "the broker is away" in (run.progress.error or "")
     start(run, spark, 11.0)
@@ -67,8 +67,8 @@ def test_it_gives_up_after_so_many_failures() -> None:
     run = started(spark, restarts_max=1)
     for _ in range(2):
         spark.queries[-1].end(RuntimeError("no"))
-        run.look(0.0)
-        if not run.over:
+        run.check(0.0)
+        if not run.finished:
             start(run, spark)
     assert (run.progress.state, len(spark.queries)) == ("failed", 2)
 
@@ -77,8 +77,8 @@ def test_a_refusal_in_the_query_is_final() -> None:
     spark = FakeSpark()
     run = started(spark)
     spark.queries[-1].end(RuntimeError(f"[{REALTIME}] The output mode Append"))
-    with pytest.raises(PlanRefused, match=r'flow copy: .*mode="update"'):
-        run.look(0.0)
+    with pytest.raises(PlanRejected, match=r'flow copy: .*mode="update"'):
+        run.check(0.0)
     assert (run.progress.state, run.due_s) == ("failed", None)
 
 
@@ -86,7 +86,7 @@ def test_a_key_that_is_no_column_is_refused_before_anything_starts() -> None:
     spark: Any = FakeSpark()
     run = FlowQuery("p", flow_of(writes=topic("out", key="nope")), options())
     frame: Any = FakeFrame(spark, columns=("word",))
-    with pytest.raises(LocalError, match="there is no column nope"):
+    with pytest.raises(LocalError, match="column nope"):
         run.writer(frame)
     assert not spark.queries
 
@@ -122,7 +122,7 @@ def test_a_function_must_return_a_data_frame(function: Any, what: str) -> None:
     with pytest.raises(LocalError) as told:
         FlowQuery("p", pipeline.flows[name], options()).frame(spark)
     where = f"{name} (test_flow_query.py, line {line})"
-    assert str(told.value) == f"{where} returned {what}, not a data frame: is a return missing?"
+    assert str(told.value) == f"{where} returned {what}, not a data frame; is a return missing?"
 
 
 def test_an_error_in_the_users_function_has_its_place_though_it_was_elsewhere() -> None:
@@ -130,7 +130,7 @@ def test_an_error_in_the_users_function_has_its_place_though_it_was_elsewhere() 
     run = started(spark)
     text = f'thrown from the worker: Traceback (most recent call last):\n  File "{__file__}", line 7, in f\n    x()\n'
     spark.queries[-1].end(RuntimeError(f"{text}KeyError: 'word'\n SQLSTATE: 38000\n"))
-    run.look(0.0)
+    run.check(0.0)
     assert run.progress.error == "KeyError: 'word' (test_flow_query.py, line 7)"
 
 
@@ -144,21 +144,21 @@ def test_batches_are_what_makes_a_flow_well_again() -> None:
     spark = FakeSpark()
     run = started(spark, restarts_max=1)
     for now_s in (1_000.0, 2_000.0):
-        run.reported(None)
+        run.on_report(None)
         spark.queries[-1].end(RuntimeError("no"))
-        run.look(now_s)
+        run.check(now_s)
         assert run.progress.state == "waiting", "each is a first failure"
         start(run, spark, now_s)
     spark.queries[-1].end(RuntimeError("no"))
-    run.look(9_000.0)
-    assert run.over, "it ran long, but did nothing"
+    run.check(9_000.0)
+    assert run.finished, "it ran long, but did nothing"
 
 
 def test_an_idle_flow_has_no_speed() -> None:
     run = started(FakeSpark())
-    run.reported({"batchId": 1, "numInputRows": 5, "processedRowsPerSecond": 7.0})
+    run.on_report({"batchId": 1, "numInputRows": 5, "processedRowsPerSecond": 7.0})
     assert run.progress.rows_per_s == 7.0
-    run.reported(None)
+    run.on_report(None)
     assert (run.progress.rows_per_s, run.progress.rows) == (0.0, 5)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.pipelines.runtime.restart_backoff import FORGIVEN_AFTER_S, LONGEST_S, Backoff
+from ottla.pipelines.runtime.restart_backoff import LONGEST_S, RESET_AFTER_S, Backoff
 
 
 def test_pauses_double_up_to_the_longest() -> None:
@@ -29,18 +29,18 @@ def test_it_gives_up_after_so_many_failures_in_a_row() -> None:
 def test_a_long_good_run_is_forgiven_but_counted() -> None:
     backoff = Backoff(restarts_max=1)
     for number in range(3):
-        now_s = number * (FORGIVEN_AFTER_S + 1)
+        now_s = number * (RESET_AFTER_S + 1)
         backoff.started(now_s)
-        backoff.worked()
-        assert backoff.failed(now_s + FORGIVEN_AFTER_S) == now_s + FORGIVEN_AFTER_S + 1
+        backoff.batch_done()
+        assert backoff.failed(now_s + RESET_AFTER_S) == now_s + RESET_AFTER_S + 1
     assert backoff.total == 3
 
 
 def test_a_start_that_comes_to_nothing_is_not_forgiven_however_long_it_takes() -> None:
     backoff = Backoff(restarts_max=2)
     backoff.started(0)
-    backoff.worked()
-    times = [number * (FORGIVEN_AFTER_S + 1) for number in range(1, 5)]
+    backoff.batch_done()
+    times = [number * (RESET_AFTER_S + 1) for number in range(1, 5)]
     assert [backoff.failed(now_s) is not None for now_s in times] == [True, True, False, False]
 
 

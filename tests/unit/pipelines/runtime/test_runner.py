@@ -12,12 +12,12 @@ import pytest
 from ottla.base.errors import LocalError
 from ottla.pipelines import Pipeline, table, topic
 from ottla.pipelines.io.connectors import Connector
-from ottla.pipelines.io.topics import SettingsRefused
+from ottla.pipelines.io.topics import SettingsRejected
 from ottla.pipelines.progress import RunProgress
 from ottla.pipelines.runtime import runner
 from ottla.pipelines.runtime.flow_query import RunOptions
 from ottla.pipelines.runtime.run_lock import run_lock
-from ottla.pipelines.spark_errors import PlanRefused
+from ottla.pipelines.spark_errors import PlanRejected
 from tests.support.fake_spark import FakeClock, FakeSession
 
 STEPS_MAX = 500
@@ -81,7 +81,12 @@ def make(
     places = {"checkpoints": "c", "tables": str(state / "tables"), "connector": Connector("ottla", "b:1")}
     options = RunOptions(bootstrap="b:1", state=state, **{**places, **given})
     return runner.Runner(
-        pipeline, options, clock=clock, stop=steps, say=(said if said is not None else []).append, show=_seen
+        pipeline,
+        options,
+        clock=clock,
+        stop=steps,
+        on_step=(said if said is not None else []).append,
+        on_progress=_seen,
     )
 
 
@@ -111,7 +116,7 @@ def test_javas_death_leads_to_a_new_session(spark: FakeSession, pipeline: Pipeli
     assert (len(spark.made), spark.stopped) == (2, 2)
 
 
-def test_sessions_that_do_not_start_again_are_given_up(
+def test_sessions_that_do_not_start_again_are_abandoned(
     spark: FakeSession, pipeline: Pipeline, tmp_path: Path
 ) -> None:
     """None of them comes to a batch, so nothing is forgiven."""
@@ -130,12 +135,12 @@ def test_sessions_that_do_not_start_again_are_given_up(
 def test_a_first_session_that_does_not_start_ends_the_run_and_is_recorded(
     spark: FakeSession, pipeline: Pipeline, tmp_path: Path
 ) -> None:
-    spark.fails = [LocalError("Spark does not start: no memory")]
+    spark.fails = [LocalError("Spark did not start: no memory")]
     with pytest.raises(LocalError, match="no memory"):
         make(pipeline, tmp_path).run()
     told = RunProgress.read(tmp_path)
     assert told is not None
-    assert (told.state, told.error) == ("failed", "Spark does not start: no memory")
+    assert (told.state, told.error) == ("failed", "Spark did not start: no memory")
 
 
 @pytest.mark.parametrize("again", [False, True])
@@ -171,12 +176,12 @@ def test_a_function_that_raises_ends_the_run(
     def wrong(frame: Any) -> Any:
         raise error
 
-    with pytest.raises(PlanRefused, match=r"flow wrong: .*\(test_runner.py, line \d+\)"):
+    with pytest.raises(PlanRejected, match=r"flow wrong: .*\(test_runner.py, line \d+\)"):
         make(pipeline, tmp_path, once=once).run()
     told = RunProgress.read(tmp_path)
     assert told is not None
     assert (told.state, told.flows["wrong"].state) == ("failed", "failed")
-    with pytest.raises(PlanRefused):
+    with pytest.raises(PlanRejected):
         make(pipeline, tmp_path).plan()
 
 
@@ -185,7 +190,7 @@ def test_a_table_with_a_column_that_is_not_there_is_refused(spark: FakeSession, 
     target = table("t", format="delta", keys=["nope"])
     pipeline.flow(reads=topic("in"), writes=target, name="kept")(lambda frame: frame)
     for attempt in (make(pipeline, tmp_path).run, make(pipeline, tmp_path).plan):
-        with pytest.raises(PlanRefused, match="there is no column nope"):
+        with pytest.raises(PlanRejected, match="nope"):
             attempt()
 
 
@@ -219,7 +224,7 @@ def test_a_triggered_run_takes_the_flows_one_after_the_other(
 def test_a_flow_does_not_wait_for_a_table_that_only_it_would_make(spark: FakeSession, tmp_path: Path) -> None:
     pipeline, own = Pipeline("p"), table("t", format="delta")
     pipeline.flow(reads=[topic("in"), own], writes=own, name="circle")(lambda frame, _: frame)
-    with pytest.raises(PlanRefused, match="there is none at"):
+    with pytest.raises(PlanRejected, match="does not exist at"):
         make(pipeline, tmp_path, nothing, stop).run()
 
 
@@ -232,16 +237,19 @@ def test_a_table_that_another_flow_makes_is_waited_for(
     pipeline.flow(reads=sources, writes=topic("out"), name="reads")(lambda frame, _: frame)
     made = make(pipeline, tmp_path, nothing, stop)
     assert made.run()
-    assert "there is none at" in (made.progress.flows["reads"].error or "")
+    assert "does not exist at" in (made.progress.flows["reads"].error or "")
     del pipeline.flows["makes"]
-    with pytest.raises(PlanRefused, match="there is none at"):
+    with pytest.raises(PlanRejected, match="does not exist at"):
         make(pipeline, tmp_path).run()
 
 
 def test_a_second_run_is_refused_and_changes_nothing(
     spark: FakeSession, pipeline: Pipeline, tmp_path: Path
 ) -> None:
-    with run_lock(tmp_path, "p"), pytest.raises(LocalError, match=r"already runs from .* as process \d+"):
+    with (
+        run_lock(tmp_path, "p"),
+        pytest.raises(LocalError, match=r"is already running .* \(process \d+\)"),
+    ):
         make(pipeline, tmp_path).run()
     assert RunProgress.read(tmp_path) is None
     assert not spark.settings
@@ -263,8 +271,8 @@ def test_a_dry_run_leaves_a_run_beside_it_alone(
     with run_lock(tmp_path, "p"):
         schema, plan = make(pipeline, tmp_path, said=said).plan()["copy"]
     assert (schema.split()[0], plan) == ("root", "")
-    assert any("topic out" in line for line in said)
-    assert not any("topic in" in line for line in said)
+    assert any("create them: out" in line for line in said)
+    assert not any("create them: in" in line for line in said)
     assert [path.name for path in tmp_path.iterdir()] == ["lock"]
     assert not spark.spark.queries
 
@@ -274,15 +282,15 @@ def test_a_cluster_that_only_java_reaches_is_left_to_its_connector(
     spark: FakeSession, pipeline: Pipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dry: bool
 ) -> None:
     def refuse(*_: Any) -> dict[str, int]:
-        raise SettingsRefused("a Java key store, which only a JVM reads")
+        raise SettingsRejected("a Java key store, which only a JVM reads")
 
     monkeypatch.setattr(runner, "partitions_of" if dry else "create_missing", refuse)
     monkeypatch.setattr(runner, "connector_jars", lambda _: [])
-    monkeypatch.setattr("ottla.pipelines.io.connectors.packed", lambda frame, _: frame)
+    monkeypatch.setattr("ottla.pipelines.io.connectors.as_records", lambda frame, _: frame)
     said: list[str] = []
     theirs = make(pipeline, tmp_path, stop, said=said, connector=Connector("kafka", "b:1"))
     assert theirs.plan() if dry else theirs.run()
     assert any("only a JVM reads" in line for line in said)
     ours = make(pipeline, tmp_path)
-    with pytest.raises(SettingsRefused):
+    with pytest.raises(SettingsRejected):
         ours.plan() if dry else ours.run()
