@@ -1,4 +1,4 @@
-"""Where Spark finds the data source `ottla` by itself: it looks into modules called `pyspark_*` for `DefaultSource`."""
+"""The module in which Spark finds the data source `ottla`: it looks for `DefaultSource` in modules `pyspark_*`."""
 
 from ottla.spark.data_source import OttlaDataSource as DefaultSource
 

@@ -89,18 +89,18 @@ def test_a_producer_does_not_go_on_there(
 def test_kept_producers_are_not_kept_for_it(
     broker: BrokerProcess, replace: Replace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(producers, "PAUSE_S", 0.0)
+    monkeypatch.setattr(producers, "IDLE_S", 0.0)
     workers = [(ProducerCache(), cluster_of(broker)) for _ in range(2)]
     kept, cluster = workers[0]
-    producer = kept.take(cluster)
+    producer = kept.acquire(cluster)
     write(producer)
     kept.release(cluster, producer)
-    assert kept.take(cluster) is producer
+    assert kept.acquire(cluster) is producer
     kept.release(cluster, producer)
     replace()
     for _ in range(3):
         for kept, cluster in reversed(workers):
-            producer = kept.take(cluster)
+            producer = kept.acquire(cluster)
             write(producer)
             kept.release(cluster, producer)
     assert count(workers[0][1]) == 6

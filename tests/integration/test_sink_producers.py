@@ -38,10 +38,10 @@ def send(producer: RawProducer, cluster: Cluster, topic: str, values: Iterable[b
 def test_the_next_task_goes_on_with_the_same_producer(broker: BrokerProcess) -> None:
     topic = create_topic(broker.bootstrap, fresh("kept"))
     cluster, kept = cluster_of(broker, topic), ProducerCache()
-    first = kept.take(cluster)
+    first = kept.acquire(cluster)
     send(first, cluster, topic, (b"a", b"b"))
     kept.release(cluster, first)
-    second = kept.take(cluster)
+    second = kept.acquire(cluster)
     send(second, cluster, topic, (b"c",))
     assert second.identity == first.identity
     assert [message.value() for message in read_all(broker.bootstrap, topic, 0)] == [b"a", b"b", b"c"]
@@ -50,17 +50,17 @@ def test_the_next_task_goes_on_with_the_same_producer(broker: BrokerProcess) -> 
 def test_a_producer_that_was_not_given_back_is_not_used_again(broker: BrokerProcess) -> None:
     topic = create_topic(broker.bootstrap, fresh("failed"))
     cluster, kept = cluster_of(broker, topic), ProducerCache()
-    failed, other = kept.take(cluster), kept.take(cluster)
+    failed, other = kept.acquire(cluster), kept.acquire(cluster)
     assert failed.identity.producer_id != other.identity.producer_id
     kept.release(cluster, other)
-    assert kept.take(cluster) is other
-    assert kept.take(cluster) is not other, "a task has it for itself"
+    assert kept.acquire(cluster) is other
+    assert kept.acquire(cluster) is not other, "a task has it for itself"
 
 
 def test_a_topic_made_anew_takes_what_a_kept_producer_writes(broker: BrokerProcess) -> None:
     topic = create_topic(broker.bootstrap, fresh("anew"))
     cluster, kept = cluster_of(broker, topic), ProducerCache()
-    producer = kept.take(cluster)
+    producer = kept.acquire(cluster)
     send(producer, cluster, topic, (b"a", b"b"))
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     admin.delete_topics([topic])[topic].result()

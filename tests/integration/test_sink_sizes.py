@@ -22,7 +22,7 @@ LIMIT = 10_000
 
 def write(options: SinkOptions, producer: RawProducer, cluster: Cluster, values: list[bytes]) -> None:
     batch = pa.RecordBatch.from_pydict({"value": pa.array(values)})
-    for partition, batches in RowEncoder(options, cluster, 0).write(batch):
+    for partition, batches in RowEncoder(options, cluster, 0).encode(batch):
         producer.send(partition, batches)
     producer.flush()
 
@@ -63,6 +63,6 @@ def test_a_topic_that_was_made_anew_is_looked_up_by_the_next_task(
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
         admin.delete_topics([topic])[topic].result(30)
         create_topic(broker.bootstrap, topic, 1, {"max.message.bytes": str(LIMIT)})
-        monkeypatch.setattr(writing, "KNOWN_S", 0.0)
+        monkeypatch.setattr(writing, "METADATA_AGE_S", 0.0)
         write(options, producer, cluster, values)
         assert [message.value() for message in contents(broker.bootstrap, topic)] == values

@@ -131,7 +131,7 @@ def test_what_is_refused_to_a_kept_producer_is_written_whole_by_the_next(broker:
 def test_after_a_pause_a_producer_begins_anew(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
     first = worker.write(b"a")
     worker.end(first, commit=True)
-    monkeypatch.setattr(task_transaction, "KEPT_S", 0.0)
+    monkeypatch.setattr(task_transaction, "CACHED_S", 0.0)
     second = worker.write(b"b")
     worker.end(second, commit=True)
     assert epoch(second) > epoch(first) + 1

@@ -181,9 +181,9 @@ def test_a_deleted_topic_ends_the_query_unless_loss_is_allowed(
     [
         ({"endingOffsets": "latest"}, "not valid in streaming"),
         ({"endingTimestamp": "1000"}, "not valid in streaming"),
-        ({"minOffsetsPerTrigger": "10", "maxOffsetsPerTrigger": "5"}, "must not be above"),
+        ({"minOffsetsPerTrigger": "10", "maxOffsetsPerTrigger": "5"}, "must not be greater"),
         ({"startingOffsets": "committed"}, "kafka.group.id"),
-        ({"startingOffsets": '{"other":{"0":1}}'}, "must name all partitions"),
+        ({"startingOffsets": '{"other":{"0":1}}'}, "must have all partitions"),
     ],
 )
 def test_what_a_stream_cannot_have_is_refused(

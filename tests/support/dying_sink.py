@@ -145,8 +145,8 @@ class DyingStreamWriter(OttlaStreamWriter):
         self.orders.obey("task-written")
         return written
 
-    def _decisions(self, task: Task, began_ms: int) -> BatchCommit:
-        decisions = super()._decisions(task, began_ms)
+    def _batch_commit(self, task: Task, began_ms: int) -> BatchCommit:
+        decisions = super()._batch_commit(task, began_ms)
         step = _Steps(self.orders)
         return BatchCommit(
             _DyingLedger(decisions.commit_log, step), _DyingTransactions(decisions.transactions, step)

@@ -1,11 +1,11 @@
-"""A real broker in a process of its own, on loopback, over a directory of yours: start, kill, start again.
+"""A broker in a child process, on loopback, with its data in a given directory: start, stop, kill, restart.
 
-The port is chosen once and kept, so that clients find the broker again after a restart. `start` returns when
-the broker has said that it is ready, and raises with its output when it ends or stays silent instead.
+The port is chosen once, so that clients find the broker again after a restart. `start` returns when the broker has
+printed that it is ready. It raises, with the output of the broker, if the process ends or does not become ready.
 
-The broker has a session of its own: Ctrl-C in a terminal reaches its owner alone, who ends the clients first. It does
-not outlive its owner: an exception in `start`, a signal's included, leaves none behind, and on Linux the system ends a
-broker that the main thread has started when that process ends, however it ends.
+The broker has its own session: Ctrl-C in a terminal is sent to the parent only, which stops the clients first. The
+broker does not outlive its parent: after an exception in `start`, also one of a signal handler, the process is killed,
+and on Linux the kernel ends a broker that was started by the main thread when the parent ends.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ from collections.abc import Mapping
 from pathlib import Path
 
 READY = re.compile(rb"^ready ", re.MULTILINE)
-"""How the line begins that a broker prints; "already in use" is another matter."""
+"""The beginning of the line that a broker prints when it is ready; "already in use" must not match."""
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 30.0
-_LOOK_EVERY_S = 0.01
-_FOLLOWING = """\
+_CHECK_INTERVAL_S = 0.01
+_ENDING_WITH_PARENT = """\
 import ctypes, os, sys
 ctypes.CDLL(None).prctl(1, 15)
 if os.getppid() == int(sys.argv[1]):
     os.execv(sys.argv[2], sys.argv[2:])
 """
-"""Becomes the command, to be sent SIGTERM when the thread that started it ends. Set by the child itself, because what
-runs between fork and exec must not be Python where there are threads."""
+"""Executes the command after it has requested SIGTERM for the end of the parent thread. The child does that itself,
+because Python code must not run between fork and exec in a process with threads."""
 
 
 def free_port() -> int:
-    """A port of loopback that nobody listened on a moment ago."""
+    """A port of the loopback interface that was free a moment ago."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 class BrokerNotStarted(RuntimeError):
-    """The broker has ended instead of becoming ready."""
+    """The broker process has ended before it was ready."""
 
 
 class BrokerProcess:
@@ -73,7 +73,7 @@ class BrokerProcess:
         return self._process is not None and self._process.poll() is None
 
     def output(self) -> str:
-        """Everything the broker has written to its standard streams, over all its lives."""
+        """What the broker has written to its standard streams, over all starts."""
         return self._output.read_text(errors="replace") if self._output.exists() else ""
 
     def command(self) -> list[str]:
@@ -85,41 +85,41 @@ class BrokerProcess:
 
     def start(self) -> BrokerProcess:
         self.data.mkdir(parents=True, exist_ok=True)
-        said_before = self._output.stat().st_size if self._output.exists() else 0
+        size_before = self._output.stat().st_size if self._output.exists() else 0
         try:
             with self._output.open("ab") as output:
                 self._process = subprocess.Popen(  # noqa: S603 - our own command
-                    self._following_command(),
+                    self._command_ending_with_parent(),
                     stdout=output,
                     stderr=subprocess.STDOUT,
                     start_new_session=True,
                 )
-            self._wait_ready(said_before)
+            self._wait_ready(size_before)
         except BaseException:
             self.kill()
             raise
         return self
 
-    def _following_command(self) -> list[str]:
-        """The command, so that it ends with us; other threads may well end before us."""
+    def _command_ending_with_parent(self) -> list[str]:
+        """The command, so that it ends with this process; only for the main thread, others may end earlier."""
         if sys.platform != "linux" or threading.current_thread() is not threading.main_thread():
             return self.command()
-        return [sys.executable, "-S", "-c", _FOLLOWING, str(os.getpid()), *self.command()]
+        return [sys.executable, "-S", "-c", _ENDING_WITH_PARENT, str(os.getpid()), *self.command()]
 
-    def _wait_ready(self, said_before: int) -> None:
+    def _wait_ready(self, size_before: int) -> None:
         pause = threading.Event()
-        for _ in range(int(START_TIMEOUT_S / _LOOK_EVERY_S)):
-            said = self._output.read_bytes()[said_before:]
-            if READY.search(said):
+        for _ in range(int(START_TIMEOUT_S / _CHECK_INTERVAL_S)):
+            output = self._output.read_bytes()[size_before:]
+            if READY.search(output):
                 return
             if self._process is None or self._process.poll() is not None:
                 code = None if self._process is None else self._process.returncode
                 raise BrokerNotStarted(f"the broker ended with {code}:\n{self.output()[-4000:]}")
-            pause.wait(_LOOK_EVERY_S)
+            pause.wait(_CHECK_INTERVAL_S)
         raise TimeoutError(f"the broker was not ready within {START_TIMEOUT_S} s:\n{self.output()[-4000:]}")
 
     def stop(self) -> int | None:
-        """Ends it cleanly; its exit code, None when it was not running."""
+        """Stop the broker cleanly; return its exit code, None if it was not running."""
         return self._end(signal.SIGTERM)
 
     def kill(self) -> int | None:

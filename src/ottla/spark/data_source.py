@@ -1,8 +1,8 @@
-"""The data source `ottla` as Spark sees it: schema, readers, writers.
+"""The data source `ottla` for Spark: schema, readers, writers.
 
-Spark makes an instance in a Python process of its own, pickles it, and asks for a reader or writer in others:
-instances hold the options and nothing else. Options are checked here as early as Spark allows; those whose meaning
-depends on batch or streaming when the reader is made.
+Spark creates an instance in one Python process, pickles it, and calls it in others to get a reader or a writer, so an
+instance has only the options. Options are checked as early as Spark allows; those that depend on batch or streaming
+when the reader is created.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class OttlaDataSource(DataSource):
-    """`spark.read.format("ottla")` and its three siblings."""
+    """`format("ottla")` for `read`, `readStream`, `write` and `writeStream`."""
 
     @classmethod
     def name(cls) -> str:
@@ -51,9 +51,9 @@ class OttlaDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from ottla.spark.source.spark_readers import (
+            FailedStreamReader,
             OttlaPlainStreamReader,
             OttlaStreamReader,
-            RefusedStreamReader,
         )
 
         try:
@@ -63,7 +63,7 @@ class OttlaDataSource(DataSource):
                 return OttlaStreamReader(options, schema)
             return OttlaPlainStreamReader(options, schema)
         except LocalError as error:
-            return RefusedStreamReader(error)
+            return FailedStreamReader(error)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from ottla.spark.sink.spark_writers import make_batch_writer
@@ -86,13 +86,13 @@ def _value_ddl(value_format: str, schema: str) -> str:
 
 
 def _check_schema(options: SourceOptions, schema: StructType) -> None:
-    """Refuses a schema of the user's own, and typed columns with the name of another column."""
+    """Reject a schema given by the user, and typed columns with the name of another column."""
     names = [field.name.lower() for field in schema.fields]
     for name in names:
         if names.count(name) > 1:
             raise LocalError(
-                f"two columns would be called {name}: valueSchema has the name of a column of the source; leave "
-                f'that out or rename it with the option columns, for example columns="value, {name} as record_{name}"'
+                f"two columns have the name {name}: valueSchema has the name of a column of the source. Omit or rename "
+                f'that column with the option columns, for example columns="value, {name} as record_{name}"'
             )
     typed = options.value_format in {"json", "avro"}
     fixed = [choice for choice in options.columns if not (choice.column == "value" and typed)]
@@ -108,7 +108,7 @@ def _check_schema(options: SourceOptions, schema: StructType) -> None:
     ]
     if wrong or (len(found) != len(expected) and not typed):
         raise LocalError(
-            "the source has a schema of its own, which can't be replaced by another one: choose columns with the "
-            "option columns, and give the schema of values with valueFormat and valueSchema"
+            "the schema of the source cannot be replaced: choose columns with the option columns, and set the schema "
+            "of values with valueFormat and valueSchema"
         )
     arrow_schema(schema)

@@ -1,9 +1,9 @@
-"""Writing the output mode *update* to topics: `df.writeStream.outputMode("update").foreachBatch(updates(options))`.
+"""The output mode *update* for topics: `df.writeStream.outputMode("update").foreachBatch(updates(options))`.
 
-Spark does not let sinks written in Python take that mode, in which an aggregate tells its changes. But a batch handed
-to `foreachBatch` can be written by the sink's own tasks: they run as a job of the batch, so they know its query and its
-id, and their messages come back to the function, which commits them. So the guarantee is the sink's: a batch that
-Spark repeats is there once. The function lives in the driver's process, as do its connections and its commit log.
+Spark does not allow that mode, in which an aggregate emits its changes, for sinks in Python. But the tasks of the sink
+can write a batch of `foreachBatch`: they run as a job of the batch, so they have the id of the query and of the batch,
+and their messages are returned to the function, which commits them. The guarantee is that of the sink: a batch that
+Spark repeats is written once. The function, its connections and its commit log are in the driver process.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MESSAGE = "message"
 
 
 def updates(options: Mapping[str, str]) -> Callable[[DataFrame, int], None]:
-    """The function for `foreachBatch` that writes each batch to the topic, with the options of the sink."""
+    """A function for `foreachBatch` that writes each batch to the topic, with the options of the sink."""
     kept = dict(options)
 
     def write(batch: DataFrame, number: int) -> None:
@@ -42,7 +42,7 @@ def updates(options: Mapping[str, str]) -> Callable[[DataFrame, int], None]:
             found = batch.mapInArrow(written, f"{_MESSAGE} STRING").collect()
         except Exception:
             with suppress(ClientError):
-                writer.abort_unheard(batch.sparkSession.sparkContext.getLocalProperty, began_ms)
+                writer.abort_without_messages(batch.sparkSession.sparkContext.getLocalProperty, began_ms)
             raise
         messages = [TaskCommitMessage.from_json(row[_MESSAGE]) for row in found]
         try:

@@ -1,7 +1,7 @@
-"""Spark's Python Data Source API, as far as the installed pyspark has it.
+"""The version of pyspark and which parts of the Python Data Source API it has.
 
-4.3 is what we are made for. In 4.1 a stream is not told the start of a batch nor a limit, so there are no limits per
-trigger and no Trigger.AvailableNow; what asks for them is refused with a word on the version it needs.
+The source is developed for 4.3. In 4.1 a stream does not get the start of a batch or a limit, so limits per trigger and
+Trigger.AvailableNow are not supported; their options are rejected with the version that they need.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ VERSION_MIN = (4, 1)
 
 
 def spark_version() -> tuple[int, int]:
-    """Major and minor of the installed pyspark."""
+    """The major and minor version of the installed pyspark."""
     try:
         import pyspark
     except ImportError as error:
@@ -24,9 +24,11 @@ def spark_version() -> tuple[int, int]:
 def check_version() -> None:
     found = spark_version()
     if found < VERSION_MIN:
-        raise LocalError(f"the data source ottla needs pyspark 4.1 or newer, this is {found[0]}.{found[1]}")
+        raise LocalError(
+            f"the data source ottla needs pyspark 4.1 or newer, but {found[0]}.{found[1]} is installed"
+        )
 
 
 def has_read_limits() -> bool:
-    """Whether a stream is told where a batch starts and how far it may go (4.2)."""
+    """Whether a stream gets the start and the limit of a batch (4.2)."""
     return spark_version() >= (4, 2)

@@ -1,7 +1,7 @@
-"""The Python processes that Spark forks for tasks, plans and commits, and keeps for the next ones.
+"""Garbage collection in Spark's Python worker processes.
 
-After each piece of work Spark's daemon lets the garbage collector look at everything that a process has imported. That
-is some ten milliseconds of a core in each of four processes, a tenth of a short batch, and finds nothing.
+After each task Spark's daemon runs a full garbage collection, which scans all imported modules. That takes some ten
+milliseconds of CPU time in each of four processes, a tenth of a short batch, and frees nothing.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ _frozen_modules = 0
 
 
 def freeze_imports() -> None:
-    """Take what is imported out of the collector's sight; cheap to call when nothing is new.
+    """Exclude imported modules from garbage collection; cheap if nothing new was imported.
 
-    To be called by every task: much is imported only while the first ones run, pandas above all.
+    Each task calls it, because many modules, such as pandas, are imported only while the first tasks run.
     """
-    global _frozen_modules  # noqa: PLW0603 - of this process
+    global _frozen_modules  # noqa: PLW0603 - per process
     if len(sys.modules) != _frozen_modules:
         gc.collect()
         gc.freeze()

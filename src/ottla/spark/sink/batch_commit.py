@@ -1,30 +1,31 @@
-"""How a batch becomes visible exactly once: the driver's side of the sink, as decisions over two ports.
+"""Committing a batch exactly once: the driver's side of the sink, on top of a commit log and transactions.
 
-The tasks of a batch write transactions and leave them open. To commit the batch is, in this order:
+The tasks of a batch write transactions and leave them open. A batch is committed in this order:
 
-    1. see that all of them are still open, if some could be committed and others have timed out
-    2. record them in the commit log as prepared - from here on it is certain which transactions the batch consists of
-    3. commit the first                         - from here on it is certain that the batch is committed
+    1. check that all transactions are still open, because some could be committed after others have timed out
+    2. record them in the commit log as prepared  - from here on, the transactions of the batch are fixed
+    3. commit the first one                       - from here on, the batch is committed
     4. commit the others
     5. record the batch as done
-    6. abort what failed or superfluous attempts have left open
+    6. abort the transactions that failed or superfluous attempts of tasks have left open
 
-Spark repeats a batch, with the same id, whose commit it did not see return. Then the commit log tells how far it came:
+If Spark has not seen the commit of a batch return, it repeats the batch with the same id. The commit log then shows:
 
-    nothing of this batch        as if it were new
-    prepared, first committed    complete it, abort what was written again
-    prepared, first aborted      nothing of it is visible, since none is ended before the first: take the new ones
+    no entry of this batch       the batch is new
+    prepared, first committed    complete it, and abort what was written again
+    prepared, first aborted      nothing is visible, because the first is committed first: commit the new ones
     done                         abort what was written again
-    done, in this very run       a second sink of the query has the same name, for a run repeats nothing: an error
-    something of a later batch   this driver, or its checkpoint, is behind: an error, since what it writes may be there
+    done, by this run            an error: a run repeats no batch, so a second sink of the query has the same name
+    an entry of a later batch    an error: this driver or its checkpoint is behind, and the batch may be written already
 
-A transaction that is aborted in step 4 is the one thing that cannot be repaired: a cluster without two-phase commit
-does that when the transaction's timeout passes. It is found in step 1 unless it happens in between, and is never
-silent. A batch of one transaction cannot be torn, so it is spared the question.
+A transaction that is aborted in step 4 cannot be repaired. A cluster without two-phase commit aborts a transaction when
+its timeout expires. Step 1 detects that, unless it happens between the steps; it is always reported. For a batch of one
+transaction step 1 is skipped, because it cannot be committed partially.
 
-Who has decided the batch before takes it that nobody else has decided since: if somebody has, recording the next one
-fails. Where nothing is to be recorded it looks, for tasks may have written nothing because they saw a later batch. Pure
-but for its ports. Ending a transaction twice in the same way must succeed.
+A driver that has recorded the batch before assumes that no other driver has recorded one since. If one has, recording
+the next batch fails. If there is nothing to record, the driver reads the commit log, because tasks may have written
+nothing after they have seen a later batch. Pure, except for its ports. Ending a transaction twice in the same way must
+succeed.
 """
 
 from __future__ import annotations
@@ -41,32 +42,31 @@ from ottla.spark.sink.commit_log import CommitEntry, PreparedTransaction, State
 _log = structlog.get_logger()
 
 _TIMEOUT_HINT = (
-    "Its transaction timeout has passed (kafka.transaction.timeout.ms, at most the brokers' "
-    "transaction.max.timeout.ms): raise it, or let batches be smaller. Clusters with two-phase commit have no such "
-    "limit"
+    "Its transaction timeout has expired (kafka.transaction.timeout.ms, at most transaction.max.timeout.ms of the "
+    "brokers). Increase the timeout, or make batches smaller. Clusters with two-phase commit have no such limit"
 )
 
 
 class CommitLog(Protocol):
-    """Where it is kept what was decided."""
+    """The commit log of one query: which batch was committed last."""
 
     def entry(self) -> CommitEntry | None:
-        """What was decided last."""
+        """The last entry, of any run."""
         ...
 
     def expected(self, batch: int) -> CommitEntry | None:
-        """The same, before that batch; if the batch before it was decided here, without a look for others.
+        """The last entry before that batch; not read again if this process has recorded the batch before it.
 
-        If somebody else has decided since, `record` will fail.
+        If another driver has recorded an entry since, `record` will fail.
         """
         ...
 
     def is_own(self) -> bool:
-        """Whether that was decided by this run of the query."""
+        """Whether this run of the query has recorded the last entry."""
         ...
 
     def record(self, entry: CommitEntry) -> None:
-        """Decide; raises Superseded if somebody else has decided since it was asked what was last."""
+        """Append an entry; raises Superseded if another driver has appended one since the last read."""
         ...
 
 
@@ -80,7 +80,7 @@ class Transactions(Protocol):
     ) -> Mapping[PreparedTransaction, bool]: ...
 
     def abandoned(self, keep: Collection[PreparedTransaction]) -> list[PreparedTransaction]:
-        """Open ones that nobody will ask for any more; `keep` is never among them."""
+        """Open transactions that will never be committed; those in `keep` are not among them."""
         ...
 
 
@@ -89,10 +89,10 @@ class SinkError(OttlaError):
 
 
 class Superseded(SinkError):
-    """Another driver runs the same query, or ran it from a later checkpoint."""
+    """Another driver runs the same query, or has run it from a later checkpoint."""
 
 
-class SinksConfused(SinkError):
+class DuplicateSinkName(SinkError):
     """Two sinks of one query have the same name."""
 
 
@@ -100,7 +100,7 @@ class TransactionLost(SinkError):
     """A transaction was aborted before it could be committed, and nothing of its batch is visible."""
 
 
-class BatchTorn(SinkError):
+class PartialCommit(SinkError):
     """A transaction was aborted after others of its batch had been committed."""
 
 
@@ -112,12 +112,12 @@ class BatchCommit:
         self.transactions = transactions
 
     def commit(self, batch: int, written: Sequence[PreparedTransaction], *, can_expire: bool = True) -> None:
-        """Makes a batch visible, once, however often it is called with whatever its tasks have written."""
+        """Commit a batch exactly once; repeated calls may have other transactions of the same batch."""
         entry = self.commit_log.expected(batch) if written else self.commit_log.entry()
         if entry is None or entry.batch < batch:
             self._commit_new(batch, written, can_expire)
         elif entry.batch == batch and entry.state is State.PREPARED and not self._complete(entry):
-            _log.warning("batch is committed as it was written again", batch=batch)
+            _log.warning("committing the repeated batch, the first attempt was aborted", batch=batch)
             self.transactions.end(entry.transactions, commit=False)
             self._commit_new(batch, written, can_expire)
         elif entry.batch > batch:
@@ -125,20 +125,20 @@ class BatchCommit:
             raise Superseded(_behind(batch, entry.batch))
         elif entry.batch == batch and entry.state is State.DONE and self.commit_log.is_own():
             self.transactions.end(written, commit=False)
-            raise SinksConfused(
-                f"batch {batch} is written a second time in the same run of its query: two sinks of one query that "
-                "write to the same topic, or both to the topic of each row, need names: set the option sinkName"
+            raise DuplicateSinkName(
+                f"batch {batch} was written twice in the same run of its query. If two sinks of a query write to the "
+                "same topic, or both to the topic of each row, set the option sinkName to a different value for each"
             )
         else:
             superfluous = [one for one in written if one not in entry.transactions]
             self.transactions.end(superfluous, commit=False)
-        sweep(self.transactions)
+        abort_abandoned(self.transactions)
 
     def abort(self, written: Sequence[PreparedTransaction]) -> None:
-        """Takes back what was written, unless its batch is decided: then it will be completed."""
-        decided = _decided(self.commit_log.entry())
-        self.transactions.end([one for one in written if one not in decided], commit=False)
-        sweep(self.transactions, keep=decided)
+        """Abort what was written, except the transactions of a prepared batch, which will be committed."""
+        prepared = _prepared(self.commit_log.entry())
+        self.transactions.end([one for one in written if one not in prepared], commit=False)
+        abort_abandoned(self.transactions, keep=prepared)
 
     def _commit_new(self, batch: int, written: Sequence[PreparedTransaction], can_expire: bool) -> None:
         if not written:
@@ -154,32 +154,32 @@ class BatchCommit:
             raise _lost(batch, written[0])
 
     def _complete(self, entry: CommitEntry) -> bool:
-        """Commits a prepared batch and records that; False if nothing of it was or can be committed."""
+        """Commit a prepared batch and record it as done; return False if its first transaction was aborted."""
         first, others = entry.transactions[:1], entry.transactions[1:]
-        (outcome,) = self.transactions.end(first, commit=True)
-        if outcome is TransactionEnd.UNKNOWN:
-            raise BatchTorn(
-                f"batch {entry.batch} was prepared, but the cluster has forgotten the transaction "
-                f"{first[0].transactional_id}, so it cannot be told whether it was committed. {_REPAIR}"
+        (result,) = self.transactions.end(first, commit=True)
+        if result is TransactionEnd.UNKNOWN:
+            raise PartialCommit(
+                f"batch {entry.batch} was prepared, but the cluster does not have the transaction "
+                f"{first[0].transactional_id} any more, so it is unknown whether it was committed. {_REPAIR}"
             )
-        if outcome is not TransactionEnd.ENDED:
+        if result is not TransactionEnd.ENDED:
             return False
-        outcomes = self.transactions.end(others, commit=True)
-        torn = [one for one, how in zip(others, outcomes, strict=True) if how is not TransactionEnd.ENDED]
-        if torn:
-            names = ", ".join(one.transactional_id for one in torn)
-            raise BatchTorn(
-                f"batch {entry.batch} is committed but for {len(torn)} of {len(entry.transactions)} transactions, "
-                f"which were aborted in between: {names}. {_TIMEOUT_HINT}. {_REPAIR}"
+        results = self.transactions.end(others, commit=True)
+        aborted = [one for one, end in zip(others, results, strict=True) if end is not TransactionEnd.ENDED]
+        if aborted:
+            names = ", ".join(one.transactional_id for one in aborted)
+            raise PartialCommit(
+                f"batch {entry.batch} is committed, except for {len(aborted)} of its {len(entry.transactions)} "
+                f"transactions, which were aborted before: {names}. {_TIMEOUT_HINT}. {_REPAIR}"
             )
         self.commit_log.record(CommitEntry(entry.batch, State.DONE))
         return True
 
 
-def sweep(transactions: Transactions, keep: Collection[PreparedTransaction] = ()) -> None:
-    """Abort what was left open: it would hide everything after it from consumers that read committed records.
+def abort_abandoned(transactions: Transactions, keep: Collection[PreparedTransaction] = ()) -> None:
+    """Abort transactions that were left open: consumers that read committed records cannot read beyond them.
 
-    No batch depends on it, so that what fails here is told and left: to the next batch, or to the timeout.
+    No batch depends on it. An error is logged; the next batch tries again, or the transactions time out.
     """
     try:
         left = transactions.abandoned(keep)
@@ -187,33 +187,33 @@ def sweep(transactions: Transactions, keep: Collection[PreparedTransaction] = ()
             _log.info("aborting transactions that were left open", transactions=len(left))
             transactions.end(left, commit=False)
     except ClientError as error:
-        _log.warning("transactions that were left open could not be aborted", reason=str(error))
+        _log.warning("cannot abort transactions that were left open", reason=str(error))
 
 
 _REPAIR = (
-    "To go on, run the query once with deliveryGuarantee=at-least-once: it writes the batch again, so that nothing is "
-    "missing and some records are there twice"
+    "To continue, run the query once with deliveryGuarantee=at-least-once. That writes the batch again: no record will "
+    "be missing, and some records will be duplicated"
 )
 
 
 def _lost(batch: int, one: PreparedTransaction) -> TransactionLost:
     return TransactionLost(
-        f"nothing of batch {batch} was committed, for the transaction {one.transactional_id} is not open any more. "
-        f"{_TIMEOUT_HINT}. The batch will be written again when the query is restarted"
+        f"nothing of batch {batch} was committed, because the transaction {one.transactional_id} is not open any more. "
+        f"{_TIMEOUT_HINT}. Restart the query to write the batch again"
     )
 
 
-def _behind(batch: int, decided: int) -> str:
+def _behind(batch: int, later: int) -> str:
     return (
-        f"batch {batch} was not committed: batch {decided} of the same query is decided already. Either another driver "
-        "runs the query, or its checkpoint was rolled back, restored or copied, and then it counts batches that the "
-        "topic has. To go on from this checkpoint and write them again, set transactionalIdPrefix to a new value: it "
-        "makes this another query for the sink. A copy of a query that runs beside the first needs one, too"
+        f"batch {batch} was not committed, because the commit log has batch {later} of the same query. Either another "
+        "driver runs the query, or its checkpoint was rolled back, restored or copied, and its batches are in the "
+        "topic already. To continue from this checkpoint and write them again, set transactionalIdPrefix to another "
+        "value; the sink then regards this as another query. A copy of a running query needs that, too"
     )
 
 
-def _decided(entry: CommitEntry | None) -> frozenset[PreparedTransaction]:
-    """Of whichever batch: the driver that has decided it may be at work on it now."""
+def _prepared(entry: CommitEntry | None) -> frozenset[PreparedTransaction]:
+    """The transactions of a prepared batch, of any number: another driver may be committing it now."""
     return (
         frozenset(entry.transactions) if entry is not None and entry.state is State.PREPARED else frozenset()
     )

@@ -1,14 +1,15 @@
-"""Which batch of a query is committed: a register kept in a log, changed only by who knows its present value.
+"""The commit log of a query: which batch is committed, and its compare-and-append rule.
 
-Every record names, as `after`, the offset of the record that its writer took for the present one. The log's order
-decides: of two writers who know the same present, the first to be appended wins and the other's record is void. So a
-driver that was given up for dead and wakes up cannot decide anything any more, and nobody needs a lock. A writer
-reads its record back, at the latest before it writes another.
+Each record has, as `after`, the offset of the record that its writer regarded as the current one. The order of the log
+decides: of two records with the same `after`, the first one counts and the second one is void. So a driver that was
+presumed dead and continues cannot commit anything, and no lock is needed. A writer reads its record back before it
+writes another one.
 
-Records are keyed by query and run (one start of a query), and the log is compacted: of each run the last record stays.
-That never removes the present one. A run's last record is void only if another run was ahead of it, and then the
-present is that one's or a later one. Of the records that are left the present one is that with the highest `after`,
-and of equal ones the first, because the records that counted have rising `after`s, each the offset of the one before.
+The key of a record is the query and the run (one start of a query), and the topic is compacted: the last record of each
+run remains. Compaction never removes the current record. The last record of a run is void only if the record of another
+run was appended before it, and then the current record is that one or a later one. Of the remaining records the current
+one has the highest `after`, and of equal ones it is the first, because each record that counted has the offset of the
+one before as its `after`.
 
     key    <query>/<run>
     value  {"after": 17, "batch": 4, "state": "prepared", "transactions": [[id, producer id, epoch], ...]}
@@ -30,13 +31,13 @@ NOTHING_BEFORE: Final = -1
 
 class State(Enum):
     PREPARED = "prepared"
-    """The transactions of the batch are to be committed; some may be already."""
+    """The transactions of the batch will be committed; some may be committed already."""
     DONE = "done"
     """All of them are committed."""
 
 
 class PreparedTransaction(NamedTuple):
-    """A transaction that is written and left open; whoever has these three can end it."""
+    """A transaction that is written and left open. A client with these three values can end it."""
 
     transactional_id: str
     producer_id: int
@@ -45,7 +46,7 @@ class PreparedTransaction(NamedTuple):
 
 @dataclass(frozen=True)
 class CommitEntry:
-    """What is decided about a batch."""
+    """The state of a batch and its transactions."""
 
     batch: int
     state: State
@@ -54,7 +55,7 @@ class CommitEntry:
 
 @dataclass(frozen=True)
 class CommitRecord:
-    """An entry as it lies in the log."""
+    """An entry with its position in the log and its writer."""
 
     offset: int
     run: str
@@ -63,38 +64,38 @@ class CommitRecord:
 
 
 class CommitLogDamaged(OttlaError):
-    """A record of the commit log cannot be read; going on could write a batch twice."""
+    """A record of the commit log cannot be read; continuing could write a batch twice."""
 
 
 class CommitLogState:
-    """The records of one query, taken in the order of the log."""
+    """The current record of one query. Records are applied in the order of the log."""
 
     def __init__(self) -> None:
-        self.present: CommitRecord | None = None
+        self.current: CommitRecord | None = None
 
-    def take(self, record: CommitRecord) -> bool:
-        """Whether the record counts: it is the present one from now on."""
-        if self.present is not None and record.after <= self.present.after:
+    def apply(self, record: CommitRecord) -> bool:
+        """Apply a record; return whether it counts and is the current one now."""
+        if self.current is not None and record.after <= self.current.after:
             return False
-        self.present = record
+        self.current = record
         return True
 
     @property
     def entry(self) -> CommitEntry | None:
-        return None if self.present is None else self.present.entry
+        return None if self.current is None else self.current.entry
 
     @property
     def end(self) -> int:
-        """What the next record has to come after."""
-        return NOTHING_BEFORE if self.present is None else self.present.offset
+        """The `after` of the next record."""
+        return NOTHING_BEFORE if self.current is None else self.current.offset
 
     def has(self, run: str, after: int, entry: CommitEntry) -> bool:
-        """Whether the present record is the one with which a run has decided that, after that offset.
+        """Whether the current record is this entry of this run with this `after`.
 
-        A record that was given up may arrive after all, of the same run and after the same offset, and count.
+        A record whose append has timed out may be appended later, with the same run and the same `after`, and count.
         """
-        present = self.present
-        return present is not None and (present.run, present.after, present.entry) == (run, after, entry)
+        current = self.current
+        return current is not None and (current.run, current.after, current.entry) == (run, after, entry)
 
 
 def key_of(query: str, run: str) -> bytes:
@@ -112,7 +113,7 @@ def encode_value(after: int, entry: CommitEntry) -> bytes:
 
 
 def decode_record(query: str, offset: int, key: bytes | None, value: bytes | None) -> CommitRecord | None:
-    """None if the record is not about this query."""
+    """Decode a record; return None if it belongs to another query."""
     beginning = key_of(query, "")
     if key is None or value is None or not key.startswith(beginning):
         return None
@@ -129,5 +130,5 @@ def decode_record(query: str, offset: int, key: bytes | None, value: bytes | Non
         return CommitRecord(offset, key[len(beginning) :].decode(), int(fields["after"]), entry)
     except (ValueError, KeyError, TypeError) as error:
         raise CommitLogDamaged(
-            f"the commit log's record at offset {offset} cannot be read: {error}"
+            f"cannot read the record of the commit log at offset {offset}: {error}"
         ) from error

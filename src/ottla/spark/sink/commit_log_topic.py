@@ -1,9 +1,8 @@
-"""The commit log in a compacted topic, one partition of it per query, shared by all queries of a cluster.
+"""The commit log in a compacted topic, which all queries of a cluster share; each query uses one partition.
 
-A query's partition is that of its name under a fixed number of partitions: partitions added to the topic later change
-nothing. What was read stays known between the batches of a run, so that a batch costs no more than its two records. A
-record that was appended where reading has come to is known without being read: nothing lies in between. Used by one
-thread.
+The partition is the hash of the name of the query modulo a fixed number: partitions that are added later change
+nothing. What was read is cached between the batches of a run, so a batch costs no more than appending its two records.
+A record that was appended at the position up to which the log was read need not be read back. Used by one thread.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from ottla.spark.sink.commit_log import (
 PARTITIONS: Final = 16
 CONFIGS: Final = {
     "cleanup.policy": "compact",
-    # Only closed segments are compacted: small ones keep what a driver reads at its start short.
+    # Only inactive segments are compacted: with small segments a driver reads less at its start.
     "segment.bytes": str(1 << 20),
     "min.cleanable.dirty.ratio": "0.1",
 }
@@ -53,14 +52,14 @@ class TopicCommitLog:
         self._is_writer = False
 
     def entry(self) -> CommitEntry | None:
-        """What was decided last, by whichever run."""
-        self._read_on()
+        """The last entry, of any run."""
+        self._read_new()
         return self._state.entry
 
     def expected(self, batch: int) -> CommitEntry | None:
-        """What was decided last before that batch, without a look if it was decided here.
+        """The last entry before that batch; not read again if this process has recorded the batch before it.
 
-        Any of Spark's Python processes may commit a batch: what was decided here is the last if it is the batch before.
+        Any of Spark's Python processes may commit a batch, so an older entry of this process may not be the last one.
         """
         known = self._state.entry
         if self._is_writer and known is not None and known.batch == batch - 1:
@@ -68,29 +67,29 @@ class TopicCommitLog:
         return self.entry()
 
     def is_own(self) -> bool:
-        """Whether that was decided by this run."""
-        present = self._state.present
-        return present is not None and present.run == self._run
+        """Whether this run has recorded the last entry."""
+        current = self._state.current
+        return current is not None and current.run == self._run
 
     def record(self, entry: CommitEntry) -> None:
-        """Decide, after what `entry` or `expected` told; raises Superseded if another run was faster."""
+        """Append an entry after the one that was read last; raises Superseded if another run has appended one."""
         before = self._state.end
         self._is_writer = False
         offset = self._append(encode_value(before, entry))
         if offset == self._position:
-            self._state.take(CommitRecord(offset, self._run, before, entry))
+            self._state.apply(CommitRecord(offset, self._run, before, entry))
             self._position = offset + 1
         else:
-            self._read_on()
+            self._read_new()
         if not self._state.has(self._run, before, entry):
             raise Superseded(
-                f"batch {entry.batch} was not committed here: another driver runs the query {self._query} at the same "
-                "time and was faster"
+                f"batch {entry.batch} was not committed by this driver: another driver runs the query {self._query} at "
+                "the same time and has committed first"
             )
         self._is_writer = True
 
     def _append(self, value: bytes) -> int:
-        """Where the record lies, if the broker said so."""
+        """Append a record; return its offset as the broker has reported it."""
         producer, self._producer = self._producer, None
         if producer is None:
             producer = RawProducer(self._cluster)
@@ -110,17 +109,17 @@ class TopicCommitLog:
         self._producer = producer
         return producer.last_offset(self._partition)
 
-    def _read_on(self) -> None:
-        """Take all records up to the end of the partition as it is now."""
+    def _read_new(self) -> None:
+        """Read all records up to the current end of the partition."""
         if self._position is None:
-            self._make_topic()
+            self._create_topic()
             self._position = self._offset_at(EARLIEST)
-        # A new leader knows its end only when it has heard from the others. It does not tell it before; a fetch would.
+        # A new leader has no high watermark until its followers have fetched. ListOffsets waits for it, Fetch does not.
         end = self._offset_at(LATEST)
         if end < self._position:
             raise CommitLogDamaged(
-                f"{self._partition} ends at {end} and has been read up to {self._position} before: it was cut, or it "
-                "or its cluster was made anew. Start the query again to go on with what is there now"
+                f"{self._partition} ends at offset {end}, but was read up to {self._position} before: it was "
+                "truncated, or the topic or cluster was recreated. Restart the query to continue with its current state"
             )
         retry = self._cluster.retry(f"reading the commit log {self._partition}")
         while self._position < end:
@@ -133,24 +132,24 @@ class TopicCommitLog:
             decoded = columns.decode(
                 fetched.data, start_offset=self._position, end_offset=end, wanted=_WANTED
             )
-            self._take(decoded)
+            self._apply(decoded)
             if decoded.next_offset == self._position:
                 retry.backoff(
-                    RetriableError(f"{self._partition} has nothing to read at {self._position} yet")
+                    RetriableError(f"{self._partition} has no record at offset {self._position} yet")
                 )
             self._position = decoded.next_offset
 
-    def _make_topic(self) -> None:
+    def _create_topic(self) -> None:
         name = self._partition.topic
         ensure_topic(self._cluster, name, PARTITIONS, CONFIGS)
         found = len(self._cluster.topic(name).partitions)
         if found < PARTITIONS:
-            raise LocalError(f"the commit log topic {name} has {found} partitions, it needs {PARTITIONS}")
+            raise LocalError(f"the commit log topic {name} has {found} partitions, but needs {PARTITIONS}")
 
-    def _offset_at(self, place: int) -> int:
-        return self._cluster.list_offsets({self._partition: place})[self._partition][0]
+    def _offset_at(self, timestamp: int) -> int:
+        return self._cluster.list_offsets({self._partition: timestamp})[self._partition][0]
 
-    def _take(self, decoded: DecodedColumns) -> None:
+    def _apply(self, decoded: DecodedColumns) -> None:
         offsets = memoryview(decoded.offset or b"").cast("B").cast("q")
         keys, values = decoded.key, decoded.value
         if keys is None or values is None:
@@ -158,7 +157,7 @@ class TopicCommitLog:
         for row in range(decoded.rows):
             record = decode_record(self._query, offsets[row], _cell(keys, row), _cell(values, row))
             if record is not None:
-                self._state.take(record)
+                self._state.apply(record)
 
 
 def _single(cell: bytes) -> BinaryColumn:

@@ -1,7 +1,7 @@
-"""The options of the sink: those of Spark's Kafka connector, and how sure a record is to be there once.
+"""The options of the sink: those of Spark's Kafka connector, and the delivery guarantee.
 
-Settings of Java's producer that shape its buffer (`linger.ms`, `buffer.memory`, ...) have no meaning here, where whole
-columns become batches: they are left alone. `acks` is always all, the strongest. Pure.
+Settings for the buffer of Java's producer (`linger.ms`, `buffer.memory`, ...) have no meaning here, where whole columns
+become batches; they are ignored. `acks` is always `all`. Pure.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ AT_LEAST_ONCE: Final = "at-least-once"
 COMMIT_LOG_TOPIC: Final = "__ottla_sink_ledger"
 TRANSACTIONAL_ID_PREFIX: Final = "ottla-sink"
 _TIMEOUT_DEFAULT_MS: Final = 900_000
-"""The longest that brokers allow, unless their transaction.max.timeout.ms says otherwise."""
+"""The default of the brokers' transaction.max.timeout.ms."""
 _STICKY_BYTES_DEFAULT: Final = 16_384
-"""Java's batch.size: how much goes to one partition before another gets records without a key."""
+"""The default of Java's batch.size: bytes without a key for one partition before the next one is used."""
 _REJECTED: Final = {
     "key.serializer": "keys are written from string or binary columns: convert them with DataFrame operations",
     "value.serializer": "values are written from string or binary columns: convert them with DataFrame operations",
-    "transactional.id": "every task has an id of its own: set the beginning of them all with transactionalIdPrefix",
+    "transactional.id": "each task has its own id; set the prefix of the ids with transactionalIdPrefix",
 }
 _PARTITIONERS: Final = ("murmur2", "murmur2_random")
 _SINK_DIGITS: Final = 8
@@ -35,13 +35,13 @@ _ACKS: Final = ("all", "-1", "1", "0")
 
 @dataclass(frozen=True)
 class SinkOptions:
-    """Everything that a write to `ottla` was asked for."""
+    """The parsed options of a write."""
 
     settings: ClientSettings
     topic: str | None
     exactly_once: bool
     sink: str
-    """Which of its query's sinks this is: of what is written in `foreachBatch` a query can have several."""
+    """The identity of this sink within its query; with `foreachBatch` a query can have several sinks."""
     transactional_id_prefix: str
     commit_log_topic: str
     transaction_timeout_ms: int
@@ -80,9 +80,9 @@ class SinkOptions:
 
 
 def _sink_of(name: str | None, topic: str | None) -> str:
-    """Short and of letters that transactional ids have; two of one query are never the same by chance."""
-    told = f"name {name}" if name else f"topic {topic}" if topic else "topic of each row"
-    return hashlib.sha256(told.encode()).hexdigest()[:_SINK_DIGITS]
+    """A short hash of the sink name or the topic, for transactional ids."""
+    identity = f"name {name}" if name else f"topic {topic}" if topic else "topic of each row"
+    return hashlib.sha256(identity.encode()).hexdigest()[:_SINK_DIGITS]
 
 
 def _check_partitioner(client: Mapping[str, str]) -> None:
@@ -90,6 +90,6 @@ def _check_partitioner(client: Mapping[str, str]) -> None:
     partitioner = client.get("partitioner") or None
     if name is not None or partitioner not in {None, *_PARTITIONERS}:
         raise LocalError(
-            f"option kafka.partitioner{'' if name is None else '.class'} is not supported: records go where Java's "
-            "default partitioner puts them; choose partitions yourself with a column partition"
+            f"option kafka.partitioner{'' if name is None else '.class'} is not supported: the sink "
+            "uses the default partitioner of Java's client; to choose partitions, write a column partition"
         )

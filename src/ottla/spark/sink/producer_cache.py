@@ -1,9 +1,9 @@
-"""The producers that write at least once, kept from one task of a worker process to the next.
+"""A cache of producers for at-least-once writes, reused by the tasks of a worker process.
 
-A new one would ask for a producer id in every batch, a question more on the way of each record, and every id is
-remembered for a day by each partition that it has written to. A task has its producer for itself; only one that did
-all it was asked to is given back, since an error is final for a producer. After a pause it is asked first whether it is
-still the same cluster: on a laptop, a broker may have been replaced by a new one on the same port.
+A new producer would request a producer id in every batch, which adds a round trip, and each partition stores the state
+of every producer id for a day. A producer is used by one task at a time. It is returned to the cache only if all its
+requests have succeeded, because an error is final for a producer. After an idle time the cluster is checked first: a
+broker may have been replaced by a new one on the same port.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from typing import Final
 from ottla.client.raw import Cluster, RawProducer
 from ottla.client.raw.settings import ClientSettings
 
-PAUSE_S: Final = 1.0
-"""How long a producer may lie idle before that."""
+IDLE_S: Final = 1.0
+"""The idle time after which the cluster is checked."""
 
 
 class ProducerCache:
-    """The producers of this process that no task has."""
+    """The producers of this process that no task is using."""
 
     def __init__(self) -> None:
         self._kept: dict[ClientSettings, tuple[float, RawProducer]] = {}
 
-    def forget(self) -> None:
-        """In the child of a fork: the ids are the parent's."""
+    def clear(self) -> None:
+        """Called in the child process of a fork: the producer ids belong to the parent."""
         self._kept.clear()
 
-    def take(self, cluster: Cluster) -> RawProducer:
+    def acquire(self, cluster: Cluster) -> RawProducer:
         since, producer = self._kept.pop(cluster.settings, (0.0, None))
-        if producer is not None and since + PAUSE_S <= cluster.clock.monotonic():
+        if producer is not None and since + IDLE_S <= cluster.clock.monotonic():
             cluster.brokers()
         if producer is None or not producer.is_known:
             producer = RawProducer(cluster)
@@ -42,4 +42,4 @@ class ProducerCache:
 
 
 PRODUCERS: Final = ProducerCache()
-os.register_at_fork(after_in_child=PRODUCERS.forget)
+os.register_at_fork(after_in_child=PRODUCERS.clear)

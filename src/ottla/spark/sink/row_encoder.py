@@ -1,12 +1,12 @@
-"""Arrow record batches to record batches of partitions: which row goes where, and its bytes.
+"""Encoding of Arrow record batches as Kafka record batches: the partition of each row, and its bytes.
 
-A row's partition is that of the column `partition` if it has one, else that of its key as Java's client chooses it,
-else the one whose turn it is: rows without a key go to the same partition until it has got `sticky_bytes`, then to the
-next, and those of a large Arrow batch are spread over all partitions in as many runs. Rows keep their order within a
-partition. No row is looked at in Python. Runs in Spark's Python workers.
+The partition of a row is that of the column `partition`, otherwise the one that Java's client chooses for its key. Rows
+without a key are written to one partition until it has `sticky_bytes`, then to the next; those of a large Arrow batch
+are divided into one contiguous part per partition. Rows keep their order within a partition. No code runs per row in
+Python. Runs in Spark's Python workers.
 
-A batch is no larger than its topic takes (`max.message.bytes`) when it is packed; what does not compress grows by that.
-A single record that is larger is sent all the same, for the broker to refuse.
+A batch is at most as large as the topic allows (`max.message.bytes`) after compression; data that cannot be compressed
+grows slightly. A single record that is larger is sent, and the broker rejects it.
 """
 
 from __future__ import annotations
@@ -43,26 +43,26 @@ _TYPES = {
     PARTITION: ("int",),
 }
 _NULL_TOPIC = "null topic present in the data. Use the topic option for setting a topic."
-KNOWN_S: Final = 1.0
-"""A task takes what others of its process have heard of a topic for true if it is not older than this."""
+METADATA_AGE_S: Final = 1.0
+"""The age up to which a task uses metadata of a topic that other tasks of its process have read."""
 
 Rows = npt.NDArray[np.int32]
 
 
 def uncompressed_limit(limit: int, codec: Codec) -> int:
-    """How many bytes may be in a batch so that it is `limit` at most when it is packed, whatever the bytes are."""
+    """The size before compression with which a batch has at most `limit` bytes after it, for any data."""
     match codec:
         case Codec.NONE:
             return limit
         case Codec.SNAPPY:
-            # A sixth is what its format can grow by.
+            # Incompressible data grows by up to a sixth.
             return max(1, (limit - 256) * 5 // 6)
         case _:
             return max(1, limit - limit // 64 - 256)
 
 
 def check_schema(schema: StructType, topic: str | None) -> None:
-    """What Spark's Kafka connector refuses is refused, in words that its users know."""
+    """Reject what Spark's Kafka connector rejects, with its error messages."""
     found = {field.name: field.dataType.simpleString() for field in schema.fields}
     if topic is None and TOPIC not in found:
         raise LocalError(
@@ -77,33 +77,33 @@ def check_schema(schema: StructType, topic: str | None) -> None:
 
 
 def _plain(kind: str) -> str:
-    """A type without what does not matter: collations and lengths of strings."""
+    """A type without the collation or the length of a string."""
     return "string" if kind.startswith(("string ", "varchar(", "char(")) else kind
 
 
 class RowEncoder:
-    """Cuts the Arrow batches of one task into batches of partitions."""
+    """Encodes the Arrow batches of one task as record batches of partitions."""
 
-    def __init__(self, options: SinkOptions, cluster: Cluster, turn: int) -> None:
+    def __init__(self, options: SinkOptions, cluster: Cluster, first_partition: int) -> None:
         self._options = options
         self._cluster = cluster
-        self._turns: dict[str, _Turn] = {}
-        self._first_turn = turn
+        self._sticky: dict[str, _StickyPartition] = {}
+        self._first_partition = first_partition
         self._looked_up: set[str] = set()
 
-    def write(self, batch: pa.RecordBatch) -> Iterator[tuple[TopicPartition, list[bytearray]]]:
+    def encode(self, batch: pa.RecordBatch) -> Iterator[tuple[TopicPartition, list[bytearray]]]:
         if not batch.num_rows:
             return
         if self._options.topic is not None:
-            yield from self._write_to(self._options.topic, batch)
+            yield from self._encode_for(self._options.topic, batch)
             return
         topics = batch.column(TOPIC)
         if topics.null_count:
             raise LocalError(_NULL_TOPIC)
         for name in topics.unique().to_pylist():
-            yield from self._write_to(name, batch.filter(pc.equal(topics, name)))
+            yield from self._encode_for(name, batch.filter(pc.equal(topics, name)))
 
-    def _write_to(
+    def _encode_for(
         self, topic: str, batch: pa.RecordBatch
     ) -> Iterator[tuple[TopicPartition, list[bytearray]]]:
         partitions = self._partitions(topic, batch)
@@ -131,13 +131,13 @@ class RowEncoder:
                 )
 
     def _partitions(self, topic: str, batch: pa.RecordBatch) -> int:
-        """How many the topic has; looked up anew when a row wants one beyond, which may have been added meanwhile.
+        """The number of partitions of the topic; looked up again if a row has a higher one, which may be new.
 
-        Since the last task of this process it may have been deleted and made again, with other partitions or limits.
+        Since the last task of this process the topic may have been recreated with other partitions or limits.
         """
         if topic not in self._looked_up:
             self._looked_up.add(topic)
-            self._cluster.forget_topic(topic, older_than_s=KNOWN_S)
+            self._cluster.forget_topic(topic, older_than_s=METADATA_AGE_S)
         known = len(self._cluster.topic(topic, create=True).partitions)
         highest = pc.max(batch.column(PARTITION)).as_py() if PARTITION in batch.schema.names else None
         if highest is None or highest < known:
@@ -165,33 +165,37 @@ class RowEncoder:
             wanted = np.asarray(given.fill_null(0))
             wrong = wanted[is_given & ((wanted < 0) | (wanted >= partitions))]
             if len(wrong):
-                raise LocalError(f"a row wants partition {wrong[0]}, but topic {topic} has {partitions}")
+                raise LocalError(
+                    f"a row has partition {wrong[0]}, but topic {topic} has {partitions} partitions"
+                )
             chosen = np.where(is_given, wanted, chosen).astype(np.int32)
         (keyless,) = np.nonzero(chosen == _NOT_CHOSEN)
         if len(keyless):
-            turn = self._turns.setdefault(topic, _Turn(self._first_turn, self._options.sticky_bytes))
+            sticky = self._sticky.setdefault(
+                topic, _StickyPartition(self._first_partition, self._options.sticky_bytes)
+            )
             row_bytes = max(1, batch.nbytes // rows)
             chosen = chosen.copy()
-            chosen[keyless] = turn.take(len(keyless), row_bytes, partitions)
+            chosen[keyless] = sticky.take(len(keyless), row_bytes, partitions)
         return np.ascontiguousarray(chosen)
 
 
-class _Turn:
-    """Which partition of a topic gets the next rows without a key."""
+class _StickyPartition:
+    """The partition of a topic for the next rows without a key."""
 
-    def __init__(self, turn: int, sticky_bytes: int) -> None:
-        self._turn = turn
+    def __init__(self, first: int, sticky_bytes: int) -> None:
+        self._current = first
         self._sticky_bytes = sticky_bytes
         self._given_bytes = 0
 
     def take(self, rows: int, row_bytes: int, partitions: int) -> Rows:
-        run = max(-(-self._sticky_bytes // row_bytes), -(-rows // partitions))
-        runs = np.arange(rows, dtype=np.int64) // run
-        chosen = (self._turn + runs) % partitions
-        self._turn += int(runs[-1])
+        rows_each = max(-(-self._sticky_bytes // row_bytes), -(-rows // partitions))
+        parts = np.arange(rows, dtype=np.int64) // rows_each
+        chosen = (self._current + parts) % partitions
+        self._current += int(parts[-1])
         self._given_bytes += rows * row_bytes
         if self._given_bytes >= self._sticky_bytes:
-            self._turn, self._given_bytes = self._turn + 1, 0
+            self._current, self._given_bytes = self._current + 1, 0
         return chosen.astype(np.int32)
 
 
@@ -224,7 +228,7 @@ def _headers(array: pa.Array) -> HeadersColumn:
 
 
 def _offsets(buffer: Any) -> Any:
-    """Arrow lets an array without rows do without its first offset; Spark makes use of that for headers."""
+    """An Arrow array without rows may have an empty offsets buffer; Spark sends such arrays for headers."""
     return _NO_OFFSETS if buffer is None or buffer.size == 0 else buffer
 
 

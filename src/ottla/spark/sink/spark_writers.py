@@ -1,9 +1,8 @@
-"""The sink as Spark sees it: writers for batches and streams.
+"""The writers of the sink for Spark, for batches and for streams.
 
-`write` runs in a task on an executor, `commit` and `abort` in one Python process on the driver's side, which Spark
-keeps for the batches of its queries. At least once, a task's records are there when `write` returns. Exactly once, they
-lie in a transaction that the driver ends (`committing`); a batch job has no batch that Spark would repeat, so there
-the driver just ends all transactions, and keeps no commit log.
+`write` runs in a task on an executor, `commit` and `abort` in a Python process on the driver's side. At least once: the
+records of a task are written when `write` returns. Exactly once: they are in a transaction that the driver ends
+(`batch_commit`). Spark does not repeat a batch job, so there the driver ends all transactions without a commit log.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from ottla.base.clock import SystemClock
 from ottla.base.errors import LocalError
 from ottla.client.raw import TransactionEnd, cluster_for, end_transactions
 from ottla.client.raw.retry import sleep
-from ottla.spark.sink.batch_commit import BatchCommit, TransactionLost, sweep
+from ottla.spark.sink.batch_commit import BatchCommit, TransactionLost, abort_abandoned
 from ottla.spark.sink.commit_log import PreparedTransaction, State
 from ottla.spark.sink.commit_log_topic import TopicCommitLog
 from ottla.spark.sink.options import SinkOptions
@@ -36,16 +35,16 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 Properties = Callable[[str], str | None]
-"""What Spark tells of a job, by name."""
+"""The local properties of a Spark job, by name."""
 _QUERY_ID = "sql.streaming.queryId"
 _RUN_ID = "spark.jobGroup.id"
 _BATCH_ID = "streaming.sql.batchId"
 _ONLY_BATCH = 0
 _LATE_MS = 500
-"""From this age on a task asks whether its batch was committed without it: one request, which most are spared."""
+"""From this age on a task checks whether its batch was committed without it, which takes one request."""
 _STRAGGLERS_S = (1.0, 2.0)
-"""The pauses after which a failed job is aborted again. Spark tells its other tasks to stop and does not wait for them;
-what does not stop is killed after 2 s (`spark.python.task.killTimeout`), and may have begun a transaction until then.
+"""The delays after which a failed job is aborted again. Spark cancels its other tasks without waiting for them. A task
+that does not stop is killed after 2 s (`spark.python.task.killTimeout`) and may have begun a transaction until then.
 """
 
 
@@ -60,13 +59,13 @@ def make_batch_writer(options: Mapping[str, str], schema: StructType, overwrite:
 
 
 def make_stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> OttlaStreamWriter:
-    """`overwrite` tells of the output mode complete: every batch is appended all the same, as in the connector."""
+    """`overwrite` is set in the output mode complete; each batch is appended anyway, as Spark's connector does."""
     freeze_imports()
     return stream_writer(options, schema)
 
 
 def stream_writer(options: Mapping[str, str], schema: StructType) -> OttlaStreamWriter:
-    """The same in a process that is not Spark's own."""
+    """The same for the driver process, where imports are not frozen."""
     parsed = SinkOptions.parse(options, streaming=True)
     check_schema(schema, parsed.topic)
     return OttlaStreamWriter(parsed)
@@ -91,25 +90,25 @@ class OttlaWriter(DataSourceArrowWriter):
         transactions = self._transactions()
         lost = [one for one, is_open in transactions.are_open(prepared).items() if not is_open]
         if not lost:
-            outcomes = transactions.end(prepared, commit=True)
+            results = transactions.end(prepared, commit=True)
             lost = [
-                one for one, how in zip(prepared, outcomes, strict=True) if how is not TransactionEnd.ENDED
+                one for one, end in zip(prepared, results, strict=True) if end is not TransactionEnd.ENDED
             ]
         if lost:
             raise TransactionLost(
                 f"{len(lost)} of {len(prepared)} transactions of this write were aborted before they could be "
-                "committed. Raise kafka.transaction.timeout.ms, or write in smaller parts"
+                "committed. Increase kafka.transaction.timeout.ms, or write in smaller parts"
             )
-        sweep(transactions)
+        abort_abandoned(transactions)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """All that is open is this write's own: its name is in every transactional id."""
+        """Abort all open transactions of this write, whose unique name is in their ids."""
         if self._options.exactly_once:
             transactions = self._transactions()
             transactions.end(_prepared(_written(messages)), commit=False)
-            sweep(transactions)
+            abort_abandoned(transactions)
             if _has_stragglers(messages):
-                _again_until_they_end(lambda: sweep(transactions))
+                _abort_stragglers(lambda: abort_abandoned(transactions))
 
     def _transactions(self) -> QueryTransactions:
         cluster = cluster_for(self._options.settings)
@@ -128,22 +127,22 @@ class OttlaStreamWriter(DataSourceStreamArrowWriter):
         task = _streaming_task(
             self._options, context.getLocalProperty, context.partitionId(), context.attemptNumber()
         )
-        is_doubtful = _COMMIT_LOGS.may_be_late(self._options, task)
+        may_be_late = _COMMIT_LOGS.may_be_late(self._options, task)
         if self._options.exactly_once and _COMMIT_LOGS.is_done(self._options, task):
             for _ in iterator:
                 continue
             return TaskCommitMessage(task, SystemClock().now_ms(), 0, None)
         written = _write(self._options, task, iterator)
-        is_doubtful = is_doubtful or SystemClock().now_ms() - written.began_ms >= _LATE_MS
-        return self._unless_too_late(written) if self._options.exactly_once and is_doubtful else written
+        may_be_late = may_be_late or SystemClock().now_ms() - written.began_ms >= _LATE_MS
+        return self._unless_too_late(written) if self._options.exactly_once and may_be_late else written
 
     def _unless_too_late(self, written: TaskCommitMessage) -> TaskCommitMessage:
-        """Takes back what was written when the batch was already committed with another attempt of the task.
+        """Abort what was written if the batch was already committed with another attempt of the task.
 
-        The driver aborts what is open after it has recorded the batch as done. So a transaction is either open by then,
-        or its task finds the record here.
+        The driver aborts open transactions after it has recorded the batch as done. So a transaction is either open by
+        then, or its task finds the record here.
         """
-        if written.transaction is None or not _COMMIT_LOGS.says_done(self._options, written.task):
+        if written.transaction is None or not _COMMIT_LOGS.has_done(self._options, written.task):
             return written
         end_transactions(cluster_for(self._options.settings), [written.transaction], commit=False)
         return replace(written, records=0, transaction=None)
@@ -152,26 +151,26 @@ class OttlaStreamWriter(DataSourceStreamArrowWriter):
         written = _written(messages)
         if self._options.exactly_once and written:
             can_expire = any(one.can_expire for one in written if one.transaction is not None)
-            decisions = self._decisions(written[0].task, min(one.began_ms for one in written))
-            decisions.commit(batchId, _prepared(written), can_expire=can_expire)
+            batch_commit = self._batch_commit(written[0].task, min(one.began_ms for one in written))
+            batch_commit.commit(batchId, _prepared(written), can_expire=can_expire)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         written = _written(messages)
         if self._options.exactly_once and written:
-            decisions = self._decisions(written[0].task, min(one.began_ms for one in written))
-            decisions.abort(_prepared(written))
+            batch_commit = self._batch_commit(written[0].task, min(one.began_ms for one in written))
+            batch_commit.abort(_prepared(written))
             if _has_stragglers(messages):
-                _again_until_they_end(lambda: decisions.abort(()))
+                _abort_stragglers(lambda: batch_commit.abort(()))
 
-    def abort_unheard(self, properties: Properties, began_ms: int) -> None:
-        """Takes back what the tasks of a batch have written when none of their messages has come."""
+    def abort_without_messages(self, properties: Properties, began_ms: int) -> None:
+        """Abort what the tasks of a batch have written if no message of them has arrived."""
         if self._options.exactly_once:
             task = _streaming_task(self._options, properties)
-            decisions = self._decisions(task, began_ms)
-            decisions.abort(())
-            _again_until_they_end(lambda: decisions.abort(()))
+            batch_commit = self._batch_commit(task, began_ms)
+            batch_commit.abort(())
+            _abort_stragglers(lambda: batch_commit.abort(()))
 
-    def _decisions(self, task: Task, began_ms: int) -> BatchCommit:
+    def _batch_commit(self, task: Task, began_ms: int) -> BatchCommit:
         transactions = QueryTransactions(
             cluster_for(self._options.settings),
             self._options.transactional_id_prefix,
@@ -183,13 +182,13 @@ class OttlaStreamWriter(DataSourceStreamArrowWriter):
 
 
 class _CommitLogs:
-    """The ledgers that this process has read, each for one run of a query."""
+    """The commit logs of this process, each for one run of a query."""
 
     def __init__(self) -> None:
-        self.forget()
+        self.reset()
 
-    def forget(self) -> None:
-        """In the child of a fork: what the parent decides is not seen here, nor the other way round."""
+    def reset(self) -> None:
+        """Called in the child process of a fork, which does not see what the parent records."""
         self._kept: dict[tuple[SinkOptions, str], tuple[str, TopicCommitLog]] = {}
         self._fresh: dict[tuple[SinkOptions, str], str] = {}
         self._seen: dict[tuple[SinkOptions, str], tuple[str, int]] = {}
@@ -205,7 +204,7 @@ class _CommitLogs:
         return commit_log
 
     def may_be_late(self, options: SinkOptions, task: Task) -> bool:
-        """Whether another attempt may have done the task: this is not the first, or the process knows the batch."""
+        """Whether another attempt may have done the task: it is not the first attempt, or the batch is not new here."""
         run, batch = self._seen.get((options, task.query), ("", -1))
         is_new = run != task.run or batch < task.batch
         if is_new:
@@ -213,17 +212,17 @@ class _CommitLogs:
         return task.attempt > 0 or not is_new
 
     def is_done(self, options: SinkOptions, task: Task) -> bool:
-        """Whether the batch is committed. Only the first batch of a run can be: after that they are new."""
+        """Whether the batch is committed already. Only the first batch of a run can be: later ones are new."""
         key = (options, task.query)
         if self._fresh.get(key) == task.run:
             return False
-        if self.says_done(options, task):
+        if self.has_done(options, task):
             return True
         self._fresh[key] = task.run
         return False
 
-    def says_done(self, options: SinkOptions, task: Task) -> bool:
-        """Whether the batch is committed by now."""
+    def has_done(self, options: SinkOptions, task: Task) -> bool:
+        """Whether the commit log has this batch as done, or a later one."""
         entry = self.of(options, task).entry()
         if entry is None:
             return False
@@ -231,25 +230,27 @@ class _CommitLogs:
 
 
 _COMMIT_LOGS = _CommitLogs()
-os.register_at_fork(after_in_child=_COMMIT_LOGS.forget)
+os.register_at_fork(after_in_child=_COMMIT_LOGS.reset)
 
 
 def _write(options: SinkOptions, task: Task, iterator: Iterable[pa.RecordBatch]) -> TaskCommitMessage:
     freeze_imports()
-    write = _write_prepared if options.exactly_once else _write_at_once
+    write = _write_transaction if options.exactly_once else _write_directly
     return write(options, task, iterator)
 
 
-def _write_at_once(options: SinkOptions, task: Task, iterator: Iterable[pa.RecordBatch]) -> TaskCommitMessage:
-    """At least once: what is written is there."""
+def _write_directly(
+    options: SinkOptions, task: Task, iterator: Iterable[pa.RecordBatch]
+) -> TaskCommitMessage:
+    """At least once: the records are written when this returns."""
     began_ms = SystemClock().now_ms()
     cluster = cluster_for(options.settings)
-    writer = RowEncoder(options, cluster, turn=task.partition + task.batch)
-    producer = PRODUCERS.take(cluster)
+    encoder = RowEncoder(options, cluster, first_partition=task.partition + task.batch)
+    producer = PRODUCERS.acquire(cluster)
     before = producer.acknowledged.records
     try:
         for batch in iterator:
-            for partition, batches in writer.write(batch):
+            for partition, batches in encoder.encode(batch):
                 producer.send(partition, batches)
         records = producer.flush().records - before
     except BaseException:
@@ -259,16 +260,16 @@ def _write_at_once(options: SinkOptions, task: Task, iterator: Iterable[pa.Recor
     return TaskCommitMessage(task, began_ms, records, None)
 
 
-def _write_prepared(
+def _write_transaction(
     options: SinkOptions, task: Task, iterator: Iterable[pa.RecordBatch]
 ) -> TaskCommitMessage:
-    """Exactly once: what is written waits in a transaction, if there is anything."""
+    """Exactly once: the records are in an open transaction, if there are any."""
     cluster = cluster_for(options.settings)
-    writer = RowEncoder(options, cluster, turn=task.partition + task.batch)
+    encoder = RowEncoder(options, cluster, first_partition=task.partition + task.batch)
     transaction = TaskTransaction(cluster, options, task)
     try:
         for batch in iterator:
-            transaction.send(writer.write(batch))
+            transaction.send(encoder.encode(batch))
         return transaction.leave_open()
     except BaseException:
         transaction.abort()
@@ -278,7 +279,7 @@ def _write_prepared(
 def _context() -> TaskContext:
     context = TaskContext.get()
     if context is None:
-        raise LocalError("records are written by Spark's tasks only")
+        raise LocalError("the sink can only write in a Spark task")
     return context
 
 
@@ -288,12 +289,12 @@ def _streaming_task(
     query, run, batch = map(properties, (_QUERY_ID, _RUN_ID, _BATCH_ID))
     if query is None or run is None or batch is None:
         raise LocalError(
-            f"Spark did not tell {_QUERY_ID}, {_RUN_ID} and {_BATCH_ID}: is this a streaming query?"
+            f"Spark has not set {_QUERY_ID}, {_RUN_ID} and {_BATCH_ID}; is this a streaming query?"
         )
     if options.exactly_once and not _is_uuid(run):
         raise LocalError(
-            f"the job group of this query is {run!r} instead of its run: somebody has called setJobGroup in "
-            "foreachBatch. Leave that to Spark, which names jobs by their run (setJobDescription does no harm)"
+            f"the job group of this query is {run!r} instead of the id of its run. Do not call setJobGroup in "
+            "foreachBatch, because Spark stores the run there; use setJobDescription instead"
         )
     return Task(f"{query}.{options.sink}", run, int(batch), partition, attempt)
 
@@ -307,16 +308,16 @@ def _is_uuid(text: str) -> bool:
 
 
 def _written(messages: Sequence[WriterCommitMessage | None]) -> list[TaskCommitMessage]:
-    """Messages of the tasks that succeeded."""
+    """The messages of the tasks that have succeeded."""
     return [cast(TaskCommitMessage, message) for message in messages if message is not None]
 
 
 def _has_stragglers(messages: Sequence[WriterCommitMessage | None]) -> bool:
-    """Whether some task besides the one that has failed may still be at work."""
+    """Whether tasks other than the failed one may still be running."""
     return list(messages).count(None) > 1
 
 
-def _again_until_they_end(abort: Callable[[], None]) -> None:
+def _abort_stragglers(abort: Callable[[], None]) -> None:
     for seconds in _STRAGGLERS_S:
         sleep(seconds)
         abort()

@@ -1,8 +1,8 @@
-"""The transaction of one task: begun with its first batches, left open for the driver to end.
+"""The transaction of one task: it begins with the first batches and is left open for the driver to end.
 
-Its producer stays in the worker process. The next task that gets its transactional id begins without a question: the
-driver has ended the last transaction, which has raised the producer's epoch by one. Whether it was so is found out by
-storing something. If not, nothing is lost: who begins anew under the id aborts what is there.
+The producer stays in the worker process. The next task with the same transactional id begins its transaction without a
+request: the driver has ended the last one, which has increased the producer epoch by one. The first produce request
+shows whether that is true. If not, nothing is lost: the task initializes a new producer, which aborts what is open.
 """
 
 from __future__ import annotations
@@ -19,33 +19,33 @@ from ottla.spark.sink.commit_log import PreparedTransaction
 from ottla.spark.sink.options import SinkOptions
 from ottla.spark.sink.transactions import NAMES, Task, TaskCommitMessage, open_producer, run_prefix
 
-KEPT_S: Final = 60.0
-"""After such a pause a producer begins anew: its id may be forgotten, its transaction may have timed out."""
+CACHED_S: Final = 60.0
+"""A producer that was idle for longer is not reused: its id may have expired, its transaction may have timed out."""
 Part = tuple[TopicPartition, Sequence[bytearray]]
 
 
 class TransactionalProducerCache:
-    """The producers of this process whose transaction was left open, by transactional id."""
+    """The producers of this process whose transactions were left open, by transactional id."""
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[ClientSettings, str], tuple[float, RawProducer]] = {}
+        self._cached: dict[tuple[ClientSettings, str], tuple[float, RawProducer]] = {}
 
-    def forget(self) -> None:
-        """In the child of a fork: the ids are the parent's."""
-        self._kept.clear()
+    def clear(self) -> None:
+        """Called in the child process of a fork: the producer ids belong to the parent."""
+        self._cached.clear()
 
-    def keep(self, cluster: Cluster, name: str, producer: RawProducer) -> None:
+    def put(self, cluster: Cluster, name: str, producer: RawProducer) -> None:
         now = cluster.clock.monotonic()
-        self._kept = {key: kept for key, kept in self._kept.items() if kept[0] + KEPT_S > now}
-        self._kept[cluster.settings, name] = (now, producer)
+        self._cached = {key: cached for key, cached in self._cached.items() if cached[0] + CACHED_S > now}
+        self._cached[cluster.settings, name] = (now, producer)
 
     def resume(self, cluster: Cluster, name: str, first: Sequence[Part]) -> RawProducer | None:
-        """The producer of that id in its next transaction, in which these batches are stored; None if that cannot be.
+        """The producer of that id in its next transaction, with these batches written; None if that is not possible.
 
-        Then they can be sent again by another: it signs them anew.
+        The batches can then be sent by another producer, which sets its own id and sequence numbers.
         """
-        since, producer = self._kept.pop((cluster.settings, name), (0.0, None))
-        if producer is None or since + KEPT_S <= cluster.clock.monotonic() or not producer.begin_next():
+        since, producer = self._cached.pop((cluster.settings, name), (0.0, None))
+        if producer is None or since + CACHED_S <= cluster.clock.monotonic() or not producer.begin_next():
             return None
         try:
             _send(producer, first)
@@ -58,12 +58,12 @@ class TransactionalProducerCache:
         return producer
 
 
-KEPT: Final = TransactionalProducerCache()
-os.register_at_fork(after_in_child=KEPT.forget)
+CACHE: Final = TransactionalProducerCache()
+os.register_at_fork(after_in_child=CACHE.clear)
 
 
 class TaskTransaction:
-    """What a task writes. It has no transaction as long as there is nothing to write."""
+    """The records of a task. The transaction begins with the first record."""
 
     def __init__(self, cluster: Cluster, options: SinkOptions, task: Task) -> None:
         self._cluster = cluster
@@ -81,7 +81,7 @@ class TaskTransaction:
         if first:
             prefix = run_prefix(self._options.transactional_id_prefix, self._task.query, self._task.run)
             self._name = NAMES.take(prefix, self._task.batch)
-            self._producer = KEPT.resume(self._cluster, self._name, first) or self._begin(first)
+            self._producer = CACHE.resume(self._cluster, self._name, first) or self._begin(first)
 
     def _begin(self, first: Sequence[Part]) -> RawProducer:
         producer = self._producer = open_producer(
@@ -91,12 +91,12 @@ class TaskTransaction:
         return producer
 
     def leave_open(self) -> TaskCommitMessage:
-        """What the driver has to know to end it, when all of it is stored."""
+        """Wait until all records are written; return what the driver needs to end the transaction."""
         producer = self._producer
         if producer is None:
             return TaskCommitMessage(self._task, self._began_ms, 0, None)
         records = producer.flush().records
-        KEPT.keep(self._cluster, self._name, producer)
+        CACHE.put(self._cluster, self._name, producer)
         identity = producer.identity
         prepared = PreparedTransaction(self._name, identity.producer_id, identity.epoch)
         return TaskCommitMessage(
@@ -104,7 +104,7 @@ class TaskTransaction:
         )
 
     def abort(self) -> None:
-        """As far as that is possible: the driver aborts what is left."""
+        """Abort the transaction; if that fails, the driver will abort it."""
         if self._producer is not None:
             _abort(self._producer)
 

@@ -1,7 +1,7 @@
-"""Decoded records as Arrow record batches in the layout that Spark was promised.
+"""Decoded records as Arrow record batches with the schema that the source has declared to Spark.
 
-The buffers of `records.columns` become Arrow arrays without a copy. Topic and partition are the same in every row
-of a task: their arrays are made once, for the largest batch so far, and cut to size. Runs in Spark's Python workers.
+The buffers of `records.columns` become Arrow arrays without a copy. Topic and partition are the same in all rows of a
+task: their arrays are built once, for the largest batch so far, and sliced. Runs in Spark's Python workers.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _HEADER = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary()
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """As Spark wants to see batches of this schema; the argument for the time zone differs between its versions."""
+    """The Arrow schema that Spark expects; the argument for the time zone depends on the version of Spark."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     if "timezone" in inspect.signature(to_arrow_schema).parameters:
@@ -37,7 +37,7 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 
 class ArrowBatchBuilder:
-    """Makes the record batches of one task."""
+    """Builds the Arrow record batches of one task."""
 
     def __init__(self, options: SourceOptions, schema: StructType, partition: TopicPartition) -> None:
         self._schema = arrow_schema(schema)
@@ -49,10 +49,10 @@ class ArrowBatchBuilder:
             fields = [field for field in self._schema if field.name not in names and field.name != CORRUPT]
             self._values = value_reader(options.value_format, options.value_schema, fields)
         self._partition = partition
-        self._same: dict[str, pa.Array] = {}
+        self._constant: dict[str, pa.Array] = {}
         self.wanted = frozenset(choice.column for choice in options.columns) & columns.ALL_COLUMNS
 
-    def make(self, decoded: DecodedColumns) -> pa.RecordBatch:
+    def build(self, decoded: DecodedColumns) -> pa.RecordBatch:
         arrays: list[pa.Array] = []
         corrupt: pa.Array | None = None
         for choice in self._choices:
@@ -86,10 +86,10 @@ class ArrowBatchBuilder:
                 number = pa.scalar(self._partition.partition, pa.int32())
                 return self._repeated("partition", rows, lambda count: pa.repeat(number, count))
 
-    def _repeated(self, name: str, rows: int, make: Callable[[int], pa.Array]) -> pa.Array:
-        made = self._same.get(name)
+    def _repeated(self, name: str, rows: int, build: Callable[[int], pa.Array]) -> pa.Array:
+        made = self._constant.get(name)
         if made is None or len(made) < rows:
-            made = self._same[name] = make(rows)
+            made = self._constant[name] = build(rows)
         return made.slice(0, rows)
 
 
@@ -99,7 +99,7 @@ def _buffer(data: Any) -> pa.Buffer | None:
 
 def _binary(column: BinaryColumn | None, rows: int, kind: pa.DataType) -> pa.Array:
     if column is None:
-        raise LocalError("a column that was not decoded was asked for")
+        raise LocalError("a column was requested that has not been decoded")
     buffers = [_buffer(column.validity), _buffer(column.offsets), _buffer(column.data)]
     return pa.Array.from_buffers(kind, rows, buffers, column.nulls, column.start)
 
@@ -110,7 +110,7 @@ def _numbers(data: Any, rows: int, kind: pa.DataType) -> pa.Array:
 
 def _headers(column: HeadersColumn | None, rows: int, kind: pa.DataType) -> pa.Array:
     if column is None:
-        raise LocalError("a column that was not decoded was asked for")
+        raise LocalError("a column was requested that has not been decoded")
     keys = _binary(column.keys, column.entries, pa.string())
     values = _binary(column.values, column.entries, pa.binary())
     entries = pa.Array.from_buffers(_HEADER, column.entries, [None], 0, 0, [keys, values])

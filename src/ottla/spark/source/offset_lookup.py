@@ -1,9 +1,8 @@
-"""What the cluster says about the partitions of a read: which there are, and where a `OffsetSpec` lies in each.
+"""Lookup of the partitions of a read, and of the offset that an `OffsetSpec` means in each of them.
 
-Runs on Spark's driver side only. Reads the clock for spans back from now, and waits between retries when the
-cluster tells a latest offset below one that was already known (a new leader that has not caught up), or does not tell
-of a partition that was there (a broker that has not caught up with the cluster's metadata). What goes while it is asked
-for is left out; whoever needs it must see to that.
+Runs on the driver's side only. Reads the clock for durations back from now. Waits and retries if the cluster reports a
+latest offset below a known one (a new leader that is not up to date), or does not report a known partition (a broker
+whose metadata is not up to date). Partitions that are deleted during a lookup are omitted from the result.
 """
 
 from __future__ import annotations
@@ -35,13 +34,13 @@ from ottla.spark.source.offsets import (
 from ottla.spark.source.options import SourceOptions
 
 _NO_MATCH: Final = -1
-_GONE_TRIES: Final = 20
-_GONE_PAUSE_S: Final = 0.15
-"""What is not there after these three seconds is gone."""
+_MISSING_TRIES: Final = 20
+_MISSING_PAUSE_S: Final = 0.15
+"""After three seconds in total a missing partition is regarded as deleted."""
 
 
 class OffsetLookup:
-    """The partitions of one read, looked up anew by every call."""
+    """The partitions and offsets of one read; each call looks them up again."""
 
     def __init__(
         self, cluster: Cluster, options: SourceOptions, clock: Clock | None = None, wait: Sleep = sleep
@@ -52,12 +51,12 @@ class OffsetLookup:
         self._wait = wait
 
     def partitions(self, known: Collection[TopicPartition] = ()) -> list[TopicPartition]:
-        """All partitions that are asked for and exist, sorted; those that were `known` are not given up at once."""
+        """All selected partitions that exist, sorted; retries if a `known` one is missing."""
         found = self._partitions()
-        for _ in range(_GONE_TRIES):
+        for _ in range(_MISSING_TRIES):
             if set(known) <= set(found):
                 break
-            self._wait(_GONE_PAUSE_S)
+            self._wait(_MISSING_PAUSE_S)
             found = self._partitions()
         return found
 
@@ -78,14 +77,12 @@ class OffsetLookup:
         )
 
     def required(self) -> list[TopicPartition]:
-        """All partitions that are asked for; those that are asked for by name must exist."""
+        """All selected partitions; topics and partitions that are given by name must exist."""
         topics, found = self._options.topics, self.partitions()
         missing = sorted({*topics.names} - {partition.topic for partition in found})
         missing += [str(partition) for partition in sorted(set(topics.assigned) - set(found))]
         if missing:
-            raise LocalError(
-                f"{', '.join(missing)}: no such topic or partition, it does not exist in the cluster"
-            )
+            raise LocalError(f"{', '.join(missing)}: the topic or partition does not exist in the cluster")
         return found
 
     def _existing(self, names: Iterable[str]) -> set[TopicPartition]:
@@ -101,7 +98,7 @@ class OffsetLookup:
     def latest(
         self, partitions: Iterable[TopicPartition], known: Mapping[TopicPartition, int] | None = None
     ) -> Offsets:
-        """The ends of the partitions; what lies below a `known` offset is asked for again before it is believed."""
+        """The ends of the partitions; retries if one is below a `known` offset."""
         wanted = list(partitions)
         found = self._listed(dict.fromkeys(wanted, LATEST))
         for _ in range(self._options.offset_retries):
@@ -111,16 +108,16 @@ class OffsetLookup:
             found = self._listed(dict.fromkeys(wanted, LATEST))
         return found
 
-    def resolve(self, place: OffsetSpec, partitions: list[TopicPartition], *, starting: bool) -> Offsets:
-        """Where the place lies in each partition."""
-        found = self._resolve(place, partitions, starting=starting)
-        gone = sorted(set(partitions) - set(found))
-        if gone:
-            raise LocalError(f"{', '.join(map(str, gone))} went away while offsets were asked for")
+    def resolve(self, spec: OffsetSpec, partitions: list[TopicPartition], *, starting: bool) -> Offsets:
+        """The offset in each partition."""
+        found = self._resolve(spec, partitions, starting=starting)
+        deleted = sorted(set(partitions) - set(found))
+        if deleted:
+            raise LocalError(f"{', '.join(map(str, deleted))} was deleted while its offsets were looked up")
         return found
 
-    def _resolve(self, place: OffsetSpec, partitions: list[TopicPartition], *, starting: bool) -> Offsets:
-        match place:
+    def _resolve(self, spec: OffsetSpec, partitions: list[TopicPartition], *, starting: bool) -> Offsets:
+        match spec:
             case Earliest():
                 return self.earliest(partitions)
             case Latest():
@@ -147,34 +144,38 @@ class OffsetLookup:
                 return self._committed(partitions)
 
     def _listed(self, wanted: Mapping[TopicPartition, int]) -> Offsets:
-        """Leaves out what is gone."""
+        """The listed offsets; partitions that do not exist any more are omitted."""
         while wanted:
             try:
-                answer = self._cluster.list_offsets(
+                listed = self._cluster.list_offsets(
                     dict(wanted), committed=self._options.settings.read_committed
                 )
             except UnknownTopic:
-                there = self._existing({partition.topic for partition in wanted})
-                left = {partition: asked for partition, asked in wanted.items() if partition in there}
+                existing = self._existing({partition.topic for partition in wanted})
+                left = {
+                    partition: timestamp for partition, timestamp in wanted.items() if partition in existing
+                }
                 if len(left) == len(wanted):
                     raise
                 wanted = left
             else:
-                return {partition: answer[partition][0] for partition in wanted}
+                return {partition: listed[partition][0] for partition in wanted}
         return {}
 
     def _specific(self, offsets: Offsets) -> Offsets:
-        asked = {partition: offset for partition, offset in offsets.items() if offset in {LATEST, EARLIEST}}
-        given = {partition: offset for partition, offset in offsets.items() if partition not in asked}
-        return {**given, **self._listed(asked)}
+        symbolic = {
+            partition: offset for partition, offset in offsets.items() if offset in {LATEST, EARLIEST}
+        }
+        given = {partition: offset for partition, offset in offsets.items() if partition not in symbolic}
+        return {**given, **self._listed(symbolic)}
 
     def _at(self, timestamps_ms: Mapping[TopicPartition, int], *, starting: bool) -> Offsets:
         found = self._listed(timestamps_ms)
         missing = sorted(partition for partition, offset in found.items() if offset == _NO_MATCH)
         if missing and starting and self._options.without_match == "error":
             raise LocalError(
-                f"no record of {missing[0]} has a timestamp of {timestamps_ms[missing[0]]} or later; with "
-                "startingOffsetsByTimestampStrategy=latest such a partition is read from its end"
+                f"no record of {missing[0]} has a timestamp of {timestamps_ms[missing[0]]} or later; set "
+                "startingOffsetsByTimestampStrategy=latest to read such a partition from its end"
             )
         return self._or_latest(found)
 
@@ -193,8 +194,8 @@ class OffsetLookup:
         if set(given) == set(partitions):
             return
         which = "starting" if starting else "ending"
-        there = {topic: list(numbers) for topic, numbers in to_json(dict.fromkeys(partitions, 0)).items()}
+        existing = {topic: list(numbers) for topic, numbers in to_json(dict.fromkeys(partitions, 0)).items()}
         raise LocalError(
-            f"{which} offsets that are given by partition must name all partitions, and no others "
-            f"(-1 is latest, -2 earliest). Given: {to_json(given)}; there are: {there}"
+            f"{which} offsets by partition must have all partitions and no others (-1 is latest, -2 is earliest). "
+            f"Given: {to_json(given)}; existing: {existing}"
         )

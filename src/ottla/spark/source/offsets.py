@@ -1,13 +1,13 @@
-"""Offsets as Spark keeps them, and the places where reading may begin or end as users write them.
+"""Offsets of a query in Spark's JSON format, and the starting and ending offsets that users specify.
 
-An offset of a query is a map from topic-partition to the next offset to read. In a checkpoint and in options it
-is the JSON of Spark's Kafka connector, sorted, so that equal offsets are equal texts:
+An offset of a query is a map from topic-partition to the next offset to read. In checkpoints and in options it is the
+JSON of Spark's Kafka connector, sorted, so that equal offsets have equal texts:
 
     {"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}         -1 latest and -2 earliest, in options only
 
-A user's JSON is read strictly: numbers in quotes and names with blanks are refused, as the JVM connector does.
+The JSON in options is parsed strictly: numbers in quotes and names with blanks are rejected, as the JVM connector does.
 
-A `OffsetSpec` says where to begin (or end) before the cluster was asked. Values only; nothing here does I/O.
+An `OffsetSpec` is a start or an end as the user has specified it, before it is resolved by the cluster. No I/O.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ EARLIEST: Final = -2
 
 Offsets = dict[TopicPartition, int]
 OffsetJson = dict[str, dict[str, int]]
-"""`Offsets` as nested plain dicts, which is what Spark's API takes and gives."""
+"""`Offsets` as nested dicts, as in Spark's API."""
 
 _EXAMPLE = '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}'
 _ASSIGN_EXAMPLE = '{"topicA":[0,1],"topicB":[0,1]}'
@@ -46,50 +46,50 @@ _RELATIVE = re.compile(r"-\s*(\d+)\s*([a-z]*)")
 
 @dataclass(frozen=True)
 class Earliest:
-    """The first offset that is there."""
+    """The first available offset."""
 
 
 @dataclass(frozen=True)
 class Latest:
-    """The offset that the next record will get."""
+    """The offset of the next record that will be appended."""
 
 
 @dataclass(frozen=True)
 class Committed:
-    """Where the consumer group stands; earliest where it has no offset."""
+    """The committed offset of the consumer group; earliest for partitions without one."""
 
 
 @dataclass(frozen=True)
 class Specific:
-    """An offset per partition, or LATEST or EARLIEST."""
+    """For each partition an offset, LATEST or EARLIEST."""
 
     offsets: Offsets
 
 
 @dataclass(frozen=True)
 class AtTime:
-    """The first record at or after a time, in all partitions."""
+    """The first record at or after a time, the same for all partitions."""
 
     timestamp_ms: int
 
 
 @dataclass(frozen=True)
 class AtTimes:
-    """The first record at or after a time of the partition's own."""
+    """The first record at or after a time, for each partition."""
 
     timestamps_ms: Offsets
 
 
 @dataclass(frozen=True)
 class TimeBack:
-    """The first record at or after now minus a span."""
+    """The first record at or after the current time minus a duration."""
 
     span_ms: int
 
 
 @dataclass(frozen=True)
 class RecordsBack:
-    """So many offsets before the latest."""
+    """A number of offsets before the latest one."""
 
     count: int
 
@@ -97,15 +97,15 @@ class RecordsBack:
 OffsetSpec = Earliest | Latest | Committed | Specific | AtTime | AtTimes | TimeBack | RecordsBack
 
 
-def is_moving(place: OffsetSpec) -> bool:
-    """Whether asking again later may give a later offset although nothing was deleted."""
-    if isinstance(place, Specific):
-        return LATEST in place.offsets.values()
-    return not isinstance(place, Earliest)
+def is_moving(spec: OffsetSpec) -> bool:
+    """Whether it may resolve to a later offset at a later time although nothing was deleted."""
+    if isinstance(spec, Specific):
+        return LATEST in spec.offsets.values()
+    return not isinstance(spec, Earliest)
 
 
 def to_json(offsets: Mapping[TopicPartition, int]) -> OffsetJson:
-    """Sorted by topic and by number of the partition, as the JVM connector writes it."""
+    """Nested dicts sorted by topic and partition, as the JVM connector writes them."""
     result: OffsetJson = {}
     for topic, partition in sorted(offsets):
         result.setdefault(topic, {})[str(partition)] = offsets[TopicPartition(topic, partition)]
@@ -113,7 +113,7 @@ def to_json(offsets: Mapping[TopicPartition, int]) -> OffsetJson:
 
 
 def from_json(tree: Mapping[str, Mapping[str, int]]) -> Offsets:
-    """The inverse of `to_json`, for what Spark hands back."""
+    """The inverse of `to_json`."""
     return {
         TopicPartition(topic, int(number)): int(offset)
         for topic, numbers in tree.items()
@@ -122,7 +122,7 @@ def from_json(tree: Mapping[str, Mapping[str, int]]) -> Offsets:
 
 
 def parse_offsets(option: str, text: str, example: str = _EXAMPLE) -> Offsets:
-    """A user's JSON of offsets, or of times, per topic and partition; below 0 are LATEST and EARLIEST only."""
+    """Parse JSON with offsets or times per topic and partition; negative are only LATEST and EARLIEST."""
     try:
         offsets = {
             TopicPartition(topic, _partition_named(name)): _whole(number, _NUMBER_MAX)
@@ -130,18 +130,18 @@ def parse_offsets(option: str, text: str, example: str = _EXAMPLE) -> Offsets:
             for name, number in _json_object(numbers).items()
         }
     except (ValueError, TypeError) as error:
-        raise LocalError(f"option {option}: expected JSON like {example}, got {text}") from error
+        raise LocalError(f"option {option}: expected JSON such as {example}, got {text}") from error
     for partition, number in offsets.items():
         if number < EARLIEST:
             raise LocalError(
-                f"option {option}: {number} of {partition} is no place; below 0 only {LATEST} (latest) and "
-                f"{EARLIEST} (earliest) have a meaning"
+                f"option {option}: invalid offset {number} of {partition}; negative values can only be {LATEST} "
+                f"(latest) and {EARLIEST} (earliest)"
             )
     return offsets
 
 
 def parse_assignment(text: str) -> list[TopicPartition]:
-    """The option `assign`: {"topic":[0,1]}; who names a partition twice means it once."""
+    """Parse the option `assign`: {"topic":[0,1]}; duplicates are removed."""
     try:
         named = [
             TopicPartition(topic, _whole(number, _PARTITION_MAX, least=0))
@@ -149,9 +149,9 @@ def parse_assignment(text: str) -> list[TopicPartition]:
             for number in _json_list(numbers)
         ]
     except (ValueError, TypeError) as error:
-        raise LocalError(f"option assign: expected JSON like {_ASSIGN_EXAMPLE}, got {text}") from error
+        raise LocalError(f"option assign: expected JSON such as {_ASSIGN_EXAMPLE}, got {text}") from error
     if not named:
-        raise LocalError(f"option assign: no partition is named in {text}")
+        raise LocalError(f"option assign has no partition: {text}")
     return list(dict.fromkeys(named))
 
 
@@ -174,7 +174,7 @@ def _partition_named(name: str) -> int:
 
 
 def _whole(value: object, most: int, least: int = -_NUMBER_MAX) -> int:
-    """A number of JSON without a fraction; 2.0 is one, true is none."""
+    """A JSON number without a fraction: 2.0 is valid, true is not."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
@@ -183,7 +183,7 @@ def _whole(value: object, most: int, least: int = -_NUMBER_MAX) -> int:
 
 
 def parse_offset_spec(option: str, text: str) -> OffsetSpec:
-    """A user's `startingOffsets` or `endingOffsets`; who may use which place is `options`' business."""
+    """Parse `startingOffsets` or `endingOffsets`; `options` checks which values are allowed."""
     plain = text.strip().lower()
     if plain == "latest":
         return Latest()
@@ -198,10 +198,10 @@ def parse_offset_spec(option: str, text: str) -> OffsetSpec:
     if unit in _UNITS_MS:
         return TimeBack(count * _UNITS_MS[unit])
     if unit:
-        raise LocalError(f"option {option}: {relative[2]!r} is no unit; use one of {', '.join(_UNITS_MS)}")
+        raise LocalError(f"option {option}: unknown unit {relative[2]!r}; use one of {', '.join(_UNITS_MS)}")
     if count <= 2:
-        # Inside the JSON these mean latest and earliest: who writes them here means one of both, we cannot know which.
+        # In JSON these values mean latest and earliest, so the intention is unclear.
         raise LocalError(
-            f"option {option}: {text} can be misunderstood; write latest, earliest or a larger step back"
+            f"option {option}: {text} is ambiguous; use latest, earliest, or go back at least 3 records"
         )
     return RecordsBack(count)

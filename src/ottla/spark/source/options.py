@@ -1,5 +1,4 @@
-"""The options of the data source, checked in one place: names, meanings, defaults and refusals of Spark's Kafka
-connector, and the few that only we have.
+"""The options of the source: those of Spark's Kafka connector with their defaults and checks, and additional ones.
 
 Spark hands options over case-insensitively; here they are looked up in lower case and named in messages as the
 documentation spells them. What begins with `kafka.` is the client's (`ClientSettings.from_options`), in Java's or
@@ -48,7 +47,7 @@ _REJECTED: Final = {
 
 @dataclass(frozen=True)
 class Topics:
-    """Which partitions are read: exactly one of the three is given."""
+    """The selection of partitions: exactly one of the three is given."""
 
     names: tuple[str, ...] = ()
     pattern: str | None = None
@@ -57,14 +56,14 @@ class Topics:
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """Everything that a read or a stream of `ottla` was asked for."""
+    """The parsed options of a read or a stream."""
 
     settings: ClientSettings
     topics: Topics
     start: OffsetSpec
     end: OffsetSpec
     without_match: Literal["error", "latest"]
-    """What a starting timestamp gives in a partition that has no record so late."""
+    """What a starting timestamp means in a partition without a record at or after it."""
     fail_on_data_loss: bool
     offsets_max: int | None
     offsets_min: int | None
@@ -80,7 +79,7 @@ class SourceOptions:
 
     @classmethod
     def parse(cls, given: Mapping[str, str], *, streaming: bool | None) -> SourceOptions:
-        """`streaming` is None where it is not known yet: then what depends on it is not checked."""
+        """Parse the options; with `streaming` None, when it is not known yet, what depends on it is not checked."""
         options = Options(given)
         topics = _topics(options)
         settings = ClientSettings.from_options(options.client(_REJECTED))
@@ -89,14 +88,12 @@ class SourceOptions:
         if streaming is not None:
             _check_specs(options, start, end, streaming=streaming)
         if isinstance(start, Committed) and not settings.group_id:
-            raise LocalError(
-                "startingOffsets=committed needs the group whose offsets are meant: kafka.group.id"
-            )
+            raise LocalError("startingOffsets=committed needs a consumer group: set kafka.group.id")
         limits = _limits(options) if streaming else _Limits()
         value_format = options.choice("valueFormat", VALUE_FORMATS, "binary")
         value_schema = options.text("valueSchema")
         if value_format in {"json", "avro"} and not value_schema:
-            raise LocalError(f"valueFormat={value_format} needs the schema of the values: valueSchema")
+            raise LocalError(f"valueFormat={value_format} needs the schema of the values: set valueSchema")
         strategy = options.choice("startingOffsetsByTimestampStrategy", ("error", "latest"), "error")
         return cls(
             settings=settings,
@@ -121,7 +118,7 @@ class SourceOptions:
 
 @dataclass(frozen=True)
 class _Limits:
-    """Of a stream's batches; a batch query has none, whatever its options say."""
+    """The limits of the batches of a stream; a batch query ignores them."""
 
     offsets_max: int | None = None
     offsets_min: int | None = None
@@ -131,7 +128,9 @@ class _Limits:
 def _limits(options: Options) -> _Limits:
     most, least = options.positive("maxOffsetsPerTrigger"), options.positive("minOffsetsPerTrigger")
     if most is not None and least is not None and least > most:
-        raise LocalError(f"minOffsetsPerTrigger ({least}) must not be above maxOffsetsPerTrigger ({most})")
+        raise LocalError(
+            f"minOffsetsPerTrigger ({least}) must not be greater than maxOffsetsPerTrigger ({most})"
+        )
     return _Limits(most, least, options.duration_ms("maxTriggerDelay", _MAX_DELAY_DEFAULT_MS))
 
 
@@ -158,19 +157,19 @@ def _topics(options: Options) -> Topics:
     if name == "subscribe":
         names = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
         if not names:
-            raise LocalError("option subscribe names no topic")
+            raise LocalError("option subscribe is empty")
         return Topics(names=names)
     try:
         re.compile(text)
     except re.error as error:
-        raise LocalError(f"option subscribePattern: {text!r} is no regular expression: {error}") from error
+        raise LocalError(f"option subscribePattern: invalid regular expression {text!r}: {error}") from error
     if not text:
         raise LocalError("option subscribePattern is empty")
     return Topics(pattern=text)
 
 
 def _offset_spec(options: Options, which: Literal["starting", "ending"], default: OffsetSpec) -> OffsetSpec:
-    """One timestamp for all goes before timestamps by partition, and both before offsets."""
+    """A timestamp for all partitions takes precedence over timestamps by partition, and both over offsets."""
     name = f"{which}Timestamp"
     if options.text(name) is not None:
         timestamp = options.whole(name, 0)
@@ -194,34 +193,34 @@ def _check_specs(options: Options, start: OffsetSpec, end: OffsetSpec, *, stream
             if options.text(name) is not None:
                 raise LocalError(f"option {name} is not valid in streaming queries: a stream has no end")
         return
-    _check_batch_spec("starting", start, refused=LATEST, word="latest", nothing=isinstance(start, Latest))
-    _check_batch_spec("ending", end, refused=EARLIEST, word="earliest", nothing=isinstance(end, Earliest))
+    _check_batch_spec("starting", start, rejected=LATEST, name="latest", is_empty=isinstance(start, Latest))
+    _check_batch_spec("ending", end, rejected=EARLIEST, name="earliest", is_empty=isinstance(end, Earliest))
     if isinstance(end, Committed):
-        raise LocalError("endingOffsets can't be committed")
+        raise LocalError("endingOffsets cannot be committed")
     match start, end:
         case Specific(first), Specific(last):
             check_order(first, last, "offset")
         case AtTimes(first), AtTimes(last):
             check_order(first, last, "timestamp")
         case AtTime(first_ms), AtTime(last_ms) if first_ms > last_ms >= 0:
-            raise LocalError(f"startingTimestamp {first_ms} lies behind endingTimestamp {last_ms}")
+            raise LocalError(f"startingTimestamp {first_ms} is after endingTimestamp {last_ms}")
 
 
 def check_order(start: Offsets, end: Offsets, kind: str) -> None:
-    """Refuses a read that ends before it begins; what stands for an end of the log is not compared."""
+    """Raise `LocalError` if a start is after its end; earliest and latest are not compared."""
     for partition in sorted(set(start) & set(end)):
         if start[partition] > end[partition] >= 0:
             raise LocalError(
-                f"the starting {kind} {start[partition]} of {partition} lies behind the ending {kind} {end[partition]}"
+                f"the starting {kind} {start[partition]} of {partition} is after the ending {kind} {end[partition]}"
             )
 
 
-def _check_batch_spec(which: str, place: OffsetSpec, *, refused: int, word: str, nothing: bool) -> None:
-    if nothing:
-        raise LocalError(f"{which}Offsets can't be {word} in batch queries: nothing would be read")
-    if isinstance(place, Specific):
-        for partition, offset in place.offsets.items():
-            if offset == refused:
+def _check_batch_spec(which: str, spec: OffsetSpec, *, rejected: int, name: str, is_empty: bool) -> None:
+    if is_empty:
+        raise LocalError(f"{which}Offsets cannot be {name} in batch queries: nothing would be read")
+    if isinstance(spec, Specific):
+        for partition, offset in spec.offsets.items():
+            if offset == rejected:
                 raise LocalError(
-                    f"{which}Offsets of {partition} can't be {word} ({refused}) in batch queries"
+                    f"{which}Offsets of {partition} cannot be {name} ({rejected}) in batch queries"
                 )

@@ -1,13 +1,13 @@
-"""Small batches go to Spark along with their plan, so that no task has to ask a Python process for them.
+"""Prefetching of small batches: the records are sent to Spark together with the plan of the batch.
 
-Spark does that for its simple readers (`SimpleDataSourceStreamReader`): what they have read is sent after the
-partitions, the JVM keeps it as a block, and the task takes it from there. It asks whether a reader is one of them
-whenever it has got a plan, and offers nothing of the kind to others; so ours says yes to that one question when it has
-something to hand over. A task that does not find the block, or a version of Spark that does not ask, reads the range
-as any other.
+No task then has to read them in a Python process. Spark has this mechanism for its simple readers
+(`SimpleDataSourceStreamReader`): their records are sent after the partitions, the JVM stores them as a block, and the
+task reads the block. After each plan Spark checks whether the reader is an instance of that class. A reader with
+prefetched records therefore pretends to be one during that check. If the task does not find the block, or the version
+of Spark has no such check, the task reads the range as usual.
 
-Handed over is what one answer of a broker can hold and one task would read anyway: several ranges are read by several
-tasks at once, and stay so. What goes wrong is left to the task, which tries longer and tells of it.
+A batch is prefetched only if one fetch response can have all of it and one task would read it: several ranges are read
+by several tasks in parallel. Errors are ignored here; the task retries for longer and reports them.
 """
 
 from __future__ import annotations
@@ -24,52 +24,52 @@ if TYPE_CHECKING:
 
 try:
     from pyspark.sql.datasource_internal import _SimpleStreamReaderWrapper as SimpleReader
-except ImportError:  # a version of Spark that has it elsewhere, or not at all
+except ImportError:  # another version of Spark
     SimpleReader = None  # type: ignore[assignment,misc]
 
 OFFSETS_MAX: Final = 500
 BYTES_MAX: Final = 256 << 10
-"""Of what is handed over: the JVM takes it row by row, which from some thousands on is slower than a task's reading."""
-REST: Final = 16
-"""So many batches are not tried after one that was too large: the next ones will be too."""
+"""The limits of prefetched records. The JVM converts them row by row, which is slower than a task for thousands."""
+SKIPPED_BATCHES: Final = 16
+"""The number of batches without prefetching after one that was too large."""
 
 ReadInOneFetch = Callable[[OffsetRange, int], "list[pa.RecordBatch] | None"]
-"""The records of a range if one answer of so many bytes has them all, else None."""
+"""The records of a range if one fetch response of so many bytes has them all, otherwise None."""
 
 
-def is_fit(schema: StructType, arrow: pa.Schema) -> bool:
-    """Whether Spark, which compares, takes Arrow's schema for its own: it knows no collations."""
+def schemas_match(schema: StructType, arrow: pa.Schema) -> bool:
+    """Whether Arrow's schema, converted to Spark's, equals the schema; Spark compares them. Arrow has no collations."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     return SimpleReader is not None and from_arrow_schema(arrow, prefer_timestamp_ntz=True) == schema
 
 
 class Prefetcher:
-    """Decides which ranges are read ahead of their task."""
+    """Decides which ranges are prefetched, and reads them."""
 
     def __init__(self, read: ReadInOneFetch, *, fits: bool) -> None:
         self._read = read
         self._fits = fits
-        self._rest = 0
+        self._skip = 0
 
     def take(self, ranges: Sequence[OffsetRange]) -> list[pa.RecordBatch] | None:
-        """What is to be handed over of this plan, if anything."""
+        """The prefetched records of this plan, or None."""
         if not self._fits or len(ranges) != 1 or ranges[0].size > OFFSETS_MAX:
             return None
-        if self._rest:
-            self._rest -= 1
+        if self._skip:
+            self._skip -= 1
             return None
         try:
             found = self._read(ranges[0], BYTES_MAX)
         except OttlaError:
             found = None
         if found is None:
-            self._rest = REST
+            self._skip = SKIPPED_BATCHES
         return found
 
 
 class PrefetchingReader:
-    """A streaming reader that passes for a simple one between a plan with records and Spark's question for them."""
+    """A streaming reader that appears as a simple reader while it has prefetched records."""
 
     _prefetched: list[pa.RecordBatch] | None = None
 
@@ -78,6 +78,6 @@ class PrefetchingReader:
         return type(self) if self._prefetched is None or SimpleReader is None else SimpleReader
 
     def getCache(self, start: object, end: object) -> Iterator[pa.RecordBatch]:
-        """What Spark asks a simple reader for, right after the plan from `start` to `end`."""
+        """The prefetched records; Spark calls this on a simple reader right after the plan from `start` to `end`."""
         handed, self._prefetched = self._prefetched or [], None
         return iter(handed)

@@ -1,18 +1,18 @@
-"""What a task does: fetch a range of offsets from the partition's leader and yield it as record batches.
+"""The work of a read task: fetch a range of offsets from the partition leader and yield Arrow record batches.
 
-Stateless between calls; the connections are `client.raw`'s, kept for the life of the worker process. Leaders that
-move are the client's business. Data loss is told from gaps that are meant to be there by the start of the log:
+Stateless between calls. The connections belong to `client.raw`, which also follows leader changes. The start of the log
+distinguishes data loss from normal gaps:
 
-    offset below the log's start             retention took records that were planned: data loss
-    offset past the end of the log           the log was cut or made anew: data loss, also if it has grown again
+    offset below the log start               retention has deleted records that were planned: data loss
+    offset above the end of the log          the log was truncated or recreated: data loss, even if it has grown again
     no record at an offset inside the log    compaction, a transaction marker, an aborted record: no loss
 
-An answer without a batch proves nothing while the log goes on behind it: brokers give it to clients above their quota
-and for segments that lie in remote storage. So it is asked again, until `kafkaConsumer.pollTimeoutMs` has passed, and
-then that is an error. Where the rest of a range was compacted away, or is markers or aborted records, a batch comes:
-what follows a hole comes in its place, and a batch that begins at the range's end or behind it ends the range.
+A fetch response without a batch means nothing while the log continues after the offset: brokers send it to clients that
+exceed their quota, and for segments in remote storage. So the fetch is repeated until `kafkaConsumer.pollTimeoutMs` has
+passed; then it is an error. If the rest of a range was compacted, or consists of markers or aborted records, the
+response has the next batch after the gap, and a batch that begins at or after the end of the range ends the range.
 
-With failOnDataLoss=false a range goes on at the log's start, or ends; it never goes back and never past its end.
+With failOnDataLoss=false a range continues at the log start, or ends; it never goes back or beyond its end.
 """
 
 from __future__ import annotations
@@ -41,57 +41,57 @@ if TYPE_CHECKING:
 
 ROWS_MAX: Final = 32_768
 BYTES_MAX: Final = 16 << 20
-"""Of one record batch, so that many tasks fit into a worker's memory; at least one batch of the log is taken whole."""
+"""The limits of one Arrow batch, which bound the memory of a worker; one batch of the log is never divided."""
 
 _log = structlog.get_logger()
 
 
 class DataLoss(LocalError):
-    """Records that were to be read are not there any more."""
+    """Records of the planned range do not exist any more."""
 
 
-def loss_hint(what: str) -> str:
-    """The words for a loss, with the way out."""
+def loss_message(what: str) -> str:
+    """The message for a data loss, with what to do."""
     return (
         f"{what}. Some data may have been lost because it was deleted before it was read, or because the topic was "
-        "deleted or made anew. To go on with what is there, set the option failOnDataLoss to false"
+        "deleted or recreated. To continue with the remaining data, set the option failOnDataLoss to false"
     )
 
 
 def read_range(options: SourceOptions, schema: StructType, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
-    """The records of the range; called in a Python worker of Spark."""
+    """The records of the range; runs in a Python worker of Spark."""
     freeze_imports()
-    maker = ArrowBatchBuilder(options, schema, wanted.partition)
-    return RangeReader(cluster_for(options.settings), options, maker, wanted).batches()
+    builder = ArrowBatchBuilder(options, schema, wanted.partition)
+    return RangeReader(cluster_for(options.settings), options, builder, wanted).batches()
 
 
 def read_in_one_fetch(
     options: SourceOptions, schema: StructType, wanted: OffsetRange, bytes_max: int
 ) -> list[pa.RecordBatch] | None:
-    """The same if one answer has all of it, and neither that nor what is in it is larger; else None.
+    """The records of the range if one fetch response has them all within `bytes_max`, also as Arrow; otherwise None.
 
-    Called on the driver's side.
+    Runs on the driver's side.
     """
-    maker = ArrowBatchBuilder(options, schema, wanted.partition)
-    found = RangeReader(cluster_for(options.settings), options, maker, wanted).in_one_fetch(bytes_max)
+    builder = ArrowBatchBuilder(options, schema, wanted.partition)
+    found = RangeReader(cluster_for(options.settings), options, builder, wanted).in_one_fetch(bytes_max)
     return found if found is not None and sum(batch.nbytes for batch in found) <= bytes_max else None
 
 
 class RangeReader:
-    """Reads one range once."""
+    """Reads one range of offsets."""
 
     def __init__(
         self,
         cluster: Cluster,
         options: SourceOptions,
-        maker: ArrowBatchBuilder,
+        builder: ArrowBatchBuilder,
         wanted: OffsetRange,
         clock: Clock | None = None,
         wait: Sleep = sleep,
     ) -> None:
         self._cluster = cluster
         self._options = options
-        self._maker = maker
+        self._builder = builder
         self._partition = wanted.partition
         self._end = wanted.end
         self._next = wanted.start
@@ -106,7 +106,7 @@ class RangeReader:
             try:
                 yield from self._stream()
             except UnknownTopic as error:
-                self._lose(f"{self._partition} is gone", error)
+                self._report_loss(f"{self._partition} does not exist any more", error)
                 return
             if self._next > before:
                 deadline = self._deadline()
@@ -117,7 +117,7 @@ class RangeReader:
                 self._wait(self._options.settings.retry_backoff_ms / 1000)
 
     def in_one_fetch(self, bytes_max: int) -> list[pa.RecordBatch] | None:
-        """All of the range if one answer of so many bytes has it; else None."""
+        """All records of the range if one fetch response of at most `bytes_max` has them; otherwise None."""
         committed = self._options.settings.read_committed
         fetched = self._cluster.fetch(
             self._partition, self._next, max_bytes=bytes_max, max_wait_ms=0, committed=committed
@@ -131,7 +131,7 @@ class RangeReader:
         return self._clock.monotonic() + self._options.poll_timeout_ms / 1000
 
     def _stream(self) -> Iterator[pa.RecordBatch]:
-        """Answers one after another, until there is none with a record."""
+        """Fetch until a response has no record."""
         committed = self._options.settings.read_committed
         try:
             for _, fetched in self._cluster.stream(
@@ -140,7 +140,7 @@ class RangeReader:
                 self._visible_end = fetched.last_stable_offset if committed else fetched.high_watermark
                 yield from self._decode(fetched)
         except OffsetOutOfRange:
-            self._go_on_after_loss()
+            self._skip_lost()
 
     def _decode(self, fetched: Fetched) -> Iterator[pa.RecordBatch]:
         data, aborted = memoryview(fetched.data), fetched.aborted
@@ -149,7 +149,7 @@ class RangeReader:
                 data,
                 start_offset=self._next,
                 end_offset=self._end,
-                wanted=self._maker.wanted,
+                wanted=self._builder.wanted,
                 aborted=aborted,
                 limit_rows=ROWS_MAX,
                 limit_bytes=BYTES_MAX,
@@ -157,37 +157,41 @@ class RangeReader:
             )
             self._next = decoded.next_offset
             if decoded.rows:
-                yield self._maker.make(decoded)
+                yield self._builder.build(decoded)
             if not decoded.consumed:
                 return
             data, aborted = data[decoded.consumed :], decoded.aborted
 
-    def _go_on_after_loss(self) -> None:
+    def _skip_lost(self) -> None:
         first = self._cluster.list_offsets({self._partition: EARLIEST})[self._partition][0]
         last = self._cluster.list_offsets({self._partition: LATEST})[self._partition][0]
         if self._next < first:
-            self._lose(f"{self._partition} begins at offset {first}, {self._next} was to be read")
+            self._report_loss(
+                f"{self._partition} begins at offset {first}, but offset {self._next} was planned"
+            )
             self._next = min(first, self._end)
         elif self._next > last:
-            self._lose(f"{self._partition} ends at offset {last}, {self._next} was to be read")
+            self._report_loss(f"{self._partition} ends at offset {last}, but offset {self._next} was planned")
             self._next = self._end
         else:
-            # It was not, and now it is: the log was cut, or the topic made anew, and filled again.
-            self._lose(f"{self._partition} was without offset {self._next} and now has another record there")
+            # The offset was out of range and is in range now: the log was truncated or recreated and has grown again.
+            self._report_loss(
+                f"offset {self._next} of {self._partition} was out of range and has another record now"
+            )
             self._visible_end = last
 
     def _give_up(self) -> None:
         if self._visible_end <= self._next:
-            self._lose(
-                f"{self._partition} ends at offset {self._visible_end}, {self._end - 1} was to be read"
+            self._report_loss(
+                f"{self._partition} ends at offset {self._visible_end}, but offset {self._end - 1} was planned"
             )
             return
         raise LocalError(
-            f"no record of {self._partition} at offset {self._next} came within "
+            f"no record of {self._partition} from offset {self._next} on was received within "
             f"{self._options.poll_timeout_ms} ms (kafkaConsumer.pollTimeoutMs)"
         )
 
-    def _lose(self, what: str, cause: Exception | None = None) -> None:
+    def _report_loss(self, what: str, cause: Exception | None = None) -> None:
         if self._options.fail_on_data_loss:
-            raise DataLoss(loss_hint(what)) from cause
+            raise DataLoss(loss_message(what)) from cause
         _log.warning("data loss", what=what, partition=str(self._partition))

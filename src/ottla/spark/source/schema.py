@@ -1,15 +1,14 @@
-"""The columns of the source: the names and types of Spark's Kafka connector, and typed values in place of `value`.
+"""The columns of the source: names and types of Spark's Kafka connector, and typed values in place of `value`.
 
-`columns` chooses and renames: "value, offset, timestamp as arrived". With a value format the one column `value`
-becomes what the format makes of it, followed at the end by `_corrupt`, which holds the bytes of a value that does
-not fit its schema and is null otherwise:
+The option `columns` selects and renames: "value, offset, timestamp as arrived". With a value format, the column `value`
+is replaced by the columns of the format, and `_corrupt` is the last column. It has the bytes of a value that does not
+match its schema, and is null otherwise:
 
     binary            value BINARY
     string            value STRING, _corrupt BINARY
     json, avro        the columns of valueSchema, _corrupt BINARY
 
-Schemas are told to Spark as DDL text, because inside `DataSource.schema` there is no session to parse one with.
-Pure.
+Schemas are passed to Spark as DDL text, because `DataSource.schema` has no session to parse it. Pure.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ COLUMNS: Final = {
     "timestampType": "INT",
     "headers": "ARRAY<STRUCT<key: STRING, value: BINARY>>",
 }
-"""In the connector's order, as DDL types."""
+"""DDL types, in the order of the connector."""
 CORRUPT: Final = "_corrupt"
 VALUE_FORMATS: Final = ("binary", "string", "json", "avro")
 
@@ -48,26 +47,26 @@ class ColumnChoice:
 
 
 def parse_columns(text: str) -> tuple[ColumnChoice, ...]:
-    """The option `columns`."""
+    """Parse the option `columns`."""
     known = {name.lower(): name for name in COLUMNS}
     choices: list[ColumnChoice] = []
     for part in filter(None, (piece.strip() for piece in text.split(","))):
         found = _CHOICE.fullmatch(part)
         column = known.get(found[1].lower()) if found else None
         if found is None or column is None:
-            raise LocalError(f"option columns: {part!r} is none of {', '.join(COLUMNS)}")
+            raise LocalError(f"option columns: {part!r} is not one of {', '.join(COLUMNS)}")
         choices.append(ColumnChoice(column, found[2] or column))
     if not choices:
-        raise LocalError("option columns names no column")
-    for what in ("column", "name"):
-        seen = [getattr(choice, what).lower() for choice in choices]
+        raise LocalError("option columns is empty")
+    for kind in ("column", "name"):
+        seen = [getattr(choice, kind).lower() for choice in choices]
         if len(set(seen)) < len(seen):
-            raise LocalError(f"option columns: a {what} is given twice in {text!r}")
+            raise LocalError(f"option columns: a {kind} is given twice in {text!r}")
     return tuple(choices)
 
 
 def schema_ddl(choices: Sequence[ColumnChoice], value_format: str, value_ddl: str | None) -> str:
-    """What the source yields, as DDL; `value_ddl` are the columns of a typed value."""
+    """The schema of the source as DDL; `value_ddl` has the columns of a typed value."""
     parts = []
     for choice in choices:
         if choice.column != "value" or value_format == "binary":
@@ -86,7 +85,7 @@ def has_corrupt(choices: Sequence[ColumnChoice], value_format: str) -> bool:
 
 
 def json_ddl(text: str) -> str:
-    """The columns of a `valueSchema` for JSON values: DDL as it is, or the JSON of a Spark schema."""
+    """The columns of a `valueSchema` for JSON values: DDL unchanged, or from the JSON of a Spark schema."""
     if not text.lstrip().startswith("{"):
         return text
     from pyspark.sql.types import StructType

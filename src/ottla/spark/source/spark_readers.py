@@ -1,5 +1,7 @@
-"""Spark's readers: thin, and picklable, for Spark sends them to its workers. What they know is in `streaming`,
-`positions` and `reader`; what they keep on the driver's side is made there on first use.
+"""The readers of the source for Spark, for batches and for streams.
+
+Spark pickles readers and sends them to its workers. The logic is in `stream_progress`, `offset_lookup` and
+`range_reader`. State of the driver's side is created on first use and is not pickled.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from ottla.spark.source.arrow_batches import arrow_schema
 from ottla.spark.source.offset_lookup import OffsetLookup
 from ottla.spark.source.offsets import OffsetJson, Offsets, from_json, to_json
 from ottla.spark.source.options import check_order
-from ottla.spark.source.prefetch import Prefetcher, PrefetchingReader, is_fit
+from ottla.spark.source.prefetch import Prefetcher, PrefetchingReader, schemas_match
 from ottla.spark.source.range_reader import read_in_one_fetch, read_range
 from ottla.spark.source.ranges import OffsetRange, split_ranges
 from ottla.spark.source.stream_progress import StreamProgress
@@ -44,10 +46,10 @@ except ImportError:  # pyspark 4.1: OttlaStreamReader is not used
 
 _NO_LIMIT = (1 << 63) - 1
 _COMMIT_MS_MAX: Final = 5_000
-_COMMIT_REST_S: Final = 60.0
-"""Of a group's progress: how long one attempt may take, and how long none is made after one that failed."""
-_DRIVERS_OWN: Final = frozenset({"_made", "_prefetcher", "_prefetched"})
-"""What a reader keeps on the driver's side, and does not take along."""
+_COMMIT_RETRY_S: Final = 60.0
+"""The timeout of a commit to the consumer group, and the time without commits after a failure."""
+_DRIVER_STATE: Final = frozenset({"_made", "_prefetcher", "_prefetched"})
+"""Attributes of the driver's side, which are not pickled."""
 _log = structlog.get_logger()
 
 
@@ -59,7 +61,7 @@ class RangePartition(InputPartition):
 
 
 class _RangeReading:
-    """What all readers have: options, schema, and reading a range."""
+    """The common part of all readers: options, schema, and reading a range."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self._options = options
@@ -67,20 +69,20 @@ class _RangeReading:
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, RangePartition):
-            # Spark makes up a partition when there is none to read.
+            # Spark creates an empty partition if there is none to read.
             return iter(())
         return read_range(self._options, self._schema, partition.range)
 
 
 class OttlaReader(_RangeReading, DataSourceReader):
-    """A batch read. Spark asks for the partitions once per data frame."""
+    """A batch read. Spark calls `partitions` once per data frame."""
 
     def partitions(self) -> list[InputPartition]:
         options = self._options
-        positions = OffsetLookup(cluster_for(options.settings), options)
-        found = positions.required()
-        start = positions.resolve(options.start, found, starting=True)
-        end = positions.resolve(options.end, found, starting=False)
+        lookup = OffsetLookup(cluster_for(options.settings), options)
+        found = lookup.required()
+        start = lookup.resolve(options.start, found, starting=True)
+        end = lookup.resolve(options.end, found, starting=False)
         check_order(start, end, "offset")
         ranges = split_ranges(
             [OffsetRange(partition, start[partition], end[partition]) for partition in found],
@@ -91,7 +93,7 @@ class OttlaReader(_RangeReading, DataSourceReader):
 
 
 class _StreamReading(_RangeReading):
-    """The parts of a streaming reader that do not depend on the version of Spark."""
+    """The common part of streaming readers for all versions of Spark."""
 
     _made: StreamProgress | None = None
 
@@ -104,19 +106,19 @@ class _StreamReading(_RangeReading):
     def _progress(self) -> StreamProgress:
         if self._made is None:
             cluster = cluster_for(self._options.settings)
-            positions = OffsetLookup(cluster, self._options)
+            lookup = OffsetLookup(cluster, self._options)
             commit = GroupProgress(self._options.settings)
-            self._made = StreamProgress(positions, self._options, commit)
+            self._made = StreamProgress(lookup, self._options, commit)
         return self._made
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name not in _DRIVERS_OWN}
+        return {name: value for name, value in self.__dict__.items() if name not in _DRIVER_STATE}
 
 
 class OttlaStreamReader(
     _StreamReading, PrefetchingReader, DataSourceStreamReader, SupportsTriggerAvailableNow
 ):
-    """A stream in pyspark 4.2 and newer."""
+    """A stream in pyspark 4.2 and later."""
 
     def partitions(self, start: OffsetJson, end: OffsetJson) -> Sequence[InputPartition]:
         ranges = self._progress().ranges(from_json(start), from_json(end))
@@ -127,11 +129,11 @@ class OttlaStreamReader(
     def _prefetcher(self) -> Prefetcher:
         return Prefetcher(
             partial(read_in_one_fetch, self._options, self._schema),
-            fits=is_fit(self._schema, arrow_schema(self._schema)),
+            fits=schemas_match(self._schema, arrow_schema(self._schema)),
         )
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Never ReadAllAvailable: that is how Trigger.Once is told from other triggers."""
+        """Never ReadAllAvailable, which Spark passes for Trigger.Once only."""
         return ReadMaxRows(self._options.offsets_max or _NO_LIMIT)
 
     def latestOffset(self, start: OffsetJson, limit: ReadLimit) -> OffsetJson:
@@ -147,7 +149,7 @@ class OttlaStreamReader(
 
 
 class OttlaPlainStreamReader(_StreamReading, DataSourceStreamReader):
-    """A stream in pyspark 4.1, which is told neither the start of a batch nor a limit."""
+    """A stream in pyspark 4.1, which does not get the start or the limit of a batch."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         super().__init__(options, schema)
@@ -161,15 +163,15 @@ class OttlaPlainStreamReader(_StreamReading, DataSourceStreamReader):
         return to_json(progress.latest(start, everything=False))
 
     def partitions(self, start: OffsetJson, end: OffsetJson) -> Sequence[InputPartition]:
-        # Spark asks for the next end when this batch is done; `commit` comes only with the batch after it.
+        # Spark calls `latestOffset` when this batch is done; it calls `commit` only during the next batch.
         self._done = from_json(end)
         return super().partitions(start, end)
 
 
-class RefusedStreamReader(DataSourceStreamReader):
-    """Stands where a stream's reader can't be made, and says why when Spark first asks it for something.
+class FailedStreamReader(DataSourceStreamReader):
+    """A reader for invalid options, which raises the error in its first call.
 
-    What is raised earlier, Spark buries: it stops the reader that it has not got, and that error comes last.
+    An error that is raised earlier is lost: Spark then fails to stop the missing reader and reports that error.
     """
 
     def __init__(self, reason: LocalError) -> None:
@@ -189,10 +191,10 @@ class RefusedStreamReader(DataSourceStreamReader):
 
 
 class GroupProgress:
-    """Commits a query's progress as a consumer group, for `kafka-consumer-groups` to see its lag.
+    """Commits the progress of a query to a consumer group, so that `kafka-consumer-groups` shows its lag.
 
-    A courtesy: Spark's checkpoint is what counts, and a commit that fails is logged and left out. It must not hold
-    up the stream: it has connections of its own, which are given up soon, and it rests after a failure.
+    The checkpoint of Spark determines what is read, so a failed commit is only logged. Commits must not delay the
+    stream: they use their own connections with short timeouts, and stop for a while after a failure.
     """
 
     def __init__(self, settings: ClientSettings, clock: Clock | None = None) -> None:
@@ -203,16 +205,21 @@ class GroupProgress:
             connect_timeout_ms=min(settings.connect_timeout_ms, _COMMIT_MS_MAX),
         )
         self._clock = clock or SystemClock()
-        self._rests_until_s = 0.0
-        self._told: Mapping[TopicPartition, int] | None = None
+        self._paused_until_s = 0.0
+        self._committed: Mapping[TopicPartition, int] | None = None
 
     def __call__(self, done: Mapping[TopicPartition, int]) -> None:
         group = self._settings.group_id
-        if group is None or not done or done == self._told or self._clock.monotonic() < self._rests_until_s:
+        if (
+            group is None
+            or not done
+            or done == self._committed
+            or self._clock.monotonic() < self._paused_until_s
+        ):
             return
         try:
             cluster_for(self._settings).commit_offsets(group, dict(done))
-            self._told = dict(done)
+            self._committed = dict(done)
         except ClientError as error:
-            self._rests_until_s = self._clock.monotonic() + _COMMIT_REST_S
-            _log.warning("progress was not committed", group=group, reason=str(error))
+            self._paused_until_s = self._clock.monotonic() + _COMMIT_RETRY_S
+            _log.warning("cannot commit the progress of the query", group=group, reason=str(error))

@@ -1,15 +1,15 @@
-"""Values as typed columns: text, JSON and Avro, read by the column rather than by the record.
+"""Values as typed columns: text, JSON and Avro, decoded by column instead of by record.
 
-A reader takes the values of a batch and gives the typed arrays plus the array `_corrupt`: the bytes of each value
-that does not fit, null elsewhere. A null value (a tombstone) gives nulls and is not corrupt. A value that does not
-fit gives nulls in all typed columns: nothing of it is half believed.
+A value reader gets the values of a batch and returns the typed arrays and the array `_corrupt`: the bytes of each value
+that does not match the schema, null for the others. A null value (a tombstone) gives nulls and is not corrupt. A
+corrupt value gives nulls in all typed columns; no part of it is used.
 
-JSON goes through Arrow's reader, a line per value. It takes objects wherever they begin and end, so two things make
-sure that each row is of its own value. Values that begin with { and end with } are read as they are: one that leaves
-something open is at fault because an object follows, so each holds at least one whole object, and as many rows as
-values means exactly one. All other values are wrapped into an object that carries the row's number. A batch that does
-not come out row by row is halved until the values at fault stand alone. Strict where Spark's `from_json` is lenient:
-a number is not taken for a string, and a name given twice is a fault.
+JSON is parsed by Arrow, one line per value. Arrow accepts objects that begin or end anywhere, so two rules make sure
+that each row has its own value. Values that begin with { and end with } are parsed unchanged: one with an unclosed
+object is an error because an object follows, so each value has at least one complete object, and if there are as many
+rows as values, each has exactly one. All other values are wrapped into an object with the number of the row. A batch
+with an error is halved until the corrupt values are alone. Parsing is stricter than Spark's `from_json`: a number is
+not converted to a string, and a duplicate name is an error.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ import pyarrow.json as pj
 from ottla.base.errors import LocalError
 
 ValueReader = Callable[[pa.Array], tuple[list[pa.Array], pa.Array]]
-"""From the values to their typed columns and `_corrupt`."""
+"""Converts values to typed columns and `_corrupt`."""
 
 _ROW: Final = "#"
 _VALUE: Final = "v"
 
 
 def value_reader(value_format: str, value_schema: str | None, fields: Sequence[pa.Field]) -> ValueReader:
-    """The reader of a format; `fields` are the typed columns as Spark knows them."""
+    """The reader for a format; `fields` are the typed columns with Spark's types."""
     if value_format == "string":
         return read_strings
     if value_format == "json":
@@ -56,12 +56,12 @@ def read_strings(values: pa.Array) -> tuple[list[pa.Array], pa.Array]:
         return [made], _bytes_where(values, pc.is_null(made))
 
 
-def _bytes_where(values: pa.Array, at_fault: pa.Array) -> pa.Array:
-    return pc.if_else(at_fault, values, pa.scalar(None, values.type))
+def _bytes_where(values: pa.Array, is_corrupt: pa.Array) -> pa.Array:
+    return pc.if_else(is_corrupt, values, pa.scalar(None, values.type))
 
 
 class JsonReader:
-    """Values that must be JSON objects of one schema; names that the schema does not have are passed over."""
+    """Values that must be JSON objects of one schema; names that are not in the schema are ignored."""
 
     def __init__(self, fields: Sequence[pa.Field]) -> None:
         for field in fields:
@@ -75,30 +75,30 @@ class JsonReader:
         rows = len(values)
         if rows == 0:
             return [pa.nulls(0, field.type) for field in self._fields], pa.nulls(0, pa.binary())
-        faults: list[int] = []
-        pieces = self._read(values.fill_null(b"{}"), 0, faults)
+        corrupt: list[int] = []
+        pieces = self._read(values.fill_null(b"{}"), 0, corrupt)
         typed = [pa.concat_arrays([piece[number] for piece in pieces]) for number in range(len(self._fields))]
-        if not faults:
+        if not corrupt:
             return typed, pa.nulls(rows, pa.binary())
-        at_fault = pc.is_in(pa.array(range(rows), pa.int64()), pa.array(faults, pa.int64()))
-        return typed, _bytes_where(values, at_fault)
+        is_corrupt = pc.is_in(pa.array(range(rows), pa.int64()), pa.array(corrupt, pa.int64()))
+        return typed, _bytes_where(values, is_corrupt)
 
-    def _read(self, values: pa.Array, first: int, faults: list[int]) -> list[list[pa.Array]]:
+    def _read(self, values: pa.Array, first: int, corrupt: list[int]) -> list[list[pa.Array]]:
         read = self._read_all(values)
         if read is not None:
             return [read]
         rows = len(values)
         if rows == 1:
-            faults.append(first)
+            corrupt.append(first)
             return [[pa.nulls(1, field.type) for field in self._fields]]
         half = rows // 2
         return [
-            *self._read(values.slice(0, half), first, faults),
-            *self._read(values.slice(half), first + half, faults),
+            *self._read(values.slice(0, half), first, corrupt),
+            *self._read(values.slice(half), first + half, corrupt),
         ]
 
     def _read_all(self, values: pa.Array) -> list[pa.Array] | None:
-        """The typed columns, or None when some value is at fault."""
+        """The typed columns, or None if a value is corrupt."""
         try:
             columns = self._read_plain(values) if _are_objects(values) else self._read_wrapped(values)
             if columns is None:
@@ -126,13 +126,13 @@ def _parsing(schema: pa.Schema) -> pj.ParseOptions:
 
 
 def _parsed(text: pa.Buffer, parsing: pj.ParseOptions) -> pa.Table:
-    """All of the text as one block: then a line break inside a value is like any other space."""
+    """Parse the text as one block, so that a line break inside a value is whitespace."""
     reading = pj.ReadOptions(use_threads=False, block_size=len(text) + 1)
     return pj.read_json(pa.BufferReader(text), reading, parsing)
 
 
 def _are_objects(values: pa.Array) -> bool:
-    """Whether all begin and end like JSON objects."""
+    """Whether all values begin and end as JSON objects do."""
     begin, end = pc.starts_with(values, pattern="{"), pc.ends_with(values, pattern="}")
     return bool(pc.all(begin).as_py() and pc.all(end).as_py())
 
@@ -150,7 +150,7 @@ def _lines(values: pa.Array) -> pa.Buffer:
 
 
 def _as_read(kind: pa.DataType) -> pa.DataType:
-    """What Arrow's JSON reader is asked for: it knows no dates, they are read as text and cast."""
+    """The type for Arrow's JSON reader, which does not support dates: they are read as text and cast."""
     return pa.string() if pa.types.is_date(kind) else kind
 
 
@@ -161,12 +161,10 @@ def _check_json_type(name: str, kind: pa.DataType) -> None:
         for number in range(kind.num_fields):
             _check_nested(name, kind.field(number).type)
     elif pa.types.is_map(kind):
-        raise LocalError(
-            f"valueSchema: the type of {name} cannot be read from JSON: {kind}; declare a struct"
-        )
+        raise LocalError(f"valueSchema: the type {kind} of {name} cannot be read from JSON; declare a struct")
 
 
 def _check_nested(name: str, kind: pa.DataType) -> None:
     if pa.types.is_date(kind):
-        raise LocalError(f"valueSchema: {name} has a date inside; declare it as a string and cast it")
+        raise LocalError(f"valueSchema: {name} has a nested date; declare it as a string and cast it")
     _check_json_type(name, kind)

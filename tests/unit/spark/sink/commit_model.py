@@ -78,7 +78,7 @@ class ModelLedger:
 
     def entry(self) -> CommitEntry | None:
         self._step("before reading the commit log")
-        self._read_on()
+        self._read_new()
         return self._state.entry
 
     def expected(self, batch: int) -> CommitEntry | None:
@@ -88,7 +88,7 @@ class ModelLedger:
         return self.entry()
 
     def is_own(self) -> bool:
-        present = self._state.present
+        present = self._state.current
         return present is not None and present.run == self._run
 
     def record(self, entry: CommitEntry) -> None:
@@ -97,14 +97,14 @@ class ModelLedger:
         self._is_writer = False
         self._world.log.append(CommitRecord(len(self._world.log), self._run, before, entry))
         self._step(f"after recording {entry.state.value}")
-        self._read_on()
+        self._read_new()
         if not self._state.has(self._run, before, entry):
             raise Superseded("another driver was faster")
         self._is_writer = True
 
-    def _read_on(self) -> None:
+    def _read_new(self) -> None:
         for record in self._world.log[self._read :]:
-            self._state.take(record)
+            self._state.apply(record)
         self._read = len(self._world.log)
 
 

@@ -10,7 +10,13 @@ from collections.abc import Iterator
 import pytest
 
 from ottla.client.raw import ClusterUnreachable, TransactionEnd
-from ottla.spark.sink.batch_commit import BatchTorn, SinkError, SinksConfused, Superseded, TransactionLost
+from ottla.spark.sink.batch_commit import (
+    DuplicateSinkName,
+    PartialCommit,
+    SinkError,
+    Superseded,
+    TransactionLost,
+)
 from ottla.spark.sink.commit_log import CommitEntry, CommitRecord, PreparedTransaction, State
 from tests.unit.spark.sink.commit_model import (
     ABORTED,
@@ -79,7 +85,7 @@ def test_timeouts_are_repaired_or_told(death: int) -> None:
     torn = 0 < len(world.having(COMMITTED)) < TASKS
     second = world.write(2, TASKS)
     if torn:
-        with pytest.raises(BatchTorn, match="deliveryGuarantee=at-least-once"):
+        with pytest.raises(PartialCommit, match="deliveryGuarantee=at-least-once"):
             world.driver(2).commit(0, second)
         world.driver(2).abort(second)
         assert not world.having(OPEN)
@@ -221,7 +227,7 @@ def test_a_second_sink_of_the_same_name_is_told() -> None:
     first, second = world.write(1, TASKS), world.write(1, TASKS)
     driver = world.driver(1)
     driver.commit(0, first)
-    with pytest.raises(SinksConfused, match="sinkName"):
+    with pytest.raises(DuplicateSinkName, match="sinkName"):
         driver.commit(0, second)
     assert is_whole(world, first)
     again = world.write(2, TASKS)
@@ -293,7 +299,7 @@ def test_a_forgotten_transaction_is_not_guessed_about(monkeypatch: pytest.Monkey
     old = world.write(1, TASKS)
     world.log.append(CommitRecord(0, "1", -1, CommitEntry(0, State.PREPARED, tuple(old))))
     monkeypatch.setattr(ModelTransactions, "end", lambda *_, **__: [TransactionEnd.UNKNOWN])
-    with pytest.raises(BatchTorn, match="cannot be told"):
+    with pytest.raises(PartialCommit, match="it is unknown"):
         world.driver(2).commit(0, world.write(2, TASKS))
 
 

@@ -1,4 +1,4 @@
-"""The register in the log: who wins, and that compaction does not change it."""
+"""The state in the log: who wins, and that compaction does not change it."""
 
 from __future__ import annotations
 
@@ -22,25 +22,23 @@ from ottla.spark.sink.commit_log import (
 
 
 def replayed(log: list[CommitRecord]) -> CommitLogState:
-    register = CommitLogState()
+    state = CommitLogState()
     for record in log:
-        register.take(record)
-    return register
+        state.apply(record)
+    return state
 
 
 def test_the_first_of_two_that_know_the_same_wins() -> None:
     entry = CommitEntry(1, State.DONE)
-    register = CommitLogState()
-    assert register.take(CommitRecord(0, "a", -1, CommitEntry(0, State.DONE)))
-    assert register.take(CommitRecord(1, "a", 0, entry))
-    assert not register.take(CommitRecord(2, "b", 0, CommitEntry(1, State.PREPARED)))
-    assert register.entry == entry
-    assert register.has("a", 0, entry)
-    assert not register.has("b", 0, entry)
-    assert not register.has("a", 0, CommitEntry(1, State.PREPARED)), (
-        "one that was given up, and came after all"
-    )
-    assert register.end == 1
+    state = CommitLogState()
+    assert state.apply(CommitRecord(0, "a", -1, CommitEntry(0, State.DONE)))
+    assert state.apply(CommitRecord(1, "a", 0, entry))
+    assert not state.apply(CommitRecord(2, "b", 0, CommitEntry(1, State.PREPARED)))
+    assert state.entry == entry
+    assert state.has("a", 0, entry)
+    assert not state.has("b", 0, entry)
+    assert not state.has("a", 0, CommitEntry(1, State.PREPARED)), "one that was given up, and came after all"
+    assert state.end == 1
 
 
 @given(
@@ -62,10 +60,10 @@ def test_compaction_keeps_what_counts(steps: list[tuple[str, bool]], cleanings: 
         if offset in cleanings:
             last = {each.run: each.offset for each in kept}
             kept = [each for each in kept if last[each.run] == each.offset]
-        assert replayed(kept).present == replayed(log).present
+        assert replayed(kept).current == replayed(log).current
         # What counts is a chain: each record after the one before it.
-        register = CommitLogState()
-        chain = [each for each in log if register.take(each)]
+        state = CommitLogState()
+        chain = [each for each in log if state.apply(each)]
         assert all(later.after == earlier.offset for earlier, later in pairwise(chain))
 
 

@@ -79,7 +79,7 @@ def test_a_ledger_that_was_cut_is_damaged(
     commit_log.record(CommitEntry(0, State.DONE))
     assert producers.made == 1
     cluster.end = 0
-    with pytest.raises(CommitLogDamaged, match="ends at 0 and has been read up to 1 before"):
+    with pytest.raises(CommitLogDamaged, match="ends at offset 0, but was read up to 1 before"):
         commit_log.entry()
 
 

@@ -67,7 +67,7 @@ def cells(column: BinaryColumn | None, rows: int) -> list[bytes | None]:
 def written(
     writer: RowEncoder, batch: pa.RecordBatch
 ) -> Iterator[tuple[TopicPartition, bytes | None, bytes | None]]:
-    for partition, batches in writer.write(batch):
+    for partition, batches in writer.encode(batch):
         for data in batches:
             decoded = columns.decode(
                 data, start_offset=0, end_offset=1 << 40, wanted={"key", "value"}, check_crc=False
@@ -116,7 +116,7 @@ def test_a_partition_that_was_added_meanwhile_is_found() -> None:
     found = list(written(RowEncoder(options(), known, 0), batch))
     assert [(partition.partition, value) for partition, _, value in found] == [(0, b"0"), (2, b"1")]
     beyond = make(value=pa.array([b"0"]), partition=pa.array([3], pa.int32()))
-    with pytest.raises(LocalError, match="wants partition 3, but topic t has 3"):
+    with pytest.raises(LocalError, match="has partition 3, but topic t has 3"):
         list(written(RowEncoder(options(), known, 0), beyond))
 
 
@@ -136,8 +136,8 @@ def test_the_column_partition_wins_where_it_is_given() -> None:
 @pytest.mark.parametrize("wrong", [-1, 5])
 def test_a_partition_that_is_not_there_is_refused(wrong: int) -> None:
     batch = make(value=pa.array([b"0"]), partition=pa.array([wrong], pa.int32()))
-    with pytest.raises(LocalError, match=f"wants partition {wrong}, but topic t has 5"):
-        list(RowEncoder(options(), cluster(t=5), 0).write(batch))
+    with pytest.raises(LocalError, match=f"has partition {wrong}, but topic t has 5"):
+        list(RowEncoder(options(), cluster(t=5), 0).encode(batch))
 
 
 def test_few_rows_without_keys_stay_together_and_take_turns() -> None:
@@ -169,7 +169,7 @@ def test_rows_choose_their_topics() -> None:
         ("b", b"1"),
     ]
     with pytest.raises(LocalError, match="null topic present in the data"):
-        list(writer.write(make(topic=pa.array(["a", None]), value=pa.array([b"0", b"1"]))))
+        list(writer.encode(make(topic=pa.array(["a", None]), value=pa.array([b"0", b"1"]))))
 
 
 def test_the_option_topic_overrides_the_column() -> None:
@@ -181,7 +181,7 @@ def test_headers_are_written() -> None:
     headers = pa.array([None, [("a", b"1"), ("a", None)], []], pa.list_(HEADER))
     batch = make(value=pa.array([b"0", b"1", b"2"]), headers=headers)
     for rows in (batch, batch.slice(1)):
-        ((_, (data,)),) = RowEncoder(options(), cluster(t=1), 0).write(rows)
+        ((_, (data,)),) = RowEncoder(options(), cluster(t=1), 0).encode(rows)
         decoded = columns.decode(data, start_offset=0, end_offset=9, wanted={"headers"}, check_crc=False)
         assert decoded.headers is not None
         assert cells(decoded.headers.keys, decoded.headers.entries) == [b"a", b"a"]
@@ -195,7 +195,7 @@ def test_no_batch_is_larger_than_its_topic_takes(codec: str, limit: int) -> None
     noise = Random(7)
     batch = make(value=pa.array([noise.randbytes(400) for _ in range(max(50, 3 * limit // 400))]))
     writer = RowEncoder(options(kafka_compression_type=codec), cluster(limit, t=1), 0)
-    ((_, batches),) = writer.write(batch)
+    ((_, batches),) = writer.encode(batch)
     sizes = [len(one) for one in batches]
     assert max(sizes) <= limit
     assert min(sizes[:-1]) > limit * 2 // 3 - 700, "and none is smaller than it needs to be"
@@ -205,7 +205,7 @@ def test_the_option_limits_batches_too() -> None:
     batch = make(value=pa.array([b"x" * 400] * 100))
     for limit in (None, 1_048_588):
         writer = RowEncoder(options(kafka_batch_size="5000"), cluster(limit, t=1), 0)
-        ((_, batches),) = writer.write(batch)
+        ((_, batches),) = writer.encode(batch)
         assert 4_000 < max(len(one) for one in batches) <= 5_000
 
 
@@ -228,7 +228,7 @@ def test_headers_of_which_there_are_none(are_null: bool) -> None:
 
 
 def test_nothing_is_made_of_no_rows() -> None:
-    assert list(RowEncoder(options(), cluster(t=1), 0).write(make(value=pa.array([], pa.binary())))) == []
+    assert list(RowEncoder(options(), cluster(t=1), 0).encode(make(value=pa.array([], pa.binary())))) == []
 
 
 def schema(**kinds: Any) -> StructType:

@@ -133,7 +133,7 @@ def test_a_batch_began_with_its_first_task(monkeypatch: pytest.MonkeyPatch) -> N
         began.append(began_ms)
         return SimpleNamespace(commit=lambda *_, can_expire: None, abort=lambda _: None)
 
-    monkeypatch.setattr(sink.OttlaStreamWriter, "_decisions", decisions)
+    monkeypatch.setattr(sink.OttlaStreamWriter, "_batch_commit", decisions)
     writer = sink.OttlaStreamWriter(options())
     written = [
         TaskCommitMessage(Task("q", RUN, 1, at, 0), began_ms, 1, None)
@@ -153,7 +153,7 @@ class Sweeps:
         monkeypatch.setattr(sink, "sleep", self._pause)
         monkeypatch.setattr(sink.OttlaWriter, "_transactions", lambda _: self)
         decisions = sink.BatchCommit(self, self)  # type: ignore[arg-type]
-        monkeypatch.setattr(sink.OttlaStreamWriter, "_decisions", lambda *_: decisions)
+        monkeypatch.setattr(sink.OttlaStreamWriter, "_batch_commit", lambda *_: decisions)
 
     def _pause(self, seconds: float) -> None:
         self._now_s += seconds
@@ -189,7 +189,7 @@ def test_what_stragglers_of_a_failed_job_leave_is_aborted(
 def test_a_failed_batch_of_which_nothing_was_heard_is_aborted_until_its_tasks_have_ended(
     sweeps: Sweeps, properties: dict[str, str]
 ) -> None:
-    sink.OttlaStreamWriter(options()).abort_unheard(properties.get, began_ms=5)
+    sink.OttlaStreamWriter(options()).abort_without_messages(properties.get, began_ms=5)
     assert sweeps.at_s == [0.0, 1.0, 3.0]
 
 

@@ -46,7 +46,7 @@ def test_names_are_used_again_in_later_batches_only() -> None:
 def test_processes_share_no_names() -> None:
     names = TransactionNames()
     before = names.take(RUN, 0)
-    names.forget()
+    names.reset()
     assert names.take(RUN, 0) != before
 
 
@@ -81,7 +81,7 @@ def test_messages_travel_in_rows(transaction: PreparedTransaction | None) -> Non
     "text", ["", "null", "[]", '[["q","r",1,2],1,1,null]', '[["q","r",1,2,0],1,1,["id",1]]']
 )
 def test_what_is_no_message_is_refused(text: str) -> None:
-    with pytest.raises(LocalError, match="no message of the sink"):
+    with pytest.raises(LocalError, match="not a message of the sink"):
         TaskCommitMessage.from_json(text)
 
 

@@ -48,7 +48,7 @@ def make(schema: StructType, records: list[NewRecord], **more: str) -> pa.Record
     for count in (1, len(records)):
         # Twice, so that what is kept between batches is too short the first time.
         decoded = columns.decode(data, start_offset=40, end_offset=40 + count, wanted=maker.wanted)
-        batch = maker.make(decoded)
+        batch = maker.build(decoded)
         batch.validate(full=True)
         assert batch.schema == arrow_schema(schema)
     return batch

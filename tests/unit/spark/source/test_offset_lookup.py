@@ -79,8 +79,8 @@ def test_a_pattern_leaves_internal_topics_out(cluster: FakeCluster) -> None:
 
 def test_what_is_named_must_be_there(cluster: FakeCluster) -> None:
     for choice, missing in (
-        ({"subscribe": "a,c"}, "^c: no such"),
-        ({"assign": '{"a":[0,7]}'}, "^a-7: no such"),
+        ({"subscribe": "a,c"}, "^c: the topic or partition"),
+        ({"assign": '{"a":[0,7]}'}, "^a-7: the topic or partition"),
     ):
         with pytest.raises(LocalError, match=missing):
             make(cluster, **choice)[0].required()
@@ -126,9 +126,9 @@ def test_committed_goes_on_where_the_group_stands(cluster: FakeCluster) -> None:
 
 def test_offsets_must_name_each_partition(cluster: FakeCluster) -> None:
     for given in ('{"a":{"0":5}}', '{"a":{"0":5,"1":1,"2":1}}', '{"b":{"0":1}}'):
-        with pytest.raises(LocalError, match="must name all partitions"):
+        with pytest.raises(LocalError, match="must have all partitions"):
             resolve(cluster, startingOffsets=given)
-        with pytest.raises(LocalError, match="must name all partitions"):
+        with pytest.raises(LocalError, match="must have all partitions"):
             resolve(cluster, startingOffsetsByTimestamp=given)
 
 

@@ -25,7 +25,14 @@ from pyspark.sql.types import (
 from ottla.base.ids import TopicPartition
 from ottla.client.raw import ClientError
 from ottla.spark.source.arrow_batches import arrow_schema
-from ottla.spark.source.prefetch import BYTES_MAX, OFFSETS_MAX, REST, Prefetcher, PrefetchingReader, is_fit
+from ottla.spark.source.prefetch import (
+    BYTES_MAX,
+    OFFSETS_MAX,
+    SKIPPED_BATCHES,
+    Prefetcher,
+    PrefetchingReader,
+    schemas_match,
+)
 from ottla.spark.source.ranges import OffsetRange
 from ottla.spark.source.spark_readers import OttlaStreamReader
 
@@ -77,7 +84,7 @@ def test_columns_that_spark_would_refuse_are_left_to_tasks() -> None:
 def test_what_cannot_be_had_at_once_is_not_tried_for_a_while(answer: Any) -> None:
     reading = _Reading(answer)
     handover = Prefetcher(reading, fits=True)
-    assert [handover.take([SMALL]) for _ in range(REST + 1)] == [None] * (REST + 1)
+    assert [handover.take([SMALL]) for _ in range(SKIPPED_BATCHES + 1)] == [None] * (SKIPPED_BATCHES + 1)
     assert len(reading.asked) == 1
     reading.answer = RECORDS
     assert handover.take([SMALL]) is RECORDS
@@ -124,11 +131,11 @@ PLACE = StructType().add("row", IntegerType(), nullable=False).add("seats", Arra
 )
 def test_columns_that_arrow_describes_wholly_fit(kind: DataType) -> None:
     schema = StructType().add("column", kind)
-    assert is_fit(schema, arrow_schema(schema))
+    assert schemas_match(schema, arrow_schema(schema))
 
 
 def test_comments_go_along_and_collations_do_not() -> None:
     told = StructType().add("column", BinaryType(), metadata={"comment": "as it came"})
-    assert is_fit(told, arrow_schema(told))
+    assert schemas_match(told, arrow_schema(told))
     collated = StructType().add("column", StringType("UNICODE_CI"))
-    assert not is_fit(collated, arrow_schema(collated))
+    assert not schemas_match(collated, arrow_schema(collated))

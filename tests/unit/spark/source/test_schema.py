@@ -17,7 +17,7 @@ def test_choices() -> None:
         ColumnChoice("value", "value"),
         ColumnChoice("timestampType", "kind"),
     )
-    with pytest.raises(LocalError, match="is none of"):
+    with pytest.raises(LocalError, match="is not one of"):
         parse_columns("value as")
 
 
