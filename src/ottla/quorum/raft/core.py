@@ -219,7 +219,7 @@ class Core:
         """Append one decision of the controller; returns the offset of its last record."""
         if self.leadership is None or epoch != self.epoch:
             raise NotLeader(f"this node does not lead epoch {epoch} of the metadata quorum")
-        end_offset = self._log.append(epoch, values, int(now_ms))
+        end_offset = self._log.append(epoch, values)
         self._complete_fetches(now_ms)
         return end_offset - 1
 
@@ -293,7 +293,7 @@ class Core:
             voters=[VoterField(voter_id=node_id) for node_id in self.voters.ids],
             granting_voters=[VoterField(voter_id=node_id) for node_id in granting],
         )
-        self._log.append_controls(self.epoch, [leader_change], int(now_ms))
+        self._log.append_controls(self.epoch, [leader_change])
         self._effects.append(LeaderChanged(self.epoch, self.leader_id, start_offset))
         self._deadline_ms = now_ms + self._check_quorum_ms
 
@@ -467,7 +467,8 @@ class Core:
         epoch, leader_id = response.epoch, response.leader_id
         if epoch < self.epoch:
             return True
-        is_news = epoch > self.epoch or self.role in (Role.UNATTACHED, *_NOMINEES)
+        # A nominee that knows the leader of its epoch does not return to it: it has lost contact with that leader.
+        is_news = epoch > self.epoch or self.leader_id == NO_LEADER
         if is_news and self._heard_of(now_ms, epoch, leader_id):
             return True
         resigned = response.error in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.BROKER_NOT_AVAILABLE)

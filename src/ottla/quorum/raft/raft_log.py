@@ -38,11 +38,11 @@ class RaftLog(Protocol):
         """The greatest epoch at or below `epoch` that has records, and where it ends."""
         ...
 
-    def append_controls(self, epoch: int, controls: Sequence[Message], now_ms: int) -> int:
+    def append_controls(self, epoch: int, controls: Sequence[Message]) -> int:
         """Append control records as one batch; returns the new end offset."""
         ...
 
-    def append(self, epoch: int, values: Sequence[bytes], now_ms: int) -> int:
+    def append(self, epoch: int, values: Sequence[bytes]) -> int:
         """Append the records of one decision as one batch; returns the new end offset."""
         ...
 

@@ -34,7 +34,7 @@ def main(arguments: list[str]) -> int:
         kills += summary.kills
         committed += summary.committed
     seconds = time.perf_counter() - started
-    hours = len(seeds) * 45 / 3600
+    hours = len(seeds) * 55 / 3600
     console.print(
         f"quorum: {len(seeds)} seeds, {hours:.2f} simulated hours, {events} events, {elections} elections, "
         f"{kills} kills, {committed} committed records, {violations} violations; "

@@ -141,10 +141,10 @@ class MemoryLog:
             return self.snapshot
         return OffsetAndEpoch(self.start_offset, 0)
 
-    def append_controls(self, epoch: int, controls: Sequence[Message], now_ms: int) -> int:
+    def append_controls(self, epoch: int, controls: Sequence[Message]) -> int:
         return self._append(epoch, len(controls), ())
 
-    def append(self, epoch: int, values: Sequence[bytes], now_ms: int) -> int:
+    def append(self, epoch: int, values: Sequence[bytes]) -> int:
         return self._append(epoch, len(values), tuple(values))
 
     def _append(self, epoch: int, count: int, values: tuple[bytes, ...]) -> int:

@@ -6,7 +6,8 @@ what the replicas did with the invariants of the protocol:
 - one leader at most per epoch; epochs and high watermarks never go back; one vote per epoch, across restarts;
 - what is committed at an offset is the same on all replicas, for ever;
 - a new leader has every committed record;
-- when faults end, a leader is elected, and all replicas catch up, within a deadline.
+- when faults end, a leader is elected, and all replicas catch up, within a deadline;
+- when a leader dies for good, the majority that is left elects another, with or without evidence of its death.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from ottla.testing.cores.memory_log import EMPTY, Image, MemoryLog
 
 _CHAOS_MS = 30_000
 _HEALED_MS = 15_000
+_FAILOVER_MS = 10_000
 _REQUEST_TIMEOUT_MS = 2_000
 
 
@@ -114,6 +116,7 @@ class QuorumSimulation:
         self.heal()
         self._run_until(_CHAOS_MS + _HEALED_MS)
         self.check_converged()
+        self.check_failover()
         self.summary.committed = self._committed_end
         return self.summary
 
@@ -131,6 +134,7 @@ class QuorumSimulation:
         replica.life += 1
         replica.log = MemoryLog(replica.image)
         replica.waiting, replica.persisting, replica.wake_at = [], False, -1.0
+        replica.paused_until = 0.0
         replica.checked_offset = replica.log.start_offset
         rng = Random(self.rng.random())
         replica.core = Core(
@@ -356,6 +360,18 @@ class QuorumSimulation:
             raise Violation("records beyond the log end were committed")
         self._compare(replica, offset, "committed records differ", record=True)
         self._committed_end = max(self._committed_end, offset)
+
+    def check_failover(self) -> None:
+        """Kill the leader for good: the remaining majority must elect another and commit."""
+        if len(self.voters) < 3:
+            return
+        old = next(one for one in self.replicas if one.core is not None and one.core.role is Role.LEADER)
+        self.crash(old)
+        before = self._committed_end
+        self._run_until(self.now + _FAILOVER_MS)
+        leaders = [one for one in self.replicas if one.core is not None and one.core.role is Role.LEADER]
+        if len(leaders) != 1 or self._committed_end <= before:
+            raise Violation(f"{len(leaders)} leaders {_FAILOVER_MS} ms after the leader died")
 
     def _compare(self, replica: Replica, offset: int, complaint: str, *, record: bool = False) -> None:
         log = replica.log

@@ -241,6 +241,14 @@ def test_a_lost_pre_vote_returns_to_the_known_leader() -> None:
     assert (node.core.role, node.core.leader_id, node.core.epoch) == (Role.FOLLOWER, 1, 5)
 
 
+def test_a_granted_pre_vote_that_names_the_lost_leader_counts() -> None:
+    node = following()
+    node.core.peer_lost(node.now, 1)
+    votes = dict(node.sent())
+    node.core.responded(node.now, 2, votes[2], VoteResponse(ErrorCode.NONE, 5, 1, True))
+    assert (node.core.role, node.core.epoch) == (Role.CANDIDATE, 6)
+
+
 def test_a_response_to_a_request_of_an_earlier_role_is_ignored() -> None:
     node = started(0)
     node.pass_time(LONG_MS)
