@@ -131,6 +131,8 @@ class Wires:
 
         def respond(result: Message | None, error: BaseException | None) -> None:
             assert result is not None, error
+            if (node_id, self._node_id) in self._cluster.cut:
+                return
             answer = codec.encode(result, version)
             loop.call_soon(
                 lambda: promise.done or promise.keep(codec.decode(response, memoryview(answer), version))

@@ -153,7 +153,13 @@ class StorageRaftLog:
 
     def truncate(self, offset: int) -> None:
         invariant(not self._writing, "a follower truncates only when its whole log is durable")
-        self._faulty(lambda: self._log.truncate_to(offset, self._clock.now_ms()))
+
+        def truncate() -> None:
+            job = self._log.take_truncation(offset, self._clock.now_ms())
+            if job is not None:
+                self._log.perform(job)
+
+        self._faulty(truncate)
 
     # Snapshots
 
@@ -181,7 +187,7 @@ class StorageRaftLog:
 
         def install() -> None:
             self._store.write(snapshot_id, data)
-            self._log.truncate_fully_and_start_at(snapshot.offset, self._clock.now_ms())
+            self._log.perform(self._log.take_restart(snapshot.offset, self._clock.now_ms()))
 
         self._faulty(install)
         self._snapshots = [*(one for one in self._snapshots if one < snapshot), snapshot]
@@ -195,8 +201,11 @@ class StorageRaftLog:
         def delete() -> None:
             self._log.increment_log_start_offset(kept.offset)
             now_ms = self._clock.now_ms()
-            self._log.delete_old_segments(now_ms)
-            self._log.segments.remove_doomed(now_ms)
+            job = self._log.take_deletion(now_ms)
+            if job is not None:
+                self._log.perform(job)
+            for segment in self._log.segments.take_due(now_ms):
+                segment.remove()
             for one in [one for one in self._snapshots if one.offset < kept.offset]:
                 self._store.delete(SnapshotId(one.offset, one.epoch))
                 self._snapshots.remove(one)
