@@ -193,7 +193,8 @@ class Replicas:
     def _host(self, topic: TopicImage, index: int, log: Log, config: LogConfig) -> None:
         """Serve a partition from its log."""
         partition = Partition(log, topic.topic_id, self._node_id, self._schedule, self._logs.fail)
-        partition.reconfigure(config)
+        if log.config is not config:
+            partition.reconfigure(config)
         for key in _keys(topic, index):
             self._errors.pop(key, None)
         self.by_name.setdefault(topic.name.encode(), {})[index] = partition
