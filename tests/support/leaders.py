@@ -13,7 +13,7 @@ from ottla.metadata.image import PartitionImage
 from ottla.records.builder import NewRecord, build_batch
 from ottla.replication.partition import Partition
 from ottla.replication.replicas import Replicas
-from ottla.storage.commit.committer import Committer
+from ottla.storage.commit.group_commit import GroupCommit
 from ottla.storage.log.log import Log
 from ottla.storage.log.log_config import LogConfig
 from ottla.storage.producers.producer_state import Verification
@@ -36,7 +36,7 @@ class Leaders:
         self._disk = SimDisk(random.Random(1))
         self._disk.makedirs("/d")
         self.faults: list[StorageFault] = []
-        self._committer = Committer(
+        self._group_commit = GroupCommit(
             InlineExecutor(),
             clock,
             defer=self._deferred.append,
@@ -75,7 +75,7 @@ class Leaders:
             rng=random.Random(1),
             now_ms=self._clock.now_ms(),
         )
-        partition = Partition(log, uuid.UUID(int=7), NODE, self._committer.schedule, self.faults.append)
+        partition = Partition(log, uuid.UUID(int=7), NODE, self._group_commit.schedule, self.faults.append)
         self._by_log[log] = partition
         partition.become(
             PartitionImage(

@@ -15,7 +15,7 @@ from ottla.base.files import Buffer, Disk, File
 from ottla.base.ids import TopicPartition, Uuid
 from ottla.base.rng import Random
 from ottla.base.writer import NativeWriter
-from ottla.storage.commit.committer import Committer
+from ottla.storage.commit.group_commit import GroupCommit
 from ottla.storage.log.log import Log
 from ottla.storage.log.log_config import LogConfig
 from ottla.storage.log_dir import LogDir
@@ -88,7 +88,7 @@ class StorageBench:
         self.history: list[tuple[int, int]] = []  # (changes of the simulated disk, acknowledged after them)
         self.faults: list[StorageFault] = []
         self._turn: list[Callable[[], None]] = []
-        self.commit = Committer(
+        self.commit = GroupCommit(
             self.executor,
             self.clock,
             defer=self._turn.append,

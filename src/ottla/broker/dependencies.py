@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ottla.base.clock import Clock
+    from ottla.base.errors import StorageFault
     from ottla.base.executor import Executor
     from ottla.base.files import Disk
     from ottla.base.rng import Random
@@ -64,7 +65,7 @@ class Dependencies:
     fetch_sessions: FetchSessions
     fetch_bytes_max: int
     read_buffers: ReadBuffers
-    on_read_error: Callable[[str, OSError], None]
+    on_fault: Callable[[StorageFault], None]
     """Take the log directory offline that could not be read."""
     producer_ids: ProducerIds
     groups: GroupCoordinator

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ottla.base.clock import Clock
     from ottla.base.promise import Promise
     from ottla.config.dynamic import DynamicConfig
-    from ottla.storage.commit.committer import Committer
+    from ottla.storage.commit.group_commit import GroupCommit
     from ottla.storage.log_dirs import LogDirs
 
 _REMOVAL_MS: Final = 1000
@@ -38,14 +38,14 @@ class Housekeeping:
         clock: Clock,
         settings: DynamicConfig,
         log_dirs: LogDirs,
-        committer: Committer,
+        group_commit: GroupCommit,
         log: FilteringBoundLogger,
     ) -> None:
         self._loop = loop
         self._clock = clock
         self._settings = settings
         self._log_dirs = log_dirs
-        self._committer = committer
+        self._group_commit = group_commit
         self._log = log
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._stopped = False
@@ -112,4 +112,4 @@ class Housekeeping:
 
     def _flush(self) -> None:
         for log in self._log_dirs.flush_due(self._clock.now_ms()):
-            self._committer.flush(log)
+            self._group_commit.flush(log)

@@ -42,7 +42,7 @@ from ottla.node.metadata import MetadataNode, has_metadata, open_metadata
 from ottla.quorum.quorum import ListenerAddress
 from ottla.replication.replicas import Replicas
 from ottla.storage.cleaning.cleaner import Cleaner, CleanerConfig
-from ottla.storage.commit.committer import Committer
+from ottla.storage.commit.group_commit import GroupCommit
 from ottla.storage.log.log_config import LogConfig
 from ottla.storage.log_dir import LogDir
 from ottla.storage.log_dirs import LogDirs
@@ -95,7 +95,7 @@ class Node:
         image = metadata.publisher.image
         self._settings.update(image.configs)
         self._log_dirs.keep_producers(self._settings.int("producer.id.expiration.ms"))
-        self._committer = Committer(
+        self._group_commit = GroupCommit(
             self._executor,
             self._clock,
             defer=self._loop.call_soon,
@@ -107,7 +107,7 @@ class Node:
             self._config.node_id,
             self._log_dirs,
             self._clock,
-            self._committer.schedule,
+            self._group_commit.schedule,
             self._log_config,
             self._replica_failed,
         )
@@ -170,7 +170,7 @@ class Node:
             self._log.warning("some requests were not finished in time; their connections are closed")
             self._server.abort()
         idle = asyncio.Event()
-        self._committer.when_idle(idle.set)
+        self._group_commit.when_idle(idle.set)
         await idle.wait()
         await settled(self._log_dirs.close(self._clock.now_ms(), self._lifecycle.broker_epoch))
         self._writer.close()
@@ -290,7 +290,7 @@ class Node:
             fetch_sessions=FetchSessions(self._rng, sessions_max),
             fetch_bytes_max=self._config.broker.int("fetch.max.bytes"),
             read_buffers=ReadBuffers(),
-            on_read_error=lambda directory, error: self._log_dirs.fail(StorageFault(directory, error)),
+            on_fault=self._log_dirs.fail,
             producer_ids=ProducerIds(
                 lambda: controller.allocate_producer_ids(self._config.node_id, self._lifecycle.broker_epoch)
             ),
@@ -303,7 +303,7 @@ class Node:
 
     def _start_housekeeping(self) -> None:
         self._housekeeping = Housekeeping(
-            self._loop, self._clock, self._settings, self._log_dirs, self._committer, self._log
+            self._loop, self._clock, self._settings, self._log_dirs, self._group_commit, self._log
         )
         self._housekeeping.start()
         if self._settings.bool("log.cleaner.enable"):

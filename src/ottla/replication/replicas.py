@@ -88,7 +88,7 @@ class Replicas:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     def progressed(self, log: Log) -> None:
-        """The committer has written more of a log."""
+        """Records of a log have been written or synced."""
         partition = self._by_log.get(log)
         if partition is not None:
             partition.progressed()

@@ -140,9 +140,3 @@ class Queue:
         before, self._last = self._last, finished
         before.when_done(start)
         return finished
-
-    def when_empty(self) -> Promise[None]:
-        """Kept when all steps added so far are done, whether or not they failed."""
-        empty: Promise[None] = Promise()
-        self._last.when_done(lambda _, __: empty.keep(None))
-        return empty

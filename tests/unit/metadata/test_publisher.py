@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from ottla.base.errors import InvariantViolation, LocalError
+from ottla.base.promise import Promise
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import EMPTY_IMAGE, MetadataImage
 from ottla.metadata.publisher import MetadataPublisher
@@ -83,6 +84,26 @@ def test_when_applied_waits_for_the_offset_and_the_listeners() -> None:
     assert order == [last - 1, "first", last, "second", "third"]
     bench.publisher.when_applied(last, lambda: order.append("at once"))
     assert order[-1] == "at once"
+
+
+def test_when_applied_waits_for_the_promises_of_listeners_in_the_order_of_the_log() -> None:
+    bench = Bench()
+    promises: list[Promise[None]] = []
+
+    def following(delta: MetadataDelta, image: MetadataImage) -> Promise[None]:
+        promises.append(Promise())
+        return promises[-1]
+
+    bench.publisher.add_listener(following)
+    order: list[str] = []
+    bench.commit(features())
+    bench.publisher.when_applied(bench.offset, lambda: order.append("first"))
+    bench.commit([broker_record(1)])
+    bench.publisher.when_applied(bench.offset, lambda: order.append("second"))
+    promises[1].keep(None)
+    assert order == []
+    promises[0].fail(ZeroDivisionError())
+    assert order == ["first", "second"]
 
 
 def test_listener_that_fails_does_not_affect_the_others() -> None:

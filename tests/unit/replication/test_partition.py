@@ -14,7 +14,7 @@ from ottla.metadata.image import PartitionImage
 from ottla.records.builder import NewRecord, build_batch
 from ottla.records.control import EndTxnMarker
 from ottla.replication.partition import Partition
-from ottla.storage.commit.committer import Committer
+from ottla.storage.commit.group_commit import GroupCommit
 from ottla.storage.log.log import Log
 from ottla.storage.log.log_config import LogConfig
 from ottla.storage.producers.producer_state import Verification
@@ -63,7 +63,7 @@ class Fixture:
             rng=random.Random(1),
             now_ms=NOW_MS,
         )
-        self.committer = Committer(
+        self.group_commit = GroupCommit(
             self.executor,
             FixedClock(),
             defer=self.deferred.append,
@@ -71,7 +71,7 @@ class Fixture:
             on_fault=self.faults.append,
         )
         self.partition = Partition(
-            self.log, uuid.UUID(int=7), NODE, self.committer.schedule, self.faults.append
+            self.log, uuid.UUID(int=7), NODE, self.group_commit.schedule, self.faults.append
         )
         self.lead()
 

@@ -38,9 +38,10 @@ def log_config(image: MetadataImage, topic: str) -> LogConfig:
 
 
 class Setup:
-    def __init__(self) -> None:
+    def __init__(self, *, stepped: bool = False) -> None:
         self.disk = SimDisk(random.Random(1))
-        self.dirs = LogDirs(self.disk, ["/d"], random.Random(2), InlineExecutor())
+        self.executor = InlineExecutor(stepped=stepped)
+        self.dirs = LogDirs(self.disk, ["/d"], random.Random(2), self.executor)
         self.dirs.claim("c" * 22, NODE)
         self.errors: list[TopicPartition] = []
         self.scheduled: list[Log] = []
@@ -180,3 +181,24 @@ def test_a_failed_directory_fails_its_partitions(setup: Setup) -> None:
     assert reader.moved == 0
     setup.replicas.directory_failed("/d")
     assert reader.moved == 1
+
+
+def test_until_its_log_is_created_a_partition_has_no_leader_here() -> None:
+    setup = Setup(stepped=True)
+    setup.create(0)
+    assert code_of(setup, "t", 0) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    with pytest.raises(ApiError) as refused:
+        setup.replicas.lookup(TOPIC_ID.bytes, 0, by_id=True)
+    assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    setup.executor.run_all()
+    setup.replicas.get("t", 0).check_leader(3)
+
+
+def test_changes_are_followed_in_their_order() -> None:
+    setup = Setup(stepped=True)
+    setup.create(0)
+    setup.replay(RemoveTopicRecord(topic_id=TOPIC_ID))
+    setup.create(0, topic_id=uuid.UUID(int=78))
+    setup.executor.run_all()
+    assert setup.replicas.get("t", 0).topic_id == uuid.UUID(int=78)
+    assert [log.topic_id for log in setup.dirs.logs()] == [uuid.UUID(int=78)]

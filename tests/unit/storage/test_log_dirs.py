@@ -10,7 +10,7 @@ from ottla.base.rng import Random
 from ottla.storage.log.log import Log
 from ottla.storage.log.log_config import LogConfig
 from ottla.storage.log_dir import LogDir
-from ottla.storage.log_dirs import LogDirs
+from ottla.storage.log_dirs import LogDirs, NewLog
 from ottla.testing.disk import SimDisk, Survival
 from ottla.testing.executor import InlineExecutor
 from tests.support.logs import NOW_MS, append, batch, create_log, offsets
@@ -323,3 +323,83 @@ def test_a_broken_partition_takes_its_directory_offline_at_the_start() -> None:
     dirs.load(lambda _: CONFIG, NOW_MS).result()
     assert [each.online for each in dirs.dirs] == [False, True]
     assert [log.topic_partition for log in dirs.logs()] == [topic(1)]
+
+
+def test_many_changed_logs_are_closed_with_two_syncs_of_the_file_system() -> None:
+    bench = Bench(paths=("/a",))
+    for number in range(40):
+        log = bench.create(topic(number))
+        for at in range(3):
+            append(log, batch(value=bytes(60), producer_id=1, epoch=0, sequence=at), leader_epoch=at)
+    before = len(bench.disk.trace)
+    bench.dirs.close(NOW_MS).result()
+    closing = bench.disk.trace[before:]
+    assert [change.kind for change in closing].count("sync_all") == 2
+    assert not [change for change in closing if change.kind == "datasync" and "/t-" in change.path]
+    for crashed in (bench.disk, bench.disk.crash(Survival.NONE)):
+        again = Bench(crashed, ("/a",))
+        for log in again.dirs.logs():
+            assert offsets(log) == [(0, 0), (1, 1), (2, 2)]
+            assert [tuple(entry) for entry in log.epochs.entries()] == [(0, 0), (1, 1), (2, 2)]
+            assert log.snapshots.latest == 3
+        assert len(list(again.dirs.logs())) == 40
+        crashed.locked_paths.clear()
+
+
+def test_a_crash_during_the_close_of_many_logs_loses_nothing() -> None:
+    bench = Bench(paths=("/a",))
+    for number in range(33):
+        log = bench.create(topic(number))
+        append(log, *[batch(value=bytes(60), time_ms=NOW_MS + at) for at in range(8)])
+    bench.dirs.checkpoint().result()
+    copy = bench.disk.crash(Survival.NONE)
+    before = len(bench.disk.trace)
+    bench.dirs.close(NOW_MS).result()
+    changes = bench.disk.trace[before:]
+    for done, change in enumerate(changes):
+        if done % 25 == 0:
+            again = Bench(copy.crash(Survival.SOME), ("/a",))
+            for log in again.dirs.logs():
+                assert log.log_end_offset == 8
+                found = log.offset_for_timestamp(NOW_MS + 5)
+                assert found is not None
+                assert found.offset == 5
+        if not change.inode or change.inode in copy._inodes or change.kind == "create":
+            copy.apply(change)
+
+
+def test_an_unclean_start_syncs_the_file_system_once() -> None:
+    bench = Bench(paths=("/a",))
+    for number in range(3):
+        append(bench.create(topic(number)), batch(3))
+    disk = bench.disk
+    disk.locked_paths.clear()
+    before = len(disk.trace)
+    again = Bench(disk, ("/a",))
+    kinds = [change.kind for change in disk.trace[before:]]
+    assert kinds == ["sync_all"]
+    assert {log.log_end_offset for log in again.dirs.logs()} == {3}
+
+
+def test_a_new_log_is_created_in_another_directory_if_one_fails() -> None:
+    bench = Bench()
+    bench.disk.fail_at(0, errno.EIO)
+    assert bench.create(topic()).log_dir == "/b"
+    assert [each.path for each in bench.offline] == ["/a"]
+
+
+def test_close_waits_for_work_that_is_under_way() -> None:
+    executor = InlineExecutor(stepped=True)
+    dirs = LogDirs(SimDisk(Random(1)), ["/a"], Random(2), executor)
+    dirs.claim("cluster", 7)
+    loaded = dirs.load(lambda _: CONFIG, NOW_MS)
+    executor.run_all()
+    loaded.result()
+    created: list[object] = []
+    dirs.create_logs([NewLog(topic(), Uuid(int=9), CONFIG)], NOW_MS, lambda _, log: created.append(log))
+    closed = dirs.close(NOW_MS)
+    assert not closed.done
+    executor.run_all()
+    closed.result()
+    assert len(created) == 1
+    assert dirs.dirs[0].disk.exists("/a/.kafka_cleanshutdown")

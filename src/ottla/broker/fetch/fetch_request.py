@@ -12,11 +12,10 @@ response is sent at once.
 from __future__ import annotations
 
 import asyncio
-import errno
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.base.errors import ApiError, ErrorCode
+from ottla.base.errors import ApiError, ErrorCode, StorageFault
 from ottla.base.files import OsFile
 from ottla.broker import leader_hints
 from ottla.broker.fetch.sessions import FetchContext
@@ -35,7 +34,6 @@ from ottla.wire.produce import NodeEndpoint
 
 if TYPE_CHECKING:
     from ottla.base.executor import Executor
-    from ottla.base.files import File
     from ottla.broker.dependencies import MetadataCache
     from ottla.broker.net.connection import Connection
     from ottla.broker.net.read_buffers import ReadBuffers
@@ -43,6 +41,7 @@ if TYPE_CHECKING:
     from ottla.broker.registry import Call
     from ottla.replication.partition import Partition, Read
     from ottla.replication.replicas import Replicas
+    from ottla.storage.log.log_slice import LogSlice
 
 _READ_COMMITTED = 1
 _FIRST_LEADER_HINTS = 16
@@ -58,20 +57,18 @@ class FetchServices(NamedTuple):
     purgatory: Purgatory
     bytes_max: int
     read_buffers: ReadBuffers
-    on_read_error: Callable[[str, OSError], None]
+    on_fault: Callable[[StorageFault], None]
 
 
 class _Planned:
     """One partition of the response and the location of its bytes."""
 
-    __slots__ = ("data", "file", "key", "log_dir", "position", "size", "view")
+    __slots__ = ("data", "key", "size", "slice", "view")
 
     def __init__(self, key: bytes, data: PartitionData) -> None:
         self.key = key
         self.data = data
-        self.file: File | None = None
-        self.log_dir = ""
-        self.position = 0
+        self.slice: LogSlice | None = None
         self.size = 0
         self.view = memoryview(b"")
 
@@ -222,8 +219,7 @@ class PendingFetch(PendingResponse):
             data.aborted = ()
         found = read.slice
         if found is not None and found.size:
-            planned.file, planned.position, planned.size = found.file, found.position, found.size
-            planned.log_dir = partition.log.log_dir
+            planned.slice, planned.size = found, found.size
             if self._committed:
                 data.aborted = partition.aborted_transactions(wanted.fetch_offset, read.upto)
         return planned
@@ -283,8 +279,11 @@ class PendingFetch(PendingResponse):
             planned.view = view[position : position + planned.size]
             position += planned.size
             planned.data.records = planned.view
-            if not self._load_warm(planned):
-                cold.append(planned)
+            try:
+                if not planned.slice.load(planned.view, wait=False):  # type: ignore[union-attr]
+                    cold.append(planned)
+            except StorageFault as fault:
+                self._failed(planned, fault)
         if cold:
             self._load_cold(cold)
         else:
@@ -293,9 +292,10 @@ class PendingFetch(PendingResponse):
     @staticmethod
     def _pass_through(planned: _Planned) -> bool:
         """Use sendfile if the bytes are many and in the page cache; False if not."""
-        file, position, size = planned.file, planned.position, planned.size
-        if size < SENDFILE_BYTES_MIN or not isinstance(file, OsFile):
+        found = planned.slice
+        if planned.size < SENDFILE_BYTES_MIN or found is None or not isinstance(found.file, OsFile):
             return False
+        file, position, size = found.file, found.position, found.size
         try:
             if not cached(file, position, size):
                 return False
@@ -304,26 +304,15 @@ class PendingFetch(PendingResponse):
             return False
         return True
 
-    def _load_warm(self, planned: _Planned) -> bool:
-        """Read from the page cache; False if not all bytes are there."""
-        try:
-            got = planned.file.pread_into(planned.view, planned.position, wait=False)  # type: ignore[union-attr]
-        except OSError as error:
-            self._failed(planned, error)
-            return True
-        return got == planned.size
-
     def _load_cold(self, cold: list[_Planned]) -> None:
-        failures: list[tuple[_Planned, OSError]] = []
+        failures: list[tuple[_Planned, StorageFault]] = []
 
         def work() -> None:
             for planned in cold:
                 try:
-                    got = planned.file.pread_into(planned.view, planned.position)  # type: ignore[union-attr]
-                    if got != planned.size:
-                        failures.append((planned, OSError(errno.EIO, "a segment is shorter than its log")))
-                except OSError as error:
-                    failures.append((planned, error))
+                    planned.slice.load(planned.view, wait=True)  # type: ignore[union-attr]
+                except StorageFault as fault:
+                    failures.append((planned, fault))
 
         def done(error: BaseException | None) -> None:
             for planned, failure in failures:
@@ -336,9 +325,9 @@ class PendingFetch(PendingResponse):
 
         self._services.executor.submit(work, done)
 
-    def _failed(self, planned: _Planned, error: OSError) -> None:
+    def _failed(self, planned: _Planned, fault: StorageFault) -> None:
         planned.data = PartitionData(planned.data.index, ErrorCode.KAFKA_STORAGE_ERROR)
-        self._services.on_read_error(planned.log_dir, error)
+        self._services.on_fault(fault)
 
     def _respond(self) -> None:
         call = self._call

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ottla.base.clock import Clock
-from ottla.base.errors import ErrorCode
+from ottla.base.errors import ErrorCode, StorageFault
 from ottla.base.executor import Executor
 from ottla.broker.dependencies import MetadataCache
 from ottla.broker.fetch.fetch_request import FetchServices, PendingFetch
@@ -40,12 +40,12 @@ class Fetch:
         fetch_sessions: FetchSessions,
         fetch_bytes_max: int,
         read_buffers: ReadBuffers,
-        on_read_error: Callable[[str, OSError], None],
+        on_fault: Callable[[StorageFault], None],
     ) -> None:
         self._clock = clock
         self._sessions = fetch_sessions
         self._services = FetchServices(
-            executor, metadata, replicas, purgatory, fetch_bytes_max, read_buffers, on_read_error
+            executor, metadata, replicas, purgatory, fetch_bytes_max, read_buffers, on_fault
         )
 
     def handle(self, connection: Connection, frame: memoryview, body: int, call: Call) -> None:

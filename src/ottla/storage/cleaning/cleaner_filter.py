@@ -49,7 +49,7 @@ class LastBatch(NamedTuple):
     epoch: int
 
 
-class RecordPlace(NamedTuple):
+class RecordPosition(NamedTuple):
     """Where a record lies in its section, and what a cleaning needs to know of it."""
 
     start: int
@@ -164,7 +164,7 @@ class BatchFilter:
             return batch
         return self._assemble(header, section, retained, set_horizon=set_horizon)
 
-    def _retains(self, offset: int, record: RecordPlace, *, tombstones_stay: bool) -> bool:
+    def _retains(self, offset: int, record: RecordPosition, *, tombstones_stay: bool) -> bool:
         if offset > self._offsets.latest_offset:
             return True
         if record.key is None:
@@ -180,7 +180,7 @@ class BatchFilter:
         return header.is_control and header.producer_epoch == last.epoch
 
     def _assemble(
-        self, header: BatchHeader, section: Buffer, retained: list[RecordPlace], *, set_horizon: bool
+        self, header: BatchHeader, section: Buffer, retained: list[RecordPosition], *, set_horizon: bool
     ) -> Buffer:
         """A batch of the retained records in the place of the old one."""
         attributes = header.attributes & KNOWN_ATTRIBUTES
@@ -231,7 +231,7 @@ def empty_batch(header: BatchHeader) -> Buffer:
     )
 
 
-def scan_records(section: Buffer, header: BatchHeader) -> Iterator[RecordPlace]:
+def scan_records(section: Buffer, header: BatchHeader) -> Iterator[RecordPosition]:
     """The records of a section without their values and headers; raises CorruptBatch."""
     position = 0
     limit = len(section)
@@ -252,7 +252,7 @@ def scan_records(section: Buffer, header: BatchHeader) -> Iterator[RecordPlace]:
             value_size, at = read_varint(section, at, position)
             if at + max(value_size, 0) > position or not 0 <= offset_delta <= header.last_offset_delta:
                 _malformed("a record contradicts its batch")
-            yield RecordPlace(
+            yield RecordPosition(
                 start, body, rest, position, timestamp_delta, offset_delta, key, value_size >= 0
             )
         if position != limit:
@@ -265,7 +265,7 @@ def _malformed(why: str) -> NoReturn:
     raise MalformedRecord(why)
 
 
-def _append_shifted(out: bytearray, section: memoryview, record: RecordPlace, shift: int) -> None:
+def _append_shifted(out: bytearray, section: memoryview, record: RecordPosition, shift: int) -> None:
     """Append a record with another timestamp delta."""
     delta = bytearray()
     append_varint(delta, record.timestamp_delta + shift)

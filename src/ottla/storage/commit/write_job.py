@@ -84,7 +84,7 @@ class SegmentWrite:
         self._copied += batches
 
 
-class LogPlace(NamedTuple):
+class LogLocation(NamedTuple):
     """Where a log lives."""
 
     disk: Disk
@@ -124,7 +124,7 @@ class WriteJob:
 
     def __init__(
         self,
-        place: LogPlace,
+        place: LogLocation,
         staged: list[SegmentWrite],
         *,
         end_offset: int,
@@ -186,7 +186,7 @@ class FlushJob:
 
     __slots__ = ("_place", "_sync_names", "end_offset", "fresh", "segments", "sizes")
 
-    def __init__(self, place: LogPlace, segments: list[Segment], *, end_offset: int, fresh: bool) -> None:
+    def __init__(self, place: LogLocation, segments: list[Segment], *, end_offset: int, fresh: bool) -> None:
         self._place = place
         self.fresh = fresh
         self.end_offset = end_offset

@@ -15,7 +15,7 @@ Concurrency: the log's task only; the jobs it hands out run elsewhere.
 from __future__ import annotations
 
 from ottla.base.errors import violated
-from ottla.storage.commit.write_job import FlushJob, LogPlace, SegmentWrite, WriteJob
+from ottla.storage.commit.write_job import FlushJob, LogLocation, SegmentWrite, WriteJob
 from ottla.storage.log.segment import Segment
 
 
@@ -33,7 +33,7 @@ class WriteQueue:
         "readable_offset",
     )
 
-    def __init__(self, place: LogPlace, end_offset: int, *, fresh: bool) -> None:
+    def __init__(self, place: LogLocation, end_offset: int, *, fresh: bool) -> None:
         self._place = place
         self._fresh = fresh
         self.readable_offset = end_offset

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from ottla.base.errors import StorageFault
 from ottla.base.files import Disk
-from ottla.storage.commit.write_job import FlushJob, LogPlace, WriteJob
+from ottla.storage.commit.write_job import FlushJob, LogLocation, WriteJob
 from ottla.storage.index.epoch_cache import EpochWrite
 from ottla.storage.log import log_files
 from ottla.storage.log.segment import Segment, SegmentIndexWrite
@@ -143,7 +143,7 @@ class CloseJob:
 
     def __init__(
         self,
-        place: LogPlace,
+        place: LogLocation,
         *,
         jobs: list[WriteJob | FlushJob],
         indexes: list[SegmentIndexWrite],

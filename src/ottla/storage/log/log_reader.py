@@ -17,7 +17,7 @@ from ottla.records.record import iter_records
 from ottla.storage.log.log_slice import LogSlice
 from ottla.storage.log.segment import Segment
 from ottla.storage.log.segments import Segments
-from ottla.storage.recovery.batch_scan import BatchPlace, walk
+from ottla.storage.recovery.batch_scan import BatchPosition, walk
 
 
 class FoundRecord(msgspec.Struct, frozen=True):
@@ -29,8 +29,9 @@ class FoundRecord(msgspec.Struct, frozen=True):
 
 
 class LogReader:
-    def __init__(self, segments: Segments) -> None:
+    def __init__(self, segments: Segments, log_dir: str) -> None:
         self._segments = segments
+        self._log_dir = log_dir
         self._known_end: tuple[int, Segment | None, int] = (-1, None, 0)
 
     def forget(self) -> None:
@@ -47,20 +48,21 @@ class LogReader:
         long.
         """
         segments = self._segments
-        for slot in range(segments.slot_of(offset), len(segments)):
+        last = len(segments) if offset < limit else 0
+        for slot in range(segments.slot_of(offset), last):
             segment = segments[slot]
             if segment.base_offset >= limit:
                 break
             end = self._end_position(slot, limit, readable_offset)
-            place = segment.find(offset, end)
-            if place is not None:
-                size = min(end - place.position, max_bytes)
-                if size < place.size:
-                    size = place.size if min_one else 0
-                return LogSlice(segment.file, place.position, size, place.base_offset)
-        # Nothing there, or everything from `offset` to the limit was compacted away.
+            found = segment.find(offset, end)
+            if found is not None:
+                size = min(end - found.position, max_bytes)
+                if size < found.size:
+                    size = found.size if min_one else 0
+                return LogSlice(segment.file, found.position, size, found.base_offset, self._log_dir)
+        # There is nothing below the limit, or everything from `offset` on was removed by compaction.
         active = segments.active
-        return LogSlice(active.file, active.written_size, 0, offset)
+        return LogSlice(active.file, active.written_size, 0, offset, self._log_dir)
 
     def _end_position(self, slot: int, limit: int, readable_offset: int) -> int:
         """Where in a segment the batches below `limit` end."""
@@ -96,7 +98,7 @@ class LogReader:
             if not written:
                 return None
             position, header = max(written, key=lambda found: found[1].max_timestamp)
-            place = BatchPlace(
+            place = BatchPosition(
                 position, header.size_in_bytes, header.base_offset, header.last_offset, header.max_timestamp
             )
         return _first_in_batch(newest, place, place.max_timestamp, 0)
@@ -114,7 +116,7 @@ def _search(segment: Segment, timestamp: int, from_offset: int) -> FoundRecord |
 
 
 def _first_in_batch(
-    segment: Segment, place: BatchPlace, timestamp: int, from_offset: int
+    segment: Segment, place: BatchPosition, timestamp: int, from_offset: int
 ) -> FoundRecord | None:
     """The first record in a batch at or after both a timestamp and an offset."""
     batch = segment.file.pread(place.size, place.position)

@@ -1,27 +1,50 @@
-"""What a read of a log returns.
+"""The result of a read of a log: where the bytes are, and how they are loaded.
 
-A place in a file, so that the bytes go from there to the socket untouched.
+No byte is copied before `load`; large slices are sent to the socket from the file itself.
 """
 
 from __future__ import annotations
 
+import errno
+
 import msgspec
 
+from ottla.base.errors import StorageFault
 from ottla.base.files import File
 
 
 class LogSlice(msgspec.Struct, gc=False, frozen=True):
-    """`size` bytes of batches at `position`.
+    """`size` bytes of batches at `position` of a segment's file.
 
-    The first batch is whole unless the slice is empty; the last may be cut off, as clients expect.
-    `base_offset` is that of the first batch, which may lie before the offset asked for.
+    The first batch is complete unless the slice is empty; the last may be cut off, as clients expect.
+    `base_offset` is that of the first batch, which may lie before the requested offset.
     """
 
     file: File
     position: int
     size: int
     base_offset: int
+    log_dir: str
+
+    def load(self, buffer: memoryview, *, wait: bool) -> bool:
+        """Read the slice into `buffer`, which has its size; raises StorageFault.
+
+        With `wait`, in a worker thread, all bytes are read. Without, only from the page cache: False if not all of
+        them are there.
+        """
+        try:
+            got = self.file.pread_into(buffer, self.position, wait=wait)
+            if got == self.size:
+                return True
+            if wait:
+                raise OSError(errno.EIO, "a segment is shorter than its log")
+        except OSError as error:
+            raise StorageFault(self.log_dir, error) from error
+        return False
 
     def read(self) -> bytes:
-        """The bytes. OSError goes to the caller, who knows the log."""
-        return self.file.pread(self.size, self.position) if self.size else b""
+        """The bytes; raises StorageFault."""
+        try:
+            return self.file.pread(self.size, self.position) if self.size else b""
+        except OSError as error:
+            raise StorageFault(self.log_dir, error) from error

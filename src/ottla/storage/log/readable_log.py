@@ -17,7 +17,7 @@ from ottla.base.errors import ApiError, ErrorCode, StorageFault, violated
 from ottla.base.files import Disk
 from ottla.base.ids import TopicPartition, Uuid
 from ottla.records.batch import BatchHeader, iter_batches
-from ottla.storage.commit.write_job import LogPlace
+from ottla.storage.commit.write_job import LogLocation
 from ottla.storage.commit.write_queue import WriteQueue
 from ottla.storage.index.txn_index import AbortedTxn
 from ottla.storage.log.log_parts import LogParts
@@ -49,9 +49,9 @@ class ReadableLog:
         self.log_end_offset = parts.log_end_offset
         self.offline = False
         self._high_watermark = parts.log_start_offset
-        self._location = LogPlace(disk, directory, self.log_dir)
+        self._location = LogLocation(disk, directory, self.log_dir)
         self._writes = WriteQueue(self._location, parts.log_end_offset, fresh=parts.fresh)
-        self._reader = LogReader(self.segments)
+        self._reader = LogReader(self.segments, self.log_dir)
 
     def __str__(self) -> str:
         return f"{self.topic_partition} in {self.log_dir}"

@@ -27,7 +27,7 @@ from ottla.storage.index.txn_index import TxnIndex
 from ottla.storage.log import log_files
 from ottla.storage.log.log_config import LogConfig
 from ottla.storage.log.staged_run import StagedRun
-from ottla.storage.recovery.batch_scan import BatchPlace, find_offset, find_timestamp, walk
+from ottla.storage.recovery.batch_scan import BatchPosition, find_offset, find_timestamp, walk
 
 _LOOK_AHEAD: Final = 4096
 # A run is received in one piece of memory; it cannot make more index entries than that.
@@ -349,14 +349,14 @@ class Segment:
         found = self.max_timestamp
         return found if found >= 0 else self._disk.modified_ms(self.path)
 
-    def find(self, offset: int, end: int) -> BatchPlace | None:
+    def find(self, offset: int, end: int) -> BatchPosition | None:
         """The first batch below `end` that holds `offset` or a later one."""
         if not self._indexes_checked:
             self._check_indexes()
         _, position = self.offset_index.lookup(offset)
         return find_offset(self.file, position, end, offset, self._index_interval + _LOOK_AHEAD)
 
-    def find_timestamp(self, timestamp: int, from_offset: int) -> BatchPlace | None:
+    def find_timestamp(self, timestamp: int, from_offset: int) -> BatchPosition | None:
         """The first batch with a record at or after `timestamp`, looking from `from_offset` on."""
         self._check_indexes()
         _, indexed_offset = self.time_index.lookup(timestamp)

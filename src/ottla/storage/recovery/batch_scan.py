@@ -33,7 +33,7 @@ _WALK_CHUNK: Final = 64 * 1024
 _VERIFY_CHUNK: Final = 1024 * 1024
 
 
-class BatchPlace(NamedTuple):
+class BatchPosition(NamedTuple):
     position: int
     size: int
     base_offset: int
@@ -41,7 +41,7 @@ class BatchPlace(NamedTuple):
     max_timestamp: int
 
 
-def find_offset(file: File, position: int, end: int, offset: int, chunk: int) -> BatchPlace | None:
+def find_offset(file: File, position: int, end: int, offset: int, chunk: int) -> BatchPosition | None:
     """The first batch in [position, end) whose last offset is at or above `offset`."""
     unpack = _PLACE.unpack_from
     while end - position >= HEADER_SIZE:
@@ -57,13 +57,13 @@ def find_offset(file: File, position: int, end: int, offset: int, chunk: int) ->
                 return None
             if base_offset + delta >= offset:
                 size = length + LOG_OVERHEAD
-                return BatchPlace(start + at, size, base_offset, base_offset + delta, max_timestamp)
+                return BatchPosition(start + at, size, base_offset, base_offset + delta, max_timestamp)
             at += length + LOG_OVERHEAD
         position = start + at
     return None
 
 
-def find_timestamp(file: File, position: int, end: int, timestamp: int) -> BatchPlace | None:
+def find_timestamp(file: File, position: int, end: int, timestamp: int) -> BatchPosition | None:
     """The first batch in [position, end) that holds a record at or after `timestamp`."""
     unpack = _PLACE.unpack_from
     while end - position >= HEADER_SIZE:
@@ -79,7 +79,7 @@ def find_timestamp(file: File, position: int, end: int, timestamp: int) -> Batch
                 return None
             if max_timestamp >= timestamp:
                 size = length + LOG_OVERHEAD
-                return BatchPlace(start + at, size, base_offset, base_offset + delta, max_timestamp)
+                return BatchPosition(start + at, size, base_offset, base_offset + delta, max_timestamp)
             at += length + LOG_OVERHEAD
         position = start + at
     return None

@@ -30,7 +30,7 @@ from ottla.base.files import Disk
 from ottla.base.ids import TopicPartition, Uuid
 from ottla.base.rng import Random
 from ottla.storage.checkpoints import CorruptCheckpoint
-from ottla.storage.commit.write_job import LogPlace
+from ottla.storage.commit.write_job import LogLocation
 from ottla.storage.index.epoch_cache import LEADER_EPOCH_FILE, EpochCache
 from ottla.storage.index.sparse_index import INT32_MAX, CorruptIndex
 from ottla.storage.index.txn_index import AbortedTxn
@@ -221,7 +221,7 @@ class _Recovery:
         self._cut_segments(self._segments[max(kept, 1) :], expected)
         if not self._synced:
             # The log may have been created just before the process was killed.
-            LogPlace(self._disk, self._directory, self._directory.rpartition("/")[0]).sync_new()
+            LogLocation(self._disk, self._directory, self._directory.rpartition("/")[0]).sync_new()
 
     def _verify_segment(self, segment: Segment) -> tuple[int, bool]:
         """Judge a segment: the offset after its last sound batch, and whether all of it was sound."""

@@ -14,6 +14,7 @@ from ottla.records.compression import Codec
 from ottla.storage.commit.write_job import COPY_BYTES_MAX
 from ottla.storage.log.log import Log
 from ottla.storage.log.log_config import LogConfig
+from ottla.storage.recovery.recovery import LastKnown
 from ottla.testing.disk import SimDisk, Survival
 from tests.support.logs import (
     NOW_MS,
@@ -543,3 +544,41 @@ def test_settings_change_while_running() -> None:
     log.reconfigure(LogConfig(segment_bytes=100))
     append(log, batch(), batch())
     assert [segment.base_offset for segment in log.segments] == [0, 2, 3]
+
+
+def test_nothing_is_readable_while_a_truncation_runs() -> None:
+    _, log = sim_log()
+    append(log, *[batch() for _ in range(4)])
+    log.high_watermark = 4
+    job = log.take_truncation(2, NOW_MS)
+    assert job is not None
+    assert [log.read(offset, 1000, upto=4).size for offset in range(4)] == [0, 0, 0, 0]
+    assert (log.flushed_offset, log.job_outstanding) == (2, True)
+    log.perform(job)
+    assert offsets(log) == [(0, 0), (1, 1)]
+    assert not log.job_outstanding
+
+
+def test_records_are_appended_while_a_checkpoint_runs() -> None:
+    disk, log = sim_log(segment_bytes=300, index_interval_bytes=100)
+    append(log, *[batch(value=bytes(60)) for _ in range(5)])
+    job = log.take_checkpoint()
+    assert job is not None
+    append(log, *[batch(value=bytes(60)) for _ in range(5)])
+    log.perform(job)
+    again = log.take_checkpoint()
+    assert again is not None
+    log.perform(again)
+    assert log.take_checkpoint() is None
+    found = open_at(disk.crash(Survival.NONE), DIRECTORY, last=LastKnown(recovery_point=10))
+    assert offsets(found) == [(number, number) for number in range(10)]
+
+
+def test_a_log_that_has_not_changed_is_closed_without_a_write() -> None:
+    disk, log = sim_log()
+    append(log, batch())
+    log.close(NOW_MS)
+    again = open_at(disk, DIRECTORY, last=LastKnown(clean=True, recovery_point=1))
+    before = len(disk.trace)
+    again.close(NOW_MS)
+    assert len(disk.trace) == before

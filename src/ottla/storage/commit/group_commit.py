@@ -28,7 +28,7 @@ from ottla.storage.commit.write_job import FlushJob, WriteJob
 from ottla.storage.log.log import Log
 
 
-class Committer:
+class GroupCommit:
     def __init__(
         self,
         executor: Executor,

@@ -7,7 +7,7 @@ import pytest
 
 from ottla.base.errors import StorageFault
 from ottla.base.rng import Random
-from ottla.storage.commit.committer import Committer
+from ottla.storage.commit.group_commit import GroupCommit
 from ottla.storage.log.log import Log
 from ottla.storage.log.log_config import LogConfig
 from ottla.testing.disk import SimDisk, Survival
@@ -26,7 +26,7 @@ class StillClock:
 
 
 class Bench:
-    """A committer whose turns and jobs the test steps."""
+    """A group commit whose turns and jobs the test steps."""
 
     def __init__(self, config: LogConfig | None = None) -> None:
         self.disk = SimDisk(Random(1))
@@ -35,7 +35,7 @@ class Bench:
         self.turn: list[Callable[[], None]] = []
         self.progress: list[int] = []
         self.faults: list[StorageFault] = []
-        self.committer = Committer(
+        self.group_commit = GroupCommit(
             self.executor,
             StillClock(),
             defer=self.turn.append,
@@ -46,7 +46,7 @@ class Bench:
     def append(self, count: int = 1, log: Log | None = None) -> None:
         target = log or self.log
         target.append(batch(count), 0, NOW_MS)
-        self.committer.schedule(target)
+        self.group_commit.schedule(target)
 
     def end_turn(self) -> None:
         turn, self.turn[:] = list(self.turn), []
@@ -127,8 +127,8 @@ def test_flushing_on_demand() -> None:
     bench.end_turn()
     bench.executor.run_all()
     assert bench.log.flushed_offset == 0
-    bench.committer.flush(bench.log)
-    bench.committer.flush(bench.log)
+    bench.group_commit.flush(bench.log)
+    bench.group_commit.flush(bench.log)
     assert bench.executor.waiting == 1
     bench.executor.run_all()
     assert bench.log.flushed_offset == 1
@@ -152,14 +152,14 @@ def test_a_failure_is_told_once_and_nothing_is_retried(code: int) -> None:
     assert bench.progress == [1]
     assert bench.executor.waiting == 0
     assert len(bench.disk.trace) == before
-    assert bench.committer.idle
+    assert bench.group_commit.idle
 
 
 def test_a_bug_in_a_job_counts_as_a_failed_directory(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench()
     bench.append()
     bench.end_turn()
-    monkeypatch.setattr("ottla.storage.commit.write_job.LogPlace.sync_new", lambda _: 1 / 0)
+    monkeypatch.setattr("ottla.storage.commit.write_job.LogLocation.sync_new", lambda _: 1 / 0)
     bench.executor.run_all()
     assert [type(fault.cause) for fault in bench.faults] == [ZeroDivisionError]
     assert bench.log.offline
@@ -182,10 +182,10 @@ def test_a_log_deleted_under_a_job_is_no_fault() -> None:
 def test_idleness_is_told() -> None:
     bench = Bench()
     told: list[str] = []
-    bench.committer.when_idle(lambda: told.append("at once"))
+    bench.group_commit.when_idle(lambda: told.append("at once"))
     assert told == ["at once"]
     bench.append()
-    bench.committer.when_idle(lambda: told.append("later"))
+    bench.group_commit.when_idle(lambda: told.append("later"))
     bench.end_turn()
     assert told == ["at once"]
     bench.executor.run_all()
