@@ -20,14 +20,14 @@ INTRODUCTION = """# Settings
 Written by `tools/config_table.py` from the declarations in `src/ottla/config/`; edit those, not this page.
 
 Names, types and defaults are Apache Kafka 4.3's, except the defaults marked **own**. What this release does
-with a setting that you write down:
+with a setting:
 
 - **honoured**: it has its effect;
-- accepted: it is checked and shown, has no effect yet, and the log says so;
-- **protective**: it promises protection that is not there yet, so any value but the default is refused.
+- accepted: it is checked and described, but has no effect yet; the log lists it at the start;
+- **protective**: it is for protection that does not exist yet; only the default is allowed.
 
-A broker setting is changed by a restart (*read-only*), for one broker while it runs (*per-broker*) or for all
-of them (*cluster-wide*). How files, environment and command line go together: `src/ottla/node/config.py`.
+A broker setting can be changed by a restart only (*read-only*), for one broker while it runs (*per-broker*) or for
+all brokers (*cluster-wide*). The precedence of file, environment and command line is in `src/ottla/node/config.py`.
 """
 
 

@@ -1,7 +1,8 @@
-"""Settings: every name Kafka 4.3 knows, what it may be, which value counts, and how it is described.
+"""Settings: all names of Kafka 4.3, their types and checks, their effective values and descriptions.
 
-`keys` holds the declarations, `broker` the static values of a broker, `resolve` the layers above them,
-`validation` the rules between settings, `dynamic` the values that change while a broker runs.
+`tables` has the declarations and `keys` combines them; `broker` has the static values of a broker, `resolve` the
+layers above them, `static_rules` and `dynamic_rules` the rules between settings, and `dynamic` the values that
+change while a broker runs.
 """
 
 from __future__ import annotations

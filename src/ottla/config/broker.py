@@ -1,14 +1,14 @@
-"""The settings of one broker as written down at its start (file, environment, overrides), parsed once.
+"""The static settings of one broker, from file, environment and overrides, parsed once.
 
-`BrokerConfig` is the static layer; what can change while the broker runs lies above it, in `dynamic`.
-Typed access checks the type: asking for a name that does not exist, or for a number where the value is
-null, is a bug of ours and stops the node.
+Settings that change while the broker runs are in `dynamic`. The typed accessors check the type: an unknown name,
+or a number that is null, is a bug in Ottla and an `InvariantViolation`.
 """
 
 from __future__ import annotations
 
 import builtins
 from collections.abc import Mapping
+from functools import cache
 from types import MappingProxyType
 
 from ottla.base.errors import violated
@@ -25,7 +25,7 @@ class BrokerValues:
         self._values = values
 
     def value(self, name: builtins.str) -> Value:
-        """The parsed value, whatever its type; None where the setting is null."""
+        """The parsed value of any type; None if the setting is null."""
         return self._values[name]
 
     def bool(self, name: builtins.str) -> builtins.bool:
@@ -47,7 +47,7 @@ class BrokerValues:
 
     def str(self, name: builtins.str) -> builtins.str:
         value = self._values[name]
-        return value if isinstance(value, str) else violated(f"{name} is not a text")
+        return value if isinstance(value, str) else violated(f"{name} is not text")
 
     def list(self, name: builtins.str) -> builtins.list[builtins.str]:
         value = self._values[name]
@@ -55,9 +55,9 @@ class BrokerValues:
 
 
 class BrokerConfig(BrokerValues):
-    """The static settings of one broker. `explicit` holds what somebody wrote down; the rest are defaults.
+    """The static settings of one broker. `explicit` has the settings that are set; the others are defaults.
 
-    Names that Kafka does not know stay in `explicit` and have no effect. A bad value raises ConfigRefused.
+    Unknown names stay in `explicit` and have no effect. A bad value raises ConfigRefused.
     """
 
     __slots__ = ("explicit",)
@@ -72,17 +72,13 @@ class BrokerConfig(BrokerValues):
         )
 
     def text(self, name: builtins.str) -> builtins.str | None:
-        """The setting as text: as written, or the default."""
+        """The setting as text: the value that is set, or the default."""
         explicit = self.explicit.get(name)
         return BROKER_KEYS[name].default if explicit is None else explicit.strip()
 
 
-_DEFAULTS: dict[str, Value] = {}
-
-
+@cache
 def default_value(name: str) -> Value:
-    """The parsed default of a broker setting; None also where there is no default."""
-    if name not in _DEFAULTS:
-        key = BROKER_KEYS[name]
-        _DEFAULTS[name] = None if key.default is None else parse(key, key.default)
-    return _DEFAULTS[name]
+    """The parsed default of a broker setting; None if it has no default."""
+    key = BROKER_KEYS[name]
+    return None if key.default is None else parse(key, key.default)

@@ -1,7 +1,7 @@
 """Checks on the parsed value of one setting: ranges, enumerations, lists.
 
-A check has a `text` that finishes the sentence "allowed: a whole number, …" and answers a value with a
-complaint or None. Null is refused by every check except those that say they take it, as in Kafka.
+A check has a `text`, which continues the phrase "allowed: a whole number, …", and a function that returns what is
+wrong with a value, or None. As in Kafka, null is refused by every check that does not allow it explicitly.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ from msgspec import Struct
 
 
 class Check(Struct, frozen=True):
+    """A check of one value and its description."""
+
     text: str
     complaint: Callable[[object], str | None]
     once: bool = False
-    """Entries of a list count once, however often they are given."""
+    """Repeated entries of a list are removed."""
 
 
 def _nothing(_value: object) -> str | None:
@@ -29,7 +31,7 @@ ANYTHING = Check("", _nothing)
 def at_least(low: float) -> Check:
     def complaint(value: object) -> str | None:
         if not isinstance(value, int | float):
-            return "a value is needed"
+            return "a value is required"
         return f"below {low}" if value < low else None
 
     return Check(f"at least {low}", complaint)
@@ -38,7 +40,7 @@ def at_least(low: float) -> Check:
 def between(low: float, high: float) -> Check:
     def complaint(value: object) -> str | None:
         if not isinstance(value, int | float):
-            return "a value is needed"
+            return "a value is required"
         return None if low <= value <= high else "out of range"
 
     return Check(f"from {low} to {high}", complaint)
@@ -66,11 +68,11 @@ def one_of_any_case(*allowed: str) -> Check:
 
 
 def items(*allowed: str, empty: bool = True, null: bool = False) -> Check:
-    """A list without empty entries, of which each counts once; `allowed` none means any text."""
+    """A list without empty entries; repeated entries are removed. Without `allowed` any text is allowed."""
 
     def complaint(value: object) -> str | None:
         if value is None:
-            return None if null else "a value is needed"
+            return None if null else "a value is required"
         if not isinstance(value, list):
             return "not a list"
         if not value and not empty:
@@ -99,21 +101,21 @@ FILLED = Check("not empty", _filled)
 
 
 def _present(value: object) -> str | None:
-    return "a value is needed" if value is None else None
+    return "a value is required" if value is None else None
 
 
 PRESENT = Check("not null", _present)
 
 
 def entries_like(pattern: str, form: str) -> Check:
-    """A list whose every entry matches `pattern`; `form` shows a reader what that means."""
+    """A list whose entries all match `pattern`; `form` describes it."""
     compiled = re.compile(pattern)
 
     def complaint(value: object) -> str | None:
         if not isinstance(value, list):
-            return "a value is needed"
+            return "a value is required"
         bad = next((entry for entry in value if not compiled.fullmatch(entry)), None)
-        return None if bad is None else f"entry {bad!r} has another form"
+        return None if bad is None else f"entry {bad!r} does not have this form"
 
     return Check(f"entries of the form {form}", complaint)
 
@@ -123,7 +125,7 @@ _REPLICA = re.compile(r"([0-9]+:[0-9]+)?")
 
 def _throttled(value: object) -> str | None:
     if not isinstance(value, list):
-        return "a value is needed"
+        return "a value is required"
     if value == ["*"] or all(_REPLICA.fullmatch(entry) for entry in value):
         return None
     return "not a list of replicas"

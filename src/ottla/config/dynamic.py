@@ -1,8 +1,10 @@
-"""The settings of a running broker: static ones with those above them that were made while it ran.
+"""The effective settings of a running broker: static settings with the dynamic ones above them.
 
-`DynamicConfig` belongs to the event loop. `update()` is called with the settings of a new metadata image;
-what changed is told to those who subscribed, after the new values are in place. A stored value that does not
-parse (written by another version) is left out and reported, never fatal: the layer below counts then.
+`update()` is called with the settings of a new metadata image; subscribers are notified of changed names when the
+new values are effective. A stored value that does not parse, for example of another release, is ignored and
+reported: the value of the layer below is effective.
+
+Concurrency: the event loop only.
 """
 
 from __future__ import annotations
@@ -34,17 +36,17 @@ class DynamicConfig(BrokerValues):
         super().__init__(self._static_values)
 
     def subscribe(self, listener: Listener) -> None:
-        """Call `listener` with the names whose values changed, each time some did."""
+        """Call `listener` with the names of changed settings, for each update that changes any."""
         self._listeners.append(listener)
 
     def update(self, configs: Mapping[tuple[int, str], Texts]) -> list[str]:
-        """Take over the settings of a metadata image; returns complaints about values that were left out."""
+        """Apply the settings of a metadata image; returns messages about values that are ignored."""
         stored = (configs.get((BROKER_RESOURCE, ""), {}), configs.get((BROKER_RESOURCE, self._node), {}))
         if stored == self._stored:
             return []
         self._stored = stored
-        complaints: list[str] = []
-        default, own = (_usable(layer, complaints) for layer in stored)
+        problems: list[str] = []
+        default, own = (_usable(layer, problems) for layer in stored)
         self.layers = BrokerLayers(self.layers.static, default, own)
         before = self._values
         self._values = {**self._static_values, **_typed(default), **_typed(own)}
@@ -53,17 +55,17 @@ class DynamicConfig(BrokerValues):
         if changed:
             for listener in self._listeners:
                 listener(changed)
-        return complaints
+        return problems
 
     def topic_values(self, topic: Texts) -> dict[str, Value]:
-        """Typed values of all settings of a topic that sets `topic` itself."""
+        """Typed values of all settings of a topic whose own settings are `topic`."""
         if self._topic_defaults is None:
             self._topic_defaults = topic_defaults(self.layers)
         return overlay_topic(self._topic_defaults, topic)
 
 
-def _usable(stored: Texts, complaints: list[str]) -> dict[str, str]:
-    """What can be described and applied: unknown names stay (they are shown), bad values go."""
+def _usable(stored: Texts, problems: list[str]) -> dict[str, str]:
+    """The valid settings and those with unknown names, which are described; bad values are omitted."""
     usable = {}
     for name, text in stored.items():
         key = BROKER_KEYS.get(name)
@@ -71,7 +73,7 @@ def _usable(stored: Texts, complaints: list[str]) -> dict[str, str]:
             try:
                 parse(key, text)
             except ConfigRefused as error:
-                complaints.append(f"stored setting left out: {error}")
+                problems.append(f"a stored setting is ignored: {error}")
                 continue
         usable[name] = text
     return usable

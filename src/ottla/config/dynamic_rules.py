@@ -1,7 +1,7 @@
-"""Which broker settings may be made while the broker runs.
+"""Rules for broker settings that are changed while the broker runs.
 
-Refusals are INVALID_REQUEST, as in Kafka, with a text of ours. Names nobody knows pass: plug-ins have theirs.
-A setting that promises protection which is not there is refused here as it is at the start.
+A refusal is INVALID_REQUEST, as in Kafka. Unknown names are allowed, because plugins define their own. A setting for
+protection that this release does not have is refused, as at the start.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from ottla.config.key import ConfigKey, ConfigRefused, Scope, Value, parse
 from ottla.config.keys import BROKER_KEYS, DYNAMIC_ONLY_KEYS
 from ottla.config.resolve import BrokerLayers, Texts, listener_setting
 
-# Kafka opens and closes listeners at run time; here it takes a restart.
+# Kafka opens and closes listeners at run time; Ottla needs a restart.
 _RESTART_NEEDED = frozenset({"listeners", "listener.security.protocol.map"})
 
 
 def check_dynamic(
     configs: Texts, changed: Collection[str], layers: BrokerLayers, *, for_all_brokers: bool
 ) -> None:
-    """Raise INVALID_REQUEST unless `configs`, of which `changed` are new, may be made at run time."""
+    """Raise INVALID_REQUEST unless the names `changed` of `configs` may be set at run time."""
     values: dict[str, Value] = {}
     for name in changed:
         text = configs.get(name)
@@ -40,7 +40,7 @@ def _check_scope(name: str, key: ConfigKey, *, per_listener: bool, for_all_broke
     if key.scope is Scope.READ_ONLY or key.name in _RESTART_NEEDED:
         raise _refused(f"{name} can only be changed by a restart of the broker")
     if for_all_brokers and key.scope is Scope.PER_BROKER and not per_listener:
-        raise _refused(f"{name} belongs to one broker, which has to be named")
+        raise _refused(f"{name} is a setting of a single broker; name the broker")
 
 
 def _value(name: str, key: ConfigKey, text: str) -> Value:
@@ -49,7 +49,9 @@ def _value(name: str, key: ConfigKey, text: str) -> Value:
     except ConfigRefused as error:
         raise _refused(str(error)) from error
     if key.protective and (key.default is None or value != parse(key, key.default)):
-        raise _refused(f"{name}: this broker cannot do that yet, and will not pretend to")
+        raise _refused(
+            f"{name}: this release does not implement this protection; only the default is allowed"
+        )
     return value
 
 
@@ -63,19 +65,19 @@ def _check_relations(values: dict[str, Value], layers: BrokerLayers) -> None:
     if values.get("max.connections.per.ip") == 0:
         name = "max.connections.per.ip.overrides"
         if not values.get(name, layers.value(name)):
-            raise _refused(f"max.connections.per.ip=0 lets nobody in unless {name} is set")
+            raise _refused(f"max.connections.per.ip=0 allows no connections unless {name} is set")
     cordoned = values.get("cordoned.log.dirs")
     if isinstance(cordoned, list) and cordoned != ["*"]:
         directories = layers.value("log.dirs") or layers.value("log.dir")
         unknown = [each for each in cordoned if not isinstance(directories, list) or each not in directories]
         if unknown:
-            raise _refused(f"cordoned.log.dirs: {', '.join(unknown)} is none of log.dirs")
+            raise _refused(f"cordoned.log.dirs: {', '.join(unknown)} not in log.dirs")
     if values.get("log.cleaner.threads") == 0:
-        raise _refused("log.cleaner.threads=0: at least one is needed while the broker runs")
+        raise _refused("log.cleaner.threads=0; allowed at run time: at least 1")
 
 
 def parse_connection_overrides(text: str) -> dict[str, int]:
-    """`host:count,…` as a table; the count follows the last colon, so IPv6 addresses need no brackets."""
+    """Parse `host:count,…`. The count is after the last colon, so IPv6 addresses need no brackets."""
     table = {}
     for entry in filter(None, (part.strip() for part in text.split(","))):
         host, colon, count = entry.rpartition(":")

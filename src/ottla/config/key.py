@@ -1,11 +1,8 @@
-"""What a setting is: its name, type, default, allowed values, and what Ottla does with it.
+"""The declaration of a setting: name, type, default, allowed values, and its status in Ottla; and its parser.
 
-The tables (`broker_*.py`, `topic_keys.py`, `group_keys.py`) are rows of `ConfigKey`. Names, types,
-defaults, importance and update modes are Kafka 4.3's; the documentation is ours. Defaults are kept as
-text, in the form in which DescribeConfigs shows them, and `parse()` turns text into a typed value, so
-that a default passes the same checks as what an operator writes.
-
-Everything here is immutable and does no I/O.
+The tables (`config/tables/`) consist of `ConfigKey`s. Names, types, defaults, importance and update modes are Kafka
+4.3's; the documentation is Ottla's. Defaults are text, in the form of DescribeConfigs, and `parse()` converts text
+to a typed value, so a default passes the same checks as a value that is set.
 """
 
 from __future__ import annotations
@@ -38,6 +35,8 @@ class ConfigType(IntEnum):
 
 
 class Importance(StrEnum):
+    """Kafka's importance of a setting."""
+
     HIGH = "high"
     MEDIUM = "medium"
     LOW = "low"
@@ -52,11 +51,11 @@ class Scope(StrEnum):
 
 
 class Status(StrEnum):
-    """What this release does with a setting that somebody writes down."""
+    """What this release does with a setting."""
 
     HONOURED = "honoured"
-    ACCEPTED = "accepted"  # known, checked, shown; has no effect, and the log says so
-    PROTECTIVE = "protective"  # promises protection that is not there yet: refused unless it is the default
+    ACCEPTED = "accepted"  # checked and described, but without effect; the log lists it
+    PROTECTIVE = "protective"  # for protection that does not exist yet: only the default is allowed
 
 
 class ConfigKey(Struct, frozen=True):
@@ -73,7 +72,7 @@ class ConfigKey(Struct, frozen=True):
     internal: bool = False
     required: bool = False
     synonyms: tuple[tuple[str, int], ...] = ()
-    """Of a topic setting: broker settings that stand in for it, first one first, with their unit's factor."""
+    """Of a topic or group setting: the broker settings that are its default, each with the factor of its unit."""
 
     @property
     def honoured(self) -> bool:
@@ -89,12 +88,12 @@ class ConfigKey(Struct, frozen=True):
 
     @property
     def allowed(self) -> str:
-        """What may be written here, as one phrase: `a whole number, at least 1`."""
+        """The allowed values as one phrase: `a whole number, at least 1`."""
         return f"{_TYPE_TEXT[self.type]}, {self.check.text}" if self.check.text else _TYPE_TEXT[self.type]
 
 
 class ConfigRefused(LocalError):
-    """A setting that cannot be taken; the text names it and says what is allowed."""
+    """A setting that is refused; the text names it and what is allowed."""
 
     def __init__(self, name: str, text: str) -> None:
         super().__init__(text)
@@ -120,7 +119,7 @@ _COMMA = re.compile(r"\s*,\s*")
 
 
 def parse(key: ConfigKey, text: str | None) -> Value:
-    """The typed value of `text`, checked; raises ConfigRefused with what is allowed."""
+    """Parse and check a value; raises ConfigRefused with what is allowed."""
     value = None if text is None else _convert(key, text.strip())
     complaint = key.check.complaint(value)
     if complaint is not None:
@@ -142,7 +141,7 @@ def _convert(key: ConfigKey, text: str) -> Value:
     if key.type in _BITS:
         limit = 1 << (_BITS[key.type] - 1)
         if not _WHOLE.fullmatch(text) or not -limit <= int(text) < limit:
-            raise refused(key, text, "not such a number")
+            raise refused(key, text, "not a number of this type")
         return int(text)
     if key.type is ConfigType.DOUBLE:
         match = _DECIMAL.fullmatch(text)
@@ -156,7 +155,7 @@ def _convert(key: ConfigKey, text: str) -> Value:
 
 
 def to_text(value: Value) -> str | None:
-    """The inverse of `parse`, in the form Kafka shows: lists joined by commas, booleans in lower case."""
+    """The inverse of `parse`, in Kafka's form: lists joined by commas, booleans in lower case."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -167,7 +166,7 @@ def to_text(value: Value) -> str | None:
 
 
 def _float_text(value: float) -> str:
-    """Python's shortest form, with Java's spelling of the exponent."""
+    """Python's shortest form, with Java's notation of the exponent."""
     mantissa, _, exponent = repr(value).partition("e")
     if not exponent:
         return mantissa

@@ -1,10 +1,10 @@
-"""Which value of a setting counts, and the whole story of it as DescribeConfigs tells it.
+"""The effective value of a setting, and its description for DescribeConfigs.
 
-A broker setting is looked up in four layers: dynamic for this broker, dynamic for all brokers, static,
-default. A topic setting falls back on the broker settings that are its synonyms; a group setting likewise.
-The order of precedence, the sources and the odd cutting of synonym lists are Kafka's.
+A broker setting has four layers: dynamic for this broker, dynamic for all brokers, static, default. The default of a
+topic or group setting is the value of the broker settings that are its synonyms. The order of precedence, the sources
+and the way in which lists of synonyms are shortened are Kafka's.
 
-Everything here is a pure function of its arguments.
+All functions are pure.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Texts = Mapping[str, str]
 
 
 class Source(IntEnum):
-    """Where a value comes from, numbered as DescribeConfigs sends it."""
+    """The source of a value, numbered as in DescribeConfigs."""
 
     TOPIC = 1
     DYNAMIC_BROKER = 2
@@ -45,12 +45,16 @@ class Source(IntEnum):
 
 
 class Synonym(NamedTuple):
+    """One value of a setting or of its synonyms, and its source."""
+
     name: str
     value: str | None
     source: Source
 
 
 class ConfigEntry(Struct, frozen=True):
+    """One setting as DescribeConfigs describes it."""
+
     name: str
     value: str | None
     source: Source
@@ -66,14 +70,14 @@ class ConfigEntry(Struct, frozen=True):
 
 
 class BrokerLayers(Struct, frozen=True):
-    """The layers of one broker's settings, the strongest first."""
+    """The layers of the settings of one broker."""
 
     static: BrokerConfig
     dynamic_default: Texts = {}
     dynamic_broker: Texts = {}
 
     def value(self, name: str) -> Value:
-        """The value that counts for a broker setting."""
+        """The effective value of a broker setting."""
         key = BROKER_KEYS[name]
         if key.scope is not Scope.READ_ONLY:
             for layer in (self.dynamic_broker, self.dynamic_default):
@@ -82,7 +86,7 @@ class BrokerLayers(Struct, frozen=True):
         return self.static.value(name)
 
     def synonyms(self, name: str, names: Iterable[str]) -> list[Synonym]:
-        """Every layer's say on `names`, strongest first, cut so that it begins with one on `name` itself."""
+        """The values of `names` in all layers, in order of precedence, starting with the first one of `name`."""
         names = list(names)
         layers: list[tuple[Source, Callable[[str], str | None]]] = [
             (Source.DYNAMIC_BROKER, self.dynamic_broker.get),
@@ -116,7 +120,7 @@ _BROKER_SYNONYMS = {name: family for family in _FAMILIES for name in family} | {
 
 
 def broker_synonyms(name: str) -> tuple[str, ...]:
-    """Broker settings that stand in for `name`, the one that counts first."""
+    """The broker settings that determine `name`, in order of precedence."""
     base = listener_setting(name)
     return (name, base) if base is not None else _BROKER_SYNONYMS.get(name, (name,))
 
@@ -125,7 +129,7 @@ def broker_synonyms(name: str) -> tuple[str, ...]:
 
 
 def inherited_value(key: ConfigKey, layers: BrokerLayers) -> Value:
-    """A topic's or group's setting when it has none of its own."""
+    """The value of a topic or group setting that is not set."""
     for name, factor in key.synonyms:
         value = layers.value(name)
         if value is None:
@@ -139,14 +143,14 @@ def inherited_value(key: ConfigKey, layers: BrokerLayers) -> Value:
 
 
 def topic_defaults(layers: BrokerLayers) -> dict[str, Value]:
-    """Typed values of all topic settings for a topic that sets none."""
+    """Typed values of all settings of a topic without own settings."""
     return {name: inherited_value(key, layers) for name, key in TOPIC_KEYS.items()}
 
 
 def overlay_topic(defaults: Mapping[str, Value], topic: Texts) -> dict[str, Value]:
-    """`defaults` with what the topic itself sets; names that are no topic settings are left out.
+    """`defaults` with the topic's own settings; unknown names are ignored.
 
-    `internal.segment.bytes`, which tests use to get tiny segments, takes the place of `segment.bytes`.
+    `internal.segment.bytes`, which tests use for small segments, overrides `segment.bytes`.
     """
     values = dict(defaults)
     for name, text in topic.items():
@@ -206,7 +210,7 @@ def describe_client_metrics(subscription: Texts) -> list[ConfigEntry]:
 
 
 def describe_broker(layers: BrokerLayers) -> list[ConfigEntry]:
-    """All settings of this broker, and names unknown to it that were set while it ran; sorted by name."""
+    """All settings of this broker, and unknown names that were set at run time; sorted by name."""
     names = set(_described(BROKER_KEYS)) | set(layers.dynamic_default) | set(layers.dynamic_broker)
     return [_broker_entry(name, layers) for name in sorted(names)]
 
@@ -219,7 +223,7 @@ def _broker_entry(name: str, layers: BrokerLayers) -> ConfigEntry:
 
 
 def describe_dynamic_default(layers: BrokerLayers) -> list[ConfigEntry]:
-    """What was set for all brokers of the cluster while they ran, and nothing else."""
+    """The settings that were set for all brokers at run time."""
     entries = []
     for name, text in sorted(layers.dynamic_default.items()):
         key = broker_key(name)
@@ -229,9 +233,9 @@ def describe_dynamic_default(layers: BrokerLayers) -> list[ConfigEntry]:
 
 
 def broker_key(name: str) -> ConfigKey:
-    """The declaration of a broker setting; of a name nobody knows, one that hides its value to be safe.
+    """The declaration of a broker setting; for an unknown name, one whose value is not shown.
 
-    `listener.name.<listener>.<setting>` has the type of the setting, but counts as read-only, as in Kafka.
+    `listener.name.<listener>.<setting>` has the type of the setting, but is read-only, as in Kafka.
     """
     known = BROKER_KEYS.get(name) or DYNAMIC_ONLY_KEYS.get(name)
     if known is not None:
@@ -243,7 +247,7 @@ def broker_key(name: str) -> ConfigKey:
 
 
 def listener_setting(name: str) -> str | None:
-    """The setting in `listener.name.<listener>.[<mechanism>.]<setting>`; None of any other name."""
+    """The setting in `listener.name.<listener>.[<mechanism>.]<setting>`; None for any other name."""
     match = _LISTENER_PREFIX.fullmatch(name)
     if match is None:
         return None

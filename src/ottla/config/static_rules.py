@@ -1,4 +1,4 @@
-"""Rules between the settings a broker starts with; each refusal names the settings and what is allowed."""
+"""Rules between the static settings of a broker; an error names the settings and what is allowed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MIB = 1024 * 1024
 
 
 def check_static(config: BrokerConfig) -> None:
-    """Raise ConfigRefused for a combination that a broker cannot start with."""
+    """Raise ConfigRefused for a combination of settings with which a broker cannot start."""
     _check_log(config)
     _check_network(config)
     _check_node(config)
@@ -50,7 +50,7 @@ def _check_network(config: BrokerConfig) -> None:
         raise ConfigRefused("queued.max.request.bytes", text)
     overrides = parse_connection_overrides(config.str("max.connections.per.ip.overrides"))
     if config.int("max.connections.per.ip") == 0 and not overrides:
-        text = "max.connections.per.ip=0 lets nobody in unless max.connections.per.ip.overrides is set"
+        text = "max.connections.per.ip=0 allows no connections unless max.connections.per.ip.overrides is set"
         raise ConfigRefused("max.connections.per.ip", text)
 
 

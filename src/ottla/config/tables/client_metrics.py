@@ -9,7 +9,7 @@ KEYS = (
     Key("metrics", LIST, "", MEDIUM, CLUSTER, ACCEPTED, items(),
         "Prefixes of the client metrics to collect; * means all, none means nothing."),
     Key("interval.ms", INT, "300000", MEDIUM, CLUSTER, ACCEPTED, ANYTHING,
-        "Pause between a client's pushes of metrics."),
+        "Interval at which a client sends metrics."),
     Key("match", LIST, "", MEDIUM, CLUSTER, ACCEPTED, items(),
-        "Patterns that choose clients, as selector=pattern entries."),
+        "Patterns that select clients, as selector=pattern entries."),
 )

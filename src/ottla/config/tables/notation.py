@@ -1,4 +1,4 @@
-"""The short words in which the tables of settings are written; they are used there and nowhere else."""
+"""Short names for the types and checks in the tables of settings; used in the tables only."""
 
 from __future__ import annotations
 
