@@ -10,6 +10,7 @@ from ottla.base.errors import RemoteProtocolError
 from ottla.base.varint import encode_uvarint
 from ottla.wire import codec
 from ottla.wire.codec import ALLOWANCE_BYTES, Budget
+from ottla.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from ottla.wire.messages.alter_configs import AlterConfigsRequest
 from ottla.wire.messages.create_topics import (
     CreatableReplicaAssignment,
@@ -18,6 +19,7 @@ from ottla.wire.messages.create_topics import (
     CreateTopicsRequest,
 )
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest
+from ottla.wire.messages.describe_configs import DescribeConfigsRequest
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -76,6 +78,30 @@ FLOODS = {
         AlterConfigsRequest,
         2,
         lambda n: encode_uvarint(n + 1) + b"\x02\x01\x01\x00" * n + bytes(2),
+    ),
+    "structs at the second level": (
+        ListOffsetsRequest,
+        1,
+        lambda n: (
+            bytes(4) + (1).to_bytes(4, "big") + b"\x00\x01t" + n.to_bytes(4, "big") + b"\x7f" * (12 * n)
+        ),
+    ),
+    "numbers at the third level": (
+        AddPartitionsToTxnRequest,
+        4,
+        lambda n: (
+            b"\x02\x02x"
+            + bytes(11)
+            + b"\x02\x02t"
+            + encode_uvarint(n + 1)
+            + b"\x7f" * (4 * n)
+            + b"\x00\x00\x00"
+        ),
+    ),
+    "strings at the second level": (
+        DescribeConfigsRequest,
+        4,
+        lambda n: b"\x02\x02\x02t" + encode_uvarint(n + 1) + b"\x02k" * n + b"\x00\x00\x00\x00",
     ),
     "broker ids": (
         CreateTopicsRequest,
