@@ -48,7 +48,7 @@ def test_offsets_of_a_group_without_members_expire_counted_from_their_commit(ben
     assert bench.groups() == {"g": "Empty"}
 
 
-def test_a_group_goes_with_its_last_offset(bench: GroupBench) -> None:
+def test_a_group_is_removed_with_its_last_offset(bench: GroupBench) -> None:
     bench.commit("g", 5)
     bench.advance(KEPT_MS + CHECK_MS)
     assert bench.groups() == {}
@@ -63,7 +63,7 @@ def test_offsets_expire_after_a_restart_too(bench: GroupBench) -> None:
     assert bench.fetch_all("g") == {}
 
 
-def test_a_commit_begins_the_time_anew(bench: GroupBench) -> None:
+def test_a_commit_restarts_the_retention(bench: GroupBench) -> None:
     bench.commit("g", 5)
     bench.advance(KEPT_MS - 1)
     bench.commit("g", 6)
@@ -71,7 +71,7 @@ def test_a_commit_begins_the_time_anew(bench: GroupBench) -> None:
     assert bench.fetch("g") == 6
 
 
-def test_offsets_that_members_read_on_from_never_expire(bench: GroupBench) -> None:
+def test_offsets_of_subscribed_topics_never_expire(bench: GroupBench) -> None:
     member = bench.join("g", "t")
     bench.commit("g", 5, member=member, generation=1)
     _stay(bench, "g", member, 3 * KEPT_MS)
@@ -79,7 +79,7 @@ def test_offsets_that_members_read_on_from_never_expire(bench: GroupBench) -> No
     assert bench.groups() == {"g": "Stable"}
 
 
-def test_offsets_of_topics_that_no_member_reads_expire(bench: GroupBench) -> None:
+def test_offsets_of_unsubscribed_topics_expire(bench: GroupBench) -> None:
     member = bench.join("g", "t")
     bench.commit("g", 5, member=member, generation=1)
     bench.commit("g", 6, topic="u", member=member, generation=1)
@@ -87,14 +87,14 @@ def test_offsets_of_topics_that_no_member_reads_expire(bench: GroupBench) -> Non
     assert bench.fetch_all("g") == {("t", 0): 5}
 
 
-def test_members_that_are_no_consumers_keep_all_offsets(bench: GroupBench) -> None:
+def test_groups_of_other_protocol_types_keep_all_offsets(bench: GroupBench) -> None:
     member = bench.join("g", "t", protocol_type="connect")
     bench.commit("g", 5, topic="u", member=member, generation=1)
     _stay(bench, "g", member, 2 * KEPT_MS)
     assert bench.fetch("g", "u") == 5
 
 
-def test_the_time_of_a_group_that_is_left_counts_from_then(bench: GroupBench) -> None:
+def test_retention_starts_when_the_group_becomes_empty(bench: GroupBench) -> None:
     member = bench.join("g", "t")
     bench.commit("g", 5, member=member, generation=1)
     _stay(bench, "g", member, 2 * KEPT_MS)
@@ -106,7 +106,7 @@ def test_the_time_of_a_group_that_is_left_counts_from_then(bench: GroupBench) ->
     assert bench.groups() == {}
 
 
-def test_a_retention_of_its_own_goes_before_the_brokers(bench: GroupBench) -> None:
+def test_the_retention_of_a_commit_overrides_the_brokers(bench: GroupBench) -> None:
     bench.commit("short", 5, retention_ms=CHECK_MS, version=3)
     bench.commit("long", 5, retention_ms=3 * KEPT_MS, version=3)
     bench.advance(2 * CHECK_MS)
@@ -117,7 +117,7 @@ def test_a_retention_of_its_own_goes_before_the_brokers(bench: GroupBench) -> No
     assert bench.fetch("long") == NOTHING
 
 
-def test_the_longest_retention_is_for_ever(bench: GroupBench) -> None:
+def test_the_longest_retention_never_expires(bench: GroupBench) -> None:
     bench.commit("g", 5, retention_ms=(1 << 63) - 1, version=4)
     bench.advance(10 * KEPT_MS)
     assert bench.fetch("g") == 5
@@ -135,7 +135,7 @@ def test_an_open_transaction_keeps_offset_and_group(bench: GroupBench) -> None:
     assert bench.groups() == {}
 
 
-def test_a_group_that_was_left_without_offsets_goes(bench: GroupBench) -> None:
+def test_an_empty_group_without_offsets_is_removed(bench: GroupBench) -> None:
     member = bench.join("g", "t")
     _leave(bench, "g", member)
     assert bench.groups() == {"g": "Empty"}
@@ -154,14 +154,14 @@ def test_many_groups_expire_in_slices(bench: GroupBench) -> None:
     assert len(bench.log) == written + 2 * 700 + 1300 + 1
 
 
-def test_the_look_for_expired_offsets_goes_on(bench: GroupBench) -> None:
+def test_the_check_for_expired_offsets_repeats(bench: GroupBench) -> None:
     bench.advance(3 * KEPT_MS)
     bench.commit("g", 5)
     bench.advance(KEPT_MS + CHECK_MS)
     assert bench.fetch("g") == NOTHING
 
 
-def test_consumer_groups_keep_what_they_read_and_lose_the_rest(bench: GroupBench) -> None:
+def test_consumer_groups_keep_offsets_of_subscribed_topics_only(bench: GroupBench) -> None:
     epoch = bench.enter("g", "t")
     for topic in ("t", "u"):
         bench.commit("g", 5, topic=topic, member="m", generation=epoch)
@@ -171,7 +171,7 @@ def test_consumer_groups_keep_what_they_read_and_lose_the_rest(bench: GroupBench
     assert bench.fetch_all("g") == {("t", 0): 5}
 
 
-def test_a_consumer_group_without_members_goes_with_its_offsets(bench: GroupBench) -> None:
+def test_a_consumer_group_without_members_is_removed_with_its_offsets(bench: GroupBench) -> None:
     epoch = bench.enter("g", "t")
     bench.commit("g", 5, member="m", generation=epoch)
     bench.enter("g", epoch=-1)

@@ -37,7 +37,7 @@ def test_groups_are_listed_with_state_and_kind(bench: GroupBench) -> None:
 # --- describing
 
 
-def test_a_group_that_is_not_there_is_dead(bench: GroupBench) -> None:
+def test_an_unknown_group_is_described_as_dead(bench: GroupBench) -> None:
     told = bench.machine.describe("nobody")
     assert (told.group_state, told.error_code) == ("Dead", ErrorCode.GROUP_ID_NOT_FOUND)
     assert told.error_message == "Group nobody not found."
@@ -65,7 +65,7 @@ def test_a_classic_group_is_no_consumer_group(bench: GroupBench) -> None:
 # --- deleting
 
 
-def test_an_empty_group_goes_with_its_offsets(bench: GroupBench) -> None:
+def test_an_empty_group_is_deleted_with_its_offsets(bench: GroupBench) -> None:
     bench.commit("g", 5)
     bench.commit("other", 6)
     assert bench.delete_group("g") is ErrorCode.NONE
@@ -76,18 +76,18 @@ def test_an_empty_group_goes_with_its_offsets(bench: GroupBench) -> None:
     assert bench.fetch("g") == -1
 
 
-def test_a_group_with_members_stays(bench: GroupBench) -> None:
+def test_a_group_with_members_is_not_deleted(bench: GroupBench) -> None:
     member = bench.join("g", "t")
     bench.commit("g", 5, member=member, generation=1)
     assert bench.delete_group("g") is ErrorCode.NON_EMPTY_GROUP
     assert bench.fetch("g") == 5
 
 
-def test_what_is_not_there_cannot_be_deleted(bench: GroupBench) -> None:
+def test_an_unknown_group_cannot_be_deleted(bench: GroupBench) -> None:
     assert bench.delete_group("g") is ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def test_offsets_of_open_transactions_go_with_their_group(bench: GroupBench) -> None:
+def test_pending_offsets_are_deleted_with_their_group(bench: GroupBench) -> None:
     bench.commit("g", 5)
     bench.commit_in_transaction(7, "g", 6)
     bench.commit_in_transaction(7, "g", 6, topic="u")
@@ -128,14 +128,14 @@ def test_members_of_consumer_groups_commit_in_their_epoch(bench: GroupBench) -> 
     assert bench.fetch("g") == 5
 
 
-def test_to_a_producer_a_stale_epoch_is_an_illegal_generation(bench: GroupBench) -> None:
+def test_a_producer_gets_illegal_generation_for_a_stale_epoch(bench: GroupBench) -> None:
     epoch = bench.enter("g", "t")
     stale = bench.commit_in_transaction(7, "g", 5, member="m", generation=epoch - 1)
     assert stale is ErrorCode.ILLEGAL_GENERATION
     assert bench.commit_in_transaction(7, "g", 5, member="m", generation=epoch) is ErrorCode.NONE
 
 
-def test_offsets_that_a_consumer_group_reads_stay(bench: GroupBench) -> None:
+def test_offsets_of_subscribed_topics_are_not_deleted(bench: GroupBench) -> None:
     epoch = bench.enter("g", "t")
     for topic in ("t", "u"):
         bench.commit("g", 5, topic=topic, member="m", generation=epoch)
@@ -154,7 +154,7 @@ def test_a_group_that_only_had_offsets_becomes_a_consumer_group(bench: GroupBenc
         bench.restart()
 
 
-def test_an_empty_consumer_group_makes_way_for_classic_members(bench: GroupBench) -> None:
+def test_an_empty_consumer_group_is_replaced_by_a_classic_group(bench: GroupBench) -> None:
     epoch = bench.enter("g", "t")
     bench.commit("g", 5, member="m", generation=epoch)
     bench.enter("g", epoch=-1)
@@ -167,7 +167,7 @@ def test_an_empty_consumer_group_makes_way_for_classic_members(bench: GroupBench
         bench.restart()
 
 
-def test_a_client_without_a_place_in_an_empty_consumer_group_changes_nothing(bench: GroupBench) -> None:
+def test_a_refused_join_does_not_replace_an_empty_consumer_group(bench: GroupBench) -> None:
     epoch = bench.enter("g", "t")
     bench.enter("g", epoch=-1)
     written = len(bench.log)
@@ -183,7 +183,7 @@ def test_a_client_without_a_place_in_an_empty_consumer_group_changes_nothing(ben
     assert bench.groups(kinds=["consumer"]) == {"g": "Empty"}
 
 
-def test_a_deleted_consumer_group_is_gone(bench: GroupBench) -> None:
+def test_a_deleted_consumer_group_is_not_listed(bench: GroupBench) -> None:
     epoch = bench.enter("g", "t")
     bench.commit("g", 5, member="m", generation=epoch)
     bench.enter("g", epoch=-1)

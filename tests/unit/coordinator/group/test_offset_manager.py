@@ -29,13 +29,13 @@ def bench() -> GroupBench:
 # --- who may commit
 
 
-def test_a_consumer_without_a_group_makes_one_by_committing(bench: GroupBench) -> None:
+def test_a_commit_without_a_group_creates_one(bench: GroupBench) -> None:
     assert bench.commit("g", 5) is NONE
     assert bench.fetch("g") == 5
     assert bench.groups() == {"g": "Empty"}
 
 
-def test_the_empty_group_id_is_a_group_too(bench: GroupBench) -> None:
+def test_the_empty_group_id_is_valid_for_commits(bench: GroupBench) -> None:
     assert bench.commit("", 5) is NONE
     assert bench.fetch("") == 5
 
@@ -43,12 +43,14 @@ def test_the_empty_group_id_is_a_group_too(bench: GroupBench) -> None:
 @pytest.mark.parametrize(
     ("version", "code"), [(8, ErrorCode.ILLEGAL_GENERATION), (9, ErrorCode.GROUP_ID_NOT_FOUND)]
 )
-def test_a_member_of_no_group_may_not_commit(bench: GroupBench, version: int, code: ErrorCode) -> None:
+def test_a_member_of_an_unknown_group_may_not_commit(
+    bench: GroupBench, version: int, code: ErrorCode
+) -> None:
     assert bench.commit("g", 5, member="m", generation=3, version=version) is code
     assert bench.groups() == {}
 
 
-def test_who_is_no_member_may_not_commit_beside_members(bench: GroupBench) -> None:
+def test_a_client_without_a_member_id_may_not_commit_to_a_group_with_members(bench: GroupBench) -> None:
     bench.join("g", "t")
     assert bench.commit("g", 5) is ErrorCode.UNKNOWN_MEMBER_ID
     assert bench.fetch("g") == NOTHING
@@ -62,7 +64,7 @@ def test_a_member_commits_in_its_generation_only(bench: GroupBench) -> None:
     assert bench.fetch("g") == 5
 
 
-def test_committing_keeps_a_member_alive(bench: GroupBench) -> None:
+def test_a_commit_restarts_the_session_of_a_member(bench: GroupBench) -> None:
     member = bench.join("g", "t")
     for offset in range(5):
         bench.advance(SESSION_MS - 1)
@@ -83,7 +85,7 @@ def test_a_commit_is_stored_as_kafka_stores_it(bench: GroupBench) -> None:
     )
 
 
-def test_a_retention_of_its_own_is_stored_in_the_version_that_has_a_place_for_it(bench: GroupBench) -> None:
+def test_a_retention_time_is_stored_in_version_1(bench: GroupBench) -> None:
     bench.commit("g", 5, retention_ms=1000, version=3)
     (record,) = bench.values()
     assert record.version == 1
@@ -109,7 +111,7 @@ def test_no_metadata_is_empty_metadata(bench: GroupBench) -> None:
     ],
     ids=["longest", "too-long", "two-bytes", "too-long-two-bytes", "two-units", "too-long-two-units"],
 )
-def test_metadata_has_a_longest_length(bench: GroupBench, metadata: str, code: ErrorCode) -> None:
+def test_metadata_has_a_maximum_length(bench: GroupBench, metadata: str, code: ErrorCode) -> None:
     assert bench.commit("g", 5, metadata=metadata) is code
     assert bench.fetch("g") == (NOTHING if code else 5)
     assert bench.commit_in_transaction(PRODUCER, "h", 5, metadata=metadata) is code
@@ -117,7 +119,7 @@ def test_metadata_has_a_longest_length(bench: GroupBench, metadata: str, code: E
     assert bench.fetch("h") == (NOTHING if code else 5)
 
 
-def test_the_longest_length_is_a_setting() -> None:
+def test_the_maximum_length_is_configurable() -> None:
     bench = GroupBench("t", settings={"offset.metadata.max.bytes": "3"})
     assert bench.commit("g", 5, metadata="123") is NONE
     assert bench.commit("g", 6, metadata="1234") is ErrorCode.OFFSET_METADATA_TOO_LARGE
@@ -132,7 +134,7 @@ def test_the_last_commit_counts_also_after_a_restart(bench: GroupBench) -> None:
     assert bench.groups() == {"g": "Empty"}
 
 
-def test_a_commit_of_old_brokers_is_understood(bench: GroupBench) -> None:
+def test_a_commit_of_old_brokers_is_replayed(bench: GroupBench) -> None:
     key = LegacyOffsetCommitKey(group="g", topic="t", partition=0)
     value = LegacyOffsetCommitValue(offset=5, metadata="m", commit_timestamp=START_MS)
     bench.machine.replay(LogRecord(key, value), Stamp(0, START_MS))
@@ -144,7 +146,7 @@ def test_a_commit_of_old_brokers_is_understood(bench: GroupBench) -> None:
 # --- what is told
 
 
-def test_nothing_committed_is_minus_one_also_of_a_group_that_is_not_there(bench: GroupBench) -> None:
+def test_a_missing_offset_is_minus_one_also_for_an_unknown_group(bench: GroupBench) -> None:
     bench.commit("g", 5)
     assert bench.fetch("g", "u") == NOTHING
     assert bench.fetch("g", "t", 3) == NOTHING
@@ -160,7 +162,7 @@ def test_all_offsets_of_a_group(bench: GroupBench) -> None:
     assert bench.fetch_all("unknown") == {}
 
 
-def test_epoch_and_metadata_are_told_as_they_were_given(bench: GroupBench) -> None:
+def test_leader_epoch_and_metadata_are_returned(bench: GroupBench) -> None:
     bench.commit("g", 5, metadata="note")
     request = OffsetFetchRequestGroup(
         group_id="g", topics=[OffsetFetchRequestTopics(name="t", partition_indexes=[0, 1])]
@@ -174,7 +176,7 @@ def test_epoch_and_metadata_are_told_as_they_were_given(bench: GroupBench) -> No
 
 
 @pytest.mark.parametrize("committed", [True, False])
-def test_an_offset_of_a_transaction_counts_at_its_commit_only(bench: GroupBench, committed: bool) -> None:
+def test_a_pending_offset_counts_after_its_commit_only(bench: GroupBench, committed: bool) -> None:
     bench.commit("g", 5)
     assert bench.commit_in_transaction(PRODUCER, "g", 9) is NONE
     assert bench.fetch("g") == 5
@@ -185,7 +187,7 @@ def test_an_offset_of_a_transaction_counts_at_its_commit_only(bench: GroupBench,
     assert bench.fetch("g") == (9 if committed else 5)
 
 
-def test_who_asks_for_stable_offsets_is_told_that_one_is_not(bench: GroupBench) -> None:
+def test_a_pending_offset_is_reported_as_unstable(bench: GroupBench) -> None:
     bench.commit("g", 5)
     bench.commit("g", 6, topic="u")
     bench.commit_in_transaction(PRODUCER, "g", 9)
@@ -213,7 +215,7 @@ def test_the_end_of_one_transaction_leaves_the_others_open(bench: GroupBench) ->
     assert bench.fetch("g", "u", stable=True) is ErrorCode.UNSTABLE_OFFSET_COMMIT
 
 
-def test_a_marker_without_a_transaction_means_nothing(bench: GroupBench) -> None:
+def test_a_marker_without_a_transaction_has_no_effect(bench: GroupBench) -> None:
     bench.commit("g", 5)
     bench.end_transaction(PRODUCER, 0, committed=True)
     assert bench.fetch("g") == 5
@@ -227,14 +229,14 @@ def test_a_later_commit_is_not_undone_by_the_end_of_an_earlier_transaction(bench
     assert bench.fetch("g") == 9
 
 
-def test_a_deleted_offset_is_not_brought_back_by_the_end_of_a_transaction(bench: GroupBench) -> None:
+def test_a_deleted_offset_is_not_restored_by_the_end_of_a_transaction(bench: GroupBench) -> None:
     bench.commit_in_transaction(PRODUCER, "g", 5)
     assert bench.delete_offset("g") is NONE
     bench.end_transaction(PRODUCER, 0, committed=True)
     assert bench.fetch("g") == NOTHING
 
 
-def test_a_producer_commits_for_members_of_the_present_generation(bench: GroupBench) -> None:
+def test_a_producer_commits_for_members_of_the_current_generation(bench: GroupBench) -> None:
     member = bench.join("g", "t")
     commit = bench.commit_in_transaction
     assert commit(PRODUCER, "g", 5, member=member, generation=1) is NONE
@@ -244,7 +246,7 @@ def test_a_producer_commits_for_members_of_the_present_generation(bench: GroupBe
     assert commit(PRODUCER, "g", 6) is NONE
 
 
-def test_a_producer_makes_a_group_as_anybody(bench: GroupBench) -> None:
+def test_a_transactional_commit_without_a_group_creates_one(bench: GroupBench) -> None:
     assert bench.commit_in_transaction(1, "g", 5, generation=4) is ErrorCode.ILLEGAL_GENERATION
     assert bench.groups() == {}
     assert bench.commit_in_transaction(1, "g", 5) is NONE
@@ -254,7 +256,7 @@ def test_a_producer_makes_a_group_as_anybody(bench: GroupBench) -> None:
 # --- deleting
 
 
-def test_offsets_of_a_group_without_members_may_go(bench: GroupBench) -> None:
+def test_offsets_of_a_group_without_members_may_be_deleted(bench: GroupBench) -> None:
     bench.commit("g", 5)
     bench.commit("g", 6, topic="u")
     assert bench.delete_offset("g") is NONE
@@ -263,14 +265,14 @@ def test_offsets_of_a_group_without_members_may_go(bench: GroupBench) -> None:
     assert bench.fetch_all("g") == {("u", 0): 6}
 
 
-def test_deleting_what_is_not_there_writes_nothing(bench: GroupBench) -> None:
+def test_deleting_a_missing_offset_appends_nothing(bench: GroupBench) -> None:
     bench.commit("g", 5)
     written = len(bench.log)
     assert bench.delete_offset("g", "u") is NONE
     assert len(bench.log) == written
 
 
-def test_offsets_of_topics_that_members_read_stay(bench: GroupBench) -> None:
+def test_offsets_of_subscribed_topics_are_kept(bench: GroupBench) -> None:
     member = bench.join("g", "t")
     bench.commit("g", 5, member=member, generation=1)
     bench.commit("g", 6, topic="u", member=member, generation=1)
@@ -279,19 +281,19 @@ def test_offsets_of_topics_that_members_read_stay(bench: GroupBench) -> None:
     assert bench.fetch_all("g") == {("t", 0): 5}
 
 
-def test_members_that_are_no_consumers_may_read_anything(bench: GroupBench) -> None:
+def test_offsets_of_other_protocol_types_are_not_deleted(bench: GroupBench) -> None:
     bench.join("g", "t", protocol_type="connect")
     assert bench.delete_offset("g", "t") is ErrorCode.NON_EMPTY_GROUP
 
 
-def test_offsets_of_no_group_cannot_be_deleted(bench: GroupBench) -> None:
+def test_offsets_of_an_unknown_group_cannot_be_deleted(bench: GroupBench) -> None:
     assert bench.delete_offset("g") is ErrorCode.GROUP_ID_NOT_FOUND
 
 
 # --- topics that go and come
 
 
-def test_the_offsets_of_a_deleted_topic_go_with_it(bench: GroupBench) -> None:
+def test_the_offsets_of_a_deleted_topic_are_deleted(bench: GroupBench) -> None:
     bench.commit("g", 5)
     bench.commit("h", 6)
     bench.commit("g", 7, topic="u")
@@ -302,7 +304,7 @@ def test_the_offsets_of_a_deleted_topic_go_with_it(bench: GroupBench) -> None:
     assert bench.fetch_all("h") == {}
 
 
-def test_a_new_topic_does_not_inherit_offsets_that_were_left(bench: GroupBench) -> None:
+def test_a_new_topic_does_not_inherit_offsets(bench: GroupBench) -> None:
     """The deletion may be lost with the broker; then the id of the topic tells."""
     bench.commit("g", 5)
     old = topic_id_of("t")
@@ -330,14 +332,14 @@ def test_a_new_topic_does_not_inherit_offsets_that_were_left(bench: GroupBench) 
     assert bench.fetch_all("g") == {("t", 0): NOTHING}
 
 
-def test_deleting_a_topic_spares_the_offsets_of_its_namesake(bench: GroupBench) -> None:
+def test_deleting_a_topic_keeps_the_offsets_of_a_new_topic_with_its_name(bench: GroupBench) -> None:
     bench.commit("g", 5)
     erased = bench.machine.offsets.tombstones_of_topics({"t": topic_id_of("another")})
     assert erased == []
     assert len(bench.machine.offsets.tombstones_of_topics({"t": topic_id_of("t")})) == 1
 
 
-def test_offsets_of_a_topic_that_many_groups_read_go_in_slices(bench: GroupBench) -> None:
+def test_offsets_of_a_topic_with_many_groups_are_deleted_in_slices(bench: GroupBench) -> None:
     for number in range(1201):
         bench.commit(f"g{number}", 5)
     bench.delete_topic("t")
@@ -347,7 +349,7 @@ def test_offsets_of_a_topic_that_many_groups_read_go_in_slices(bench: GroupBench
 # --- the store
 
 
-def test_the_store_holds_nothing_of_what_was_deleted() -> None:
+def test_the_store_is_empty_after_all_offsets_are_deleted() -> None:
     bench = GroupBench("t")
     for _ in range(3):
         bench.commit("g", 5)

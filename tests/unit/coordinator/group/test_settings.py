@@ -12,7 +12,7 @@ from tests.support.group_bench import GroupBench
 from tests.support.metadata import replayed
 
 
-def test_a_group_that_sets_nothing_follows_the_broker() -> None:
+def test_a_group_without_overrides_uses_the_broker_settings() -> None:
     config = BrokerConfig({"group.consumer.heartbeat.interval.ms": "6000"})
     assert GroupSettings(config).consumer({}) == ConsumerSettings(45_000, 6_000, 1_000)
 
@@ -29,11 +29,11 @@ def test_a_group_that_sets_nothing_follows_the_broker() -> None:
         ("consumer.assignment.interval.ms", "99999", ConsumerSettings(45_000, 5_000, 15_000)),
     ],
 )
-def test_a_group_sets_what_the_broker_allows(name: str, text: str, expected: ConsumerSettings) -> None:
+def test_overrides_are_limited_by_the_broker(name: str, text: str, expected: ConsumerSettings) -> None:
     assert GroupSettings(BrokerConfig()).consumer({name: text}) == expected
 
 
-def test_settings_of_a_group_are_its_own() -> None:
+def test_overrides_apply_to_one_group() -> None:
     bench = GroupBench("t")
     record = ConfigRecord(
         resource_type=ResourceType.GROUP,
@@ -47,11 +47,11 @@ def test_settings_of_a_group_are_its_own() -> None:
     assert context.consumer_settings("h").session_timeout_ms == 45_000
 
 
-def test_the_policy_of_migration_is_read_in_any_case() -> None:
+def test_the_migration_policy_is_case_insensitive() -> None:
     config = BrokerConfig({"group.consumer.migration.policy": "UpGrade"})
     assert GroupSettings(config).consumer_migration_policy == "upgrade"
 
 
-def test_offsets_are_kept_in_minutes() -> None:
+def test_offset_retention_is_configured_in_minutes() -> None:
     config = BrokerConfig({"offsets.retention.minutes": "3"})
     assert GroupSettings(config).offsets_retention_ms == 180_000

@@ -10,7 +10,7 @@ from ottla.coordinator.runtime.decision import LogRecord
 from tests.support.shards import TABLE, WordKey, word
 
 
-def test_a_record_comes_back_as_it_was() -> None:
+def test_a_record_survives_a_round_trip() -> None:
     record = word("hut", 5)
     assert TABLE.decode(encode_key(record.key), encode_value(record)) == record
 
@@ -40,12 +40,12 @@ def test_an_unknown_type_is_skipped() -> None:
         (b"\0\x07\0\x03hut", b"\0\x02\0\0\0\x05"),
     ],
 )
-def test_what_means_nothing_is_damage(key: bytes | None, value: bytes | None) -> None:
+def test_an_undecodable_record_raises_damaged_record(key: bytes | None, value: bytes | None) -> None:
     with pytest.raises(DamagedRecord):
         TABLE.decode(key, value)
 
 
-def test_a_table_is_made_of_a_module() -> None:
+def test_a_table_is_built_from_a_module() -> None:
     table = RecordTable(vars(group_records).values())
     key = group_records.OffsetCommitKey(group="g", topic="t", partition=3)
     value = group_records.OffsetCommitValue(offset=7, metadata="m", commit_timestamp=9)

@@ -58,7 +58,7 @@ def test_many_empty_partitions_are_loaded_in_few_turns() -> None:
     assert all(bench.runtime.is_active(partition) for partition in range(50))
 
 
-def test_what_is_not_committed_is_waited_for() -> None:
+def test_loading_waits_for_uncommitted_records() -> None:
     log = MemoryLog()
     stored(log, plain("a"))
     log.append(0, 0, memoryview(bytearray(plain("b"))), 0)
@@ -92,7 +92,7 @@ def test_markers_and_transactional_records_are_replayed() -> None:
     ]
 
 
-def test_compressed_batches_and_unknown_types_do_no_harm() -> None:
+def test_compressed_batches_are_replayed_and_unknown_types_skipped() -> None:
     log = MemoryLog()
     stored(log, plain("a", "b", codec=Codec.GZIP))
     stored(log, build_batch([NewRecord(b"\0\x63future", b"\0\0", timestamp=1)]))
@@ -124,7 +124,7 @@ def test_a_bug_while_loading_is_reported() -> None:
     assert [str(each) for each in bench.reported] == ["poison"]
 
 
-def test_a_failed_shard_may_be_elected_anew() -> None:
+def test_a_failed_shard_may_be_elected_again() -> None:
     log = MemoryLog()
     stored(log, build_batch([NewRecord(b"\0\x07\0\x01a", b"\0\0", timestamp=1)]))
     bench = Bench(log)
@@ -137,7 +137,7 @@ def test_a_failed_shard_may_be_elected_anew() -> None:
     assert bench.runtime.is_active(0)
 
 
-def test_a_shard_that_resigns_while_it_loads_is_left_alone() -> None:
+def test_a_shard_that_resigns_while_loading_is_not_activated() -> None:
     log = MemoryLog()
     log.bytes_max = 1 << 20
     stored(log, plain(*(f"w{each}" for each in range(SLICE_RECORDS * 2))))
@@ -152,7 +152,7 @@ def test_a_shard_that_resigns_while_it_loads_is_left_alone() -> None:
     assert len(bench.machine.counts) == SLICE_RECORDS * 2
 
 
-def test_a_log_that_breaks_while_it_is_waited_for_fails_the_shard() -> None:
+def test_a_log_error_while_waiting_for_the_commit_fails_the_shard() -> None:
     log = MemoryLog()
     log.append(0, 0, memoryview(bytearray(plain("b"))), 0)
     bench = Bench(log)
@@ -163,7 +163,7 @@ def test_a_log_that_breaks_while_it_is_waited_for_fails_the_shard() -> None:
     assert code_of(bench) is ErrorCode.NOT_COORDINATOR
 
 
-def test_writing_goes_on_behind_what_was_loaded() -> None:
+def test_new_records_are_appended_after_the_loaded_ones() -> None:
     log = MemoryLog()
     stored(log, plain("a", "b"))
     bench = Bench(log)

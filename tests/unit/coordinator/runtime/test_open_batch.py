@@ -27,7 +27,7 @@ def test_several_decisions_make_one_batch() -> None:
     assert [each.value for each in records] == [encode_value(word("a")), encode_value(word("b")), None]
 
 
-def test_a_transactional_batch_bears_its_producer() -> None:
+def test_a_transactional_batch_has_its_producer() -> None:
     batch = OpenBatch(0, 1000)
     batch.add([word("a")], 1)
     header = read_header(batch.build(17, 3, transactional=True))
@@ -35,7 +35,7 @@ def test_a_transactional_batch_bears_its_producer() -> None:
     assert (header.producer_id, header.producer_epoch, header.base_sequence) == (17, 3, -1)
 
 
-def test_a_decision_that_does_not_fit_leaves_no_trace() -> None:
+def test_a_decision_that_does_not_fit_changes_nothing() -> None:
     whole = OpenBatch(0, 1000)
     whole.add([word("a"), word("b")], 1)
     size = len(whole.build())
@@ -48,7 +48,7 @@ def test_a_decision_that_does_not_fit_leaves_no_trace() -> None:
     assert len(batch.build()) == size
 
 
-def test_a_batch_too_small_for_anything_takes_nothing() -> None:
+def test_a_batch_with_a_tiny_limit_accepts_nothing() -> None:
     batch = OpenBatch(0, HEADER_SIZE)
     assert not batch.add([word("a")], 1)
     assert batch.count == 0

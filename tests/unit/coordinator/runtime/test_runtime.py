@@ -18,7 +18,7 @@ def code_of(promise: Promise[object]) -> ErrorCode:
     return caught.value.code
 
 
-def test_a_partition_that_is_not_led_here_says_so() -> None:
+def test_a_partition_that_is_not_led_fails_with_not_coordinator() -> None:
     runtime = Bench().runtime
     promises: list[Promise[object]] = [
         runtime.write(3, say("a")),
@@ -30,7 +30,7 @@ def test_a_partition_that_is_not_led_here_says_so() -> None:
     assert runtime.leader_epoch(3) == -1
 
 
-def test_resigning_tells_who_waits_and_the_machine() -> None:
+def test_resigning_fails_waiting_requests_and_notifies_the_state_machine() -> None:
     bench = Bench()
     machine = bench.serve(epoch=4)
     answer = bench.runtime.write(0, say("a"))
@@ -46,7 +46,7 @@ def test_resigning_tells_who_waits_and_the_machine() -> None:
     bench.runtime.resign(0)
 
 
-def test_the_machine_may_answer_who_waits_in_it_when_it_ends() -> None:
+def test_the_state_machine_may_complete_waiting_requests_when_it_is_unloaded() -> None:
     bench = Bench()
     machine = bench.serve()
     waiting: Promise[str] = Promise()
@@ -70,7 +70,7 @@ def test_an_election_counts_only_with_a_new_epoch() -> None:
     assert bench.runtime.leader_epoch(0) == 3
 
 
-def test_metadata_reaches_machines_that_serve() -> None:
+def test_metadata_changes_reach_active_state_machines() -> None:
     bench = Bench()
     bench.serve(0)
     bench.runtime.elect(1, 0)
@@ -82,7 +82,7 @@ def test_metadata_reaches_machines_that_serve() -> None:
     assert loaded_later.images == [image]
 
 
-def test_all_shards_are_asked_in_order() -> None:
+def test_all_shards_are_read_in_order() -> None:
     bench = Bench()
     bench.serve(2)
     bench.serve(0)
@@ -96,7 +96,7 @@ def test_all_shards_are_asked_in_order() -> None:
     assert (first.result(), last.result()) == (0, 2)
 
 
-def test_closing_appends_what_was_decided_and_leaves_nobody_waiting() -> None:
+def test_closing_appends_open_batches_and_fails_waiting_requests() -> None:
     bench = Bench()
     machine = bench.serve()
     answer = bench.runtime.write(0, say("a"))

@@ -19,7 +19,7 @@ def refused(promise: Promise[object]) -> ErrorCode:
     return caught.value.code
 
 
-def test_a_write_is_seen_at_once_and_answered_when_committed() -> None:
+def test_a_write_is_replayed_at_once_and_its_response_waits_for_the_commit() -> None:
     bench = Bench()
     machine = bench.serve()
     answer = bench.runtime.write(0, say("hut", 3))
@@ -61,7 +61,7 @@ def test_the_stamp_is_what_a_later_load_sees() -> None:
     assert again.counts == machine.counts
 
 
-def test_a_full_batch_is_appended_and_another_begun() -> None:
+def test_a_full_batch_is_appended_and_a_new_one_opened() -> None:
     bench = Bench()
     bench.serve()
     bench.log.bytes_max = 150
@@ -74,7 +74,7 @@ def test_a_full_batch_is_appended_and_another_begun() -> None:
     assert all(answer.done for answer in answers)
 
 
-def test_records_of_one_decision_are_never_torn_apart() -> None:
+def test_records_of_one_decision_are_never_split() -> None:
     bench = Bench()
     bench.serve()
     bench.log.bytes_max = 150
@@ -99,7 +99,7 @@ def test_a_decision_too_large_for_any_batch_is_refused_and_not_replayed() -> Non
     assert before.result() == "small"
 
 
-def test_a_read_waits_for_what_it_may_have_seen() -> None:
+def test_a_read_waits_for_all_replayed_records() -> None:
     bench = Bench()
     bench.serve()
     assert bench.runtime.read(0, lambda machine: dict(machine.counts)).result() == {}
@@ -116,7 +116,7 @@ def test_a_read_waits_for_what_it_may_have_seen() -> None:
     assert late.result() == {"a": 1, "b": 1}
 
 
-def test_answers_leave_in_order() -> None:
+def test_responses_are_sent_in_order() -> None:
     bench = Bench()
     bench.serve()
     order: list[str | None] = []
@@ -160,7 +160,7 @@ def test_on_complete_is_called_when_the_records_are_committed() -> None:
     assert results == [ErrorCode.NONE]
 
 
-def test_a_promised_answer_waits_for_the_promise_and_for_what_was_written_until_then() -> None:
+def test_a_delayed_response_waits_for_its_promise_and_for_the_records_before_it() -> None:
     bench = Bench()
     bench.serve()
     later: Promise[str] = Promise()
@@ -176,7 +176,7 @@ def test_a_promised_answer_waits_for_the_promise_and_for_what_was_written_until_
     assert answer.result() == "joined"
 
 
-def test_a_refusal_is_told_at_once() -> None:
+def test_an_api_error_is_returned_at_once() -> None:
     bench = Bench()
     bench.serve()
     bench.runtime.write(0, say("a"))
@@ -187,7 +187,7 @@ def test_a_refusal_is_told_at_once() -> None:
     assert refused(bench.runtime.write(0, refuse)) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_bug_in_an_operation_reaches_who_asked() -> None:
+def test_an_exception_in_an_operation_reaches_the_caller() -> None:
     bench = Bench()
     bench.serve()
     with pytest.raises(ZeroDivisionError):
@@ -195,7 +195,7 @@ def test_a_bug_in_an_operation_reaches_who_asked() -> None:
     assert bench.runtime.is_active(0)
 
 
-def test_a_failed_append_costs_the_machine_and_tells_who_waits() -> None:
+def test_a_failed_append_reloads_the_shard_and_fails_waiting_requests() -> None:
     bench = Bench()
     first = bench.serve()
     told: list[ErrorCode] = []
@@ -217,7 +217,7 @@ def test_a_failed_append_costs_the_machine_and_tells_who_waits() -> None:
     assert bench.runtime.is_active(0)
 
 
-def test_each_failure_in_a_row_is_followed_by_a_longer_pause() -> None:
+def test_repeated_failures_increase_the_reload_delay() -> None:
     bench = Bench()
     bench.serve()
     bench.log.refuse = ErrorCode.NOT_ENOUGH_REPLICAS
@@ -239,7 +239,7 @@ def test_each_failure_in_a_row_is_followed_by_a_longer_pause() -> None:
     assert bench.runtime.is_active(0)
 
 
-def test_a_commit_that_never_comes_costs_the_machine_too() -> None:
+def test_a_failed_commit_reloads_the_shard() -> None:
     bench = Bench()
     bench.serve()
     answer = bench.runtime.write(0, say("a"))
@@ -249,7 +249,7 @@ def test_a_commit_that_never_comes_costs_the_machine_too() -> None:
     assert len(bench.machines) == 2
 
 
-def test_a_machine_that_cannot_replay_its_own_decision_is_thrown_away() -> None:
+def test_a_state_machine_that_cannot_replay_its_decision_is_discarded() -> None:
     bench = Bench()
     bench.serve()
     with pytest.raises(RuntimeError, match="poison"):
@@ -260,7 +260,7 @@ def test_a_machine_that_cannot_replay_its_own_decision_is_thrown_away() -> None:
     assert bench.runtime.is_active(0)
 
 
-def test_somebody_else_in_the_log_makes_the_shard_start_over() -> None:
+def test_records_of_another_producer_in_the_log_reload_the_shard() -> None:
     bench = Bench()
     bench.serve()
     other = Bench(bench.log)
@@ -275,7 +275,7 @@ def test_somebody_else_in_the_log_makes_the_shard_start_over() -> None:
     assert bench.machine.counts == {"foreign": 1, "mine": 1}
 
 
-def test_a_transactional_write_is_a_batch_of_its_own() -> None:
+def test_a_transactional_write_is_a_separate_batch() -> None:
     bench = Bench()
     machine = bench.serve()
     plain = bench.runtime.write(0, say("plain"))
@@ -313,7 +313,7 @@ def test_a_transactional_write_that_the_log_refuses_changes_nothing() -> None:
     assert bench.machine is machine
 
 
-def test_a_transactional_write_without_records_is_just_answered() -> None:
+def test_a_transactional_write_without_records_only_responds() -> None:
     bench = Bench()
     bench.serve()
     assert bench.runtime.write_transactional(0, 17, 3, lambda _: Decision("nothing")).result() == "nothing"
@@ -343,7 +343,7 @@ def test_a_timer_that_fails_is_reported_and_the_others_run() -> None:
     assert [str(each) for each in bench.reported] == ["broken"]
 
 
-def test_a_listener_that_fails_keeps_nobody_from_his_answer() -> None:
+def test_a_failing_callback_does_not_prevent_other_responses() -> None:
     bench = Bench()
     bench.serve()
 

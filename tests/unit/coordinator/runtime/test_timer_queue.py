@@ -29,7 +29,7 @@ class Timing:
         return Decision(None)
 
 
-def test_timers_go_off_in_order() -> None:
+def test_timers_fire_in_order() -> None:
     timing = Timing()
     timing.set("b", 20)
     timing.set("a", 10)
@@ -39,7 +39,7 @@ def test_timers_go_off_in_order() -> None:
     assert len(timing.queue) == 0
 
 
-def test_a_timer_put_off_goes_off_once_at_its_new_time() -> None:
+def test_a_postponed_timer_fires_once_at_its_new_time() -> None:
     timing = Timing()
     timing.set("a", 10)
     timing.scheduler.advance(5)
@@ -49,7 +49,7 @@ def test_a_timer_put_off_goes_off_once_at_its_new_time() -> None:
     assert not timing.timers.is_scheduled("a")
 
 
-def test_a_timer_brought_forward_goes_off_once_at_its_new_time() -> None:
+def test_an_advanced_timer_fires_once_at_its_new_time() -> None:
     timing = Timing()
     timing.set("a", 100)
     timing.set("a", 10)
@@ -57,7 +57,7 @@ def test_a_timer_brought_forward_goes_off_once_at_its_new_time() -> None:
     assert timing.fired == [("a", 10)]
 
 
-def test_a_cancelled_timer_does_not_go_off() -> None:
+def test_a_cancelled_timer_does_not_fire() -> None:
     timing = Timing()
     timing.set("a", 10)
     assert timing.timers.is_scheduled("a")
@@ -85,7 +85,7 @@ def test_a_timer_may_set_itself_and_cancel_others() -> None:
     assert timing.fired == [("again", 10), ("a", 15)]
 
 
-def test_a_due_timer_that_is_put_off_by_another_waits() -> None:
+def test_a_due_timer_that_another_timer_postpones_waits() -> None:
     timing = Timing()
     timing.timers.schedule("a", 10, lambda: (timing.set("b", 7), timing._fire("a"))[1])
     timing.set("b", 10)
@@ -104,7 +104,7 @@ def test_heartbeats_do_not_grow_the_heap() -> None:
     assert timing.scheduler.asked < 5
 
 
-def test_nothing_goes_off_after_clear() -> None:
+def test_no_timer_fires_after_clear() -> None:
     timing = Timing()
     timing.set("a", 10)
     timing.timers.clear()
@@ -114,7 +114,7 @@ def test_nothing_goes_off_after_clear() -> None:
     assert timing.fired == [("a", 15)]
 
 
-def test_a_wake_up_that_comes_early_is_asked_for_again() -> None:
+def test_an_early_wake_up_is_scheduled_again() -> None:
     timing = Timing()
     timing.set("a", 10)
     timing.clock.now += 9

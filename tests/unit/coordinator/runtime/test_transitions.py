@@ -25,23 +25,23 @@ DOORS = Transitions(
 )
 
 
-def test_listed_moves_pass() -> None:
+def test_listed_transitions_are_allowed() -> None:
     DOORS.check(Door.OPEN, Door.SHUT)
     assert DOORS.allows(Door.LOCKED, Door.OPEN)
 
 
 @pytest.mark.parametrize(("before", "after"), [(Door.OPEN, Door.LOCKED), (Door.OPEN, Door.OPEN)])
-def test_a_move_that_is_not_listed_is_a_bug_of_ours(before: Door, after: Door) -> None:
+def test_an_unlisted_transition_violates_an_invariant(before: Door, after: Door) -> None:
     assert not DOORS.allows(before, after)
     with pytest.raises(InvariantViolation, match=f"door: no event leads from {before.name} to {after.name}"):
         DOORS.check(before, after)
 
 
-def test_events_name_what_leads_from_one_state_to_another() -> None:
+def test_events_between_two_states_are_listed() -> None:
     assert DOORS.events(Door.SHUT, Door.OPEN) == ["pulled", "kicked"]
     assert DOORS.events(Door.OPEN, Door.LOCKED) == []
 
 
-def test_a_state_that_nothing_leads_to_is_refused() -> None:
+def test_an_unreachable_state_is_refused() -> None:
     with pytest.raises(InvariantViolation, match="no transition leads to"):
         Transitions("door", Door, Door.OPEN, [Move("pushed", (Door.OPEN,), Door.SHUT)])

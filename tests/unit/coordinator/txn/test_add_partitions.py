@@ -22,7 +22,7 @@ def test_the_first_partition_opens_the_transaction() -> None:
     assert transaction.started_ms == START_MS + 5
 
 
-def test_partitions_gather_and_the_start_stays() -> None:
+def test_partitions_accumulate_and_the_start_time_stays() -> None:
     bench = TxnBench()
     producer = bench.opened(T0)
     bench.bench.advance(5)
@@ -32,7 +32,7 @@ def test_partitions_gather_and_the_start_stays() -> None:
     assert (transaction.started_ms, transaction.updated_ms) == (START_MS, START_MS + 5)
 
 
-def test_what_is_in_the_transaction_is_not_written_again() -> None:
+def test_known_partitions_are_not_written_again() -> None:
     bench = TxnBench()
     producer = bench.opened(T0, T1)
     records = len(bench.bench.log)
@@ -40,7 +40,7 @@ def test_what_is_in_the_transaction_is_not_written_again() -> None:
     assert len(bench.bench.log) == records
 
 
-def test_only_the_producer_may_add() -> None:
+def test_only_the_current_producer_may_add() -> None:
     bench = TxnBench()
     producer = bench.started()
     assert bench.add(Producer(producer.id, 1), T0) is ErrorCode.PRODUCER_FENCED
@@ -65,7 +65,7 @@ def test_nothing_is_added_while_the_end_is_being_written(committed: bool, versio
     assert bench.transaction().partitions == {T1}
 
 
-def test_a_producer_of_the_transaction_before_is_fenced_once_that_is_complete() -> None:
+def test_a_producer_of_the_previous_transaction_is_fenced_after_completion() -> None:
     bench = TxnBench()
     producer = bench.opened(T0)
     bench.commit(producer)
@@ -80,7 +80,7 @@ def verified(bench: TxnBench, producer: Producer, *wanted: TopicPartition) -> li
     return list(answer.values())
 
 
-def test_verification_tells_what_was_added_and_adds_nothing() -> None:
+def test_verification_reports_added_partitions_and_adds_none() -> None:
     bench = TxnBench()
     producer = bench.opened(T0, T2)
     assert verified(bench, producer, T0, T1, T2) == [

@@ -18,7 +18,7 @@ def test_markers_carry_the_producer_the_coordinator_and_the_outcome() -> None:
     assert marker == (producer.id, producer.epoch + 1, 7, True, [T0, T1], 2)
 
 
-def test_no_marker_goes_out_before_the_decision_is_committed() -> None:
+def test_no_marker_is_sent_before_the_decision_is_committed() -> None:
     bench = TxnBench()
     producer = bench.opened(T0)
     bench.hold_commits()
@@ -77,7 +77,7 @@ def test_a_marker_that_fails_is_sent_again_for_as_long_as_it_takes(error: ErrorC
     assert bench.state() == "CompleteAbort"
 
 
-def test_a_partition_that_knows_a_newer_epoch_waits_for_nothing() -> None:
+def test_a_partition_with_a_newer_epoch_needs_no_marker() -> None:
     bench = TxnBench()
     bench.commit(bench.opened(T0))
     bench.markers.acknowledge(ErrorCode.INVALID_PRODUCER_EPOCH)
@@ -85,7 +85,7 @@ def test_a_partition_that_knows_a_newer_epoch_waits_for_nothing() -> None:
     assert bench.state() == "CompleteCommit"
 
 
-def test_partitions_of_deleted_topics_are_dropped_from_the_wait() -> None:
+def test_partitions_of_deleted_topics_need_no_marker() -> None:
     bench = TxnBench(topics={"t": 3, "gone": 1})
     bench.commit(bench.opened(T0, TopicPartition("gone", 0)))
     bench.markers.acknowledge(ErrorCode.NONE, T0)
@@ -95,7 +95,7 @@ def test_partitions_of_deleted_topics_are_dropped_from_the_wait() -> None:
     assert bench.state() == "CompleteCommit"
 
 
-def test_a_transaction_all_of_whose_topics_are_gone_completes() -> None:
+def test_a_transaction_completes_when_all_its_topics_are_deleted() -> None:
     bench = TxnBench()
     producer = bench.opened(T0)
     bench.delete_topic("t")
@@ -105,7 +105,7 @@ def test_a_transaction_all_of_whose_topics_are_gone_completes() -> None:
 
 
 @pytest.mark.parametrize("committed", [True, False])
-def test_another_coordinator_finishes_what_was_prepared(committed: bool) -> None:
+def test_another_coordinator_completes_prepared_transactions(committed: bool) -> None:
     bench = TxnBench()
     producer = bench.opened(T0, T1)
     bench.end(producer, committed=committed)
@@ -126,7 +126,7 @@ def test_an_open_transaction_stays_open_under_another_coordinator() -> None:
     assert bench.commit(producer).error is ErrorCode.NONE
 
 
-def test_what_is_told_to_a_former_coordinator_completes_nothing() -> None:
+def test_results_for_a_former_coordinator_are_ignored() -> None:
     bench = TxnBench()
     bench.commit(bench.opened(T0))
     (sent,) = bench.markers.on_the_way
@@ -138,7 +138,7 @@ def test_what_is_told_to_a_former_coordinator_completes_nothing() -> None:
     assert bench.state() == "PrepareCommit"
 
 
-def test_an_answer_that_comes_twice_counts_once() -> None:
+def test_a_repeated_result_counts_once() -> None:
     bench = TxnBench()
     bench.commit(bench.opened(T0, T1))
     (sent,) = bench.markers.on_the_way
@@ -157,7 +157,7 @@ def test_markers_written_at_once_complete_the_transaction_too() -> None:
     assert bench.state() == "CompleteCommit"
 
 
-def test_what_became_of_a_marker_does_not_matter_where_coordination_has_ended() -> None:
+def test_results_after_unloading_are_ignored() -> None:
     bench = TxnBench()
     bench.commit(bench.opened(T0))
     bench.machine.on_unloaded()

@@ -41,7 +41,7 @@ def test_every_end_raises_the_epoch(committed: bool) -> None:
 
 
 @pytest.mark.parametrize(("feature", "client"), [(0, 2), (1, 2), (2, 0), (2, 1)])
-def test_the_epoch_stays_unless_both_sides_speak_the_newer_protocol(feature: int, client: int) -> None:
+def test_the_epoch_stays_unless_both_sides_use_the_newer_protocol(feature: int, client: int) -> None:
     bench = TxnBench(version=feature)
     producer = bench.opened(T0)
     assert bench.commit(producer, version=client) == EndTxnResult(ErrorCode.NONE, producer)
@@ -55,9 +55,7 @@ def test_the_epoch_stays_unless_both_sides_speak_the_newer_protocol(feature: int
 
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("committed", [True, False])
-def test_an_end_that_is_repeated_gets_the_same_answer_once_it_is_complete(
-    committed: bool, version: int
-) -> None:
+def test_a_repeated_end_gets_the_same_response_after_completion(committed: bool, version: int) -> None:
     bench = TxnBench()
     producer = bench.opened(T0)
     ended = bench.end(producer, committed=committed, version=version)
@@ -72,7 +70,7 @@ def test_an_end_that_is_repeated_gets_the_same_answer_once_it_is_complete(
 
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("committed", [True, False])
-def test_what_is_decided_cannot_be_turned(committed: bool, version: int) -> None:
+def test_a_decided_end_cannot_be_changed(committed: bool, version: int) -> None:
     bench = TxnBench()
     producer = bench.opened(T0)
     bench.end(producer, committed=committed, version=version)
@@ -93,7 +91,7 @@ def test_an_end_is_repeated_to_another_coordinator() -> None:
     assert bench.commit(producer) == ended
 
 
-def test_an_end_is_repeated_after_the_feature_was_taken_back() -> None:
+def test_an_end_is_repeated_after_a_feature_downgrade() -> None:
     bench = TxnBench()
     producer = bench.opened(T0)
     ended = bench.commit(producer)
@@ -123,7 +121,7 @@ def test_a_late_end_does_not_end_the_next_transaction() -> None:
     assert bench.state() == "Ongoing"
 
 
-def test_an_end_under_an_epoch_that_stayed_is_no_repetition() -> None:
+def test_an_end_without_an_epoch_bump_is_not_a_retry() -> None:
     """Apache Kafka tells the holder of the epoch before that it has committed."""
     bench = TxnBench()
     old = bench.started()
@@ -160,7 +158,7 @@ def test_in_the_newer_protocol_an_empty_transaction_can_be_aborted(earlier: bool
     assert bench.transaction().started_ms == bench.bench.clock.now
 
 
-def test_who_is_ahead_of_the_markers_is_told_to_wait() -> None:
+def test_a_producer_ahead_of_the_markers_must_retry() -> None:
     bench = TxnBench()
     after = bench.commit(bench.opened(T0)).producer
     assert bench.abort(after).error is ErrorCode.CONCURRENT_TRANSACTIONS
@@ -170,7 +168,7 @@ def test_who_is_ahead_of_the_markers_is_told_to_wait() -> None:
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_only_the_producer_may_end(version: int) -> None:
+def test_only_the_current_producer_may_end(version: int) -> None:
     bench = TxnBench()
     producer = bench.opened(T0)
     for other, error in [
@@ -197,7 +195,7 @@ def exhausted() -> tuple[TxnBench, Producer]:
     return bench, producer
 
 
-def test_the_end_with_the_last_epoch_goes_over_to_a_new_producer_id() -> None:
+def test_the_end_with_the_last_epoch_rotates_the_producer_id() -> None:
     bench, producer = exhausted()
     with pytest.raises(NeedsProducerId):
         bench.machine.end("id", producer, committed=True, client_version=2)
@@ -212,7 +210,7 @@ def test_the_end_with_the_last_epoch_goes_over_to_a_new_producer_id() -> None:
 
 
 @pytest.mark.parametrize("restarted", [True, False])
-def test_such_an_end_is_repeated_without_another_producer_id(restarted: bool) -> None:
+def test_a_repeated_rotation_needs_no_other_producer_id(restarted: bool) -> None:
     bench, producer = exhausted()
     ended = bench.commit(producer)
     if restarted:

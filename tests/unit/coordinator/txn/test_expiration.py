@@ -11,7 +11,7 @@ LOOK_MS = 10_000
 DAY_MS = 24 * 3_600_000
 
 
-def test_a_transaction_that_ran_out_of_time_is_aborted_and_its_producer_fenced() -> None:
+def test_a_timed_out_transaction_is_aborted_and_its_producer_fenced() -> None:
     bench = TxnBench()
     producer = bench.opened(T0, timeout_ms=15_000)
     bench.bench.advance(10_000)
@@ -24,7 +24,7 @@ def test_a_transaction_that_ran_out_of_time_is_aborted_and_its_producer_fenced()
     assert bench.add(producer, T0) is ErrorCode.PRODUCER_FENCED
 
 
-def test_time_is_up_only_when_it_is_over() -> None:
+def test_a_transaction_is_not_aborted_before_its_timeout() -> None:
     bench = TxnBench()
     bench.opened(T0, timeout_ms=LOOK_MS)
     bench.bench.advance(LOOK_MS)
@@ -33,7 +33,7 @@ def test_time_is_up_only_when_it_is_over() -> None:
     assert bench.state() == "PrepareAbort"
 
 
-def test_more_partitions_do_not_put_it_off() -> None:
+def test_adding_partitions_does_not_extend_the_timeout() -> None:
     bench = TxnBench()
     producer = bench.opened(T0, timeout_ms=15_000)
     bench.bench.advance(LOOK_MS)
@@ -42,7 +42,7 @@ def test_more_partitions_do_not_put_it_off() -> None:
     assert bench.state() == "PrepareAbort"
 
 
-def test_the_producer_learns_of_it_by_its_own_abort_and_goes_on() -> None:
+def test_the_producer_gets_the_new_epoch_by_its_own_abort() -> None:
     bench = TxnBench()
     producer = bench.opened(T0, timeout_ms=1)
     bench.bench.advance(LOOK_MS)
@@ -62,7 +62,7 @@ def test_in_the_older_protocol_the_producer_is_fenced() -> None:
     assert bench.init(expected=producer).error is ErrorCode.PRODUCER_FENCED
 
 
-def test_a_commit_that_is_decided_is_not_aborted_for_taking_long() -> None:
+def test_a_prepared_commit_does_not_time_out() -> None:
     bench = TxnBench()
     producer = bench.opened(T0, timeout_ms=1000)
     bench.commit(producer)
@@ -70,7 +70,7 @@ def test_a_commit_that_is_decided_is_not_aborted_for_taking_long() -> None:
     assert bench.state() == "PrepareCommit"
 
 
-def test_time_goes_on_under_another_coordinator() -> None:
+def test_the_timeout_continues_under_another_coordinator() -> None:
     bench = TxnBench()
     bench.opened(T0, timeout_ms=15_000)
     bench.bench.advance(8_000)
@@ -79,7 +79,7 @@ def test_time_goes_on_under_another_coordinator() -> None:
     assert bench.state() == "PrepareAbort"
 
 
-def test_time_starts_anew_with_each_transaction() -> None:
+def test_each_transaction_has_its_own_timeout() -> None:
     bench = TxnBench()
     producer = bench.opened(T0, timeout_ms=15_000)
     bench.bench.advance(9_000)
@@ -90,7 +90,7 @@ def test_time_starts_anew_with_each_transaction() -> None:
     assert bench.state() == "Ongoing"
 
 
-def test_many_that_ran_out_of_time_are_aborted_in_parts() -> None:
+def test_many_timed_out_transactions_are_aborted_in_slices() -> None:
     bench = TxnBench()
     names = [f"id-{number}" for number in range(RECORDS_AT_ONCE + 5)]
     for name in names:
@@ -102,7 +102,7 @@ def test_many_that_ran_out_of_time_are_aborted_in_parts() -> None:
 # Ids that nobody uses
 
 
-def test_an_unused_id_is_forgotten() -> None:
+def test_an_unused_id_expires() -> None:
     bench = TxnBench(transactional_id_expiration_ms=str(DAY_MS))
     producer = bench.started()
     bench.bench.advance(DAY_MS - 1)
@@ -115,7 +115,7 @@ def test_an_unused_id_is_forgotten() -> None:
     assert bench.machine.table.get("id") is None
 
 
-def test_use_keeps_an_id() -> None:
+def test_a_used_id_does_not_expire() -> None:
     bench = TxnBench(transactional_id_expiration_ms=str(DAY_MS))
     producer = bench.started()
     bench.bench.advance(DAY_MS - 1)
@@ -126,7 +126,7 @@ def test_use_keeps_an_id() -> None:
     assert bench.add(after, T0) is ErrorCode.NONE
 
 
-def test_an_id_with_a_transaction_is_not_forgotten() -> None:
+def test_an_id_with_an_open_transaction_does_not_expire() -> None:
     bench = TxnBench(transactional_id_expiration_ms="1000", transaction_two_phase_commit_enable="true")
     bench.opened(T0, name="open", two_phase=True)
     bench.commit(bench.opened(T0, name="ending"), name="ending")
@@ -134,7 +134,7 @@ def test_an_id_with_a_transaction_is_not_forgotten() -> None:
     assert (bench.state("open"), bench.state("ending")) == ("Ongoing", "PrepareCommit")
 
 
-def test_many_are_forgotten_in_parts() -> None:
+def test_many_ids_expire_in_slices() -> None:
     bench = TxnBench(transactional_id_expiration_ms="1000")
     for number in range(RECORDS_AT_ONCE + 5):
         bench.started(f"id-{number}")

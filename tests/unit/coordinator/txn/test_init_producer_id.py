@@ -10,7 +10,7 @@ from ottla.coordinator.txn.transaction import LAST_CLIENT_EPOCH, NeedsProducerId
 from tests.support.txn_coordinator import T0, T1, TxnBench
 
 
-def test_a_new_id_starts_with_epoch_0_and_a_producer_id_of_its_own() -> None:
+def test_a_new_id_starts_with_epoch_0_and_a_new_producer_id() -> None:
     bench = TxnBench()
     one, two = bench.started("one"), bench.started("two")
     assert (one.epoch, two.epoch) == (0, 0)
@@ -18,7 +18,7 @@ def test_a_new_id_starts_with_epoch_0_and_a_producer_id_of_its_own() -> None:
     assert bench.state("one") == "Empty"
 
 
-def test_a_new_id_asks_for_a_producer_id() -> None:
+def test_a_new_id_needs_a_producer_id() -> None:
     with pytest.raises(NeedsProducerId):
         TxnBench().machine.init_producer_id("id", InitParameters(1000))
 
@@ -101,7 +101,7 @@ def test_a_producer_that_names_itself_gets_the_next_epoch() -> None:
     assert bench.started(expected=producer) == Producer(producer.id, 1)
 
 
-def test_a_producer_whose_answer_was_lost_gets_it_again() -> None:
+def test_a_lost_response_is_repeated() -> None:
     bench = TxnBench()
     producer = bench.started()
     answer = bench.started(expected=producer)
@@ -109,7 +109,7 @@ def test_a_producer_whose_answer_was_lost_gets_it_again() -> None:
     assert bench.started(expected=producer) == answer
 
 
-def test_after_a_restart_nobody_knows_whose_answer_was_lost() -> None:
+def test_after_a_restart_a_lost_response_is_not_repeated() -> None:
     bench = TxnBench()
     producer = bench.started()
     bench.started(expected=producer)
@@ -117,7 +117,7 @@ def test_after_a_restart_nobody_knows_whose_answer_was_lost() -> None:
     assert bench.init(expected=producer).error is ErrorCode.PRODUCER_FENCED
 
 
-def test_a_producer_cannot_go_on_once_another_has_started() -> None:
+def test_a_producer_cannot_continue_after_another_has_started() -> None:
     bench = TxnBench()
     old = bench.started()
     bench.started()
@@ -134,7 +134,7 @@ def test_a_fenced_producer_cannot_end_the_transaction_of_its_successor() -> None
     assert bench.commit(new).error is ErrorCode.NONE
 
 
-def test_a_start_that_comes_late_does_not_abort_what_its_producer_has_begun_since() -> None:
+def test_a_delayed_start_does_not_abort_the_current_transaction() -> None:
     bench = TxnBench()
     first = bench.started()
     now = bench.started(expected=first)
@@ -149,11 +149,11 @@ def test_another_producer_id_is_fenced() -> None:
     assert bench.init(expected=Producer(producer.id + 1, 0)).error is ErrorCode.PRODUCER_FENCED
 
 
-def test_a_forgotten_id_is_given_anew_to_a_producer_that_names_its_old_one() -> None:
+def test_an_expired_id_is_created_again_for_its_old_producer() -> None:
     assert TxnBench().started(expected=Producer(5, 3)).epoch == 0
 
 
-def test_a_producer_with_an_open_transaction_goes_on_after_its_abort() -> None:
+def test_a_producer_with_an_open_transaction_continues_after_its_abort() -> None:
     bench = TxnBench()
     producer = bench.opened(T0)
     assert bench.init(expected=producer).error is ErrorCode.CONCURRENT_TRANSACTIONS
@@ -181,7 +181,7 @@ def test_the_last_epoch_but_one_is_followed_by_the_last() -> None:
     assert bench.started() == Producer(producer.id, LAST_CLIENT_EPOCH)
 
 
-def test_the_answer_with_a_new_producer_id_is_given_again_if_it_was_lost() -> None:
+def test_a_lost_response_with_a_new_producer_id_is_repeated() -> None:
     bench = TxnBench()
     producer = bench.started()._replace(epoch=LAST_CLIENT_EPOCH)
     bench.put(producer_epoch=LAST_CLIENT_EPOCH)
@@ -189,7 +189,7 @@ def test_the_answer_with_a_new_producer_id_is_given_again_if_it_was_lost() -> No
     assert bench.started(expected=producer) == fresh
 
 
-def test_a_newcomer_with_a_new_producer_id_fences_the_previous_one() -> None:
+def test_a_producer_with_a_new_producer_id_fences_the_previous_one() -> None:
     bench = TxnBench()
     producer = bench.started()._replace(epoch=LAST_CLIENT_EPOCH)
     bench.put(producer_epoch=LAST_CLIENT_EPOCH)
@@ -198,7 +198,7 @@ def test_a_newcomer_with_a_new_producer_id_fences_the_previous_one() -> None:
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_the_holder_of_the_last_epoch_can_be_fenced(version: int) -> None:
+def test_a_producer_with_the_last_epoch_can_be_fenced(version: int) -> None:
     """Its abort goes out with the highest epoch there is, which no client ever gets."""
     bench = TxnBench(version=version)
     producer = bench.started()._replace(epoch=LAST_CLIENT_EPOCH)

@@ -33,11 +33,11 @@ def value_of(transaction: Transaction, version: int) -> TransactionLogValue:
     return codec.decode(TransactionLogValue, memoryview(codec.encode(value, version)), version)
 
 
-def test_version_1_keeps_everything() -> None:
+def test_version_1_stores_all_fields() -> None:
     assert from_value(value_of(EVERYTHING, 1)) == EVERYTHING
 
 
-def test_version_0_keeps_what_it_can() -> None:
+def test_version_0_stores_the_fields_it_has() -> None:
     kept = from_value(value_of(EVERYTHING, 0))
     assert kept.producer == EVERYTHING.producer
     assert kept.partitions == EVERYTHING.partitions
@@ -97,7 +97,7 @@ def test_values_are_those_that_apache_kafka_writes() -> None:
         ((4, 5), Producer(4, 5), Producer(4, 5)),
     ],
 )
-def test_who_the_client_is_and_who_comes_next(
+def test_client_and_successor_producers(
     next_producer: tuple[int, int], client: Producer, successor: Producer
 ) -> None:
     transaction = Transaction(
@@ -110,7 +110,7 @@ def test_who_the_client_is_and_who_comes_next(
     assert (transaction.client, transaction.successor) == (client, successor)
 
 
-def test_what_is_prepared_leads_to_its_own_completion_alone() -> None:
+def test_a_prepared_state_leads_only_to_its_completion() -> None:
     after = {
         state: [each for each in TxnState if TRANSITIONS.allows(state, each)]
         for state in (TxnState.PREPARE_COMMIT, TxnState.PREPARE_ABORT, TxnState.DEAD)

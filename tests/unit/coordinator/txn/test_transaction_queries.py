@@ -23,7 +23,7 @@ def several() -> TxnBench:
     return bench
 
 
-def test_everything_is_listed_with_its_state() -> None:
+def test_all_transactions_are_listed_with_their_states() -> None:
     bench = several()
     assert bench.machine.list(ListFilters()) == [
         ("open", 1001, "Ongoing"),
@@ -42,11 +42,11 @@ def test_everything_is_listed_with_its_state() -> None:
         (ListFilters(states=frozenset({"Empty"}), producer_ids=frozenset({1001})), []),
     ],
 )
-def test_filters_must_all_be_passed(filters: ListFilters, expected: list[str]) -> None:
+def test_all_filters_must_match(filters: ListFilters, expected: list[str]) -> None:
     assert names(several(), filters) == expected
 
 
-def test_only_those_running_longer_than_a_duration() -> None:
+def test_the_duration_filter_selects_older_transactions() -> None:
     bench = TxnBench()
     bench.opened(T0, name="older")
     bench.bench.advance(1)
@@ -70,7 +70,7 @@ def test_a_description_names_the_partitions_that_wait_for_their_markers() -> Non
 @pytest.mark.parametrize(
     ("name", "code"), [("", ErrorCode.INVALID_REQUEST), ("other", ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)]
 )
-def test_what_cannot_be_described(name: str, code: ErrorCode) -> None:
+def test_an_unknown_id_cannot_be_described(name: str, code: ErrorCode) -> None:
     with pytest.raises(ApiError) as refused:
         TxnBench().machine.describe(name)
     assert refused.value.code is code

@@ -26,12 +26,12 @@ def prepared(**options: bool) -> tuple[TxnBench, Producer]:
     return bench, bench.opened(T0, two_phase=options.get("two_phase", True))
 
 
-def test_it_must_be_enabled() -> None:
+def test_two_phase_commit_must_be_enabled() -> None:
     assert TxnBench().init(two_phase=True).error is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     assert TxnBench(**ON).init(two_phase=True).error is ErrorCode.NONE
 
 
-def test_its_transactions_never_time_out() -> None:
+def test_two_phase_transactions_never_time_out() -> None:
     """Not even after the 25 days that the largest timeout would be."""
     bench, producer = prepared()
     bench.bench.advance(30 * DAY_MS)
@@ -42,14 +42,14 @@ def test_its_transactions_never_time_out() -> None:
     assert bench.commit(producer).error is ErrorCode.NONE
 
 
-def test_any_timeout_may_be_named_because_none_counts() -> None:
+def test_any_timeout_is_accepted_in_two_phase_commit() -> None:
     bench = TxnBench(**ON)
     assert bench.init(two_phase=True, timeout_ms=NEVER_TIMES_OUT_MS).error is ErrorCode.NONE
     assert bench.init(two_phase=True, timeout_ms=0).error is ErrorCode.INVALID_TRANSACTION_TIMEOUT
 
 
 @pytest.mark.parametrize("committed", [True, False])
-def test_another_process_that_knows_the_producer_ends_it(committed: bool) -> None:
+def test_another_process_with_the_producer_id_can_end_it(committed: bool) -> None:
     bench, producer = prepared()
     bench.restart()
     assert bench.end(producer, committed=committed).error is ErrorCode.NONE
@@ -57,7 +57,7 @@ def test_another_process_that_knows_the_producer_ends_it(committed: bool) -> Non
     assert bench.state() == ("CompleteCommit" if committed else "CompleteAbort")
 
 
-def test_a_start_that_does_not_keep_aborts_it() -> None:
+def test_a_start_without_keep_prepared_aborts_it() -> None:
     bench, _ = prepared()
     assert bench.init(two_phase=True).error is ErrorCode.CONCURRENT_TRANSACTIONS
     assert bench.state() == "PrepareAbort"
@@ -66,7 +66,7 @@ def test_a_start_that_does_not_keep_aborts_it() -> None:
 # Kept
 
 
-def test_a_start_that_keeps_says_in_whose_name_the_transaction_is() -> None:
+def test_a_start_with_keep_prepared_returns_the_producer_of_the_transaction() -> None:
     bench, producer = prepared()
     answer = bench.init(two_phase=True, keep_prepared=True)
     assert answer == (ErrorCode.NONE, Producer(producer.id, producer.epoch + 1), producer)
@@ -77,7 +77,7 @@ def test_a_start_that_keeps_says_in_whose_name_the_transaction_is() -> None:
 
 @pytest.mark.parametrize("restarted", [True, False])
 @pytest.mark.parametrize("committed", [True, False])
-def test_the_keeper_ends_it_in_the_name_of_who_wrote_it(committed: bool, restarted: bool) -> None:
+def test_the_new_producer_ends_it_for_the_producer_that_wrote_it(committed: bool, restarted: bool) -> None:
     bench, writer = prepared()
     keeper = bench.started(two_phase=True, keep_prepared=True)
     if restarted:
@@ -94,7 +94,7 @@ def test_the_keeper_ends_it_in_the_name_of_who_wrote_it(committed: bool, restart
     assert bench.add(ended.producer, T1) is ErrorCode.NONE
 
 
-def test_who_wrote_it_is_fenced_by_the_keeper() -> None:
+def test_the_producer_that_wrote_it_is_fenced() -> None:
     bench, writer = prepared()
     keeper = bench.started(two_phase=True, keep_prepared=True)
     assert bench.commit(writer).error is ErrorCode.PRODUCER_FENCED
@@ -104,7 +104,7 @@ def test_who_wrote_it_is_fenced_by_the_keeper() -> None:
     assert bench.commit(keeper).error is ErrorCode.NONE
 
 
-def test_nothing_is_added_to_what_was_kept() -> None:
+def test_no_partition_is_added_to_a_kept_transaction() -> None:
     bench, _ = prepared()
     keeper = bench.started(two_phase=True, keep_prepared=True)
     assert bench.add(keeper, T1) is ErrorCode.INVALID_TXN_STATE
@@ -112,7 +112,7 @@ def test_nothing_is_added_to_what_was_kept() -> None:
     assert bench.machine.verify("id", keeper, frozenset({T0})) == {T0: ErrorCode.INVALID_TXN_STATE}
 
 
-def test_each_keeper_fences_the_one_before() -> None:
+def test_each_new_producer_fences_the_previous_one() -> None:
     bench, writer = prepared()
     first = bench.started(two_phase=True, keep_prepared=True)
     answer = bench.init(two_phase=True, keep_prepared=True)
@@ -122,7 +122,7 @@ def test_each_keeper_fences_the_one_before() -> None:
     assert bench.commit(answer.producer).error is ErrorCode.NONE
 
 
-def test_a_start_that_does_not_keep_aborts_what_another_kept() -> None:
+def test_a_start_without_keep_prepared_aborts_a_kept_transaction() -> None:
     bench, writer = prepared()
     keeper = bench.started(two_phase=True, keep_prepared=True)
     assert bench.init().error is ErrorCode.CONCURRENT_TRANSACTIONS
@@ -142,14 +142,14 @@ def test_without_an_open_transaction_there_is_nothing_to_keep() -> None:
     assert bench.add(producer, T0) is ErrorCode.NONE
 
 
-def test_what_is_being_ended_cannot_be_kept() -> None:
+def test_a_prepared_end_cannot_be_kept() -> None:
     bench, producer = prepared()
     bench.commit(producer)
     assert bench.init(keep_prepared=True).error is ErrorCode.CONCURRENT_TRANSACTIONS
     assert bench.state() == "PrepareCommit"
 
 
-def test_keeping_without_two_phase_leaves_the_timeout_and_with_it_removes_it() -> None:
+def test_keep_prepared_keeps_the_timeout_unless_two_phase_is_set() -> None:
     bench, _ = prepared(two_phase=False)
     bench.started(keep_prepared=True, timeout_ms=5)
     assert bench.transaction().timeout_ms == 60_000
@@ -159,7 +159,7 @@ def test_keeping_without_two_phase_leaves_the_timeout_and_with_it_removes_it() -
     assert bench.state() == "Ongoing"
 
 
-def test_what_was_kept_with_a_timeout_is_aborted_when_time_is_up() -> None:
+def test_a_kept_transaction_with_a_timeout_is_aborted_by_it() -> None:
     bench, writer = prepared(two_phase=False)
     keeper = bench.started(keep_prepared=True)
     bench.bench.advance(DAY_MS)
@@ -169,11 +169,11 @@ def test_what_was_kept_with_a_timeout_is_aborted_when_time_is_up() -> None:
     assert bench.abort(keeper).producer == Producer(keeper.id, keeper.epoch + 1)
 
 
-def test_a_log_without_room_for_two_producers_keeps_nothing() -> None:
+def test_keep_prepared_needs_version_1_of_the_log_format() -> None:
     assert TxnBench(version=0, **ON).init(keep_prepared=True).error is ErrorCode.UNSUPPORTED_VERSION
 
 
-def test_in_the_older_protocol_the_keeper_goes_on_with_its_own_epoch() -> None:
+def test_in_the_older_protocol_the_new_producer_continues_with_its_epoch() -> None:
     bench = TxnBench(version=1, **ON)
     writer = bench.opened(T0, two_phase=True)
     keeper = bench.started(two_phase=True, keep_prepared=True)
@@ -184,7 +184,7 @@ def test_in_the_older_protocol_the_keeper_goes_on_with_its_own_epoch() -> None:
 
 
 @pytest.mark.parametrize("restarted", [True, False])
-def test_a_keeper_of_the_last_epoch_gets_a_new_producer_id(restarted: bool) -> None:
+def test_keep_prepared_with_the_last_epoch_gets_a_new_producer_id(restarted: bool) -> None:
     bench = TxnBench(**ON)
     writer = bench.started(two_phase=True)._replace(epoch=LAST_CLIENT_EPOCH)
     bench.put(producer_epoch=LAST_CLIENT_EPOCH)

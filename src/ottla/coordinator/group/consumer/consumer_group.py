@@ -167,9 +167,9 @@ class ConsumerGroup(Group):
                     self._classic_protocols[protocol.name] = speakers
 
     def _own(self, partitions: Assigned, epoch: int) -> None:
-        for topic, held in partitions.items():
+        for topic, owned in partitions.items():
             epochs = self._owners.setdefault(topic, {})
-            for partition in held:
+            for partition in owned:
                 before = epochs.get(partition)
                 # In a partly compacted log the assignment of a partition may precede its revocation elsewhere.
                 invariant(
@@ -180,9 +180,9 @@ class ConsumerGroup(Group):
 
     def _release(self, member: ConsumerMember) -> None:
         for partitions in (member.assigned, member.revoking):
-            for topic, held in partitions.items():
+            for topic, owned in partitions.items():
                 epochs = self._owners.get(topic, {})
-                for partition in held:
+                for partition in owned:
                     if epochs.get(partition) == member.epoch:
                         del epochs[partition]
                 if not epochs:

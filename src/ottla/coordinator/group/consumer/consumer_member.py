@@ -68,8 +68,8 @@ class ConsumerMember(msgspec.Struct, frozen=True, gc=False):
 
     def assigned_at(self, topic_id: Uuid, partition: int) -> int | None:
         """The epoch at which the partition was assigned to the member; None if it is not assigned."""
-        for held in (self.assigned, self.revoking):
-            epoch = held.get(topic_id, {}).get(partition)
+        for owned in (self.assigned, self.revoking):
+            epoch = owned.get(topic_id, {}).get(partition)
             if epoch is not None:
                 return epoch
         return None
@@ -114,7 +114,7 @@ class ConsumerMember(msgspec.Struct, frozen=True, gc=False):
         return msgspec.structs.replace(
             self,
             epoch=LEAVING_TEMPORARILY,
-            assigned={topic: dict.fromkeys(held, 0) for topic, held in self.assigned.items()},
+            assigned={topic: dict.fromkeys(owned, 0) for topic, owned in self.assigned.items()},
             revoking=NONE_ASSIGNED,
         )
 
@@ -133,11 +133,11 @@ class ConsumerMember(msgspec.Struct, frozen=True, gc=False):
 
 def _from_log(listed: Iterable[TopicPartitions], member_epoch: int) -> Assigned:
     """The partitions of a record. Records before Kafka 4.3 have no epochs: then the member's epoch is used."""
-    held: dict[Uuid, dict[int, int]] = {}
+    owned: dict[Uuid, dict[int, int]] = {}
     for each in listed:
         epochs = each.assignment_epochs
         if epochs is None or len(epochs) != len(each.partitions):
-            held[each.topic_id] = dict.fromkeys(each.partitions, member_epoch)
+            owned[each.topic_id] = dict.fromkeys(each.partitions, member_epoch)
         else:
-            held[each.topic_id] = dict(zip(each.partitions, epochs, strict=True))
-    return held
+            owned[each.topic_id] = dict(zip(each.partitions, epochs, strict=True))
+    return owned

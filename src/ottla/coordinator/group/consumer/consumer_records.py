@@ -142,12 +142,12 @@ def group_tombstones(group_id: str, member_ids: Iterable[str], patterns: Iterabl
     ]
 
 
-def _listed(held: Assigned) -> list[TopicPartitions]:
+def _listed(owned: Assigned) -> list[TopicPartitions]:
     return [
         TopicPartitions(
             topic_id=topic,
             partitions=sorted(partitions),
             assignment_epochs=[partitions[each] for each in sorted(partitions)],
         )
-        for topic, partitions in sorted(held.items())
+        for topic, partitions in sorted(owned.items())
     ]

@@ -31,7 +31,7 @@ def describe_group(group: ConsumerGroup, image: MetadataImage, default_assignor:
 
 
 def _member(group: ConsumerGroup, member: ConsumerMember, image: MetadataImage) -> Member:
-    held = {
+    owned = {
         topic: {**member.assigned.get(topic, {}), **member.revoking.get(topic, {})}
         for topic in (*member.assigned, *member.revoking)
     }
@@ -44,18 +44,18 @@ def _member(group: ConsumerGroup, member: ConsumerMember, image: MetadataImage) 
         client_host=member.client_host,
         subscribed_topic_names=sorted(member.topics),
         subscribed_topic_regex=member.topic_regex,
-        assignment=_assignment(held, image),
+        assignment=_assignment(owned, image),
         target_assignment=_assignment(group.targets.get(member.member_id, NOTHING), image),
         member_type=_CLASSIC_MEMBER if member.uses_classic_protocol else _CONSUMER_MEMBER,
     )
 
 
-def _assignment(held: Mapping[Uuid, Collection[int]], image: MetadataImage) -> Assignment:
+def _assignment(owned: Mapping[Uuid, Collection[int]], image: MetadataImage) -> Assignment:
     by_id = image.topics.by_id
     return Assignment(
         topic_partitions=[
             TopicPartitions(topic_id=topic, topic_name=by_id[topic].name, partitions=sorted(partitions))
-            for topic, partitions in sorted(held.items())
+            for topic, partitions in sorted(owned.items())
             if topic in by_id
         ]
     )

@@ -98,8 +98,8 @@ class ConsumerHeartbeat:
     ) -> ConsumerGroupHeartbeatResponse:
         settings = self._context.consumer_settings(group.group_id)
         listed = [
-            ConsumerGroupHeartbeatResponseTopicPartitions(topic_id=topic, partitions=sorted(held))
-            for topic, held in sorted(member.assigned.items())
+            ConsumerGroupHeartbeatResponseTopicPartitions(topic_id=topic, partitions=sorted(owned))
+            for topic, owned in sorted(member.assigned.items())
         ]
         return ConsumerGroupHeartbeatResponse(
             member_id=member.member_id,

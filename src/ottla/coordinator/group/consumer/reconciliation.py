@@ -82,8 +82,8 @@ def _without_unsubscribed(member: ConsumerMember, given: ReconciliationInput) ->
     lost = [topic for topic in member.assigned if topic not in given.subscribed]
     if not lost:
         return member
-    assigned = {topic: held for topic, held in member.assigned.items() if topic in given.subscribed}
-    revoking = {topic: dict(held) for topic, held in member.revoking.items()}
+    assigned = {topic: owned for topic, owned in member.assigned.items() if topic in given.subscribed}
+    revoking = {topic: dict(owned) for topic, owned in member.revoking.items()}
     for topic in lost:
         revoking.setdefault(topic, {}).update(member.assigned[topic])
     if _still_owns(revoking, given):
@@ -98,15 +98,15 @@ def _towards_target(member: ConsumerMember, epoch: int, given: ReconciliationInp
     is_waiting = False
     for topic in _in_order(given.target, member.assigned):
         wanted = given.target.get(topic, frozenset()) if topic in given.subscribed else frozenset()
-        held = member.assigned.get(topic, {})
-        keeps = {partition: since for partition, since in held.items() if partition in wanted}
-        revokes = {partition: since for partition, since in held.items() if partition not in wanted}
+        owned = member.assigned.get(topic, {})
+        keeps = {partition: since for partition, since in owned.items() if partition in wanted}
+        revokes = {partition: since for partition, since in owned.items() if partition not in wanted}
         if keeps:
             assigned[topic] = keeps
         if revokes:
             revoking[topic] = revokes
         own = member.revoking.get(topic, {})
-        for partition in sorted(wanted.difference(held)):
+        for partition in sorted(wanted.difference(owned)):
             # A partition that the member has just revoked can be assigned to it again: no other member has it.
             if partition in own or given.is_free(topic, partition):
                 assignable.append((topic, partition))

@@ -63,7 +63,7 @@ def upgraded(
             consumer_records.target(
                 group.group_id,
                 member.member_id,
-                {topic: frozenset(held) for topic, held in member.assigned.items()},
+                {topic: frozenset(owned) for topic, owned in member.assigned.items()},
             )
             for member in members
         ),
@@ -104,7 +104,7 @@ def _consumer_member(context: GroupContext, group: ClassicGroup, member: Classic
     subscription = embedded_protocol.read_subscription(
         member.protocols[0][1] if name is None else member.metadata(name)
     )
-    held: dict[Uuid, frozenset[int]] = {}
+    owned: dict[Uuid, frozenset[int]] = {}
     if member.assignment:
         assignment = embedded_protocol.read_assignment(member.assignment)
         if assignment.user_data:
@@ -113,7 +113,7 @@ def _consumer_member(context: GroupContext, group: ClassicGroup, member: Classic
                 "an unsupported custom assignor is in use. Please refer to the documentation or switch to a "
                 "default assignor before re-attempting the upgrade",
             )
-        held = embedded_protocol.by_topic_id(assignment.assigned_partitions, context.image)
+        owned = embedded_protocol.by_topic_id(assignment.assigned_partitions, context.image)
     epoch = _epoch_of(group)
     return ConsumerMember(
         member.member_id,
@@ -125,7 +125,7 @@ def _consumer_member(context: GroupContext, group: ClassicGroup, member: Classic
         client_id=member.client_id,
         client_host=member.client_host,
         topics=frozenset(subscription.topics),
-        assigned={topic: dict.fromkeys(sorted(held[topic]), epoch) for topic in sorted(held)},
+        assigned={topic: dict.fromkeys(sorted(owned[topic]), epoch) for topic in sorted(owned)},
         classic=ClassicMemberMetadata(
             session_timeout_ms=member.session_timeout_ms,
             supported_protocols=[

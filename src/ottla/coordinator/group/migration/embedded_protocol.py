@@ -46,12 +46,12 @@ def read_assignment(data: bytes) -> ConsumerProtocolAssignment:
     return _read(ConsumerProtocolAssignment, data)
 
 
-def write_assignment(held: Mapping[Uuid, Collection[int]], image: MetadataImage, version: int) -> bytes:
+def write_assignment(owned: Mapping[Uuid, Collection[int]], image: MetadataImage, version: int) -> bytes:
     """Encode partitions by topic name; deleted topics are omitted."""
     by_id = image.topics.by_id
     listed = [
         ConsumerProtocolAssignmentTopicPartition(topic=by_id[topic].name, partitions=sorted(partitions))
-        for topic, partitions in sorted(held.items())
+        for topic, partitions in sorted(owned.items())
         if topic in by_id
     ]
     message = ConsumerProtocolAssignment(assigned_partitions=listed)

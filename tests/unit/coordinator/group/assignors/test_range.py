@@ -26,12 +26,12 @@ def test_the_first_members_get_one_more() -> None:
     assert assign({T: 5}, reader("b", T), reader("a", T)) == {"a": {T: [0, 1, 2]}, "b": {T: [3, 4]}}
 
 
-def test_topics_of_one_size_are_cut_alike() -> None:
+def test_topics_of_equal_size_are_co_partitioned() -> None:
     targets = assign({T: 4, U: 4}, reader("a", T, U), reader("b", T, U), reader("c", T, U))
     assert all(target[T] == target[U] for target in targets.values())
 
 
-def test_only_readers_of_a_topic_share_it() -> None:
+def test_only_subscribers_share_a_topic() -> None:
     assert assign({T: 4, U: 2}, reader("a", T), reader("b", T, U)) == {
         "a": {T: [0, 1]},
         "b": {T: [2, 3], U: [0, 1]},
@@ -42,12 +42,12 @@ def test_more_members_than_partitions() -> None:
     assert assign({T: 1}, reader("a", T), reader("b", T)) == {"a": {T: [0]}, "b": {}}
 
 
-def test_static_members_stand_first_in_the_order_of_their_instances() -> None:
+def test_static_members_come_first_in_the_order_of_their_instance_ids() -> None:
     targets = assign({T: 3}, reader("a", T), reader("y", T, instance="i2"), reader("z", T, instance="i1"))
     assert targets == {"z": {T: [0]}, "y": {T: [1]}, "a": {T: [2]}}
 
 
-def test_nobody_and_nothing() -> None:
+def test_no_members_and_no_topics() -> None:
     assert assign({}) == {}
     assert assign({}, reader("a")) == {"a": {}}
     assert assign({T: 2}, reader("a")) == {"a": {}}

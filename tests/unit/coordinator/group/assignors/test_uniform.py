@@ -40,7 +40,7 @@ def test_nothing_moves_without_need() -> None:
     assert targets == {"a": {T: {0, 3}}, "b": {T: {1, 2}}}
 
 
-def test_a_newcomer_gets_its_share_and_no_more_moves() -> None:
+def test_a_new_member_gets_its_share_and_no_more_moves() -> None:
     targets = assign(
         {T: 6}, reader("a", T, has={T: (0, 1, 2)}), reader("b", T, has={T: (3, 4, 5)}), reader("c", T)
     )
@@ -49,22 +49,22 @@ def test_a_newcomer_gets_its_share_and_no_more_moves() -> None:
     assert targets["c"][T] == {2, 5}
 
 
-def test_who_holds_the_odd_one_keeps_it() -> None:
+def test_a_member_with_one_partition_more_keeps_it() -> None:
     targets = assign({T: 3}, reader("a", T, has={T: (0,)}), reader("b", T, has={T: (1, 2)}))
     assert targets == {"a": {T: {0}}, "b": {T: {1, 2}}}
 
 
-def test_what_a_member_left_behind_is_shared() -> None:
+def test_the_partitions_of_a_removed_member_are_shared() -> None:
     targets = assign({T: 6}, reader("a", T, has={T: (0, 1)}), reader("b", T, has={T: (2, 3)}))
     assert targets == {"a": {T: {0, 1, 4}}, "b": {T: {2, 3, 5}}}
 
 
-def test_partitions_and_topics_that_are_gone_are_forgotten() -> None:
+def test_deleted_partitions_and_topics_are_dropped() -> None:
     targets = assign({T: 2}, reader("a", T, has={T: (0, 7), U: (0,)}), reader("b", T))
     assert targets == {"a": {T: {0}}, "b": {T: {1}}}
 
 
-def test_a_partition_that_two_are_meant_to_have_goes_to_one() -> None:
+def test_a_partition_in_two_previous_targets_is_assigned_once() -> None:
     targets = assign({T: 2}, reader("a", T, has={T: (0,)}), reader("b", T, has={T: (0,)}))
     assert targets == {"a": {T: {0}}, "b": {T: {1}}}
 
@@ -79,31 +79,31 @@ def test_more_members_than_partitions_and_none_at_all() -> None:
 # --- members read different topics
 
 
-def test_only_readers_get_partitions_of_a_topic() -> None:
+def test_only_subscribers_get_partitions_of_a_topic() -> None:
     targets = assign({T: 4, U: 2}, reader("a", T), reader("b", T, U))
     assert targets["a"] == {T: targets["a"][T]}
     assert targets["b"][U] == {0, 1}
     assert sorted(map(size, targets.values())) == [3, 3]
 
 
-def test_balance_among_readers_comes_before_keeping() -> None:
+def test_balance_among_subscribers_precedes_stickiness() -> None:
     targets = assign({T: 4, U: 1}, reader("a", T, has={T: (0, 1, 2, 3)}), reader("b", T, U))
     assert sorted(map(size, targets.values())) == [2, 3]
     assert len(targets["a"][T] & {0, 1, 2, 3}) == len(targets["a"][T])
 
 
-def test_what_is_balanced_stays() -> None:
+def test_a_balanced_assignment_does_not_change() -> None:
     has_a, has_b = {T: (2, 3)}, {T: (0, 1), U: (0,)}
     targets = assign({T: 4, U: 1}, reader("a", T, has=has_a), reader("b", T, U, has=has_b))
     assert targets == {"a": {T: {2, 3}}, "b": {T: {0, 1}, U: {0}}}
 
 
-def test_topics_no_longer_read_are_given_up() -> None:
+def test_unsubscribed_topics_are_unassigned() -> None:
     targets = assign({T: 1, U: 1}, reader("a", T, has={U: (0,)}), reader("b", U, has={T: (0,)}))
     assert targets == {"a": {T: {0}}, "b": {U: {0}}}
 
 
-def test_a_chain_of_overlapping_readers_is_evened_out() -> None:
+def test_overlapping_subscriptions_are_balanced() -> None:
     topics = [uuid.UUID(int=10 + number) for number in range(3)]
     members = [
         reader("a", topics[0], has={topics[0]: tuple(range(9))}),

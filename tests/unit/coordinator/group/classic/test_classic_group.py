@@ -37,21 +37,21 @@ class TestCommits:
         assert refusal(team, member, 2) == ErrorCode.ILLEGAL_GENERATION
         assert refusal(team, member, -1) == ErrorCode.ILLEGAL_GENERATION
 
-    def test_strangers_do_not_commit_into_a_group_with_members(self) -> None:
+    def test_unknown_members_do_not_commit(self) -> None:
         team = Team()
         team.stable(1)
         assert refusal(team, "stranger", 1) == ErrorCode.UNKNOWN_MEMBER_ID
         assert refusal(team, "", -1) == ErrorCode.UNKNOWN_MEMBER_ID
         assert refusal(team, "", 1) == ErrorCode.UNKNOWN_MEMBER_ID
 
-    def test_members_of_the_last_generation_commit_while_the_next_is_gathered(self) -> None:
+    def test_members_commit_during_the_join_phase(self) -> None:
         team = Team()
         leader, follower = team.stable(2)
         team.join(leader)
         assert refusal(team, follower, 1) == ErrorCode.NONE
         assert refusal(team, leader, 1) == ErrorCode.NONE
 
-    def test_nobody_commits_before_there_is_a_plan(self) -> None:
+    def test_no_member_commits_before_the_assignment(self) -> None:
         team = Team()
         leader, _ = team.gather(2)
         assert refusal(team, leader, 1) == ErrorCode.REBALANCE_IN_PROGRESS
@@ -61,14 +61,14 @@ class TestCommits:
         team.stable(1)
         assert refusal(team, team.known_id(), 1) == ErrorCode.UNKNOWN_MEMBER_ID
 
-    def test_anybody_commits_into_an_empty_group_but_no_member_does(self) -> None:
+    def test_only_clients_without_a_member_id_commit_to_an_empty_group(self) -> None:
         team = Team()
         (member,) = team.stable(1)
         team.leave(member)
         assert refusal(team, "", -1) == ErrorCode.NONE
         assert refusal(team, member, 2) == ErrorCode.UNKNOWN_MEMBER_ID
 
-    def test_an_instance_must_be_who_it_says(self) -> None:
+    def test_an_instance_needs_its_current_member_id(self) -> None:
         team = Team()
         (old,) = team.stable_instances("a")
         new = team.join(instance="a").result().member_id
@@ -85,7 +85,7 @@ class TestCommits:
         assert refusal(team, leader, 2, transactional=True) == ErrorCode.ILLEGAL_GENERATION
         assert refusal(team, "stranger", 1, transactional=True) == ErrorCode.UNKNOWN_MEMBER_ID
 
-    def test_a_dead_group_sends_to_the_coordinator(self) -> None:
+    def test_a_dead_group_fails_with_coordinator_not_available(self) -> None:
         team = Team()
         (member,) = team.stable(1)
         group = team.group
@@ -96,7 +96,7 @@ class TestCommits:
 
 
 class TestDeletion:
-    def test_a_group_with_members_stays(self) -> None:
+    def test_a_group_with_members_is_not_deleted(self) -> None:
         team = Team()
         (member,) = team.stable(1)
         with pytest.raises(ApiError) as refused:
@@ -105,7 +105,7 @@ class TestDeletion:
         team.leave(member)
         team.group.validate_delete()
 
-    def test_a_tombstone_ends_it(self) -> None:
+    def test_a_tombstone_deletes_the_group(self) -> None:
         team = Team()
         (member,) = team.stable(1)
         team.leave(member)
@@ -122,7 +122,7 @@ class TestDeletion:
             getattr(group, check)(*arguments)
         assert refused.value.code == ErrorCode.GROUP_ID_NOT_FOUND
 
-    def test_offsets_of_consumers_may_be_deleted_one_by_one_those_of_others_not(self) -> None:
+    def test_single_offsets_are_deleted_only_in_groups_of_consumers(self) -> None:
         consumers, workers = Team(), Team()
         consumers.stable(1)
         (worker,) = workers.stable(1, protocol_type="connect")
@@ -133,7 +133,7 @@ class TestDeletion:
         workers.leave(worker)
         workers.group.validate_offset_delete()
 
-    def test_anybody_may_read_offsets(self) -> None:
+    def test_every_client_may_fetch_offsets(self) -> None:
         team = Team()
         team.stable(1)
         team.group.validate_offset_fetch(None, -1)
@@ -150,12 +150,12 @@ class TestSubscriptions:
         assert team.group.is_subscribed_to("bills")
         assert not team.group.is_subscribed_to("letters")
 
-    def test_what_cannot_be_read_may_be_any_topic(self) -> None:
+    def test_an_unreadable_subscription_may_be_any_topic(self) -> None:
         team = Team()
         team.stable(1, protocols=(("range", b"?"),))
         assert team.group.is_subscribed_to("orders")
 
-    def test_others_than_consumers_subscribe_to_nothing(self) -> None:
+    def test_other_protocol_types_subscribe_to_nothing(self) -> None:
         team = Team()
         team.stable(1, protocol_type="connect")
         assert not team.group.is_subscribed_to("orders")
@@ -168,34 +168,34 @@ class TestSubscriptions:
 
 
 class TestRetention:
-    def test_without_members_ever_it_counts_from_the_commit(self) -> None:
+    def test_retention_of_a_simple_group_starts_at_the_commit(self) -> None:
         assert ClassicGroup(GROUP, FakeClock(), state_since_ms=7).retention_start(5) == 5
 
-    def test_of_a_group_that_was_left_it_counts_from_then(self) -> None:
+    def test_retention_of_an_empty_group_starts_when_it_became_empty(self) -> None:
         team = Team()
         (member,) = team.stable(1)
         team.pass_time(1)
         team.leave(member)
         assert team.group.retention_start(5) == team.bench.clock.now
 
-    def test_if_an_old_record_did_not_say_since_when_from_the_commit(self) -> None:
+    def test_retention_starts_at_the_commit_if_the_state_timestamp_is_unknown(self) -> None:
         group = ClassicGroup(GROUP, FakeClock(), protocol_type="consumer")
         assert group.retention_start(5) == 5
 
-    def test_offsets_of_consumers_at_work_count_from_the_commit(self) -> None:
+    def test_retention_of_a_stable_group_of_consumers_starts_at_the_commit(self) -> None:
         team = Team()
         (member,) = team.stable(1)
         assert team.group.retention_start(5) == 5
         team.join(member)
         assert team.group.retention_start(5) is None
 
-    def test_offsets_of_others_at_work_are_kept(self) -> None:
+    def test_offsets_of_other_stable_groups_do_not_expire(self) -> None:
         team = Team()
         team.stable(1, protocol_type="connect")
         assert team.group.retention_start(5) is None
 
 
-def test_it_shows_its_kind_state_and_type() -> None:
+def test_a_group_has_a_type_a_state_and_a_protocol_type() -> None:
     team = Team()
     team.stable(1)
     group = team.group
@@ -203,7 +203,7 @@ def test_it_shows_its_kind_state_and_type() -> None:
     assert not group.is_empty()
 
 
-def test_it_moves_only_as_the_table_says_and_remembers_when() -> None:
+def test_state_changes_follow_the_table_and_have_a_timestamp() -> None:
     clock = FakeClock()
     group = ClassicGroup(GROUP, clock)
     with pytest.raises(InvariantViolation):

@@ -9,7 +9,7 @@ from tests.support.classic_groups import FIRST_DELAY_MS, GROUP, RANGE, SESSION_M
 
 
 class TestLoading:
-    def test_a_stable_group_comes_back_as_it_was(self) -> None:
+    def test_a_stable_group_is_restored(self) -> None:
         team = Team()
         members = team.stable_instances("a", "b")
         team.bench.restart()
@@ -23,7 +23,7 @@ class TestLoading:
             assert team.beat(member, 1, instance=instance) == ErrorCode.NONE
             assert team.sync(member, 1, instance=instance).result().assignment == member.encode()
 
-    def test_members_have_a_fresh_session(self) -> None:
+    def test_restored_members_have_new_sessions(self) -> None:
         team = Team()
         (member,) = team.stable(1)
         team.pass_time(SESSION_MS - 1)
@@ -32,13 +32,13 @@ class TestLoading:
         team.pass_time(SESSION_MS)
         assert team.state == "Empty"
 
-    def test_a_follower_that_comes_back_is_told_the_generation(self) -> None:
+    def test_a_follower_that_rejoins_gets_the_generation(self) -> None:
         team = Team()
         _, follower = team.stable(2)
         team.bench.restart()
         assert team.join(follower, protocols=RANGE).result().generation_id == 1
 
-    def test_an_empty_group_comes_back_empty(self) -> None:
+    def test_an_empty_group_is_restored(self) -> None:
         team = Team()
         (member,) = team.stable(1)
         team.leave(member)
@@ -48,7 +48,7 @@ class TestLoading:
         assert (team.state, team.group.generation) == ("Empty", 2)
         assert team.group.state_since_ms == since
 
-    def test_generations_go_on_where_they_were(self) -> None:
+    def test_generations_continue_after_a_restart(self) -> None:
         team = Team()
         (member,) = team.stable(1)
         team.leave(member)
@@ -57,7 +57,7 @@ class TestLoading:
         team.pass_time(FIRST_DELAY_MS)
         assert join.result().generation_id == 3
 
-    def test_a_generation_without_a_plan_is_forgotten(self) -> None:
+    def test_a_generation_without_an_assignment_is_not_restored(self) -> None:
         team = Team()
         leader, follower = team.stable(2)
         team.join(leader)
@@ -77,7 +77,7 @@ class TestLoading:
         assert list(team.group.members) == [leader]
         assert team.group.generation == 2
 
-    def test_a_deleted_group_does_not_come_back(self) -> None:
+    def test_a_deleted_group_is_not_restored(self) -> None:
         team = Team()
         (member,) = team.stable(1)
         team.leave(member)
@@ -87,21 +87,21 @@ class TestLoading:
 
 
 class TestUnloading:
-    def test_who_waits_to_join_is_sent_away(self) -> None:
+    def test_waiting_joins_fail_with_not_coordinator(self) -> None:
         team = Team()
         _, join = team.enter()
         team.bench.machine.on_unloaded()
         response = join.result()
         assert response.error_code == ErrorCode.NOT_COORDINATOR
 
-    def test_who_waits_for_a_plan_is_sent_away(self) -> None:
+    def test_waiting_syncs_fail_with_not_coordinator(self) -> None:
         team = Team()
         _, follower = team.gather(2)
         waiting = team.sync(follower, 1)
         team.bench.machine.on_unloaded()
         assert error_of(waiting) == ErrorCode.NOT_COORDINATOR
 
-    def test_the_group_is_dead_and_refuses(self) -> None:
+    def test_the_group_is_dead_and_refuses_requests(self) -> None:
         team = Team()
         (member,) = team.stable(1)
         team.bench.machine.on_unloaded()
@@ -113,7 +113,7 @@ class TestUnloading:
         assert team.beat(member, 1) == gone
         assert team.leave(member).error_code == gone
 
-    def test_no_clock_is_left(self) -> None:
+    def test_no_timer_is_left(self) -> None:
         team = Team()
         team.stable(2)
         team.known_id()
@@ -123,7 +123,7 @@ class TestUnloading:
 
 
 class TestReplay:
-    def test_a_record_of_our_own_does_not_undo_what_memory_knows(self) -> None:
+    def test_the_replay_of_an_own_record_does_not_change_the_group(self) -> None:
         team = Team()
         pending = team.known_id()
         group = team.group
@@ -131,14 +131,14 @@ class TestReplay:
         assert team.group is group
         assert team.group.state is ClassicState.PREPARING
 
-    def test_a_tombstone_answers_who_waits_and_stops_the_clocks(self) -> None:
+    def test_a_tombstone_fails_waiting_requests_and_cancels_timers(self) -> None:
         team = Team()
         _, join = team.enter()
         team.bench.machine.replay(LogRecord(GroupMetadataKey(group=GROUP)), Stamp(1, 0))
         assert error_of(join) == ErrorCode.UNKNOWN_MEMBER_ID
         assert not team.bench.timers.pending
 
-    def test_a_tombstone_of_nothing_is_nothing(self) -> None:
+    def test_a_tombstone_of_an_unknown_group_has_no_effect(self) -> None:
         team = Team()
         team.bench.machine.replay(LogRecord(GroupMetadataKey(group=GROUP)), Stamp(1, 0))
         assert team.groups.find(GROUP) is None
@@ -157,7 +157,7 @@ def test_a_group_for_offsets_alone_is_empty_and_has_no_type() -> None:
 
 
 class TestDescription:
-    def test_of_a_stable_group_shows_everything(self) -> None:
+    def test_a_stable_group_is_described_completely(self) -> None:
         team = Team()
         (member,) = team.stable_instances("a")
         described = team.groups.describe(team.group)
@@ -168,7 +168,7 @@ class TestDescription:
         assert (shown.client_id, shown.client_host) == ("app", "/10.0.0.7")
         assert (shown.member_metadata, shown.member_assignment) == (RANGE[0][1], member.encode())
 
-    def test_in_a_rebalance_shows_neither_protocol_nor_metadata(self) -> None:
+    def test_a_rebalancing_group_is_described_without_protocol_and_metadata(self) -> None:
         team = Team()
         leader, _ = team.stable(2)
         team.join(leader)

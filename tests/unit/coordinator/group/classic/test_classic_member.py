@@ -20,7 +20,7 @@ def member(**told: object) -> ClassicMember:
     return ClassicMember("m", **(settings | told))  # type: ignore[arg-type]
 
 
-def test_a_member_votes_for_what_it_likes_best_of_what_all_speak() -> None:
+def test_a_member_votes_for_its_preferred_common_protocol() -> None:
     assert member().vote({"range", "sticky"}) == "sticky"
     assert member().vote({"range", "other"}) == "range"
     with pytest.raises(InvariantViolation):
@@ -33,7 +33,7 @@ def test_metadata_is_that_of_the_protocol() -> None:
         member().metadata("other")
 
 
-def test_joining_again_answers_the_join_before() -> None:
+def test_a_second_join_completes_the_first() -> None:
     someone = member()
     first: Promise[JoinGroupResponse] = Promise()
     second: Promise[JoinGroupResponse] = Promise()
@@ -44,7 +44,7 @@ def test_joining_again_answers_the_join_before() -> None:
     assert someone.awaits_join
 
 
-def test_syncing_again_answers_the_sync_before() -> None:
+def test_a_second_sync_completes_the_first() -> None:
     someone = member()
     first: Promise[SyncGroupResponse] = Promise()
     second: Promise[SyncGroupResponse] = Promise()
@@ -54,7 +54,7 @@ def test_syncing_again_answers_the_sync_before() -> None:
     assert not second.done
 
 
-def test_an_answer_is_given_once() -> None:
+def test_a_waiting_request_is_completed_once() -> None:
     someone = member()
     someone.park_join(Promise())
     assert someone.complete_join(JoinGroupResponse())
@@ -63,7 +63,7 @@ def test_an_answer_is_given_once() -> None:
     assert not someone.complete_sync(SyncGroupResponse())
 
 
-def test_who_waits_for_us_is_excused_from_heartbeats_unless_new() -> None:
+def test_a_waiting_member_needs_no_heartbeats_unless_it_is_new() -> None:
     someone = member()
     assert not someone.is_exempt_from_heartbeats
     someone.park_sync(Promise())
@@ -72,7 +72,7 @@ def test_who_waits_for_us_is_excused_from_heartbeats_unless_new() -> None:
     assert not someone.is_exempt_from_heartbeats
 
 
-def test_another_name_keeps_everything_but_what_was_waited_for() -> None:
+def test_a_copy_with_another_id_has_no_waiting_requests() -> None:
     someone = member(instance_id="i", assignment=b"mine")
     someone.park_join(Promise())
     renamed = someone.named("n")

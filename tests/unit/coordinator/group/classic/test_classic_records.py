@@ -32,7 +32,7 @@ def test_a_new_group() -> None:
     assert value_bytes(new_group_record(group())) == expected
 
 
-def test_a_group_that_was_left() -> None:
+def test_an_empty_group() -> None:
     left = group(protocol_type="consumer", generation=3)
     expected = bytes.fromhex("0003 0008 636f6e73756d6572 00000003 ffff ffff 000001a1e2704d49 00000000")
     assert value_bytes(group_record(left, {})) == expected
@@ -80,7 +80,7 @@ def test_records_of_old_brokers_are_read() -> None:
     assert found.members["m"].instance_id is None
 
 
-def test_what_is_written_is_read_back() -> None:
+def test_records_survive_a_round_trip() -> None:
     stable = group(generation=1, protocol_name="range", leader_id="m")
     record = group_record(stable, {})
     assert isinstance(record.value, GroupMetadataValue)

@@ -26,7 +26,7 @@ RANGE_STICKY: Protocols = (("range", b"r"), ("sticky", b"s"))
 
 
 class TestRefusals:
-    def test_a_group_needs_a_name(self) -> None:
+    def test_an_empty_group_id_is_refused(self) -> None:
         assert error_of(Team().join(group="")) == ErrorCode.INVALID_GROUP_ID
 
     @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ class TestRefusals:
     def test_session_timeouts_have_bounds(self, session_ms: int, code: ErrorCode) -> None:
         assert error_of(Team().join(session_ms=session_ms)) == code
 
-    def test_a_member_of_a_group_that_is_not_there_is_unknown_and_makes_no_group(self) -> None:
+    def test_a_member_id_without_a_group_is_unknown_and_creates_no_group(self) -> None:
         team = Team()
         response = team.join("someone").result()
         assert (response.error_code, response.member_id) == (ErrorCode.UNKNOWN_MEMBER_ID, "someone")
@@ -53,22 +53,22 @@ class TestRefusals:
         team.stable(1)
         assert error_of(team.join("someone")) == ErrorCode.UNKNOWN_MEMBER_ID
 
-    def test_a_member_of_an_empty_group_must_forget_its_id(self) -> None:
+    def test_a_member_id_of_an_empty_group_is_unknown(self) -> None:
         team = Team()
         (leader,) = team.stable(1)
         team.leave(leader)
         assert error_of(team.join(leader)) == ErrorCode.UNKNOWN_MEMBER_ID
 
     @pytest.mark.parametrize("told", [{"protocols": ()}, {"protocol_type": ""}])
-    def test_a_first_member_must_say_what_it_speaks(self, told: dict[str, object]) -> None:
+    def test_the_first_member_needs_a_protocol_type_and_protocols(self, told: dict[str, object]) -> None:
         assert error_of(Team().join(**told)) == ErrorCode.INCONSISTENT_GROUP_PROTOCOL  # type: ignore[arg-type]
 
-    def test_another_protocol_type_does_not_fit(self) -> None:
+    def test_another_protocol_type_is_inconsistent(self) -> None:
         team = Team()
         team.stable(1)
         assert error_of(team.join(protocol_type="connect")) == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
-    def test_who_shares_no_protocol_with_all_does_not_fit(self) -> None:
+    def test_a_member_without_a_common_protocol_is_inconsistent(self) -> None:
         team = Team()
         first = team.known_id(protocols=STICKY_RANGE)
         team.join(first, protocols=STICKY_RANGE)
@@ -78,7 +78,7 @@ class TestRefusals:
         assert error_of(team.join(protocols=(("sticky", b""),))) == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         assert error_of(team.join(protocols=(("range", b""),))) == ErrorCode.MEMBER_ID_REQUIRED
 
-    def test_a_member_cannot_come_back_with_what_others_do_not_speak(self) -> None:
+    def test_a_member_cannot_rejoin_without_a_common_protocol(self) -> None:
         team = Team()
         _, follower = team.stable(2)
         assert (
@@ -88,7 +88,7 @@ class TestRefusals:
 
 
 class TestKnownMemberIdRound:
-    def test_a_client_is_given_an_id_and_is_no_member_yet(self) -> None:
+    def test_a_client_gets_a_member_id_and_is_not_a_member_yet(self) -> None:
         team = Team()
         response = team.join().result()
         assert response.error_code == ErrorCode.MEMBER_ID_REQUIRED
@@ -96,11 +96,11 @@ class TestKnownMemberIdRound:
         assert not team.group.members
         assert team.state == "Empty"
 
-    def test_every_client_is_given_another_id(self) -> None:
+    def test_every_client_gets_another_member_id(self) -> None:
         team = Team()
         assert team.known_id() != team.known_id()
 
-    def test_before_version_4_there_is_no_such_round(self) -> None:
+    def test_before_version_4_a_client_joins_with_one_request(self) -> None:
         team = Team()
         join = team.join(version=3)
         team.pass_time(FIRST_DELAY_MS)
@@ -108,14 +108,14 @@ class TestKnownMemberIdRound:
         assert response.error_code == ErrorCode.NONE
         assert response.leader == response.member_id != ""
 
-    def test_a_pending_member_may_neither_sync_nor_beat(self) -> None:
+    def test_a_pending_member_may_neither_sync_nor_send_heartbeats(self) -> None:
         team = Team()
         pending = team.known_id()
         team.enter()
         assert error_of(team.sync(pending, 0)) == ErrorCode.UNKNOWN_MEMBER_ID
         assert team.beat(pending, 0) == ErrorCode.UNKNOWN_MEMBER_ID
 
-    def test_an_id_that_is_not_used_expires_with_the_session(self) -> None:
+    def test_an_unused_pending_id_expires_with_the_session(self) -> None:
         team = Team()
         pending = team.known_id()
         team.pass_time(SESSION_MS - 1)
@@ -134,7 +134,7 @@ class TestKnownMemberIdRound:
         assert len(rejoin.result().members) == 2
         assert newcomer.done
 
-    def test_a_rebalance_goes_on_when_a_pending_member_expires(self) -> None:
+    def test_a_rebalance_continues_when_a_pending_member_expires(self) -> None:
         team = Team()
         (leader,) = team.stable(1)
         team.known_id(session_ms=6_000)
@@ -142,7 +142,7 @@ class TestKnownMemberIdRound:
         team.pass_time(6_000)
         assert rejoin.result().generation_id == 2
 
-    def test_an_instance_does_not_use_an_id_given_to_a_dynamic_member(self) -> None:
+    def test_an_instance_cannot_use_a_pending_id_of_a_dynamic_member(self) -> None:
         team = Team()
         pending = team.known_id()
         with pytest.raises(ApiError) as refused:
@@ -151,7 +151,7 @@ class TestKnownMemberIdRound:
 
 
 class TestBirth:
-    def test_a_group_is_written_when_it_is_founded(self) -> None:
+    def test_a_new_group_is_appended(self) -> None:
         team = Team()
         team.known_id()
         (value,) = team.written()
@@ -160,18 +160,18 @@ class TestBirth:
         assert value.protocol_type == ""
         assert value.current_state_timestamp == team.bench.clock.now
 
-    def test_it_is_written_once(self) -> None:
+    def test_a_new_group_is_appended_once(self) -> None:
         team = Team()
         team.known_id()
         team.known_id()
         assert len(team.written()) == 1
 
-    def test_members_are_not_written_before_they_have_a_plan(self) -> None:
+    def test_members_are_not_appended_before_they_have_an_assignment(self) -> None:
         team = Team()
         team.gather(2)
         assert [value.members for value in team.written() if value is not None] == [[]]
 
-    def test_a_group_that_could_not_be_written_is_not_there(self) -> None:
+    def test_a_group_whose_append_failed_does_not_exist(self) -> None:
         team = Team()
         team.bench.refuse = ErrorCode.NOT_COORDINATOR
         team.join(instance="i")
@@ -180,7 +180,7 @@ class TestBirth:
 
 
 class TestFirstGeneration:
-    def test_the_leader_is_told_of_all_and_followers_of_nobody(self) -> None:
+    def test_only_the_leader_gets_the_member_list(self) -> None:
         team = Team()
         leader, first = team.enter(protocols=(("range", b"1"),))
         follower, second = team.enter(protocols=(("range", b"2"),))
@@ -197,13 +197,13 @@ class TestFirstGeneration:
             assert not response.skip_assignment
         assert second.result().member_id == follower
 
-    def test_the_protocol_that_most_like_best_is_chosen(self) -> None:
+    def test_the_protocol_with_the_most_votes_is_selected(self) -> None:
         team = Team()
         joins = [team.enter(protocols=each)[1] for each in (STICKY_RANGE, RANGE_STICKY, RANGE_STICKY)]
         team.pass_time(3 * FIRST_DELAY_MS)
         assert {join.result().protocol_name for join in joins} == {"range"}
 
-    def test_a_protocol_that_one_does_not_speak_is_not_chosen(self) -> None:
+    def test_a_protocol_that_a_member_does_not_support_is_not_selected(self) -> None:
         team = Team()
         spoken: list[Protocols] = [STICKY_RANGE, STICKY_RANGE, (("range", b"r"),)]
         joins = [team.enter(protocols=each)[1] for each in spoken]
@@ -229,7 +229,7 @@ class TestJoiningAgain:
         assert (rejoin.result().generation_id, other.result().generation_id) == (2, 2)
         assert team.state == "CompletingRebalance"
 
-    def test_a_follower_with_nothing_new_is_told_the_present_generation(self) -> None:
+    def test_a_follower_without_changes_gets_the_current_generation(self) -> None:
         team = Team()
         leader, follower = team.stable(2)
         response = team.join(follower).result()
@@ -245,7 +245,7 @@ class TestJoiningAgain:
         assert told.members[1].metadata == subscription("bills")
 
     @pytest.mark.parametrize("which", [0, 1])
-    def test_who_missed_the_answer_while_the_plan_is_made_is_told_again(self, which: int) -> None:
+    def test_a_repeated_join_while_completing_gets_the_response_again(self, which: int) -> None:
         team = Team()
         members = team.gather(2)
         response = team.join(members[which]).result()
@@ -253,7 +253,7 @@ class TestJoiningAgain:
         assert len(response.members) == (2 if which == 0 else 0)
         assert team.state == "CompletingRebalance"
 
-    def test_another_subscription_while_the_plan_is_made_starts_over(self) -> None:
+    def test_a_changed_subscription_while_completing_starts_a_rebalance(self) -> None:
         team = Team()
         leader, follower = team.gather(2)
         waiting = team.sync(follower, 1)
@@ -272,7 +272,7 @@ class TestJoiningAgain:
         assert join.result().generation_id == 2
         assert newcomer in team.group.members
 
-    def test_timeouts_are_taken_over(self) -> None:
+    def test_timeouts_of_a_new_join_are_used(self) -> None:
         team = Team()
         (leader,) = team.stable(1)
         team.join(leader, session_ms=20_000, rebalance_ms=70_000)
@@ -286,14 +286,14 @@ class TestJoiningAgain:
 
 
 class TestSize:
-    def test_a_full_group_takes_nobody(self) -> None:
+    def test_a_full_group_refuses_new_members(self) -> None:
         team = Team(group_max_size="2")
         team.stable(2)
         response = team.join().result()
         assert (response.error_code, response.member_id) == (ErrorCode.GROUP_MAX_SIZE_REACHED, "")
         assert error_of(team.join(instance="i")) == ErrorCode.GROUP_MAX_SIZE_REACHED
 
-    def test_members_of_a_full_group_come_back(self) -> None:
+    def test_members_of_a_full_group_may_rejoin(self) -> None:
         team = Team(group_max_size="2")
         leader, follower = team.stable(2)
         assert error_of(team.join(follower)) == ErrorCode.NONE
@@ -301,14 +301,14 @@ class TestSize:
         assert error_of(team.join(follower)) == ErrorCode.NONE
         assert error_of(rejoin) == ErrorCode.NONE
 
-    def test_a_pending_member_that_finds_no_room_is_forgotten(self) -> None:
+    def test_a_pending_member_of_a_full_group_is_removed(self) -> None:
         team = Team(group_max_size="2")
         late = team.known_id()
         team.gather(2)
         assert error_of(team.join(late)) == ErrorCode.GROUP_MAX_SIZE_REACHED
         assert not team.group.pending_joins
 
-    def test_if_the_limit_is_lowered_the_last_to_come_back_go(self) -> None:
+    def test_a_lowered_limit_refuses_the_last_members_to_rejoin(self) -> None:
         team = Team()
         members = team.stable(3)
         team.properties["group.max.size"] = "2"
@@ -324,7 +324,7 @@ class TestSize:
 
 
 class TestInstances:
-    def test_an_instance_is_named_after_itself_and_needs_one_round(self) -> None:
+    def test_the_member_id_of_an_instance_starts_with_its_instance_id(self) -> None:
         team = Team()
         join = team.join(instance="till-1")
         team.pass_time(FIRST_DELAY_MS)
@@ -332,7 +332,7 @@ class TestInstances:
         assert re.fullmatch(f"till-1-{UUID}", response.member_id)
         assert response.members[0].group_instance_id == "till-1"
 
-    def test_a_stable_group_does_not_rebalance_when_an_instance_comes_back(self) -> None:
+    def test_a_stable_group_does_not_rebalance_when_an_instance_restarts(self) -> None:
         team = Team()
         leader, old = team.stable_instances("a", "b")
         response = team.join(instance="b").result()
@@ -343,7 +343,7 @@ class TestInstances:
         assert team.state == "Stable"
         assert team.sync(new, 1, instance="b").result().assignment == old.encode()
 
-    def test_a_leader_that_comes_back_is_told_to_leave_the_plan_as_it_is(self) -> None:
+    def test_a_restarted_leader_is_asked_to_skip_the_assignment(self) -> None:
         team = Team()
         team.stable_instances("a", "b")
         response = team.join(instance="a").result()
@@ -351,14 +351,14 @@ class TestInstances:
         assert response.leader == response.member_id
         assert len(response.members) == 2
 
-    def test_a_leader_before_version_9_is_told_that_somebody_else_leads(self) -> None:
+    def test_a_restarted_leader_before_version_9_gets_another_leader_id(self) -> None:
         team = Team()
         leader, _ = team.stable_instances("a", "b")
         response = team.join(instance="a", version=8).result()
         assert (response.leader, response.members, response.skip_assignment) == (leader, [], False)
         assert team.group.leader_id == response.member_id
 
-    def test_the_new_id_is_written_with_the_old_assignment(self) -> None:
+    def test_the_new_member_id_is_appended_with_the_old_assignment(self) -> None:
         team = Team()
         old, _ = team.stable_instances("a", "b")
         new = team.join(instance="a").result().member_id
@@ -369,7 +369,7 @@ class TestInstances:
         assert kept[new] == old.encode()
         assert (value.leader, value.generation) == (new, 1)
 
-    def test_the_one_before_is_fenced(self) -> None:
+    def test_the_previous_member_id_is_fenced(self) -> None:
         team = Team()
         old, _ = team.stable_instances("a", "b")
         new = team.join(instance="a").result().member_id
@@ -381,7 +381,7 @@ class TestInstances:
         assert team.beat(old, 1) == ErrorCode.UNKNOWN_MEMBER_ID
         assert team.beat(new, 1, instance="a") == ErrorCode.NONE
 
-    def test_who_waits_under_the_old_id_is_fenced_at_once(self) -> None:
+    def test_a_waiting_join_of_the_previous_member_id_is_fenced(self) -> None:
         team = Team()
         first = team.join(instance="a")
         second = team.join(instance="a")
@@ -390,7 +390,7 @@ class TestInstances:
         assert error_of(second) == ErrorCode.NONE
         assert len(team.group.members) == 1
 
-    def test_a_sync_that_waits_under_the_old_id_is_fenced(self) -> None:
+    def test_a_waiting_sync_of_the_previous_member_id_is_fenced(self) -> None:
         team = Team()
         joins = [team.join(instance=each) for each in ("a", "b")]
         team.pass_time(2 * FIRST_DELAY_MS)
@@ -403,7 +403,7 @@ class TestInstances:
         (member,) = team.stable_instances("a")
         assert team.beat(member, 1, instance="b") == ErrorCode.UNKNOWN_MEMBER_ID
 
-    def test_the_old_session_ends_without_effect_and_the_new_one_counts(self) -> None:
+    def test_only_the_session_of_the_new_member_id_counts(self) -> None:
         team = Team()
         (old,) = team.stable_instances("a")
         team.pass_time(SESSION_MS - 1)
@@ -420,7 +420,7 @@ class TestInstances:
         response = team.join(instance="a", protocols=RANGE_STICKY).result()
         assert (response.generation_id, response.protocol_name) == (2, "range")
 
-    def test_an_instance_that_comes_back_while_the_plan_is_made_starts_over(self) -> None:
+    def test_an_instance_that_restarts_while_completing_starts_a_rebalance(self) -> None:
         team = Team()
         joins = [team.join(instance=each) for each in ("a", "b")]
         team.pass_time(2 * FIRST_DELAY_MS)
@@ -430,7 +430,7 @@ class TestInstances:
         team.join(leader, instance="a")
         assert again.result().generation_id == 2
 
-    def test_the_old_id_stands_if_the_new_one_could_not_be_written(self) -> None:
+    def test_the_previous_member_id_is_restored_if_the_append_fails(self) -> None:
         team = Team()
         (old,) = team.stable_instances("a")
         team.bench.refuse = ErrorCode.NOT_COORDINATOR
@@ -440,7 +440,7 @@ class TestInstances:
         assert team.beat(old, 1, instance="a") == ErrorCode.NONE
         assert team.due_in("session", old) == SESSION_MS
 
-    def test_a_rebalance_that_begins_before_the_new_id_is_committed_answers_the_join(self) -> None:
+    def test_a_rebalance_before_the_commit_completes_the_join(self) -> None:
         team = Team()
         _, _, third = team.stable_instances("a", "b", "c")
         request = JoinGroupRequest(
@@ -461,7 +461,7 @@ class TestInstances:
         team.join(third, instance="c")
         assert decision.response.result().generation_id == 2
 
-    def test_who_comes_back_still_has_to_sync(self) -> None:
+    def test_a_restarted_instance_still_has_to_sync(self) -> None:
         team = Team()
         joins = [team.join(instance=each) for each in ("a", "b")]
         team.pass_time(2 * FIRST_DELAY_MS)

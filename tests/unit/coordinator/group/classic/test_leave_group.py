@@ -4,7 +4,7 @@ from ottla.base.errors import ErrorCode
 from tests.support.classic_groups import Team, error_of
 
 
-def test_who_leaves_is_gone_at_once_and_the_others_rebalance() -> None:
+def test_a_member_that_leaves_is_removed_and_the_others_rebalance() -> None:
     team = Team()
     leader, follower = team.stable(2)
     response = team.leave(follower)
@@ -14,14 +14,14 @@ def test_who_leaves_is_gone_at_once_and_the_others_rebalance() -> None:
     assert team.due_in("session", follower) is None
 
 
-def test_a_leader_that_leaves_is_followed_by_the_oldest_member() -> None:
+def test_a_leader_that_leaves_is_replaced_by_the_oldest_member() -> None:
     team = Team()
     leader, second, _ = team.stable(3)
     team.leave(leader)
     assert team.group.leader_id == second
 
 
-def test_when_the_last_one_leaves_the_group_is_empty_and_that_is_written() -> None:
+def test_an_empty_group_is_appended_when_the_last_member_leaves() -> None:
     team = Team()
     (member,) = team.stable(1)
     team.leave(member)
@@ -31,7 +31,7 @@ def test_when_the_last_one_leaves_the_group_is_empty_and_that_is_written() -> No
     assert (value.generation, value.members) == (2, [])
 
 
-def test_many_leave_with_one_rebalance_and_each_is_answered() -> None:
+def test_several_members_leave_with_one_rebalance() -> None:
     team = Team()
     members = team.stable(3)
     response = team.leave(members[2], "stranger", members[1])
@@ -41,14 +41,14 @@ def test_many_leave_with_one_rebalance_and_each_is_answered() -> None:
     assert team.join(members[0]).result().generation_id == 2
 
 
-def test_strangers_disturb_nobody() -> None:
+def test_unknown_members_do_not_start_a_rebalance() -> None:
     team = Team()
     team.stable(1)
     assert team.leave("stranger").members[0].error_code == ErrorCode.UNKNOWN_MEMBER_ID
     assert team.state == "Stable"
 
 
-def test_the_last_to_be_waited_for_may_leave_instead() -> None:
+def test_the_join_phase_ends_when_the_last_missing_member_leaves() -> None:
     team = Team()
     leader, follower = team.stable(2)
     rejoin = team.join(leader)
@@ -56,7 +56,7 @@ def test_the_last_to_be_waited_for_may_leave_instead() -> None:
     assert rejoin.result().generation_id == 2
 
 
-def test_who_leaves_while_it_waits_is_answered() -> None:
+def test_a_waiting_request_of_a_member_that_leaves_is_completed() -> None:
     team = Team()
     leader, follower = team.gather(2)
     waiting = team.sync(follower, 1)
@@ -69,7 +69,7 @@ def test_who_leaves_while_it_waits_is_answered() -> None:
     assert error_of(parked) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_pending_member_leaves_quietly() -> None:
+def test_a_pending_member_leaves_without_a_rebalance() -> None:
     team = Team()
     team.stable(1)
     pending = team.known_id()
@@ -78,7 +78,7 @@ def test_a_pending_member_leaves_quietly() -> None:
     assert team.due_in("session", pending) is None
 
 
-def test_an_instance_is_removed_by_its_name_alone() -> None:
+def test_an_instance_is_removed_by_its_instance_id_alone() -> None:
     team = Team()
     leader, member = team.stable_instances("a", "b")
     response = team.leave(("", "b"), ("", "c"), ("", None))
@@ -90,7 +90,7 @@ def test_an_instance_is_removed_by_its_name_alone() -> None:
     assert member not in team.group.members
 
 
-def test_an_instance_named_with_a_stranger_is_not_removed() -> None:
+def test_an_instance_with_a_wrong_member_id_is_not_removed() -> None:
     team = Team()
     team.stable_instances("a")
     assert team.leave(("stranger", "a")).members[0].error_code == ErrorCode.FENCED_INSTANCE_ID
@@ -115,5 +115,5 @@ def test_without_a_group_each_is_unknown() -> None:
     assert team.leave("m", version=1).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_group_needs_a_name() -> None:
+def test_an_empty_group_id_is_refused() -> None:
     assert Team().leave("m", group="").error_code == ErrorCode.INVALID_GROUP_ID

@@ -14,7 +14,7 @@ from tests.support.classic_groups import (
 
 
 class TestFirstWait:
-    def test_an_empty_group_waits_for_more(self) -> None:
+    def test_an_empty_group_waits_for_the_initial_delay(self) -> None:
         team = Team()
         _, join = team.enter()
         team.pass_time(FIRST_DELAY_MS - 1)
@@ -22,14 +22,14 @@ class TestFirstWait:
         team.pass_time(1)
         assert join.result().generation_id == 1
 
-    def test_all_being_there_does_not_end_the_first_wait(self) -> None:
+    def test_all_members_joined_does_not_end_the_initial_delay(self) -> None:
         team = Team()
         first = team.join(instance="a")
         second = team.join(instance="b")
         assert not first.done
         assert not second.done
 
-    def test_it_waits_longer_when_somebody_came(self) -> None:
+    def test_a_new_member_extends_the_initial_delay(self) -> None:
         team = Team()
         _, first = team.enter()
         team.pass_time(FIRST_DELAY_MS - 1)
@@ -40,7 +40,7 @@ class TestFirstWait:
         assert len(first.result().members) == 2
         assert second.done
 
-    def test_at_most_as_long_as_the_rebalance_timeout(self) -> None:
+    def test_the_initial_delay_is_limited_by_the_rebalance_timeout(self) -> None:
         team = Team()
         _, first = team.enter(rebalance_ms=8_000)
         for _ in range(7):
@@ -50,13 +50,13 @@ class TestFirstWait:
         team.pass_time(1_000)
         assert len(first.result().members) == 8
 
-    def test_a_delay_of_nothing_is_over_at_once(self) -> None:
+    def test_an_initial_delay_of_zero_ends_at_once(self) -> None:
         team = Team(group_initial_rebalance_delay_ms="0")
         _, join = team.enter()
         team.pass_time(0)
         assert error_of(join) == ErrorCode.NONE
 
-    def test_a_group_that_was_left_by_all_waits_anew(self) -> None:
+    def test_a_group_that_became_empty_waits_again(self) -> None:
         team = Team()
         (leader,) = team.stable(1)
         team.leave(leader)
@@ -65,7 +65,7 @@ class TestFirstWait:
         team.pass_time(FIRST_DELAY_MS)
         assert join.result().generation_id == 3
 
-    def test_if_all_leave_meanwhile_it_is_empty_again(self) -> None:
+    def test_a_group_that_all_members_leave_is_empty_again(self) -> None:
         team = Team()
         member, join = team.enter()
         team.leave(member)
@@ -79,7 +79,7 @@ class TestFirstWait:
 
 
 class TestJoinClock:
-    def test_a_rebalance_does_not_end_before_all_are_back(self) -> None:
+    def test_a_rebalance_does_not_end_before_all_members_rejoined(self) -> None:
         team = Team()
         members = team.stable(3)
         joins = [team.join(each) for each in members[:2]]
@@ -88,7 +88,7 @@ class TestJoinClock:
         last = team.join(members[2])
         assert all(join.result().generation_id == 2 for join in [*joins, last])
 
-    def test_coming_back_twice_counts_once(self) -> None:
+    def test_rejoining_twice_counts_once(self) -> None:
         team = Team()
         leader, follower = team.stable(2)
         first = team.join(leader)
@@ -99,7 +99,7 @@ class TestJoinClock:
         team.join(follower)
         assert second.result().generation_id == 2
 
-    def test_who_is_not_back_in_time_is_removed(self) -> None:
+    def test_a_member_that_does_not_rejoin_in_time_is_removed(self) -> None:
         team = Team()
         leader, late = team.stable(2, session_ms=2 * REBALANCE_MS)
         rejoin = team.join(leader)
@@ -110,7 +110,7 @@ class TestJoinClock:
         assert team.beat(late, 1) == ErrorCode.UNKNOWN_MEMBER_ID
         assert team.due_in("session", late) is None
 
-    def test_the_most_patient_member_sets_the_time(self) -> None:
+    def test_the_largest_rebalance_timeout_applies(self) -> None:
         team = Team()
         _, join = team.enter(session_ms=1_000_000)
         team.enter(rebalance_ms=REBALANCE_MS + 5_000, session_ms=1_000_000)
@@ -119,7 +119,7 @@ class TestJoinClock:
         team.join(join.result().member_id, session_ms=1_000_000)
         assert team.due_in("join") == REBALANCE_MS + 5_000
 
-    def test_a_leader_that_is_late_is_followed_by_one_that_is_back(self) -> None:
+    def test_a_late_leader_is_replaced_by_a_joined_member(self) -> None:
         team = Team()
         leader, follower = team.stable(2, session_ms=2 * REBALANCE_MS)
         rejoin = team.join(follower, protocols=(("range", b"new"),), session_ms=2 * REBALANCE_MS)
@@ -127,7 +127,7 @@ class TestJoinClock:
         assert rejoin.result().leader == follower
         assert leader not in team.group.members
 
-    def test_an_instance_that_is_late_keeps_its_place_but_not_the_lead(self) -> None:
+    def test_a_late_instance_stays_a_member_but_not_the_leader(self) -> None:
         team = Team()
         leader, follower = team.stable_instances("a", "b", session_ms=1_800_000)
         rejoin = team.join(follower, instance="b", protocols=(("range", b"new"),), session_ms=1_800_000)
@@ -136,7 +136,7 @@ class TestJoinClock:
         assert len(rejoin.result().members) == 2
         assert leader in team.group.members
 
-    def test_if_only_instances_are_left_and_none_is_back_it_waits_on(self) -> None:
+    def test_a_rebalance_waits_if_only_late_instances_are_left(self) -> None:
         team = Team()
         member, newcomer = team.stable_instances("a", "b", session_ms=1_800_000)
         join = team.join(newcomer, instance="b", protocols=(("range", b"new"),), session_ms=1_800_000)
@@ -149,7 +149,7 @@ class TestJoinClock:
         back = team.join(member, instance="a", session_ms=1_800_000)
         assert back.result().generation_id == 2
 
-    def test_when_it_ends_the_clock_stands(self) -> None:
+    def test_the_join_timer_is_cancelled_at_the_end(self) -> None:
         team = Team()
         leader, follower = team.stable(2)
         team.join(leader)
@@ -158,7 +158,7 @@ class TestJoinClock:
 
 
 class TestSessions:
-    def test_silence_removes_a_member_and_starts_a_rebalance(self) -> None:
+    def test_an_expired_session_removes_the_member_and_starts_a_rebalance(self) -> None:
         team = Team()
         leader, silent = team.stable(2)
         team.pass_time(SESSION_MS - 1)
@@ -170,14 +170,14 @@ class TestSessions:
         assert team.beat(leader, 1) == ErrorCode.REBALANCE_IN_PROGRESS
         assert team.join(leader).result().generation_id == 2
 
-    def test_a_heartbeat_starts_the_session_anew(self) -> None:
+    def test_a_heartbeat_restarts_the_session(self) -> None:
         team = Team()
         (member,) = team.stable(1)
         for _ in range(5):
             team.pass_time(SESSION_MS - 1)
             assert team.beat(member, 1) == ErrorCode.NONE
 
-    def test_a_refused_heartbeat_does_not(self) -> None:
+    def test_a_refused_heartbeat_does_not_restart_the_session(self) -> None:
         team = Team()
         (member,) = team.stable(1)
         team.pass_time(SESSION_MS - 1)
@@ -185,7 +185,7 @@ class TestSessions:
         team.pass_time(1)
         assert team.state == "Empty"
 
-    def test_a_commit_starts_the_session_anew(self) -> None:
+    def test_a_commit_restarts_the_session(self) -> None:
         team = Team()
         (member,) = team.stable(1)
         team.pass_time(SESSION_MS - 1)
@@ -193,7 +193,7 @@ class TestSessions:
         team.pass_time(SESSION_MS - 1)
         assert member in team.group.members
 
-    def test_a_group_whose_last_member_falls_silent_is_empty_and_that_is_written(self) -> None:
+    def test_an_expired_last_member_makes_the_group_empty(self) -> None:
         team = Team()
         team.stable(1)
         team.pass_time(SESSION_MS)
@@ -204,7 +204,7 @@ class TestSessions:
         assert value.protocol_type == "consumer"
         assert value.current_state_timestamp == team.bench.clock.now
 
-    def test_who_waits_for_others_to_join_is_excused(self) -> None:
+    def test_a_member_that_waits_in_the_join_phase_does_not_expire(self) -> None:
         team = Team()
         leader, late = team.stable(2, session_ms=SESSION_MS)
         rejoin = team.join(leader)
@@ -215,7 +215,7 @@ class TestSessions:
         team.join(late)
         assert rejoin.result().generation_id == 2
 
-    def test_who_waits_for_the_plan_is_excused(self) -> None:
+    def test_a_member_that_waits_for_its_assignment_does_not_expire(self) -> None:
         team = Team()
         leader, follower = team.gather(2)
         waiting = team.sync(follower, 1)
@@ -226,7 +226,7 @@ class TestSessions:
         assert waiting.result().assignment == b"mine"
         assert team.due_in("session", follower) == SESSION_MS
 
-    def test_a_new_member_is_not_excused_for_ever(self) -> None:
+    def test_a_new_member_expires_after_five_minutes(self) -> None:
         team = Team()
         (leader,) = team.stable(1, rebalance_ms=2 * NEW_MEMBER_JOIN_TIMEOUT_MS)
         _, join = team.enter()
@@ -242,7 +242,7 @@ class TestSessions:
         (member,) = team.gather(1)
         assert team.due_in("session", member) == SESSION_MS
 
-    def test_the_rebalance_goes_on_when_the_one_it_waits_for_falls_silent(self) -> None:
+    def test_the_rebalance_continues_when_the_missing_member_expires(self) -> None:
         team = Team()
         leader, _ = team.stable(2)
         rejoin = team.join(leader)
@@ -251,7 +251,7 @@ class TestSessions:
 
 
 class TestSyncClock:
-    def test_who_does_not_ask_for_its_assignment_is_removed(self) -> None:
+    def test_a_member_that_does_not_sync_is_removed(self) -> None:
         team = Team()
         leader, silent = team.gather(2, session_ms=2 * REBALANCE_MS)
         team.sync(leader, 1, {leader: b"1", silent: b"2"})
@@ -263,7 +263,7 @@ class TestSyncClock:
         assert team.state == "PreparingRebalance"
         assert team.due_in("session", silent) is None
 
-    def test_a_leader_without_a_plan_is_removed(self) -> None:
+    def test_a_leader_that_does_not_sync_is_removed(self) -> None:
         team = Team()
         leader, follower = team.gather(2, session_ms=2 * REBALANCE_MS)
         waiting = team.sync(follower, 1)
@@ -272,14 +272,14 @@ class TestSyncClock:
         assert team.group.leader_id == follower
         assert leader not in team.group.members
 
-    def test_if_nobody_asks_the_group_is_empty(self) -> None:
+    def test_a_group_in_which_no_member_syncs_is_empty(self) -> None:
         team = Team()
         team.gather(2, session_ms=2 * REBALANCE_MS)
         team.pass_time(REBALANCE_MS)
         assert team.state == "Empty"
         assert team.group.generation == 2
 
-    def test_when_all_have_asked_the_clock_stands(self) -> None:
+    def test_the_sync_timer_is_cancelled_when_all_members_synced(self) -> None:
         team = Team()
         leader, follower = team.gather(2)
         assert team.due_in("sync") == REBALANCE_MS
@@ -288,7 +288,7 @@ class TestSyncClock:
         team.sync(follower, 1)
         assert team.due_in("sync") is None
 
-    def test_a_new_rebalance_stops_it(self) -> None:
+    def test_a_new_rebalance_cancels_the_sync_timer(self) -> None:
         team = Team()
         team.gather(2)
         team.known_id()

@@ -9,7 +9,7 @@ def test_topics_are_read_from_every_version(version: int) -> None:
     assert topics_of_subscription(subscription("orders", "bills", version=version)) == ["orders", "bills"]
 
 
-def test_a_version_yet_to_come_begins_like_the_first() -> None:
+def test_newer_versions_start_like_version_0() -> None:
     assert topics_of_subscription(b"\x00\x09" + subscription("orders")[2:] + b"more") == ["orders"]
 
 
@@ -25,10 +25,10 @@ def test_a_version_yet_to_come_begins_like_the_first() -> None:
     ],
     ids=["empty", "half a version", "no array", "no name", "negative version", "more names than bytes"],
 )
-def test_other_bytes_say_nothing(metadata: bytes) -> None:
+def test_other_bytes_are_not_a_subscription(metadata: bytes) -> None:
     assert topics_of_subscription(metadata) is None
 
 
-def test_a_group_knows_all_topics_or_none() -> None:
+def test_topics_are_known_only_if_all_subscriptions_are_readable() -> None:
     assert subscribed_topics([subscription("a", "b"), subscription("b", "c")]) == {"a", "b", "c"}
     assert subscribed_topics([subscription("a"), b"?"]) is None

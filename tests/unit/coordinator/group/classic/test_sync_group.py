@@ -9,31 +9,31 @@ from tests.support.classic_groups import GROUP, SESSION_MS, Team, error_of
 
 
 class TestRefusals:
-    def test_a_group_needs_a_name(self) -> None:
+    def test_an_empty_group_id_is_refused(self) -> None:
         team = Team()
         assert error_of(team.sync("m", 1, group="")) == ErrorCode.INVALID_GROUP_ID
         assert team.beat("m", 1, group="") == ErrorCode.INVALID_GROUP_ID
 
-    def test_without_a_group_nobody_is_known(self) -> None:
+    def test_without_a_group_every_member_is_unknown(self) -> None:
         team = Team()
         assert error_of(team.sync("m", 1)) == ErrorCode.UNKNOWN_MEMBER_ID
         assert team.beat("m", 1) == ErrorCode.UNKNOWN_MEMBER_ID
 
-    def test_in_an_empty_group_nobody_is_known(self) -> None:
+    def test_in_an_empty_group_every_member_is_unknown(self) -> None:
         team = Team()
         (member,) = team.stable(1)
         team.leave(member)
         assert error_of(team.sync(member, 2)) == ErrorCode.UNKNOWN_MEMBER_ID
         assert team.beat(member, 2) == ErrorCode.UNKNOWN_MEMBER_ID
 
-    def test_strangers_are_unknown(self) -> None:
+    def test_unknown_members_are_refused(self) -> None:
         team = Team()
         team.stable(1)
         assert error_of(team.sync("stranger", 1)) == ErrorCode.UNKNOWN_MEMBER_ID
         assert team.beat("stranger", 1) == ErrorCode.UNKNOWN_MEMBER_ID
 
     @pytest.mark.parametrize("generation", [-1, 0, 1, 3])
-    def test_only_the_present_generation_counts(self, generation: int) -> None:
+    def test_only_the_current_generation_is_accepted(self, generation: int) -> None:
         team = Team()
         leader, follower = team.stable(2)
         team.join(leader)
@@ -52,14 +52,12 @@ class TestRefusals:
             ({}, ErrorCode.NONE),
         ],
     )
-    def test_what_a_member_takes_for_the_protocol_must_be_right(
-        self, told: dict[str, str], code: ErrorCode
-    ) -> None:
+    def test_protocol_type_and_name_must_match(self, told: dict[str, str], code: ErrorCode) -> None:
         team = Team()
         (member,) = team.stable(1)
         assert error_of(team.sync(member, 1, **told)) == code  # type: ignore[arg-type]
 
-    def test_while_a_generation_is_gathered_there_is_nothing_to_get(self) -> None:
+    def test_a_sync_during_the_join_phase_is_refused(self) -> None:
         team = Team()
         leader, follower = team.stable(2)
         team.join(leader)
@@ -80,14 +78,14 @@ class TestPlan:
             assert (response.protocol_type, response.protocol_name) == ("consumer", "range")
         assert team.state == "Stable"
 
-    def test_who_comes_later_gets_it_at_once(self) -> None:
+    def test_a_later_sync_gets_the_assignment_at_once(self) -> None:
         team = Team()
         leader, follower = team.gather(2)
         team.sync(leader, 1, {follower: b"mine"})
         assert team.sync(follower, 1).result().assignment == b"mine"
         assert team.sync(follower, 1).result().assignment == b"mine"
 
-    def test_a_follower_has_no_plan_to_give(self) -> None:
+    def test_assignments_of_a_follower_are_ignored(self) -> None:
         team = Team()
         leader, follower = team.gather(2)
         waiting = team.sync(follower, 1, {leader: b"stolen", follower: b"stolen"})
@@ -96,7 +94,7 @@ class TestPlan:
         team.sync(leader, 1, {follower: b"planned"})
         assert waiting.result().assignment == b"planned"
 
-    def test_who_is_not_in_the_plan_gets_nothing_and_strangers_in_it_are_dropped(self) -> None:
+    def test_missing_members_get_an_empty_assignment_and_unknown_ones_are_dropped(self) -> None:
         team = Team()
         leader, follower = team.gather(2)
         team.sync(leader, 1, {leader: b"all", "stranger": b"x"})
@@ -105,7 +103,7 @@ class TestPlan:
         assert value is not None
         assert {each.member_id: each.assignment for each in value.members} == {leader: b"all", follower: b""}
 
-    def test_the_plan_is_written_with_the_generation(self) -> None:
+    def test_the_assignment_is_appended_with_the_generation(self) -> None:
         team = Team()
         began = team.bench.clock.now
         leader, follower = team.gather(2)
@@ -120,7 +118,7 @@ class TestPlan:
         assert (first.client_id, first.client_host) == ("app", "/10.0.0.7")
         assert (first.session_timeout, first.rebalance_timeout) == (SESSION_MS, 60_000)
 
-    def test_a_stable_group_writes_no_second_plan(self) -> None:
+    def test_a_stable_group_appends_no_second_assignment(self) -> None:
         team = Team()
         leader, follower = team.stable(2)
         before = len(team.written())
@@ -144,7 +142,7 @@ class TestCommit:
         assert decision.on_complete is not None
         decision.on_complete(code)
 
-    def test_nobody_learns_the_plan_before(self) -> None:
+    def test_no_member_gets_the_assignment_before_the_commit(self) -> None:
         team = Team()
         leader, follower = team.gather(2)
         waiting = team.sync(follower, 1)
@@ -156,7 +154,7 @@ class TestCommit:
         assert team.state == "Stable"
         assert waiting.done
 
-    def test_a_plan_is_for_nobody_once_somebody_else_joined(self) -> None:
+    def test_an_assignment_is_obsolete_after_another_member_joined(self) -> None:
         team = Team()
         (leader,) = team.gather(1)
         decision = self.plan(team, leader)
@@ -167,7 +165,7 @@ class TestCommit:
         assert team.group.members[leader].assignment == b""
         assert newcomer in team.group.members
 
-    def test_a_plan_of_a_generation_that_is_over_is_for_nobody(self) -> None:
+    def test_an_assignment_of_an_earlier_generation_is_ignored(self) -> None:
         team = Team()
         leader, follower = team.gather(2)
         decision = self.plan(team, leader)
@@ -178,7 +176,7 @@ class TestCommit:
         assert team.state == "CompletingRebalance"
         assert team.group.members[leader].assignment == b""
 
-    def test_a_leader_that_repeats_itself_writes_one_plan(self) -> None:
+    def test_a_repeated_sync_of_the_leader_appends_one_assignment(self) -> None:
         team = Team()
         (leader,) = team.gather(1)
         first = self.plan(team, leader)
@@ -187,7 +185,7 @@ class TestCommit:
         self.commit(first)
         assert again.result().assignment == b"all"
 
-    def test_if_it_could_not_be_written_all_are_told_and_join_again(self) -> None:
+    def test_a_failed_append_fails_all_syncs_and_starts_a_rebalance(self) -> None:
         team = Team()
         leader, follower = team.gather(2)
         waiting = team.sync(follower, 1)
@@ -199,7 +197,7 @@ class TestCommit:
         team.join(leader)
         assert team.join(follower).result().generation_id == 2
 
-    def test_a_group_too_large_for_a_batch_is_an_error_of_ours(self) -> None:
+    def test_a_group_too_large_for_a_batch_is_a_server_error(self) -> None:
         team = Team()
         leader, follower = team.gather(2)
         waiting = team.sync(follower, 1)
@@ -207,7 +205,7 @@ class TestCommit:
         assert error_of(waiting) == ErrorCode.UNKNOWN_SERVER_ERROR
 
 
-def test_nobody_owns_anything_once_a_generation_is_over_without_a_plan() -> None:
+def test_assignments_are_empty_after_a_generation_without_one() -> None:
     team = Team()
     leader, follower = team.stable(2)
     team.join(leader)
@@ -219,14 +217,14 @@ def test_nobody_owns_anything_once_a_generation_is_over_without_a_plan() -> None
 
 class TestHeartbeats:
     @pytest.mark.parametrize("settled", [False, True])
-    def test_a_member_of_the_present_generation_lives(self, settled: bool) -> None:
+    def test_a_heartbeat_of_the_current_generation_is_accepted(self, settled: bool) -> None:
         team = Team()
         members = team.gather(2)
         if settled:
             team.settle(*members)
         assert [team.beat(each, 1) for each in members] == [ErrorCode.NONE, ErrorCode.NONE]
 
-    def test_it_is_told_to_join_again_while_a_generation_is_gathered(self) -> None:
+    def test_a_heartbeat_during_the_join_phase_reports_the_rebalance(self) -> None:
         team = Team()
         leader, follower = team.stable(2)
         team.join(leader)

@@ -17,12 +17,10 @@ ALLOWED = {
 
 @pytest.mark.parametrize("before", ClassicState)
 @pytest.mark.parametrize("after", ClassicState)
-def test_a_generation_is_gathered_then_planned_and_nothing_is_skipped(
-    before: ClassicState, after: ClassicState
-) -> None:
+def test_a_rebalance_passes_through_all_states(before: ClassicState, after: ClassicState) -> None:
     assert TRANSITIONS.allows(before, after) == ((before, after) in ALLOWED)
 
 
-def test_names_are_those_that_clients_know() -> None:
+def test_state_names_are_those_that_clients_see() -> None:
     names = [state.value for state in ClassicState]
     assert names == ["Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead"]

@@ -53,14 +53,14 @@ def test_a_member_commits_at_its_epoch(two: ConsumerBench) -> None:
     assert commit(two, "a", 4) is ErrorCode.STALE_MEMBER_EPOCH
 
 
-def test_an_older_epoch_commits_what_it_had_then_and_has_still(two: ConsumerBench) -> None:
+def test_an_older_epoch_commits_partitions_that_it_still_has(two: ConsumerBench) -> None:
     assert commit(two, "a", 2, partition=0) is ErrorCode.NONE
     assert commit(two, "a", 2, partition=2) is ErrorCode.STALE_MEMBER_EPOCH, "given up"
     assert commit(two, "a", 1, partition=0) is ErrorCode.STALE_MEMBER_EPOCH, "it did not have it then"
     assert commit(two, "b", 2, partition=2) is ErrorCode.STALE_MEMBER_EPOCH
 
 
-def test_what_is_being_given_up_may_still_be_committed(bench: ConsumerBench) -> None:
+def test_partitions_being_revoked_may_be_committed(bench: ConsumerBench) -> None:
     bench.join("a", "t")
     bench.add_partitions("t", 5)
     bench.beat("a", 2)
@@ -71,7 +71,7 @@ def test_what_is_being_given_up_may_still_be_committed(bench: ConsumerBench) -> 
     assert commit(bench, "a", 2, partition=4) is ErrorCode.STALE_MEMBER_EPOCH
 
 
-def test_a_consumer_of_the_new_protocol_must_commit_with_a_version_that_knows_epochs(
+def test_a_member_of_the_consumer_protocol_must_commit_with_version_9(
     two: ConsumerBench,
 ) -> None:
     assert commit(two, "a", 3, version=8) is ErrorCode.UNSUPPORTED_VERSION
@@ -92,7 +92,7 @@ def test_a_transaction_without_a_member_commits_always(two: ConsumerBench) -> No
     assert commit(two, "", 2, transactional=True) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_member_of_the_classic_protocol_is_told_of_generations(bench: ConsumerBench) -> None:
+def test_a_member_of_the_classic_protocol_gets_illegal_generation(bench: ConsumerBench) -> None:
     bench.join("n", "t")
     bench.classic_join("c", "t")
     generation = bench.member("c").epoch
@@ -104,7 +104,7 @@ def test_a_member_of_the_classic_protocol_is_told_of_generations(bench: Consumer
 # --- fetching and deleting
 
 
-def test_offsets_are_told_to_members_at_their_epoch_and_to_anybody_without_one(two: ConsumerBench) -> None:
+def test_offset_fetch_needs_the_current_epoch_or_none(two: ConsumerBench) -> None:
     two.group.validate_offset_fetch(None, -1)
     two.group.validate_offset_fetch("a", 3)
     for member, epoch, code in (
@@ -117,7 +117,7 @@ def test_offsets_are_told_to_members_at_their_epoch_and_to_anybody_without_one(t
         assert caught.value.code is code
 
 
-def test_a_group_is_deleted_when_nobody_is_in_it(two: ConsumerBench) -> None:
+def test_a_group_without_members_can_be_deleted(two: ConsumerBench) -> None:
     with pytest.raises(ApiError, match="NON_EMPTY_GROUP"):
         two.group.validate_delete()
     two.beat("a", -1)
@@ -132,7 +132,7 @@ def test_a_group_is_deleted_when_nobody_is_in_it(two: ConsumerBench) -> None:
     assert "g" not in two.machine.context.groups
 
 
-def test_which_topics_a_group_reads(two: ConsumerBench) -> None:
+def test_the_subscribed_topics_of_a_group(two: ConsumerBench) -> None:
     assert two.group.is_subscribed_to("t")
     assert not two.group.is_subscribed_to("u")
     assert two.group.retention_start(5) == 5

@@ -9,24 +9,24 @@ from ottla.coordinator.group import records as rec
 from tests.support.consumer_bench import ConsumerBench, Told
 
 
-def test_tombstones_of_groups_that_are_not_there_mean_nothing(bench: ConsumerBench) -> None:
+def test_tombstones_of_unknown_groups_have_no_effect(bench: ConsumerBench) -> None:
     bench.machine.consumer.replay(rec.ConsumerGroupMetadataKey(group_id="x"), None)
     assert "x" not in bench.machine.context.groups
 
 
-def test_any_record_makes_its_group(bench: ConsumerBench) -> None:
+def test_every_record_creates_its_group(bench: ConsumerBench) -> None:
     key = rec.ConsumerGroupTargetAssignmentMetadataKey(group_id="x")
     bench.machine.consumer.replay(key, rec.ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=9))
     assert bench.machine.context.groups["x"].kind == "consumer"
 
 
-def test_a_group_ends_after_all_that_belongs_to_it(bench: ConsumerBench) -> None:
+def test_a_group_is_deleted_after_its_members_and_targets(bench: ConsumerBench) -> None:
     bench.join("a", "t")
     with pytest.raises(InvariantViolation, match="while it has members"):
         bench.machine.consumer.replay(rec.ConsumerGroupMetadataKey(group_id="g"), None)
 
 
-def test_a_log_that_tells_of_two_kinds_at_once_is_broken(bench: ConsumerBench) -> None:
+def test_a_log_with_two_types_of_one_group_violates_an_invariant(bench: ConsumerBench) -> None:
     bench.classic_group({"t": (0,)}, "t")
     key = rec.ConsumerGroupMetadataKey(group_id="g")
     with pytest.raises(InvariantViolation, match="classic group with members"):
@@ -38,7 +38,7 @@ def test_a_group_of_offsets_alone_becomes_a_consumer_group(bench: ConsumerBench)
     assert bench.join("a", "t") == Told(2, {"t": (0, 1, 2, 3)})
 
 
-def test_a_record_of_older_coordinators_is_remembered(bench: ConsumerBench) -> None:
+def test_a_partition_metadata_record_is_noticed(bench: ConsumerBench) -> None:
     bench.join("a", "t")
     key = rec.ConsumerGroupPartitionMetadataKey(group_id="g")
     bench.machine.consumer.replay(key, rec.ConsumerGroupPartitionMetadataValue())
@@ -47,7 +47,7 @@ def test_a_record_of_older_coordinators_is_remembered(bench: ConsumerBench) -> N
     assert not bench.group.has_partition_metadata
 
 
-def test_a_classic_member_may_found_a_classic_group_where_an_empty_consumer_group_was(
+def test_a_classic_member_replaces_an_empty_consumer_group(
     bench: ConsumerBench,
 ) -> None:
     bench.join("a", "t")

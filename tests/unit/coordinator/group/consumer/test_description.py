@@ -20,7 +20,7 @@ def test_a_group_and_its_members(bench: ConsumerBench) -> None:
     ]
 
 
-def test_what_is_to_be_given_up_is_still_shown(bench: ConsumerBench) -> None:
+def test_partitions_being_revoked_are_described(bench: ConsumerBench) -> None:
     bench.join("a", "t")
     bench.join("b", "t")
     bench.beat("a", 2)
@@ -42,7 +42,7 @@ def test_members_of_the_classic_protocol_are_marked(bench: ConsumerBench) -> Non
     assert [(member.member_id, member.member_type) for member in told.members] == [("a", 1), ("c", 0)]
 
 
-def test_topics_that_are_gone_are_left_out(bench: ConsumerBench) -> None:
+def test_deleted_topics_are_omitted(bench: ConsumerBench) -> None:
     bench.join("a", "t", "u")
     bench.delete_topic("u")
     member = bench.machine.describe_consumer("g").members[0]

@@ -30,7 +30,7 @@ def test_the_first_member_gets_everything_at_once(bench: ConsumerBench) -> None:
     assert bench.group.state_name == "Stable"
 
 
-def test_a_join_writes_member_epoch_target_and_standing_in_kafkas_order(bench: ConsumerBench) -> None:
+def test_a_join_appends_its_records_in_kafkas_order(bench: ConsumerBench) -> None:
     bench.join("a", "t")
     assert kinds(bench) == [
         "MemberMetadata",
@@ -41,7 +41,7 @@ def test_a_join_writes_member_epoch_target_and_standing_in_kafkas_order(bench: C
     ]
 
 
-def test_what_the_records_of_a_join_tell(bench: ConsumerBench) -> None:
+def test_the_contents_of_the_records_of_a_join(bench: ConsumerBench) -> None:
     bench.join("a", "t", rack_id="r", server_assignor="range")
     member, epoch, target, target_epoch, standing = (record.value for record in bench.written())
     assert member == rec.ConsumerGroupMemberMetadataValue(
@@ -72,13 +72,13 @@ def test_what_the_records_of_a_join_tell(bench: ConsumerBench) -> None:
     )
 
 
-def test_a_topic_that_does_not_exist_gives_nothing_until_it_does(bench: ConsumerBench) -> None:
+def test_a_missing_topic_is_assigned_when_it_is_created(bench: ConsumerBench) -> None:
     assert bench.join("a", "gone") == Told(2, {})
     bench.create_topic("gone", 2)
     assert bench.beat("a", 2) == Told(3, {"gone": (0, 1)})
 
 
-def test_before_version_1_the_coordinator_gives_out_member_ids(bench: ConsumerBench) -> None:
+def test_before_version_1_the_coordinator_creates_member_ids(bench: ConsumerBench) -> None:
     fields = {"subscribed_topic_names": ["t"], "rebalance_timeout_ms": TIMEOUT_MS, "owned": {}}
     first = bench.send(bench.request("", 0, **fields), 0)
     second = bench.send(bench.request("", 0, **fields), 0)
@@ -88,7 +88,7 @@ def test_before_version_1_the_coordinator_gives_out_member_ids(bench: ConsumerBe
     assert sorted(bench.group.members) == sorted([first.member_id, str(second.member_id)])
 
 
-def test_the_answer_tells_when_to_send_the_next_heartbeat() -> None:
+def test_the_response_contains_the_heartbeat_interval() -> None:
     bench = ConsumerBench({"group.consumer.heartbeat.interval.ms": "7000"}, t=1)
     fields = {"subscribed_topic_names": ["t"], "rebalance_timeout_ms": TIMEOUT_MS, "owned": {}}
     assert bench.send(bench.request("a", 0, **fields)).heartbeat_interval_ms == 7000
@@ -97,7 +97,7 @@ def test_the_answer_tells_when_to_send_the_next_heartbeat() -> None:
 # --- a second member
 
 
-def test_a_partition_is_handed_over_only_after_its_owner_gave_it_up(bench: ConsumerBench) -> None:
+def test_a_partition_moves_only_after_its_owner_revoked_it(bench: ConsumerBench) -> None:
     bench.join("a", "t")
     assert bench.join("b", "t") == Told(3, {}), "everything is still with a"
     assert bench.beat("a", 2) == Told(2, {"t": (0, 1)}), "a is told to give up two, at its old epoch"
@@ -109,7 +109,7 @@ def test_a_partition_is_handed_over_only_after_its_owner_gave_it_up(bench: Consu
     assert bench.group.state_name == "Stable"
 
 
-def test_states_of_a_group_while_a_partition_changes_hands(bench: ConsumerBench) -> None:
+def test_states_of_a_group_while_a_partition_moves(bench: ConsumerBench) -> None:
     bench.join("a", "t")
     bench.join("b", "t")
     assert bench.group.state_name == "Reconciling"
@@ -124,7 +124,7 @@ def test_states_of_a_group_while_a_partition_changes_hands(bench: ConsumerBench)
 # --- what an answer lists
 
 
-def test_a_short_heartbeat_of_a_settled_member_is_answered_shortly_and_writes_nothing(
+def test_a_short_heartbeat_of_a_reconciled_member_appends_nothing(
     bench: ConsumerBench,
 ) -> None:
     bench.join("a", "t")
@@ -134,7 +134,7 @@ def test_a_short_heartbeat_of_a_settled_member_is_answered_shortly_and_writes_no
     assert kinds(bench) == []
 
 
-def test_who_tells_everything_is_told_everything(bench: ConsumerBench) -> None:
+def test_a_full_request_gets_a_full_response(bench: ConsumerBench) -> None:
     bench.join("a", "t")
     told = bench.beat(
         "a", 2, owned={"t": (0,)}, rebalance_timeout_ms=TIMEOUT_MS, subscribed_topic_names=["t"]
@@ -143,7 +143,7 @@ def test_who_tells_everything_is_told_everything(bench: ConsumerBench) -> None:
 
 
 @pytest.mark.parametrize("missing", ["owned", "rebalance_timeout_ms", "subscribed_topic_names"])
-def test_a_request_that_leaves_something_out_is_not_full(bench: ConsumerBench, missing: str) -> None:
+def test_a_request_without_a_field_is_not_full(bench: ConsumerBench, missing: str) -> None:
     bench.join("a", "t")
     fields = {"owned": {}, "rebalance_timeout_ms": TIMEOUT_MS, "subscribed_topic_names": ["t"]}
     del fields[missing]
@@ -153,7 +153,7 @@ def test_a_request_that_leaves_something_out_is_not_full(bench: ConsumerBench, m
 # --- epochs
 
 
-def test_an_answer_that_was_lost_is_made_good_by_the_epoch_before(bench: ConsumerBench) -> None:
+def test_the_previous_epoch_is_accepted_after_a_lost_response(bench: ConsumerBench) -> None:
     bench.join("a", "t")
     bench.join("b", "t")
     bench.beat("a", 2)
@@ -161,7 +161,7 @@ def test_an_answer_that_was_lost_is_made_good_by_the_epoch_before(bench: Consume
     assert bench.beat("a", 2, owned={"t": (0, 1)}) == Told(3, None), "the answer never came: it asks again"
 
 
-def test_the_epoch_before_with_partitions_it_was_not_given_is_a_zombie(bench: ConsumerBench) -> None:
+def test_the_previous_epoch_with_other_partitions_is_fenced(bench: ConsumerBench) -> None:
     bench.join("a", "t")
     bench.join("b", "t")
     bench.beat("a", 2)
@@ -170,7 +170,7 @@ def test_the_epoch_before_with_partitions_it_was_not_given_is_a_zombie(bench: Co
         assert bench.refused("a", 2, owned=owned).code is ErrorCode.FENCED_MEMBER_EPOCH
 
 
-def test_epochs_that_were_never_given_are_fenced(bench: ConsumerBench) -> None:
+def test_unknown_epochs_are_fenced(bench: ConsumerBench) -> None:
     bench.join("a", "t")
     assert bench.refused("a", 3) == (
         ErrorCode.FENCED_MEMBER_EPOCH,
@@ -180,14 +180,14 @@ def test_epochs_that_were_never_given_are_fenced(bench: ConsumerBench) -> None:
     assert "smaller member epoch (1)" in str(bench.refused("a", 1).text)
 
 
-def test_a_member_may_join_again_and_gets_what_it_had(bench: ConsumerBench) -> None:
+def test_a_member_that_rejoins_gets_its_partitions(bench: ConsumerBench) -> None:
     bench.join("a", "t")
     bench.written()
     assert bench.join("a", "t") == Told(2, {"t": (0, 1, 2, 3)})
     assert kinds(bench) == []
 
 
-def test_joining_again_gives_up_what_was_to_be_given_up(bench: ConsumerBench) -> None:
+def test_rejoining_completes_the_revocation(bench: ConsumerBench) -> None:
     bench.join("a", "t")
     bench.join("b", "t")
     bench.beat("a", 2)
@@ -198,16 +198,16 @@ def test_joining_again_gives_up_what_was_to_be_given_up(bench: ConsumerBench) ->
 # --- who is not there
 
 
-def test_a_heartbeat_to_a_group_that_is_not_there(bench: ConsumerBench) -> None:
+def test_a_heartbeat_to_an_unknown_group(bench: ConsumerBench) -> None:
     assert bench.refused("a", 1) == (ErrorCode.GROUP_ID_NOT_FOUND, "Consumer group g not found.")
 
 
-def test_a_heartbeat_of_nobody(bench: ConsumerBench) -> None:
+def test_a_heartbeat_of_an_unknown_member(bench: ConsumerBench) -> None:
     bench.join("a", "t")
     assert bench.refused("x", 1) == (ErrorCode.UNKNOWN_MEMBER_ID, "Member x is not a member of group g.")
 
 
-def test_a_group_that_is_full() -> None:
+def test_a_full_group_refuses_members() -> None:
     bench = ConsumerBench({"group.consumer.max.size": "1"}, t=1)
     bench.join("a", "t")
     with pytest.raises(Exception, match="maximum capacity of 1 members"):
@@ -219,7 +219,7 @@ def test_a_group_that_is_full() -> None:
 # --- changing one's mind
 
 
-def test_another_subscription_is_a_new_epoch(bench: ConsumerBench) -> None:
+def test_a_changed_subscription_raises_the_epoch(bench: ConsumerBench) -> None:
     bench.join("a", "t")
     assert bench.beat("a", 2, subscribed_topic_names=["t", "u"]) == Told(3, {"t": (0, 1, 2, 3), "u": (0, 1)})
 
@@ -231,21 +231,21 @@ def test_the_same_subscription_in_another_order_changes_nothing(bench: ConsumerB
     assert kinds(bench) == []
 
 
-def test_a_topic_that_is_no_longer_read_is_taken_away_at_once(bench: ConsumerBench) -> None:
+def test_an_unsubscribed_topic_is_revoked_at_once(bench: ConsumerBench) -> None:
     bench.join("a", "t", "u")
     told = bench.beat("a", 2, subscribed_topic_names=["u"])
     assert told == Told(2, {"u": (0, 1)}), "it has yet to give up t"
     assert bench.beat("a", 2, owned={"u": (0, 1)}).epoch == 3
 
 
-def test_a_topic_given_up_is_lost_even_before_there_is_a_new_target() -> None:
+def test_an_unsubscribed_topic_is_revoked_before_the_new_target() -> None:
     bench = ConsumerBench({"group.consumer.assignment.interval.ms": "5000"}, t=1, u=1)
     bench.join("a", "t", "u")
     assert bench.beat("a", 2, subscribed_topic_names=["u"]) == Told(2, {"u": (0,)})
     assert (bench.group.epoch, bench.group.target_epoch) == (3, 2)
 
 
-def test_a_new_rack_is_written_down_without_a_new_epoch(bench: ConsumerBench) -> None:
+def test_a_new_rack_is_appended_without_a_new_epoch(bench: ConsumerBench) -> None:
     bench.join("a", "t")
     bench.written()
     assert bench.beat("a", 2, rack_id="r2") == Told(2, None)
@@ -253,7 +253,7 @@ def test_a_new_rack_is_written_down_without_a_new_epoch(bench: ConsumerBench) ->
     assert bench.member("a").rack_id == "r2"
 
 
-def test_what_a_heartbeat_leaves_out_stays(bench: ConsumerBench) -> None:
+def test_omitted_fields_keep_their_values(bench: ConsumerBench) -> None:
     bench.join("a", "t", rack_id="r", server_assignor="range", instance_id="i")
     bench.beat("a", 2, instance_id="i")
     member = bench.member("a")
@@ -264,13 +264,13 @@ def test_what_a_heartbeat_leaves_out_stays(bench: ConsumerBench) -> None:
 # --- topics that change
 
 
-def test_new_partitions_are_a_new_epoch_with_the_next_heartbeat(bench: ConsumerBench) -> None:
+def test_new_partitions_raise_the_epoch_at_the_next_heartbeat(bench: ConsumerBench) -> None:
     bench.join("a", "t")
     bench.add_partitions("t", 6)
     assert bench.beat("a", 2) == Told(3, {"t": (0, 1, 2, 3, 4, 5)})
 
 
-def test_topics_are_looked_at_once_per_change(bench: ConsumerBench) -> None:
+def test_the_metadata_hash_is_computed_once_per_change(bench: ConsumerBench) -> None:
     bench.join("a", "t")
     bench.beat("a", 2)
     assert not bench.group.metadata_stale
@@ -280,7 +280,7 @@ def test_topics_are_looked_at_once_per_change(bench: ConsumerBench) -> None:
     assert not bench.group.metadata_stale
 
 
-def test_a_deleted_topic_is_taken_away(bench: ConsumerBench) -> None:
+def test_a_deleted_topic_is_unassigned(bench: ConsumerBench) -> None:
     bench.join("a", "t", "u")
     bench.delete_topic("u")
     assert bench.beat("a", 2) == Told(2, {"t": (0, 1, 2, 3)})
@@ -288,7 +288,7 @@ def test_a_deleted_topic_is_taken_away(bench: ConsumerBench) -> None:
     assert bench.group.metadata_hash != 0
 
 
-def test_topics_that_nobody_reads_may_change_as_they_like(bench: ConsumerBench) -> None:
+def test_changes_of_unsubscribed_topics_have_no_effect(bench: ConsumerBench) -> None:
     bench.join("a", "t")
     bench.add_partitions("u", 5)
     bench.create_topic("v", 1)
@@ -297,7 +297,7 @@ def test_topics_that_nobody_reads_may_change_as_they_like(bench: ConsumerBench) 
     assert kinds(bench) == []
 
 
-def test_a_record_of_older_coordinators_is_erased_at_the_next_look_at_topics(bench: ConsumerBench) -> None:
+def test_a_partition_metadata_record_is_deleted_with_the_next_hash(bench: ConsumerBench) -> None:
     bench.join("a", "t")
     bench.group.has_partition_metadata = True
     bench.add_partitions("t", 5)
@@ -309,7 +309,7 @@ def test_a_record_of_older_coordinators_is_erased_at_the_next_look_at_topics(ben
 # --- static members
 
 
-def test_a_static_member_that_is_there_is_not_replaced(bench: ConsumerBench) -> None:
+def test_a_live_static_member_is_not_replaced(bench: ConsumerBench) -> None:
     bench.join("a", "t", instance_id="i")
     fields = {"subscribed_topic_names": ["t"], "rebalance_timeout_ms": 1, "owned": {}, "instance_id": "i"}
     assert bench.refused("b", 0, **fields) == (
@@ -318,7 +318,7 @@ def test_a_static_member_that_is_there_is_not_replaced(bench: ConsumerBench) -> 
     )
 
 
-def test_a_static_member_comes_back_under_another_id_without_a_rebalance(bench: ConsumerBench) -> None:
+def test_a_static_member_returns_with_another_id_without_a_rebalance(bench: ConsumerBench) -> None:
     bench.join("a", "t", instance_id="i")
     assert bench.beat("a", -2, instance_id="i") == Told(-2, None)
     bench.written()
@@ -335,7 +335,7 @@ def test_a_static_member_comes_back_under_another_id_without_a_rebalance(bench: 
     assert (bench.group.epoch, list(bench.group.members)) == (2, ["b"])
 
 
-def test_who_lost_its_instance_id_is_fenced(bench: ConsumerBench) -> None:
+def test_a_replaced_static_member_is_fenced(bench: ConsumerBench) -> None:
     bench.join("a", "t", instance_id="i")
     bench.beat("a", -2, instance_id="i")
     bench.join("b", "t", instance_id="i")
@@ -350,7 +350,7 @@ def test_who_lost_its_instance_id_is_fenced(bench: ConsumerBench) -> None:
     )
 
 
-def test_a_static_member_that_comes_back_with_another_subscription_rebalances(bench: ConsumerBench) -> None:
+def test_a_static_member_that_returns_with_another_subscription_rebalances(bench: ConsumerBench) -> None:
     bench.join("a", "t", instance_id="i")
     bench.beat("a", -2, instance_id="i")
     assert bench.join("b", "t", "u", instance_id="i") == Told(3, {"t": (0, 1, 2, 3), "u": (0, 1)})
@@ -359,7 +359,7 @@ def test_a_static_member_that_comes_back_with_another_subscription_rebalances(be
 # --- restarts of the coordinator
 
 
-def test_a_group_comes_back_from_its_log_as_it_was(bench: ConsumerBench) -> None:
+def test_a_group_is_restored_from_its_log(bench: ConsumerBench) -> None:
     bench.join("a", "t")
     bench.join("b", "t", instance_id="i")
     bench.beat("a", 2)
@@ -375,7 +375,7 @@ def test_a_group_comes_back_from_its_log_as_it_was(bench: ConsumerBench) -> None
     assert bench.beat("b", 3, instance_id="i") == Told(3, {"t": (2, 3)})
 
 
-def test_topics_that_changed_while_nobody_coordinated_are_noticed(bench: ConsumerBench) -> None:
+def test_topic_changes_before_the_load_are_noticed(bench: ConsumerBench) -> None:
     bench.join("a", "t")
     bench.timers.pending.clear()
     bench.add_partitions("t", 5)

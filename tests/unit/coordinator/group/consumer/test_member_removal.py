@@ -21,7 +21,7 @@ def names(bench: ConsumerBench) -> list[str]:
 # --- leaving
 
 
-def test_who_leaves_is_erased_and_the_group_gets_a_new_epoch(bench: ConsumerBench) -> None:
+def test_a_member_that_leaves_is_deleted_and_the_epoch_raised(bench: ConsumerBench) -> None:
     bench.join("a", "t")
     bench.written()
     assert bench.beat("a", -1) == Told(-1, None)
@@ -36,7 +36,7 @@ def test_who_leaves_is_erased_and_the_group_gets_a_new_epoch(bench: ConsumerBenc
     assert not bench.timers.is_scheduled(session_timer("g", "a"))
 
 
-def test_what_it_had_goes_to_the_others(bench: ConsumerBench) -> None:
+def test_its_partitions_are_assigned_to_the_others(bench: ConsumerBench) -> None:
     bench.join("a", "t")
     bench.join("b", "t")
     bench.settle("a", "b")
@@ -44,7 +44,7 @@ def test_what_it_had_goes_to_the_others(bench: ConsumerBench) -> None:
     assert bench.beat("b", 3) == Told(4, {"t": (0, 1, 2, 3)})
 
 
-def test_who_is_not_there_cannot_leave(bench: ConsumerBench) -> None:
+def test_an_unknown_member_cannot_leave(bench: ConsumerBench) -> None:
     assert bench.refused("a", -1) == (ErrorCode.GROUP_ID_NOT_FOUND, "Group g not found.")
     bench.join("a", "t")
     assert bench.refused("x", -1).code is ErrorCode.UNKNOWN_MEMBER_ID
@@ -54,7 +54,7 @@ def test_who_is_not_there_cannot_leave(bench: ConsumerBench) -> None:
     )
 
 
-def test_a_static_member_that_will_be_back_keeps_its_partitions(bench: ConsumerBench) -> None:
+def test_a_static_member_that_leaves_temporarily_keeps_its_partitions(bench: ConsumerBench) -> None:
     bench.join("a", "t", instance_id="i")
     bench.join("b", "t")
     bench.settle("a", "b")
@@ -67,7 +67,7 @@ def test_a_static_member_that_will_be_back_keeps_its_partitions(bench: ConsumerB
     assert bench.member("a").assigned[topic_id_of("t")] == {0: 0, 1: 0}, "no commit of its old self counts"
 
 
-def test_a_static_member_that_does_not_come_back_is_put_out(bench: ConsumerBench) -> None:
+def test_a_static_member_that_does_not_return_is_removed(bench: ConsumerBench) -> None:
     bench.join("a", "t", instance_id="i")
     bench.beat("a", -2, instance_id="i")
     bench.advance(SESSION_MS - 1)
@@ -76,7 +76,7 @@ def test_a_static_member_that_does_not_come_back_is_put_out(bench: ConsumerBench
     assert bench.group.is_empty()
 
 
-def test_a_static_member_may_leave_for_good(bench: ConsumerBench) -> None:
+def test_a_static_member_may_leave_permanently(bench: ConsumerBench) -> None:
     bench.join("a", "t", instance_id="i")
     assert bench.beat("a", -1, instance_id="i") == Told(-1, None)
     assert bench.group.is_empty()
@@ -86,7 +86,7 @@ def test_a_static_member_may_leave_for_good(bench: ConsumerBench) -> None:
 # --- silence
 
 
-def test_who_is_silent_for_a_session_is_put_out(bench: ConsumerBench) -> None:
+def test_a_member_without_heartbeats_is_removed(bench: ConsumerBench) -> None:
     bench.join("a", "t")
     bench.advance(SESSION_MS - 1)
     bench.beat("a", 2)
@@ -105,13 +105,13 @@ def test_a_refused_heartbeat_does_not_keep_a_member_alive(bench: ConsumerBench) 
     assert bench.group.is_empty()
 
 
-def test_the_group_may_have_a_session_timeout_of_its_own() -> None:
+def test_a_group_may_override_the_session_timeout() -> None:
     bench = ConsumerBench({"group.consumer.session.timeout.ms": "50000"}, t=1)
     bench.join("a", "t")
     assert bench.timers.due_in(session_timer("g", "a")) == 50_000
 
 
-def test_after_a_restart_everybody_gets_a_session(bench: ConsumerBench) -> None:
+def test_after_a_restart_every_member_gets_a_session(bench: ConsumerBench) -> None:
     bench.join("a", "t")
     bench.advance(SESSION_MS - 1)
     bench.restart()
@@ -121,7 +121,7 @@ def test_after_a_restart_everybody_gets_a_session(bench: ConsumerBench) -> None:
 # --- partitions that are not given up
 
 
-def test_who_does_not_give_up_partitions_in_time_is_put_out(bench: ConsumerBench) -> None:
+def test_a_member_that_does_not_revoke_in_time_is_removed(bench: ConsumerBench) -> None:
     bench.join("a", "t", rebalance_timeout_ms=5_000)
     bench.join("b", "t")
     bench.beat("a", 2)
@@ -134,7 +134,7 @@ def test_who_does_not_give_up_partitions_in_time_is_put_out(bench: ConsumerBench
     assert bench.beat("b", 3) == Told(4, {"t": (0, 1, 2, 3)})
 
 
-def test_who_gave_up_its_partitions_is_no_longer_waited_for(bench: ConsumerBench) -> None:
+def test_the_revocation_timer_is_cancelled_after_the_revocation(bench: ConsumerBench) -> None:
     bench.join("a", "t")
     bench.join("b", "t")
     bench.beat("a", 2)
@@ -142,7 +142,7 @@ def test_who_gave_up_its_partitions_is_no_longer_waited_for(bench: ConsumerBench
     assert not bench.timers.is_scheduled(revocation_timer("g", "a"))
 
 
-def test_the_wait_goes_on_after_a_restart(bench: ConsumerBench) -> None:
+def test_the_revocation_timer_starts_again_after_a_restart(bench: ConsumerBench) -> None:
     bench.join("a", "t", rebalance_timeout_ms=5_000)
     bench.join("b", "t")
     bench.beat("a", 2)
@@ -151,7 +151,7 @@ def test_the_wait_goes_on_after_a_restart(bench: ConsumerBench) -> None:
     assert not bench.timers.is_scheduled(revocation_timer("g", "b"))
 
 
-def test_a_wait_for_an_epoch_that_is_over_means_nothing(bench: ConsumerBench) -> None:
+def test_a_revocation_timer_of_an_earlier_epoch_has_no_effect(bench: ConsumerBench) -> None:
     bench.join("a", "t")
     bench.join("b", "t")
     bench.beat("a", 2)

@@ -24,7 +24,7 @@ def test_targets_are_not_computed_more_often_than_the_interval_allows(slow: Cons
     assert (slow.group.epoch, slow.group.target_epoch) == (3, 3)
 
 
-def test_many_changes_within_the_interval_are_one_target(slow: ConsumerBench) -> None:
+def test_many_changes_within_the_interval_cause_one_target(slow: ConsumerBench) -> None:
     for name in "abcd":
         slow.join(name, "t")
     assert (slow.group.epoch, slow.group.target_epoch) == (5, 2)
@@ -35,13 +35,13 @@ def test_many_changes_within_the_interval_are_one_target(slow: ConsumerBench) ->
     assert sorted(parts["t"] for parts in slow.held().values()) == [(0,), (1,), (2,), (3,)]
 
 
-def test_the_interval_counts_over_a_restart(slow: ConsumerBench) -> None:
+def test_the_interval_survives_a_restart(slow: ConsumerBench) -> None:
     slow.join("a", "t")
     slow.restart()
     assert slow.join("b", "t").epoch == 2
 
 
-def test_only_targets_that_changed_are_written(bench: ConsumerBench) -> None:
+def test_only_changed_targets_are_appended(bench: ConsumerBench) -> None:
     for name in ("a", "b"):
         bench.join(name, "t")
     bench.settle("a", "b")
@@ -56,7 +56,7 @@ def test_only_targets_that_changed_are_written(bench: ConsumerBench) -> None:
     assert written == []
 
 
-def test_most_members_decide_on_the_assignor(bench: ConsumerBench) -> None:
+def test_the_assignor_with_the_most_votes_is_used(bench: ConsumerBench) -> None:
     bench.join("a", "t", server_assignor="uniform")
     assert bench.machine.describe_consumer("g").assignor_name == "uniform"
     bench.join("b", "t", server_assignor="range")
@@ -68,7 +68,7 @@ def test_most_members_decide_on_the_assignor(bench: ConsumerBench) -> None:
     assert bench.machine.describe_consumer("g").assignor_name == "uniform"
 
 
-def test_a_preference_counts_from_the_heartbeat_that_brings_it() -> None:
+def test_a_preference_counts_from_its_first_heartbeat() -> None:
     bench = ConsumerBench(t=3, u=3)
     bench.join("a", "t", "u", server_assignor="range")
     bench.join("b", "t", "u")
@@ -76,7 +76,7 @@ def test_a_preference_counts_from_the_heartbeat_that_brings_it() -> None:
     assert bench.held() == {"a": {"t": (0, 1), "u": (0, 1)}, "b": {"t": (2,), "u": (2,)}}
 
 
-def test_without_a_preference_the_first_assignor_offered_counts() -> None:
+def test_without_a_preference_the_first_assignor_is_used() -> None:
     bench = ConsumerBench({"group.consumer.assignors": "range,uniform"}, t=3, u=3)
     bench.join("a", "t", "u")
     bench.join("b", "t", "u")
@@ -84,7 +84,7 @@ def test_without_a_preference_the_first_assignor_offered_counts() -> None:
     assert sorted(sum(map(len, parts.values())) for parts in bench.held().values()) == [2, 4]
 
 
-def test_a_static_member_that_comes_back_gets_the_share_of_its_instance_id() -> None:
+def test_a_static_member_that_returns_inherits_its_target() -> None:
     bench = ConsumerBench(t=4)
     bench.join("a", "t", instance_id="i", server_assignor="uniform")
     bench.join("b", "t")

@@ -51,19 +51,19 @@ def test_version_0_may_leave_out_the_member_id_only_when_it_joins(bench: Consume
     assert bench.refused("", epoch, version=0).text == "MemberId can't be empty."
 
 
-def test_an_assignor_that_is_not_there(bench: ConsumerBench) -> None:
+def test_an_unknown_assignor_is_refused(bench: ConsumerBench) -> None:
     assert bench.refused("a", 0, **JOIN, server_assignor="best") == (
         ErrorCode.UNSUPPORTED_ASSIGNOR,
         "ServerAssignor best is not supported. Supported assignors: uniform, range.",
     )
 
 
-def test_an_assignor_that_is_not_offered() -> None:
+def test_a_disabled_assignor_is_refused() -> None:
     bench = ConsumerBench({"group.consumer.assignors": "range"}, t=1)
     assert bench.refused("a", 0, **JOIN, server_assignor="uniform").code is ErrorCode.UNSUPPORTED_ASSIGNOR
     assert bench.join("a", "t").epoch == 2
 
 
-def test_an_empty_subscription_is_a_subscription(bench: ConsumerBench) -> None:
+def test_an_empty_subscription_is_valid(bench: ConsumerBench) -> None:
     assert bench.join("a", "t").epoch == 2
     assert bench.beat("b", 0, **{**JOIN, "subscribed_topic_names": []}).parts == {}

@@ -26,7 +26,7 @@ def mixed(bench: ConsumerBench) -> ConsumerBench:
 # --- joining
 
 
-def test_a_new_member_must_come_back_with_the_id_it_is_given(bench: ConsumerBench) -> None:
+def test_a_new_member_must_join_again_with_its_member_id(bench: ConsumerBench) -> None:
     bench.join("n", "t")
     first = bench.classic_join("", "t")
     assert (first.error_code, len(first.member_id)) == (ErrorCode.MEMBER_ID_REQUIRED, 22)
@@ -35,21 +35,21 @@ def test_a_new_member_must_come_back_with_the_id_it_is_given(bench: ConsumerBenc
     assert (second.error_code, second.member_id) == (ErrorCode.NONE, first.member_id)
 
 
-def test_before_version_4_a_new_member_is_taken_in_at_once(bench: ConsumerBench) -> None:
+def test_before_version_4_a_new_member_joins_with_one_request(bench: ConsumerBench) -> None:
     bench.join("n", "t")
     answer = bench.classic_join("", "t", version=3)
     assert answer.error_code == ErrorCode.NONE
     assert answer.member_id in bench.group.members
 
 
-def test_a_join_is_answered_at_once_and_has_no_leader(bench: ConsumerBench) -> None:
+def test_a_join_gets_its_response_at_once_without_a_leader(bench: ConsumerBench) -> None:
     bench.join("n", "t")
     answer = bench.classic_join("c", "t", protocols=("sticky", "range"))
     assert (answer.generation_id, answer.protocol_type, answer.protocol_name) == (3, "consumer", "sticky")
     assert (answer.leader, answer.members) == ("", [])
 
 
-def test_what_a_join_tells_is_kept(bench: ConsumerBench) -> None:
+def test_the_fields_of_a_join_are_stored(bench: ConsumerBench) -> None:
     bench.join("n", "t")
     bench.classic_join("c", "t", "u", session_timeout_ms=12_000)
     member = bench.member("c")
@@ -78,18 +78,18 @@ def test_joins_that_are_refused(mixed: ConsumerBench, fields: dict[str, object],
     assert "d" not in mixed.group.members
 
 
-def test_the_first_of_the_classic_protocol_may_bring_any_protocol(bench: ConsumerBench) -> None:
+def test_the_first_classic_member_may_use_any_protocol(bench: ConsumerBench) -> None:
     bench.join("n", "t")
     assert bench.classic_join("c", "t", protocols=("other",)).error_code == ErrorCode.NONE
 
 
-def test_a_group_that_is_full_takes_in_nobody() -> None:
+def test_a_full_group_refuses_joins() -> None:
     bench = ConsumerBench({"group.consumer.max.size": "1"}, t=1)
     bench.join("n", "t")
     assert bench.classic_join("c", "t").error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
 
 
-def test_bytes_that_are_no_subscription(bench: ConsumerBench) -> None:
+def test_malformed_subscriptions_are_refused(bench: ConsumerBench) -> None:
     bench.join("n", "t")
     request = bench.classic_request("c", "t")
     request.protocols[0].metadata = b"\0"
@@ -100,7 +100,7 @@ def test_bytes_that_are_no_subscription(bench: ConsumerBench) -> None:
 # --- being led
 
 
-def test_it_is_led_by_heartbeats_joins_and_syncs(bench: ConsumerBench) -> None:
+def test_a_classic_member_reconciles_by_heartbeats_joins_and_syncs(bench: ConsumerBench) -> None:
     member = bench.classic_group({"t": (0, 1, 2, 3)}, "t")
     bench.join("n", "t")
     assert bench.classic_beat(member, 1) is ErrorCode.REBALANCE_IN_PROGRESS
@@ -115,7 +115,7 @@ def test_it_is_led_by_heartbeats_joins_and_syncs(bench: ConsumerBench) -> None:
     assert len((bench.beat("n", 2).parts or {})["t"]) == 2
 
 
-def test_it_is_told_when_what_it_waits_for_is_free(bench: ConsumerBench) -> None:
+def test_a_heartbeat_reports_released_partitions(bench: ConsumerBench) -> None:
     bench.join("n", "t")
     bench.classic_join("c", "t")
     assert bench.synced("c", 3) == {}
@@ -127,20 +127,20 @@ def test_it_is_told_when_what_it_waits_for_is_free(bench: ConsumerBench) -> None
     assert bench.synced("c", 3) == {"t": (2, 3)}
 
 
-def test_a_sync_while_there_is_a_newer_target_sends_it_back_to_join(mixed: ConsumerBench) -> None:
+def test_a_sync_with_a_newer_target_reports_the_rebalance(mixed: ConsumerBench) -> None:
     mixed.join("m", "t")
     assert mixed.classic_sync("c", 3).error_code == ErrorCode.REBALANCE_IN_PROGRESS
     assert mixed.timers.due_in(join_timer("g", "c")) == TIMEOUT_MS
 
 
-def test_a_sync_of_another_protocol(mixed: ConsumerBench) -> None:
+def test_a_sync_with_another_protocol_is_refused(mixed: ConsumerBench) -> None:
     code = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert mixed.classic_sync("c", 3, protocol_name="other").error_code == code
     assert mixed.classic_sync("c", 3, protocol_type="connect").error_code == code
     assert mixed.classic_sync("c", 3, protocol_name="range", protocol_type="consumer").error_code == 0
 
 
-def test_requests_of_the_wrong_member_or_generation(mixed: ConsumerBench) -> None:
+def test_requests_with_a_wrong_member_or_generation_are_refused(mixed: ConsumerBench) -> None:
     assert mixed.classic_beat("x", 3) is ErrorCode.UNKNOWN_MEMBER_ID
     assert mixed.classic_beat("c", 2) is ErrorCode.ILLEGAL_GENERATION
     assert mixed.classic_beat("n", 3) is ErrorCode.UNKNOWN_MEMBER_ID, "n does not speak the classic protocol"
@@ -151,7 +151,7 @@ def test_requests_of_the_wrong_member_or_generation(mixed: ConsumerBench) -> Non
 # --- time
 
 
-def test_who_does_not_join_again_in_time_is_put_out(mixed: ConsumerBench) -> None:
+def test_a_member_that_does_not_rejoin_in_time_is_removed(mixed: ConsumerBench) -> None:
     mixed.join("m", "t")
     mixed.classic_beat("c", 3)
     for _ in range(3):
@@ -163,7 +163,7 @@ def test_who_does_not_join_again_in_time_is_put_out(mixed: ConsumerBench) -> Non
     assert "c" not in mixed.group.members
 
 
-def test_who_does_not_sync_in_time_is_put_out(mixed: ConsumerBench) -> None:
+def test_a_member_that_does_not_sync_in_time_is_removed(mixed: ConsumerBench) -> None:
     mixed.classic_join("c", "t")
     for _ in range(3):
         mixed.advance(TIMEOUT_MS // 3)
@@ -173,7 +173,7 @@ def test_who_does_not_sync_in_time_is_put_out(mixed: ConsumerBench) -> None:
     assert "c" not in mixed.group.members
 
 
-def test_a_silent_member_is_put_out_after_its_own_session_timeout(mixed: ConsumerBench) -> None:
+def test_a_member_expires_after_its_own_session_timeout(mixed: ConsumerBench) -> None:
     mixed.classic_join("c", "t", session_timeout_ms=7_000)
     mixed.advance(7_000)
     assert list(mixed.group.members) == ["n"]
@@ -191,7 +191,7 @@ def test_members_leave_one_by_one_or_together(mixed: ConsumerBench) -> None:
     assert mixed.group.is_empty()
 
 
-def test_nobody_leaving_changes_nothing(mixed: ConsumerBench) -> None:
+def test_an_empty_leave_request_changes_nothing(mixed: ConsumerBench) -> None:
     mixed.written()
     assert mixed.classic_leave("x") == [ErrorCode.UNKNOWN_MEMBER_ID]
     assert mixed.written() == []

@@ -36,7 +36,7 @@ def kinds(bench: ConsumerBench) -> list[str]:
 # --- up
 
 
-def test_the_first_consumer_turns_a_classic_group_into_a_consumer_group(bench: ConsumerBench) -> None:
+def test_the_first_consumer_converts_a_classic_group(bench: ConsumerBench) -> None:
     member = bench.classic_group({"t": (0, 1, 2, 3)}, "t")
     bench.written()
     assert bench.join("n", "t") == Told(2, {})
@@ -61,7 +61,7 @@ def test_the_first_consumer_turns_a_classic_group_into_a_consumer_group(bench: C
     assert not bench.timers.is_scheduled(classic_session("g", member))
 
 
-def test_who_waits_in_a_classic_group_is_told_to_join_again(bench: ConsumerBench) -> None:
+def test_waiting_classic_members_must_join_again(bench: ConsumerBench) -> None:
     first = bench.classic_group({"t": (0, 1, 2, 3)}, "t")
     other = bench.classic_join("", "t").member_id
     request = bench.classic_request(other, "t")
@@ -73,7 +73,7 @@ def test_who_waits_in_a_classic_group_is_told_to_join_again(bench: ConsumerBench
     assert bench.classic_join(other, "t").error_code == ErrorCode.NONE
 
 
-def test_a_group_that_waits_for_its_first_generation_does_not_hand_out_epoch_0(bench: ConsumerBench) -> None:
+def test_a_group_before_its_first_generation_does_not_use_epoch_0(bench: ConsumerBench) -> None:
     """A pattern brings no epoch of its own, and 0 would mean that the member has yet to join."""
     first = bench.classic_join("", "t").member_id
     request = bench.classic_request(first, "t")
@@ -82,7 +82,7 @@ def test_a_group_that_waits_for_its_first_generation_does_not_hand_out_epoch_0(b
     assert bench.member(first).epoch == 1
 
 
-def test_an_empty_classic_group_just_makes_way(bench: ConsumerBench) -> None:
+def test_an_empty_classic_group_is_replaced(bench: ConsumerBench) -> None:
     member = bench.classic_group({"t": (0,)}, "t")
     bench.classic_leave(member)
     bench.written()
@@ -90,7 +90,7 @@ def test_an_empty_classic_group_just_makes_way(bench: ConsumerBench) -> None:
     assert kinds(bench)[0] == "-GroupMetadata"
 
 
-def test_only_who_joins_turns_a_group(bench: ConsumerBench) -> None:
+def test_only_a_joining_member_converts_a_group(bench: ConsumerBench) -> None:
     bench.classic_group({"t": (0,)}, "t")
     text = "Group g is not a consumer group."
     assert bench.refused("n", 3) == (ErrorCode.GROUP_ID_NOT_FOUND, text)
@@ -101,7 +101,7 @@ JOIN = {"subscribed_topic_names": ["t"], "rebalance_timeout_ms": 1000, "owned": 
 
 
 @pytest.mark.parametrize("policy", ["disabled", "DOWNGRADE"])
-def test_the_way_up_may_be_closed(policy: str) -> None:
+def test_upgrades_may_be_disabled(policy: str) -> None:
     bench = ConsumerBench({POLICY: policy}, t=4)
     bench.classic_group({"t": (0,)}, "t")
     assert bench.refused("n", 0, **JOIN) == (
@@ -111,12 +111,12 @@ def test_the_way_up_may_be_closed(policy: str) -> None:
     assert classic(bench).state_name == "Stable"
 
 
-def test_groups_of_other_protocols_cannot_be_turned(bench: ConsumerBench) -> None:
+def test_groups_of_other_protocols_cannot_be_converted(bench: ConsumerBench) -> None:
     bench.classic_group({"t": (0,)}, "t", protocol_type="connect")
     assert "does not use the consumer embedded protocol" in str(bench.refused("n", 0, **JOIN).text)
 
 
-def test_groups_that_are_too_large_cannot_be_turned() -> None:
+def test_groups_that_are_too_large_cannot_be_converted() -> None:
     bench = ConsumerBench({"group.consumer.max.size": "1"}, t=4)
     one = bench.classic_join("", "t").member_id
     two = bench.classic_join("", "t").member_id
@@ -126,14 +126,14 @@ def test_groups_that_are_too_large_cannot_be_turned() -> None:
     assert "exceeds the consumer group maximum size" in str(bench.refused("n", 0, **JOIN).text)
 
 
-def test_what_a_custom_assignor_keeps_in_assignments_would_be_lost(bench: ConsumerBench) -> None:
+def test_assignments_with_user_data_cannot_be_converted(bench: ConsumerBench) -> None:
     member = bench.classic_join("", "t").member_id
     generation = bench.classic_join(member, "t").generation_id
     bench.classic_sync(member, generation, {member: assignment_of({"t": (0,)}, b"mine")})
     assert "unsupported custom assignor" in str(bench.refused("n", 0, **JOIN).text)
 
 
-def test_an_assignment_that_cannot_be_read(bench: ConsumerBench) -> None:
+def test_malformed_assignments_cannot_be_converted(bench: ConsumerBench) -> None:
     member = bench.classic_join("", "t").member_id
     generation = bench.classic_join(member, "t").generation_id
     bench.classic_sync(member, generation, {member: b"\0\1\x7f"})
@@ -143,7 +143,7 @@ def test_an_assignment_that_cannot_be_read(bench: ConsumerBench) -> None:
 # --- down
 
 
-def test_when_the_last_consumer_goes_the_group_is_classic_again(bench: ConsumerBench) -> None:
+def test_the_group_is_classic_after_the_last_consumer_left(bench: ConsumerBench) -> None:
     member = bench.classic_group({"t": (0, 1, 2, 3)}, "t")
     bench.join("n", "t")
     bench.written()
@@ -158,7 +158,7 @@ def test_when_the_last_consumer_goes_the_group_is_classic_again(bench: ConsumerB
     assert bench.classic_join(member, "t").generation_id == 3
 
 
-def test_the_classic_group_begins_with_what_its_members_were_meant_to_have(bench: ConsumerBench) -> None:
+def test_the_classic_group_starts_with_the_target_assignments(bench: ConsumerBench) -> None:
     member = bench.classic_group({"t": (0, 1, 2, 3)}, "t")
     bench.join("n", "t")
     bench.written()
@@ -170,7 +170,7 @@ def test_the_classic_group_begins_with_what_its_members_were_meant_to_have(bench
     assert (value.protocol_type, value.protocol, value.leader) == ("consumer", "range", member)
 
 
-def test_a_consumer_that_falls_silent_lets_the_group_go_back_too(bench: ConsumerBench) -> None:
+def test_the_group_is_classic_after_the_last_consumer_expired(bench: ConsumerBench) -> None:
     member = bench.classic_group({"t": (0, 1, 2, 3)}, "t")
     bench.join("n", "t")
     for _ in range(2):
@@ -180,14 +180,14 @@ def test_a_consumer_that_falls_silent_lets_the_group_go_back_too(bench: Consumer
     assert classic(bench).members.keys() == {member}
 
 
-def test_the_last_member_of_all_leaves_an_empty_consumer_group(bench: ConsumerBench) -> None:
+def test_a_consumer_group_without_members_is_not_converted(bench: ConsumerBench) -> None:
     bench.join("n", "t")
     bench.beat("n", -1)
     assert bench.group.state_name == "Empty"
 
 
 @pytest.mark.parametrize("policy", ["disabled", "upgrade"])
-def test_the_way_down_may_be_closed(policy: str) -> None:
+def test_downgrades_may_be_disabled(policy: str) -> None:
     bench = ConsumerBench({POLICY: "bidirectional"}, t=4)
     member = bench.classic_group({"t": (0, 1, 2, 3)}, "t")
     bench.join("n", "t")
@@ -200,7 +200,7 @@ def test_the_way_down_may_be_closed(policy: str) -> None:
     )
 
 
-def test_a_group_of_classic_members_that_may_not_go_back_still_rebalances() -> None:
+def test_a_group_of_classic_members_without_downgrade_still_rebalances() -> None:
     bench = ConsumerBench({POLICY: "upgrade"}, t=4)
     bench.join("n", "t")
     for name in ("c", "d"):
@@ -214,7 +214,7 @@ def test_a_group_of_classic_members_that_may_not_go_back_still_rebalances() -> N
     assert sorted(len(parts["t"]) for parts in bench.held().values()) == [2, 2]
 
 
-def test_a_static_member_may_come_back_with_the_classic_protocol(bench: ConsumerBench) -> None:
+def test_a_static_member_may_return_with_the_classic_protocol(bench: ConsumerBench) -> None:
     bench.join("n", "t", instance_id="i")
     answer = bench.classic_join("", "t", group_instance_id="i")
     assert answer.error_code == ErrorCode.NONE
@@ -224,7 +224,7 @@ def test_a_static_member_may_come_back_with_the_classic_protocol(bench: Consumer
     assert parts_of(group.members[answer.member_id].assignment) == {"t": (0, 1, 2, 3)}
 
 
-def test_a_static_member_that_comes_back_reading_something_else_rebalances(bench: ConsumerBench) -> None:
+def test_a_static_member_that_returns_with_other_topics_rebalances(bench: ConsumerBench) -> None:
     bench.create_topic("u", 2)
     bench.join("n", "t", instance_id="i")
     bench.classic_join("", "t", "u", group_instance_id="i")
@@ -241,7 +241,7 @@ def test_a_static_member_replaced_by_a_classic_one_among_consumers(bench: Consum
     assert bench.classic_beat(answer.member_id, answer.generation_id, "i") is ErrorCode.NONE
 
 
-def test_a_classic_member_that_is_upgraded_itself(bench: ConsumerBench) -> None:
+def test_a_classic_member_that_upgrades(bench: ConsumerBench) -> None:
     bench.join("m", "t")
     bench.classic_join("c", "t")
     bench.beat("m", 2)
@@ -251,7 +251,7 @@ def test_a_classic_member_that_is_upgraded_itself(bench: ConsumerBench) -> None:
     assert bench.beat("c", 3, owned={"t": (2, 3)}) == Told(3, None)
 
 
-def test_a_static_classic_member_is_replaced_by_its_upgraded_self(bench: ConsumerBench) -> None:
+def test_a_static_classic_member_is_replaced_after_its_upgrade(bench: ConsumerBench) -> None:
     member = bench.classic_group({"t": (0, 1, 2, 3)}, "t", group_instance_id="i")
     assert bench.join("n", "t", instance_id="i") == Told(1, {"t": (0, 1, 2, 3)})
     assert list(bench.group.members) == ["n"]
@@ -261,7 +261,7 @@ def test_a_static_classic_member_is_replaced_by_its_upgraded_self(bench: Consume
 # --- after a restart
 
 
-def test_a_turned_group_comes_back_from_its_log(bench: ConsumerBench) -> None:
+def test_a_converted_group_is_restored_from_its_log(bench: ConsumerBench) -> None:
     member = bench.classic_group({"t": (0, 1, 2, 3)}, "t")
     bench.join("n", "t")
     bench.restart()
@@ -271,7 +271,7 @@ def test_a_turned_group_comes_back_from_its_log(bench: ConsumerBench) -> None:
     assert classic(bench).members.keys() == {member}
 
 
-def test_a_group_too_large_for_a_classic_one_stays_as_it_is() -> None:
+def test_a_group_too_large_for_a_classic_group_is_not_converted() -> None:
     bench = ConsumerBench({"group.max.size": "1"}, t=4)
     bench.join("n", "t")
     for name in ("c", "d"):

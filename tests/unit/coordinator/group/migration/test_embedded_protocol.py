@@ -34,13 +34,13 @@ def test_an_assignment_is_written_in_the_version_of_its_reader(version: int) -> 
     ]
 
 
-def test_newer_versions_are_read_as_the_newest_we_know() -> None:
+def test_newer_versions_are_read_as_the_newest_known() -> None:
     newer = b"\x00\x09" + assignment_of({"t": (0,)})[2:]
     assert version_of(newer) == 3
     assert read_assignment(newer).assigned_partitions[0].partitions == [0]
 
 
 @pytest.mark.parametrize("data", [b"", b"\0", b"\xff\xff", b"\0\1\x7f"])
-def test_bytes_that_say_nothing(data: bytes) -> None:
+def test_malformed_bytes_are_refused(data: bytes) -> None:
     with pytest.raises(RemoteProtocolError):
         read_assignment(data)

@@ -21,7 +21,7 @@ def of(image: MetadataImage, *topics: str) -> int:
     return MetadataHashes().of(topics, image)
 
 
-def test_the_number_is_the_one_that_apache_kafka_wrote() -> None:
+def test_the_hash_is_the_one_that_apache_kafka_wrote() -> None:
     topic_id = uuid.UUID("b0dcea93-f239-4223-b3b5-7c2e27a0ca37")
     partitions = [
         PartitionRecord(
@@ -45,7 +45,7 @@ def test_the_order_of_topics_does_not_matter(image: MetadataImage) -> None:
     assert len({of(more, "t", "u"), of(more, "t"), of(more, "u")}) == 3
 
 
-def test_partitions_ids_and_racks_change_it(image: MetadataImage) -> None:
+def test_partitions_ids_and_racks_change_the_hash(image: MetadataImage) -> None:
     added = PartitionRecord(
         partition_id=2, topic_id=topic_id_of("t"), replicas=[1], isr=[1], leader=1, directories=[]
     )

@@ -31,20 +31,20 @@ def resolutions(bench: ConsumerBench) -> list[tuple[str, list[str] | None]]:
     ]
 
 
-def test_a_pattern_is_resolved_right_after_the_heartbeat_that_brings_it(many: ConsumerBench) -> None:
+def test_a_regex_is_resolved_right_after_its_heartbeat(many: ConsumerBench) -> None:
     assert many.join("a", subscribed_topic_regex="t.*") == Told(1, {})
     assert resolutions(many) == [("t.*", ["t1", "t2"])]
     assert many.group.epoch == 2
     assert many.beat("a", 1) == Told(2, {"t1": (0,), "t2": (0,)})
 
 
-def test_a_resolution_remembers_when_and_as_of_which_metadata(many: ConsumerBench) -> None:
+def test_a_resolved_regex_has_a_time_and_a_metadata_version(many: ConsumerBench) -> None:
     many.join("a", subscribed_topic_regex="t.*")
     resolved = many.group.subscriptions.resolved["t.*"]
     assert (resolved.version, resolved.timestamp_ms) == (many.image.offset, many.clock.now)
 
 
-def test_names_and_patterns_add_up(many: ConsumerBench) -> None:
+def test_names_and_regexes_are_combined(many: ConsumerBench) -> None:
     many.join("a", "u1", subscribed_topic_regex="t1")
     assert many.beat("a", 2).parts == {"t1": (0,), "u1": (0,)}
     assert many.group.is_subscribed_to("t1")
@@ -52,7 +52,7 @@ def test_names_and_patterns_add_up(many: ConsumerBench) -> None:
     assert not many.group.is_subscribed_to("t2")
 
 
-def test_a_pattern_that_others_brought_needs_no_resolution(many: ConsumerBench) -> None:
+def test_a_known_regex_is_not_resolved_again(many: ConsumerBench) -> None:
     many.join("a", subscribed_topic_regex="t.*")
     many.beat("a", 1)
     many.written()
@@ -100,7 +100,7 @@ def test_a_deleted_topic_is_noticed_through_the_hash(many: ConsumerBench) -> Non
     assert many.beat("a", 2, owned={"t1": (0,)}) == Told(3, {"t1": (0,)})
 
 
-def test_the_last_to_leave_a_pattern_takes_it_away(many: ConsumerBench) -> None:
+def test_a_regex_is_deleted_with_its_last_member(many: ConsumerBench) -> None:
     many.join("a", subscribed_topic_regex="t.*")
     many.join("b", subscribed_topic_regex="t.*")
     many.written()
@@ -111,7 +111,7 @@ def test_the_last_to_leave_a_pattern_takes_it_away(many: ConsumerBench) -> None:
     assert many.group.metadata_hash == 0
 
 
-def test_another_pattern_replaces_the_one_before(many: ConsumerBench) -> None:
+def test_another_regex_replaces_the_previous_one(many: ConsumerBench) -> None:
     many.join("a", subscribed_topic_regex="t.*")
     many.beat("a", 1)
     many.written()
@@ -122,7 +122,7 @@ def test_another_pattern_replaces_the_one_before(many: ConsumerBench) -> None:
     assert many.beat("a", many.member("a").epoch).parts == {"u1": (0,)}
 
 
-def test_an_empty_pattern_ends_the_subscription(many: ConsumerBench) -> None:
+def test_an_empty_regex_ends_the_subscription(many: ConsumerBench) -> None:
     many.join("a", subscribed_topic_regex="t.*")
     many.beat("a", 1)
     many.written()
@@ -131,7 +131,7 @@ def test_an_empty_pattern_ends_the_subscription(many: ConsumerBench) -> None:
     assert many.group.epoch == 3, "what it reads now is known"
 
 
-def test_two_refreshes_are_not_under_way_at_once(many: ConsumerBench) -> None:
+def test_only_one_refresh_is_scheduled_at_a_time(many: ConsumerBench) -> None:
     machine = many.machine
     first = many.request("a", 0, subscribed_topic_regex="t.*", rebalance_timeout_ms=1, owned={})
     second = many.request("b", 0, subscribed_topic_regex="u.*", rebalance_timeout_ms=1, owned={})
@@ -143,7 +143,7 @@ def test_two_refreshes_are_not_under_way_at_once(many: ConsumerBench) -> None:
     assert resolutions(many) == [("t.*", ["t1", "t2"])], "the other waits for its turn"
 
 
-def test_a_group_that_is_gone_needs_no_resolution(many: ConsumerBench) -> None:
+def test_a_deleted_group_is_not_refreshed(many: ConsumerBench) -> None:
     many.join("a", subscribed_topic_regex="t.*")
     many.timers.schedule(("x",), 0, lambda: many.machine.consumer._regexes._refresh("nobody", ["t"]))
     many.written()
@@ -151,13 +151,13 @@ def test_a_group_that_is_gone_needs_no_resolution(many: ConsumerBench) -> None:
     assert resolutions(many) == []
 
 
-def test_resolutions_come_back_from_the_log(many: ConsumerBench) -> None:
+def test_resolved_regexes_are_restored_from_the_log(many: ConsumerBench) -> None:
     many.join("a", subscribed_topic_regex="t.*")
     many.restart()
     assert many.beat("a", 1) == Told(2, {"t1": (0,), "t2": (0,)})
 
 
-def test_who_changes_its_pattern_leaves_it_to_others_that_have_it(many: ConsumerBench) -> None:
+def test_a_changed_regex_is_kept_for_other_members(many: ConsumerBench) -> None:
     for name in ("a", "b"):
         many.join(name, subscribed_topic_regex="t.*")
     many.written()

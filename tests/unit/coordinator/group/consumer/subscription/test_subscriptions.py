@@ -15,7 +15,7 @@ def reader(*topics: str, regex: str | None = "") -> ConsumerMember:
     return ConsumerMember("m", topics=frozenset(topics), topic_regex=regex)
 
 
-def test_a_topic_is_read_until_its_last_reader_leaves() -> None:
+def test_a_topic_is_subscribed_until_its_last_member_leaves() -> None:
     read = Subscriptions()
     read.change(None, reader("t", "u"))
     read.change(None, reader("t"))
@@ -25,12 +25,12 @@ def test_a_topic_is_read_until_its_last_reader_leaves() -> None:
     assert read.has("t"), "asking changes nothing"
 
 
-def test_more_cannot_leave_than_came() -> None:
+def test_counts_cannot_become_negative() -> None:
     with pytest.raises(InvariantViolation):
         Subscriptions().change(reader("t"), None)
 
 
-def test_a_pattern_counts_while_somebody_has_it() -> None:
+def test_a_regex_counts_while_a_member_uses_it() -> None:
     read = Subscriptions()
     read.change(None, reader("t", regex="x.*"))
     read.resolved["x.*"] = ResolvedRegex(frozenset({"x1", "x2"}), 5, 7)
@@ -41,7 +41,7 @@ def test_a_pattern_counts_while_somebody_has_it() -> None:
     assert (read.has("x1"), read.has_any(["x3", "x2"]), read.has_any(["x3"])) == (True, True, False)
 
 
-def test_how_old_resolutions_are() -> None:
+def test_age_and_version_of_resolved_regexes() -> None:
     read = Subscriptions()
     assert (read.refreshed_ms, read.oldest_version) == (-1, -1)
     read.resolved = {

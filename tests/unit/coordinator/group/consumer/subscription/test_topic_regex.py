@@ -19,7 +19,7 @@ def test_a_pattern_matches_whole_names() -> None:
     assert found("a|b.", "a", "b", "bc") == {"a", "bc"}
 
 
-def test_resolving_tells_metadata_and_time() -> None:
+def test_a_resolved_regex_has_metadata_version_and_time() -> None:
     image = one_node("a")
     assert resolve(["a", "b"], image, 7) == {
         "a": ResolvedRegex(frozenset({"a"}), image.offset, 7),
@@ -28,7 +28,7 @@ def test_resolving_tells_metadata_and_time() -> None:
 
 
 @pytest.mark.parametrize("pattern", ["(", "[a", "*", r"(a)\1", "(?=a)b", "(?<!a)b", "a{1001}"])
-def test_what_re2_does_not_know_is_refused(pattern: str) -> None:
+def test_unsupported_syntax_is_refused(pattern: str) -> None:
     with pytest.raises(ApiError) as caught:
         check(pattern)
     assert caught.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION
