@@ -1,4 +1,4 @@
-"""Assignors, whatever the group: every partition to exactly one of its readers, evenly, and with few moves."""
+"""Assignors for random groups: each partition has exactly one subscriber, evenly, and with few moves."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TOPICS = [uuid.UUID(int=number) for number in range(1, 6)]
 
 @st.composite
 def groups(draw: st.DrawFn, *, same: bool = False) -> GroupSpec:
-    """Some members with some targets of before, each partition with one of them at most."""
+    """Members with previous targets, where a partition belongs to at most one of them."""
     counts = {topic: draw(st.integers(1, 12)) for topic in draw(st.sets(st.sampled_from(TOPICS), min_size=1))}
     topics = sorted(counts)
     everything = frozenset(topics)

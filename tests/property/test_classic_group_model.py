@@ -1,12 +1,12 @@
-"""Clients do what they like with a classic group, in any order, while commits are late and coordinators come and go.
+"""A classic group under random requests of clients, with delayed commits and changing coordinators.
 
-After every step the group's own books must balance, and nobody may have been told what does not hold:
+After every step the counters of the group are correct, and every response is consistent:
 
-- an assignment is what the leader of that generation planned for that very member, and the log has it;
-- nobody loses its place because others join, sync or beat;
-- all members of a generation are told the same leader and protocol;
-- a heartbeat is answered well only in the present generation;
-- in the end, when time has passed, nobody waits for an answer.
+- an assignment is the one that the leader of that generation computed for that member, and the log contains it;
+- no member is removed because others join, sync or send heartbeats;
+- all members of a generation get the same leader and protocol;
+- a heartbeat succeeds only in the current generation;
+- at the end, after all timeouts, no request waits for a response.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SIZE_MAX = 5
 
 
 class SlowLog(Harness[ClassicMachine]):
-    """Commits when told to: until then decisions are replayed but not settled."""
+    """A harness whose commits are delayed: decisions are replayed before they complete."""
 
     def _load(self) -> None:
         self.waiting: list[Callable[[ErrorCode], None]] = []
@@ -69,12 +69,12 @@ class ClassicGroupModel(RuleBasedStateMachine):
         self.instance_of: dict[str, str | None] = {}
         self.planners: set[tuple[int, str]] = set()
         self.places: set[str] = set()
-        """Members, and instances under their own name, as of the last step."""
+        """Members, and static members by instance id, as of the last step."""
         self.lossy = False
-        """The last step may have cost somebody its place."""
+        """The last step may have removed a member."""
         self.open: list[tuple[Promise[object], str]] = []
 
-    # What clients do
+    # Requests
 
     @rule(protocols=st.sampled_from(PROTOCOLS), version=st.sampled_from([3, 9]))
     def come(self, protocols: Protocols, version: int) -> None:
@@ -86,7 +86,7 @@ class ClassicGroupModel(RuleBasedStateMachine):
 
     @rule(count=st.integers(1, 3))
     def come_together(self, count: int) -> None:
-        """Well-behaved clients: both rounds at once."""
+        """A new client sends both JoinGroup requests."""
         for _ in range(count):
             response = self.team.join(protocols=PROTOCOLS[0])
             self._watch_join(response, None)
@@ -96,7 +96,7 @@ class ClassicGroupModel(RuleBasedStateMachine):
 
     @rule()
     def all_come_back(self) -> None:
-        """Everybody notices the rebalance and joins again."""
+        """All members notice the rebalance and join again."""
         for member_id in self._members():
             instance = self.instance_of[member_id]
             join = self.team.join(member_id, instance=instance, protocols=PROTOCOLS[0])
@@ -104,7 +104,7 @@ class ClassicGroupModel(RuleBasedStateMachine):
 
     @rule()
     def all_sync(self) -> None:
-        """Everybody asks for its assignment, followers first."""
+        """All members send SyncGroup, followers first."""
         for member_id in reversed(self._members()):
             self._sync(member_id, self.team.group.generation)
 
@@ -161,10 +161,10 @@ class ClassicGroupModel(RuleBasedStateMachine):
         return [] if group is None else [each for each in group.members if each in self.instance_of]
 
     def _anybody(self, data: st.DataObject) -> str:
-        """Mostly a member, at times somebody who was one."""
+        """Mostly a member, sometimes a former member."""
         return data.draw(st.sampled_from(self._members() * 3 + self.ids))
 
-    # What happens to them
+    # Events
 
     @rule()
     def commit(self) -> None:
@@ -177,12 +177,12 @@ class ClassicGroupModel(RuleBasedStateMachine):
 
     @rule()
     def fail_over(self) -> None:
-        """What was appended is committed, by whoever coordinates next."""
+        """The appended records are committed, by the next coordinator if necessary."""
         self.lossy = True
         self.bench.commit()
         self.bench.restart()
 
-    # What they are told
+    # Responses
 
     def _watch_join(self, promise: Promise[JoinGroupResponse], instance: str | None) -> None:
         self.open.append((promise, "join"))  # type: ignore[arg-type]
@@ -205,8 +205,8 @@ class ClassicGroupModel(RuleBasedStateMachine):
         assert response.leader == group.leader_id
         assert bool(response.members) == (response.leader == response.member_id)
         if response.members:
-            told = [(each.member_id, each.metadata) for each in response.members]
-            assert told == [
+            listed = [(each.member_id, each.metadata) for each in response.members]
+            assert listed == [
                 (each.member_id, dict(each.protocols)[response.protocol_name or ""])
                 for each in group.members.values()
             ]
@@ -229,7 +229,7 @@ class ClassicGroupModel(RuleBasedStateMachine):
         instance = self.instance_of[member_id]
         assert planned_member == member_id or (instance and self.instance_of[planned_member] == instance)
 
-    # Books
+    # Invariants
 
     @invariant()
     def books_balance(self) -> None:
@@ -254,7 +254,7 @@ class ClassicGroupModel(RuleBasedStateMachine):
         if group is None:
             return
         places = {member.instance_id or member.member_id for member in group.members.values()}
-        # A full group sends away members that come back late.
+        # A full group refuses members that rejoin late.
         if not self.lossy and group.joined < SIZE_MAX and len(group.members) < SIZE_MAX:
             assert self.places <= places
         self.places, self.lossy = places, False

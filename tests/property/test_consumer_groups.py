@@ -1,12 +1,12 @@
-"""Consumer groups under random members: answers get lost, members stall, vanish and come back, topics change.
+"""Consumer groups under random members: responses are lost, members stall, stop and return, topics change.
 
-Each member is modelled from its own side: it knows only what answers told it. After every step:
-- no two members that may still be reading own the same partition;
-- epochs never go back: the group's, the target's, and those a member is told while it stays a member;
-- a target gives every partition of every topic to exactly one member.
-At the end, when everybody sends heartbeats and nothing is lost, everything is owned exactly once.
+Each member is modelled from the client side and uses only the responses that it received. After every step:
+- no two members that may still be consuming own the same partition;
+- epochs never decrease: the group's, the target's, and those of a member while it stays a member;
+- a target assigns every partition of every topic to exactly one member.
+At the end, when all members send heartbeats and nothing is lost, every partition is owned exactly once.
 
-Steps are drawn by weight from a seed: most are heartbeats, so that groups get somewhere between two upsets.
+Steps are drawn by weight from a seed: most are heartbeats, so that groups make progress between two faults.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ NAMES = "abc"
 TOPICS = ("t", "u")
 SUBSCRIPTIONS = (("t",), ("t",), ("t", "u"), ("u",))
 ACTS = ("follow", "follow", "give up", "stall", "lose")
-"""What a member does with the answer to a heartbeat."""
+"""What a member does with the response to a heartbeat."""
 STEPS = 150
 
 
 class Client:
-    """A member as it sees itself."""
+    """The client side of a member."""
 
     def __init__(self, name: str, topics: tuple[str, ...], instance: str | None) -> None:
         self.name = name
@@ -41,45 +41,45 @@ class Client:
         self.epoch = 0
         self.owned: set[tuple[str, int]] = set()
         self.wanted: set[tuple[str, int]] = set()
-        self.tells_all = True
+        self.sends_all_fields = True
         self.heard_ms = 0
 
     def reset(self) -> None:
-        """Start over: it gives up everything before it joins again."""
-        self.epoch, self.owned, self.wanted, self.tells_all = 0, set(), set(), True
+        """Revoke all partitions before the next join."""
+        self.epoch, self.owned, self.wanted, self.sends_all_fields = 0, set(), set(), True
 
     def fields(self) -> dict[str, Any]:
-        """What it says in its next heartbeat."""
+        """The fields of the next heartbeat."""
         owned: dict[str, tuple[int, ...]] = {}
         for topic, partition in sorted(self.owned):
             owned[topic] = (*owned.get(topic, ()), partition)
         fields: dict[str, Any] = {"owned": owned, "instance_id": self.instance}
-        if self.tells_all:
+        if self.sends_all_fields:
             fields |= {"subscribed_topic_names": list(self.topics), "rebalance_timeout_ms": TIMEOUT_MS}
         return fields
 
-    def hear(self, answer: ConsumerGroupHeartbeatResponse) -> None:
-        assert answer.member_epoch >= self.epoch, "epochs never go back"
-        self.epoch, self.tells_all = answer.member_epoch, False
-        if answer.assignment is not None:
+    def receive(self, response: ConsumerGroupHeartbeatResponse) -> None:
+        assert response.member_epoch >= self.epoch, "epochs never decrease"
+        self.epoch, self.sends_all_fields = response.member_epoch, False
+        if response.assignment is not None:
             known = {topic_id_of(name): name for name in TOPICS}
             self.wanted = {
                 (known[each.topic_id], partition)
-                for each in answer.assignment.topic_partitions
+                for each in response.assignment.topic_partitions
                 for partition in each.partitions
             }
 
     def miss(self) -> None:
-        """No answer came. It said what it owns, so it must not begin with anything older answers gave it."""
+        """The response was lost. The request listed the owned partitions, so no other partition may be consumed."""
         self.wanted &= self.owned
-        self.tells_all = True
+        self.sends_all_fields = True
 
     def follow(self) -> None:
-        """Give up what it must, begin with what it may."""
+        """Revoke partitions and start to consume new ones."""
         self.owned = set(self.wanted)
 
     def give_up(self) -> None:
-        """Give up what it must, but do not begin with anything yet."""
+        """Revoke partitions without starting to consume new ones."""
         self.owned &= self.wanted
 
 
@@ -97,7 +97,7 @@ class Groups:
         self.count = 0
 
     def step(self) -> None:
-        """One thing happens."""
+        """One random step."""
         name = self.rng.choice(NAMES)
         if name not in self.clients:
             self.come(name)
@@ -115,7 +115,7 @@ class Groups:
         act = self.rng.choices(acts, [60, 8, 4, 4, 2, 12, 2, 3])[0]
         act(name)
 
-    # What members do
+    # Requests
 
     def come(self, name: str) -> None:
         self.count += 1
@@ -125,23 +125,23 @@ class Groups:
         self.beat(name)
 
     def beat(self, name: str) -> None:
-        """A heartbeat. If its answer is lost the member says everything the next time."""
+        """A heartbeat. If its response is lost, the next heartbeat has all fields."""
         self.beat_and(name, self.rng.choice(ACTS))
 
     def beat_and(self, name: str, act: str) -> None:
         client = self.clients[name]
-        answer = self.ask(client, client.epoch, **client.fields())
-        if not isinstance(answer, ErrorCode):
+        response = self.ask(client, client.epoch, **client.fields())
+        if not isinstance(response, ErrorCode):
             client.heard_ms = self.bench.clock.now
         if act == "lose":
             client.miss()
-        elif answer is ErrorCode.UNRELEASED_INSTANCE_ID:
+        elif response is ErrorCode.UNRELEASED_INSTANCE_ID:
             del self.clients[name]
-        elif isinstance(answer, ErrorCode):
-            assert answer in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH)
+        elif isinstance(response, ErrorCode):
+            assert response in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH)
             client.reset()
         else:
-            client.hear(answer)
+            client.receive(response)
             if act == "follow":
                 client.follow()
             elif act == "give up":
@@ -158,23 +158,23 @@ class Groups:
 
     def subscribe(self, name: str) -> None:
         self.clients[name].topics = self.rng.choice(SUBSCRIPTIONS)
-        self.clients[name].tells_all = True
+        self.clients[name].sends_all_fields = True
 
     def leave(self, name: str) -> None:
-        """A member stops reading and says so; nobody hears whether it arrived."""
+        """A member leaves; its response may be lost."""
         client = self.clients.pop(name)
         epoch = self.rng.choice([-1, -2]) if client.instance is not None else -1
-        answer = self.ask(client, epoch, instance_id=client.instance)
+        response = self.ask(client, epoch, instance_id=client.instance)
         unknown = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.FENCED_INSTANCE_ID)
-        assert not isinstance(answer, ErrorCode) or answer in unknown
+        assert not isinstance(response, ErrorCode) or response in unknown
 
     def vanish(self, name: str) -> None:
         del self.clients[name]
 
-    # What else happens
+    # Events
 
     def wait(self, _: str) -> None:
-        """Time passes. A client that hears nothing for a session knows that it is out, and stops reading."""
+        """Time passes. A client without a response for a session timeout stops to consume."""
         self.bench.advance(self.rng.choice([500, 500, 5_000, 5_000, 20_000, 50_000]))
         for client in self.clients.values():
             if self.bench.clock.now - client.heard_ms >= min(self.session_ms, TIMEOUT_MS):
@@ -187,10 +187,10 @@ class Groups:
             self.bench.add_partitions(topic, count + 1)
 
     def restart(self, _: str) -> None:
-        """Another coordinator takes over; sessions begin anew."""
+        """Another coordinator takes over; sessions restart."""
         self.bench.restart()
 
-    # What must always hold
+    # Invariants
 
     def check(self) -> None:
         self.check_owners()
@@ -223,7 +223,7 @@ class Groups:
         assert len(meant) == len(set(meant))
 
     def calm_down(self) -> None:
-        """Calm returns: in the end everything that somebody reads is owned exactly once."""
+        """Without faults every subscribed partition is owned exactly once in the end."""
         self.bench.advance(50_000)
         for client in self.clients.values():
             client.reset()

@@ -1,7 +1,7 @@
-"""Any history of commits, transactions, deletions, restarts and compactions leaves the offsets that a plain model has.
+"""Random commits, transactions, deletions, restarts and compactions give the same offsets as a simple model.
 
-The model: what is decided counts in the order of the log. The log is compacted as the cleaner does it: up to the
-first open transaction, of each key the last record that counts stays, and what was aborted goes.
+In the model, committed offsets count in the order of the log. The log is compacted as the cleaner does it: up to the
+first open transaction the last committed record of each key remains, and aborted records are removed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Key = tuple[str, int]
 
 
 class Offsets(RuleBasedStateMachine):
-    """One shard, and what it should know."""
+    """One shard and its model."""
 
     @initialize()
     def begin(self) -> None:
@@ -38,8 +38,8 @@ class Offsets(RuleBasedStateMachine):
 
     @rule(producer=PRODUCERS, group=GROUPS, partition=PARTITIONS, offset=OFFSETS)
     def commit_in_transaction(self, producer: int, group: str, partition: int, offset: int) -> None:
-        told = self.bench.commit_in_transaction(producer, group, offset, partition=partition)
-        assert told is ErrorCode.NONE
+        code = self.bench.commit_in_transaction(producer, group, offset, partition=partition)
+        assert code is ErrorCode.NONE
 
     @rule(producer=PRODUCERS, committed=st.booleans())
     def end(self, producer: int, committed: bool) -> None:
@@ -59,7 +59,7 @@ class Offsets(RuleBasedStateMachine):
 
     @rule()
     def compact(self) -> None:
-        """Take out what the cleaner takes out, and load what is left."""
+        """Compact the log and load it again."""
         latest: dict[str, int] = {}
         history = list(self._history())
         clean_end = min((at for at, _, _, decided in history if decided is None), default=len(self.bench.log))
@@ -74,12 +74,12 @@ class Offsets(RuleBasedStateMachine):
         whole = self.bench.log
         self.bench.log = [entry for at, entry in enumerate(whole) if at not in gone]
         self.bench.restart()
-        # The places of records in the log stay what they are, for the history to be told by them.
+        # Compaction keeps the offsets of the remaining records.
         self.bench.log = whole
         self.check()
 
     def _history(self) -> Any:
-        """Offset records: place, key, value, and whether they count (None: not decided yet)."""
+        """Offset records: offset, key, value, and whether they are committed (None: pending)."""
         log = self.bench.log
         for at, entry in enumerate(log):
             if isinstance(entry, LoggedMarker) or not isinstance(entry[0].key, OffsetCommitKey):
@@ -106,7 +106,7 @@ class Offsets(RuleBasedStateMachine):
             assert self.bench.fetch_all(group) == expected
 
     def _model(self) -> dict[Key, int]:
-        """What counts, in the order of the log. A deletion also takes what was pending when it came."""
+        """The committed offsets in the order of the log. A deletion also removes pending offsets."""
         counted: dict[Key, int] = {}
         for _, key, value, decided in self._history():
             place = (key.group, key.partition)

@@ -1,4 +1,4 @@
-"""Classic groups on a test bench: members that join, sync, beat and leave, in words a scenario can be told with."""
+"""A harness for classic groups: members join, sync, send heartbeats and leave."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Protocols = Sequence[tuple[str, bytes]]
 
 
 def subscription(*topics: str, version: int = 0) -> bytes:
-    """What a consumer tells its leader."""
+    """The metadata of a consumer."""
     body = codec.encode(ConsumerProtocolSubscription(topics=list(topics)), version)
     return version.to_bytes(2, "big") + body
 
@@ -45,7 +45,7 @@ RANGE: Protocols = (("range", subscription("orders")),)
 
 
 class ClassicMachine:
-    """A state machine of classic groups alone."""
+    """A state machine with classic groups only."""
 
     def __init__(self, settings: GroupSettings, timers: FakeTimers, clock: FakeClock, seed: int) -> None:
         self.context = GroupContext(settings, timers, clock, Random(seed))
@@ -67,7 +67,7 @@ class ClassicMachine:
 
 
 class Team:
-    """One group and those who ask it."""
+    """One group and its clients."""
 
     def __init__(self, **settings: str) -> None:
         names = {name.replace("_", "."): value for name, value in settings.items()}
@@ -80,7 +80,7 @@ class Team:
         self._seed += 1
         return ClassicMachine(GroupSettings(BrokerConfig(self.properties)), timers, clock, self._seed)
 
-    # What there is
+    # State
 
     @property
     def groups(self) -> ClassicGroups:
@@ -97,17 +97,17 @@ class Team:
         return self.group.state_name
 
     def written(self) -> list[GroupMetadataValue | None]:
-        """Every value the group has in the log."""
+        """All values of the group in the log."""
         return [cast(GroupMetadataValue | None, record.value) for record in self.bench.values()]
 
     def due_in(self, kind: str, member_id: str = "") -> int | None:
-        """Milliseconds until the group's join, sync or a member's session clock ends; None if it stands."""
+        """Milliseconds until the join, sync or session timer fires; None if it is not scheduled."""
         name: tuple[str, ...] = {"join": join_timer(GROUP), "sync": sync_timer(GROUP)}.get(
             kind, session_timer(GROUP, member_id)
         )
         return self.bench.timers.due_in(name) if self.bench.timers.is_scheduled(name) else None
 
-    # What is asked
+    # Requests
 
     def join(
         self,
@@ -132,16 +132,16 @@ class Team:
         )
         return self.bench.write(lambda machine: machine.classic.join(request, CLIENT, version))
 
-    def known_id(self, **told: object) -> str:
-        """The first round of a dynamic member: it is given an id."""
-        response = self.join(**told).result()  # type: ignore[arg-type]
+    def known_id(self, **fields: object) -> str:
+        """The first JoinGroup of a dynamic member, which returns its member id."""
+        response = self.join(**fields).result()  # type: ignore[arg-type]
         assert response.error_code == ErrorCode.MEMBER_ID_REQUIRED
         return response.member_id
 
-    def enter(self, **told: object) -> tuple[str, Promise[JoinGroupResponse]]:
-        """Both rounds of a dynamic member."""
-        member_id = self.known_id(**told)
-        return member_id, self.join(member_id, **told)  # type: ignore[arg-type]
+    def enter(self, **fields: object) -> tuple[str, Promise[JoinGroupResponse]]:
+        """Both JoinGroup requests of a dynamic member."""
+        member_id = self.known_id(**fields)
+        return member_id, self.join(member_id, **fields)  # type: ignore[arg-type]
 
     def sync(
         self,
@@ -197,36 +197,36 @@ class Team:
     def pass_time(self, milliseconds: int) -> None:
         self.bench.advance(milliseconds)
 
-    # Whole rounds
+    # Sequences of requests
 
-    def gather(self, count: int, **told: object) -> list[str]:
-        """A first generation of `count` dynamic members, the leader first, that waits for its plan."""
-        entered = [self.enter(**told) for _ in range(count)]
+    def gather(self, count: int, **fields: object) -> list[str]:
+        """A first generation of `count` dynamic members, the leader first, that waits for its assignment."""
+        entered = [self.enter(**fields) for _ in range(count)]
         while not entered[-1][1].done:
             self.pass_time(FIRST_DELAY_MS)
         assert all(promise.result().error_code == ErrorCode.NONE for _, promise in entered)
         return [member_id for member_id, _ in entered]
 
     def settle(self, *members: str) -> None:
-        """Let the members sync, the leader with a plan that gives each its own id."""
+        """Let the members sync; the leader assigns to each member its own id."""
         generation, leader = self.group.generation, self.group.leader_id
         plan = {each: each.encode() for each in members}
-        answers = [
+        responses = [
             self.sync(each, generation, plan if each == leader else None, instance=self._instance(each))
             for each in members
         ]
-        for each, answer in zip(members, answers, strict=True):
-            assert answer.result().assignment == each.encode()
+        for each, response in zip(members, responses, strict=True):
+            assert response.result().assignment == each.encode()
 
-    def stable(self, count: int, **told: object) -> list[str]:
+    def stable(self, count: int, **fields: object) -> list[str]:
         """A stable group of `count` dynamic members, the leader first, in generation 1."""
-        members = self.gather(count, **told)
+        members = self.gather(count, **fields)
         self.settle(*members)
         return members
 
-    def stable_instances(self, *instances: str, **told: object) -> list[str]:
+    def stable_instances(self, *instances: str, **fields: object) -> list[str]:
         """A stable group of instances, the leader first, in generation 1."""
-        joins = [self.join(instance=each, **told) for each in instances]  # type: ignore[arg-type]
+        joins = [self.join(instance=each, **fields) for each in instances]  # type: ignore[arg-type]
         while not joins[-1].done:
             self.pass_time(FIRST_DELAY_MS)
         members = [join.result().member_id for join in joins]
@@ -238,5 +238,5 @@ class Team:
 
 
 def error_of(promise: Promise[JoinGroupResponse] | Promise[SyncGroupResponse]) -> ErrorCode:
-    """The error of an answer that has come."""
+    """The error of a completed response."""
     return ErrorCode(promise.result().error_code)

@@ -1,7 +1,7 @@
-"""The machine of groups on the test bench, with words for what members of consumer groups do.
+"""A harness for the state machine of groups, with methods for the requests of consumer group members.
 
-Members are named by their ids. `topic=(0, 1)` stands for partitions of a topic. Time stands still unless it is moved;
-targets are computed at once unless a test says otherwise.
+Members are named by their ids. `topic=(0, 1)` stands for partitions of a topic. The clock moves only by `advance`;
+targets are computed at once unless a test configures an interval.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ PROTOCOL_VERSION = 3
 Parts = Mapping[str, tuple[int, ...]]
 
 
-class Told(NamedTuple):
-    """The answer to a heartbeat: epoch, and partitions if it lists them."""
+class HeartbeatResult(NamedTuple):
+    """The response to a heartbeat: the epoch, and the partitions if it lists them."""
 
     epoch: int
     parts: Parts | None
 
 
 class Refused(NamedTuple):
-    """A request that was refused."""
+    """The error of a request."""
 
     code: ErrorCode
     text: str | None
@@ -72,7 +72,7 @@ class ConsumerBench(GroupBench):
             for index in range(len(topic.partitions), total)
         )
 
-    # Members of the consumer protocol
+    # Requests of the consumer protocol
 
     def request(self, member: str, epoch: int, **fields: Any) -> ConsumerGroupHeartbeatRequest:
         owned = fields.pop("owned", None)
@@ -95,16 +95,16 @@ class ConsumerBench(GroupBench):
     def send(
         self, request: ConsumerGroupHeartbeatRequest, version: int = 1
     ) -> ConsumerGroupHeartbeatResponse:
-        answer = self.write(lambda machine: machine.consumer_heartbeat(request, CLIENT, version)).result()
+        response = self.write(lambda machine: machine.consumer_heartbeat(request, CLIENT, version)).result()
         self.advance(0)
-        return answer
+        return response
 
-    def beat(self, member: str, epoch: int, version: int = 1, **fields: Any) -> Told:
-        """A heartbeat of a member that is in the group."""
-        answer = self.send(self.request(member, epoch, **fields), version)
-        return Told(answer.member_epoch, self._named(answer))
+    def beat(self, member: str, epoch: int, version: int = 1, **fields: Any) -> HeartbeatResult:
+        """A heartbeat of a member."""
+        response = self.send(self.request(member, epoch, **fields), version)
+        return HeartbeatResult(response.member_epoch, self._named(response))
 
-    def join(self, member: str, *topics: str, version: int = 1, **fields: Any) -> Told:  # type: ignore[override]
+    def join(self, member: str, *topics: str, version: int = 1, **fields: Any) -> HeartbeatResult:  # type: ignore[override]
         """The first heartbeat of a member."""
         fields = {"rebalance_timeout_ms": TIMEOUT_MS, "owned": {}, **fields}
         if topics or "subscribed_topic_regex" not in fields:
@@ -112,21 +112,21 @@ class ConsumerBench(GroupBench):
         return self.beat(member, 0, version, **fields)
 
     def refused(self, member: str, epoch: int, version: int = 1, **fields: Any) -> Refused:
-        """A heartbeat that must be refused, without a trace in the log."""
+        """A heartbeat that must be refused and append nothing."""
         before = len(self.log)
         try:
-            answer = self.beat(member, epoch, version, **fields)
+            response = self.beat(member, epoch, version, **fields)
         except ApiError as error:
             if len(self.log) != before:
-                raise AssertionError("a refusal wrote records") from None
+                raise AssertionError("a refused request appended records") from None
             return Refused(error.code, error.message)
-        raise AssertionError(f"accepted: {answer}")
+        raise AssertionError(f"accepted: {response}")
 
-    def _named(self, answer: ConsumerGroupHeartbeatResponse) -> Parts | None:
-        if answer.assignment is None:
+    def _named(self, response: ConsumerGroupHeartbeatResponse) -> Parts | None:
+        if response.assignment is None:
             return None
         return {
-            self._name(each.topic_id): tuple(each.partitions) for each in answer.assignment.topic_partitions
+            self._name(each.topic_id): tuple(each.partitions) for each in response.assignment.topic_partitions
         }
 
     def _name(self, topic_id: object) -> str:
@@ -138,7 +138,7 @@ class ConsumerBench(GroupBench):
         return {self._name(topic): tuple(sorted(partitions)) for topic, partitions in held.items()}
 
     def settle(self, *members: str) -> None:
-        """Let members send heartbeats, owning what they were last given, until nothing changes any more."""
+        """Let members send heartbeats with their assigned partitions until nothing changes."""
         for _ in range(10 * len(members)):
             before = len(self.log)
             for name in members:
@@ -148,9 +148,9 @@ class ConsumerBench(GroupBench):
                 )
             if len(self.log) == before:
                 return
-        raise AssertionError("the group does not come to rest")
+        raise AssertionError("the group does not become stable")
 
-    # Members of the classic protocol
+    # Requests of the classic protocol
 
     def classic_request(
         self, member: str, *topics: str, owned: Parts | None = None, **fields: Any
@@ -191,39 +191,39 @@ class ConsumerBench(GroupBench):
         return self.write(lambda machine: machine.sync(request)).result()
 
     def synced(self, member: str, generation: int) -> Parts:
-        """What a sync tells a member that it has."""
-        answer = self.classic_sync(member, generation)
-        if answer.error_code:
-            raise AssertionError(ErrorCode(answer.error_code).name)
-        return parts_of(answer.assignment)
+        """The partitions in the response to a SyncGroup."""
+        response = self.classic_sync(member, generation)
+        if response.error_code:
+            raise AssertionError(ErrorCode(response.error_code).name)
+        return parts_of(response.assignment)
 
     def classic_beat(self, member: str, generation: int, instance: str | None = None) -> ErrorCode:
         request = HeartbeatRequest(
             group_id=GROUP, member_id=member, generation_id=generation, group_instance_id=instance
         )
         try:
-            answer = self.write(lambda machine: machine.heartbeat(request)).result()
+            response = self.write(lambda machine: machine.heartbeat(request)).result()
         except ApiError as error:
             return error.code
-        return ErrorCode(answer.error_code)
+        return ErrorCode(response.error_code)
 
     def classic_leave(self, *members: str, instance: str | None = None) -> list[ErrorCode]:
         request = LeaveGroupRequest(
             group_id=GROUP,
             members=[MemberIdentity(member_id=each, group_instance_id=instance) for each in members],
         )
-        answer = self.write(lambda machine: machine.leave(request, 5)).result()
+        response = self.write(lambda machine: machine.leave(request, 5)).result()
         self.advance(0)
-        return [ErrorCode(each.error_code) for each in answer.members]
+        return [ErrorCode(each.error_code) for each in response.members]
 
     def classic_group(self, plan: Parts, *topics: str, **fields: Any) -> str:
-        """A classic group of one member that has those partitions; its id."""
+        """Create a classic group with one member that has those partitions; returns the member id."""
         member = self.classic_join("", *topics, **fields).member_id
         generation = self.classic_join(member, *topics, **fields).generation_id
         self.classic_sync(member, generation, {member: assignment_of(plan)})
         return member
 
-    # What became of it
+    # State
 
     @property
     def group(self) -> ConsumerGroup:
@@ -236,11 +236,11 @@ class ConsumerBench(GroupBench):
         return self.group.members[name]
 
     def held(self) -> dict[str, Parts]:
-        """What each member holds."""
+        """The assigned partitions of each member."""
         return {name: self.named(member.assigned) for name, member in self.group.members.items()}
 
     def written(self) -> list[LogRecord]:
-        """Records written since the last time this was asked."""
+        """The records appended since the last call."""
         since, self._seen = getattr(self, "_seen", 0), len(self.log)
         return self.values()[since:]
 

@@ -1,7 +1,7 @@
-"""A coordinator's machine on a test bench: a clock that moves when told, timers, and a log that remembers.
+"""A harness for a coordinator's state machine: a fake clock, fake timers, and a log in memory.
 
-`Harness` does what the runtime does with a decision, without a disk: every record goes through its bytes, is
-replayed into the machine at once, and counts as committed. `restart` builds a new machine from the log alone.
+`Harness` handles a decision like the runtime, without a disk: every record is encoded and decoded, replayed at once,
+and counts as committed. `restart` builds a new state machine from the log alone.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ START_MS = 1_700_000_000_000
 
 
 class FakeClock:
-    """Stands still until it is moved."""
+    """A clock that tests advance."""
 
     def __init__(self, now_ms: int = START_MS) -> None:
         self.now = now_ms
@@ -43,7 +43,7 @@ class _Timer(NamedTuple):
 
 
 class FakeTimers:
-    """Timers of one shard over a `FakeClock`: nothing goes off by itself."""
+    """Timers of one shard over a `FakeClock`; they fire only in `Harness.advance`."""
 
     def __init__(self, clock: FakeClock) -> None:
         self._clock = clock
@@ -61,11 +61,11 @@ class FakeTimers:
         return name in self.pending
 
     def due_in(self, name: Hashable) -> int:
-        """Milliseconds until the timer goes off."""
+        """Milliseconds until the timer fires."""
         return self.pending[name].due_ms - self._clock.now
 
     def take_due(self, until_ms: int) -> _Timer | None:
-        """The next timer that is due by then, taken away."""
+        """Remove and return the next timer that is due by then."""
         name = min(self.pending, key=lambda each: self.pending[each][:2], default=None)
         if name is None or self.pending[name].due_ms > until_ms:
             return None
@@ -73,7 +73,7 @@ class FakeTimers:
 
 
 class LoggedMarker(NamedTuple):
-    """The end of a transaction in the log."""
+    """A transaction marker in the log."""
 
     producer_id: int
     producer_epoch: int
@@ -81,7 +81,7 @@ class LoggedMarker(NamedTuple):
 
 
 def through_bytes(record: LogRecord) -> LogRecord:
-    """The record as it comes back from the log."""
+    """The record after encoding and decoding."""
     value = None if record.value is None else _round_trip(record.value, record.version)
     return LogRecord(_round_trip(record.key, 0), value, record.version)
 
@@ -91,7 +91,7 @@ def _round_trip(message: Message, version: int) -> Message:
 
 
 class Harness(Generic[M]):
-    """One machine, its log and its time."""
+    """One state machine, its log and its clock."""
 
     def __init__(
         self, make: Callable[[FakeTimers, FakeClock], M], image: MetadataImage = EMPTY_IMAGE
@@ -101,7 +101,7 @@ class Harness(Generic[M]):
         self.image = image
         self.log: list[tuple[LogRecord, Stamp] | LoggedMarker] = []
         self.refuse: ErrorCode | None = None
-        """Set, every append fails with it: nothing is replayed."""
+        """If set, every append fails with this error and nothing is replayed."""
         self._load()
 
     def _load(self) -> None:
@@ -115,7 +115,7 @@ class Harness(Generic[M]):
         self.machine.on_loaded(self.image)
 
     def restart(self) -> None:
-        """The coordinator goes away and comes back from its log."""
+        """Unload the state machine and load it again from the log."""
         self.timers.pending.clear()
         self.machine.on_unloaded()
         self._load()
@@ -123,7 +123,7 @@ class Harness(Generic[M]):
     def apply(
         self, decision: Decision[R], *, producer_id: int = NO_PRODUCER, producer_epoch: int = -1
     ) -> Promise[R]:
-        """Write a decision's records and give back its answer."""
+        """Append a decision's records and return its response."""
         if decision.records and self.refuse is not None:
             if decision.on_complete is not None:
                 decision.on_complete(self.refuse)
@@ -148,12 +148,12 @@ class Harness(Generic[M]):
         return self.apply(decision, producer_id=producer_id, producer_epoch=producer_epoch)
 
     def end_transaction(self, producer_id: int, producer_epoch: int, *, committed: bool) -> None:
-        """A marker arrives in the partition."""
+        """Append a transaction marker."""
         self.log.append(LoggedMarker(producer_id, producer_epoch, committed))
         self.machine.replay_marker(producer_id, producer_epoch, committed=committed)
 
     def advance(self, milliseconds: int) -> None:
-        """Let time pass; timers go off when their time comes, in order."""
+        """Advance the clock; timers fire in order."""
         end = self.clock.now + milliseconds
         while (timer := self.timers.take_due(end)) is not None:
             self.clock.now = max(self.clock.now, timer.due_ms)

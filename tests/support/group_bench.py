@@ -1,4 +1,4 @@
-"""The machine of groups on the test bench, with words for what clients do."""
+"""A harness for the state machine of groups, with methods for the requests of clients."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ COMMIT_VERSION = 9
 
 
 def subscription(*topics: str) -> bytes:
-    """What a consumer tells about itself when it joins."""
+    """The metadata of a consumer."""
     return b"\0\0" + codec.encode(ConsumerProtocolSubscription(topics=list(topics)), 0)
 
 
 class GroupBench(Harness[GroupStateMachine]):
-    """One group shard. Topics are made of one partition each unless said otherwise."""
+    """One group shard. Topics have one partition by default."""
 
     def __init__(self, *topics: str, settings: Mapping[str, str] | None = None) -> None:
         config = BrokerConfig({"group.initial.rebalance.delay.ms": "0", **(settings or {})})
@@ -97,7 +97,7 @@ class GroupBench(Harness[GroupStateMachine]):
         retention_ms: int = -1,
         version: int = COMMIT_VERSION,
     ) -> ErrorCode:
-        """Commit one offset; the error of its partition, or of the whole."""
+        """Commit one offset; the error of the partition or of the request."""
         known = self.image.topics.by_name.get(topic)
         request = OffsetCommitRequest(
             group_id=group,
@@ -118,10 +118,10 @@ class GroupBench(Harness[GroupStateMachine]):
             ],
         )
         try:
-            answer = self.write(lambda machine: machine.commit_offsets(request, version)).result()
+            response = self.write(lambda machine: machine.commit_offsets(request, version)).result()
         except ApiError as error:
             return error.code
-        return ErrorCode(answer.topics[0].partitions[0].error_code)
+        return ErrorCode(response.topics[0].partitions[0].error_code)
 
     def commit_in_transaction(
         self,
@@ -155,12 +155,12 @@ class GroupBench(Harness[GroupStateMachine]):
             ],
         )
         try:
-            answer = self.write_transactional(
+            response = self.write_transactional(
                 producer_id, 0, lambda machine: machine.commit_transactional_offsets(request, 5)
             ).result()
         except ApiError as error:
             return error.code
-        return ErrorCode(answer.topics[0].partitions[0].error_code)
+        return ErrorCode(response.topics[0].partitions[0].error_code)
 
     def fetch(
         self, group: str, topic: str = "t", partition: int = 0, *, stable: bool = False
@@ -173,15 +173,15 @@ class GroupBench(Harness[GroupStateMachine]):
             partition_indexes=[partition],
         )
         request = OffsetFetchRequestGroup(group_id=group, topics=[asked])
-        (answer,) = self.machine.fetch_offsets(request, require_stable=stable).topics[0].partitions
-        return ErrorCode(answer.error_code) if answer.error_code else answer.committed_offset
+        (response,) = self.machine.fetch_offsets(request, require_stable=stable).topics[0].partitions
+        return ErrorCode(response.error_code) if response.error_code else response.committed_offset
 
     def fetch_all(self, group: str, *, stable: bool = False) -> dict[tuple[str, int], int]:
         request = OffsetFetchRequestGroup(group_id=group, topics=None)
-        answer = self.machine.fetch_offsets(request, require_stable=stable)
+        response = self.machine.fetch_offsets(request, require_stable=stable)
         return {
             (topic.name, each.partition_index): each.committed_offset
-            for topic in answer.topics
+            for topic in response.topics
             for each in topic.partitions
         }
 
@@ -191,10 +191,10 @@ class GroupBench(Harness[GroupStateMachine]):
         )
         request = OffsetDeleteRequest(group_id=group, topics=[asked])
         try:
-            answer = self.write(lambda machine: machine.delete_offsets(request)).result()
+            response = self.write(lambda machine: machine.delete_offsets(request)).result()
         except ApiError as error:
             return error.code
-        return ErrorCode(answer.topics[0].partitions[0].error_code)
+        return ErrorCode(response.topics[0].partitions[0].error_code)
 
     # Groups
 
@@ -218,19 +218,19 @@ class GroupBench(Harness[GroupStateMachine]):
         return member_id
 
     def enter(self, group: str, *topics: str, member: str = "m", epoch: int = 0) -> int:
-        """A member joins a consumer group or, with its epoch, beats; returns the epoch it has then."""
+        """A heartbeat of a consumer group member, which joins with epoch 0; returns its new epoch."""
         request = ConsumerGroupHeartbeatRequest(group_id=group, member_id=member, member_epoch=epoch)
         if epoch == 0:
             request.rebalance_timeout_ms = SESSION_MS
             request.subscribed_topic_names = list(topics)
             request.topic_partitions = []
-        answer = self.write(lambda machine: machine.consumer_heartbeat(request, CLIENT, 1)).result()
-        return answer.member_epoch
+        response = self.write(lambda machine: machine.consumer_heartbeat(request, CLIENT, 1)).result()
+        return response.member_epoch
 
     def delete_group(self, group: str) -> ErrorCode:
         return ErrorCode(self.write(lambda machine: machine.delete_group(group)).result().error_code)
 
     def groups(self, *states: str, kinds: Iterable[str] = ()) -> dict[str, str]:
-        """Names and states of the groups that are listed."""
+        """Names and states of the listed groups."""
         request = ListGroupsRequest(states_filter=list(states), types_filter=list(kinds))
         return {each.group_id: each.group_state for each in self.machine.list_groups(request)}

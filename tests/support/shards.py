@@ -1,4 +1,4 @@
-"""A runtime on a test bench: a log in memory that commits when told, a scheduler that runs when told."""
+"""A harness for a coordinator runtime: a log in memory and a scheduler that tests control."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TABLE = RecordTable([WordKey, WordValue])
 
 
 class FakeScheduler:
-    """Calls back when told to."""
+    """A scheduler that runs callbacks only in `turn`, `run` and `advance`."""
 
     def __init__(self, clock: FakeClock) -> None:
         self._clock = clock
@@ -54,7 +54,7 @@ class FakeScheduler:
         heappush(self._timed, (due_ms, self._count, callback))
 
     def turn(self) -> bool:
-        """One turn: what is ready now, and nothing that it brings about."""
+        """Run the callbacks that are ready now, but not those that they schedule."""
         ready, self._soon = self._soon, []
         while self._timed and self._timed[0][0] <= self._clock.now:
             ready.append(heappop(self._timed)[2])
@@ -141,7 +141,7 @@ class MemoryLog:
 
 
 class Words:
-    """A machine that counts words, and notes what it is told."""
+    """A state machine that counts words and records its notifications."""
 
     def __init__(self, partition: int, timers: Timers) -> None:
         self.partition = partition
@@ -181,17 +181,17 @@ class Words:
 
 
 def word(text: str, count: int | None = 1, version: int = 1) -> LogRecord:
-    """A record of that word; without a count its end."""
+    """A record of that word; without a count its tombstone."""
     return LogRecord(WordKey(word=text), None if count is None else WordValue(count=count), version)
 
 
 def say(text: str, count: int = 1) -> Callable[[Words], Decision[str]]:
-    """An operation that writes one word and answers with it."""
+    """An operation that appends one word and responds with it."""
     return lambda machine: Decision(text, [word(text, count)])
 
 
 class Bench:
-    """Everything a runtime needs, and the runtime."""
+    """A runtime with its log, clock and scheduler."""
 
     def __init__(self, log: MemoryLog | None = None) -> None:
         self.clock = FakeClock()

@@ -1,4 +1,4 @@
-"""A transaction coordinator on a test bench: markers wait to be acknowledged, commits can be held back."""
+"""A harness for the transaction coordinator: tests acknowledge markers and may delay commits."""
 
 from __future__ import annotations
 
@@ -31,33 +31,33 @@ T0, T1, T2 = (TopicPartition("t", index) for index in range(3))
 
 
 class Sent(NamedTuple):
-    """Markers on their way to the partitions."""
+    """A marker that was sent and not acknowledged."""
 
     marker: TxnMarkerEntry
-    told: Callable[[MarkerResults], None]
+    callback: Callable[[MarkerResults], None]
 
 
 class HeldMarkers:
-    """A sender that keeps what it is given until the test says what became of it."""
+    """A sender that keeps markers until the test acknowledges them."""
 
     def __init__(self) -> None:
         self.on_the_way: list[Sent] = []
         self.written: list[tuple[TopicPartition, TxnMarkerEntry]] = []
 
-    def send(self, marker: TxnMarkerEntry, told: Callable[[MarkerResults], None]) -> None:
-        self.on_the_way.append(Sent(marker, told))
+    def send(self, marker: TxnMarkerEntry, callback: Callable[[MarkerResults], None]) -> None:
+        self.on_the_way.append(Sent(marker, callback))
 
     def acknowledge(self, error: ErrorCode = ErrorCode.NONE, *only: TopicPartition) -> None:
-        """Let everything that is on the way arrive; `only` names the partitions that fare like that."""
+        """Complete all sent markers with a result; `only` limits the result to these partitions."""
         arrived, self.on_the_way = self.on_the_way, []
-        for marker, told in arrived:
+        for marker, callback in arrived:
             results = {each: error for each in marker.partitions if not only or each in only}
             self.written += [(each, marker) for each, code in results.items() if code is ErrorCode.NONE]
-            told(results)
+            callback(results)
 
 
 class _Bench(Harness[TxnStateMachine]):
-    """A harness whose commits can be held back."""
+    """A harness whose commits can be delayed."""
 
     holding = False
 
@@ -104,7 +104,7 @@ class TxnBench:
     def machine(self) -> TxnStateMachine:
         return self.bench.machine
 
-    # Asking
+    # Requests
 
     def init(
         self,
@@ -115,14 +115,14 @@ class TxnBench:
         two_phase: bool = False,
         keep_prepared: bool = False,
     ) -> InitProducerIdResult:
-        start = InitParameters(timeout_ms, expected, two_phase, keep_prepared)
-        return self._with_id(lambda machine, fresh: machine.init_producer_id(name, start, fresh))
+        parameters = InitParameters(timeout_ms, expected, two_phase, keep_prepared)
+        return self._with_id(lambda machine, fresh: machine.init_producer_id(name, parameters, fresh))
 
     def started(self, name: str = "id", **options: Any) -> Producer:
-        """A producer that has just taken over the id."""
-        answer = self.init(name, **options)
-        assert answer.error is ErrorCode.NONE
-        return answer.producer
+        """A new producer of the id."""
+        response = self.init(name, **options)
+        assert response.error is ErrorCode.NONE
+        return response.producer
 
     def add(
         self, producer: Producer, *partitions: TopicPartition, name: str = "id", version: int = 0
@@ -152,17 +152,17 @@ class TxnBench:
         return self.end(producer, committed=False, **options)
 
     def _with_id(self, operation: Callable[[TxnStateMachine, int | None], Decision[R]]) -> R:
-        """As the handlers do: a producer id is taken only when one is asked for."""
+        """Allocate a producer id only if the operation needs one, as the handlers do."""
         try:
             return self.bench.write(lambda machine: operation(machine, None)).result()
         except NeedsProducerId:
             self._next_id += 1
             return self.bench.write(lambda machine: operation(machine, self._next_id)).result()
 
-    # Circumstances
+    # Events
 
     def complete(self) -> None:
-        """All markers arrive, and what they complete is written."""
+        """Acknowledge all markers and append the completions."""
         while self.markers.on_the_way:
             self.markers.acknowledge()
             self.bench.advance(0)
@@ -174,11 +174,11 @@ class TxnBench:
     def release_commits(self) -> None:
         self.bench.holding = False
         held, self.bench.held = self.bench.held, []
-        for settled in held:
-            settled(ErrorCode.NONE)
+        for on_complete in held:
+            on_complete(ErrorCode.NONE)
 
     def restart(self) -> None:
-        """The coordinator dies and another one takes over with the log; markers on the way are lost."""
+        """Another coordinator takes over with the log; sent markers are lost."""
         self.markers.on_the_way.clear()
         self.bench.held.clear()
         self.coordinator_epoch += 1
@@ -199,7 +199,7 @@ class TxnBench:
         self.machine.on_metadata_changed(MetadataDelta(before), self.bench.image)
 
     def put(self, name: str = "id", **changes: Any) -> None:
-        """Write a state into the log as it could have come about, and load it."""
+        """Append a changed state to the log and load it."""
         self.bench.log.append(self._record(name, changes))
         self.restart()
 
@@ -216,7 +216,7 @@ class TxnBench:
         )
         return record._replace(value=changed), stamp
 
-    # Looking
+    # State
 
     def transaction(self, name: str = "id") -> Transaction:
         return self.machine.table[name]

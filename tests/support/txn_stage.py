@@ -36,7 +36,7 @@ IMAGE = MetadataImage(
 
 
 class Markers:
-    """Keeps markers until they are let go."""
+    """Keeps markers until the test sends them."""
 
     def __init__(self) -> None:
         self.waiting: list[tuple[TxnMarkerEntry, Any]] = []
@@ -82,7 +82,7 @@ class Stage:
         raise error
 
     def run(self) -> None:
-        """Commit everything that comes of what is under way now."""
+        """Commit until nothing is pending."""
         self.scheduler.run()
         self.log.commit()
         self.scheduler.run()
@@ -106,7 +106,7 @@ class Stage:
         return self.leaders.append("t", *self.producer, sequence, guard)
 
     def end(self) -> None:
-        """Decide the end; its markers do not arrive yet."""
+        """Prepare the end; its markers are not sent yet."""
         ended = self.runtime.write(
             0, lambda machine: machine.end(ID, self.producer, committed=True, client_version=2)
         )

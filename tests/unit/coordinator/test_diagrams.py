@@ -1,4 +1,4 @@
-"""docs/STATE_MACHINES.md shows the tables of transitions as they are."""
+"""docs/STATE_MACHINES.md shows the current transition tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Expiry: offsets that nobody will need go, those of live groups stay, and so do groups that are needed."""
+"""Expiration of offsets and groups."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _leave(bench: GroupBench, group: str, member: str) -> None:
 
 
 def _stay(bench: GroupBench, group: str, member: str, milliseconds: int) -> None:
-    """Let time pass while a member lives and commits nothing."""
+    """Let time pass while a member sends heartbeats and commits nothing."""
     beat = HeartbeatRequest(group_id=group, generation_id=1, member_id=member)
     for _ in range(milliseconds // (SESSION_MS // 2) + 1):
         bench.advance(SESSION_MS // 2)

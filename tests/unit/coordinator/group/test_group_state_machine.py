@@ -1,4 +1,4 @@
-"""The machine of a shard: listing, describing and deleting groups of all kinds, and the way of a request."""
+"""Dispatch by group type, and listing, describing and deleting groups."""
 
 from __future__ import annotations
 
@@ -38,24 +38,28 @@ def test_groups_are_listed_with_state_and_kind(bench: GroupBench) -> None:
 
 
 def test_an_unknown_group_is_described_as_dead(bench: GroupBench) -> None:
-    told = bench.machine.describe("nobody")
-    assert (told.group_state, told.error_code) == ("Dead", ErrorCode.GROUP_ID_NOT_FOUND)
-    assert told.error_message == "Group nobody not found."
+    described = bench.machine.describe("nobody")
+    assert (described.group_state, described.error_code) == ("Dead", ErrorCode.GROUP_ID_NOT_FOUND)
+    assert described.error_message == "Group nobody not found."
 
 
 def test_a_classic_group_is_described_with_its_members(bench: GroupBench) -> None:
     member = bench.join("g", "t")
-    told = bench.machine.describe("g")
-    assert (told.group_state, told.protocol_type, told.protocol_data) == ("Stable", "consumer", "range")
-    assert [(each.member_id, each.client_id, each.client_host) for each in told.members] == [
+    described = bench.machine.describe("g")
+    assert (described.group_state, described.protocol_type, described.protocol_data) == (
+        "Stable",
+        "consumer",
+        "range",
+    )
+    assert [(each.member_id, each.client_id, each.client_host) for each in described.members] == [
         (member, "client", "/127.0.0.1")
     ]
 
 
 def test_a_classic_group_is_no_consumer_group(bench: GroupBench) -> None:
     bench.commit("g", 5)
-    told = bench.machine.describe_consumer("g")
-    assert (told.error_code, told.error_message) == (
+    described = bench.machine.describe_consumer("g")
+    assert (described.error_code, described.error_message) == (
         ErrorCode.GROUP_ID_NOT_FOUND,
         "Group g is not a consumer group.",
     )
@@ -99,15 +103,15 @@ def test_pending_offsets_are_deleted_with_their_group(bench: GroupBench) -> None
     assert bench.fetch_all("g") == {}
 
 
-# --- kinds of groups
+# --- types of groups
 
 
 def test_consumer_groups_are_listed_and_described_as_such(bench: GroupBench) -> None:
     bench.enter("g", "t")
     assert bench.groups(kinds=["consumer"]) == {"g": "Stable"}
     assert bench.groups(kinds=["classic"]) == {}
-    told = bench.machine.describe_consumer("g")
-    assert (told.error_code, told.group_state, [each.member_id for each in told.members]) == (
+    described = bench.machine.describe_consumer("g")
+    assert (described.error_code, described.group_state, [each.member_id for each in described.members]) == (
         0,
         "Stable",
         ["m"],

@@ -1,4 +1,4 @@
-"""Offsets of groups: who may commit, what is told, what a transaction holds back, what is deleted."""
+"""Offset requests, pending offsets of transactions, and deletion."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def bench() -> GroupBench:
     return GroupBench("t", "u")
 
 
-# --- who may commit
+# --- permission to commit
 
 
 def test_a_commit_without_a_group_creates_one(bench: GroupBench) -> None:
@@ -73,7 +73,7 @@ def test_a_commit_restarts_the_session_of_a_member(bench: GroupBench) -> None:
     assert bench.commit("g", 9, member=member, generation=1) is not NONE
 
 
-# --- what is stored
+# --- stored commits
 
 
 def test_a_commit_is_stored_as_kafka_stores_it(bench: GroupBench) -> None:
@@ -105,7 +105,7 @@ def test_no_metadata_is_empty_metadata(bench: GroupBench) -> None:
         ("x" * 4097, ErrorCode.OFFSET_METADATA_TOO_LARGE),
         ("é" * 4096, NONE),
         ("é" * 4097, ErrorCode.OFFSET_METADATA_TOO_LARGE),
-        # Kafka counts UTF-16 units, of which this character has two.
+        # Kafka counts UTF-16 code units, of which this character has two.
         ("😀" * 2048, NONE),
         ("😀" * 2049, ErrorCode.OFFSET_METADATA_TOO_LARGE),
     ],
@@ -143,7 +143,7 @@ def test_a_commit_of_old_brokers_is_replayed(bench: GroupBench) -> None:
     assert bench.fetch("g") == NOTHING
 
 
-# --- what is told
+# --- fetching
 
 
 def test_a_missing_offset_is_minus_one_also_for_an_unknown_group(bench: GroupBench) -> None:
@@ -222,7 +222,7 @@ def test_a_marker_without_a_transaction_has_no_effect(bench: GroupBench) -> None
 
 
 def test_a_later_commit_is_not_undone_by_the_end_of_an_earlier_transaction(bench: GroupBench) -> None:
-    """What stands later in the log counts: compaction may have left nothing else."""
+    """The later record in the log wins: compaction may have removed the other one."""
     bench.commit_in_transaction(PRODUCER, "g", 5)
     bench.commit("g", 9)
     bench.end_transaction(PRODUCER, 0, committed=True)
@@ -242,7 +242,7 @@ def test_a_producer_commits_for_members_of_the_current_generation(bench: GroupBe
     assert commit(PRODUCER, "g", 5, member=member, generation=1) is NONE
     assert commit(PRODUCER, "g", 5, member=member, generation=0) is ErrorCode.ILLEGAL_GENERATION
     assert commit(PRODUCER, "g", 5, member="other", generation=1) is ErrorCode.UNKNOWN_MEMBER_ID
-    # Producers older than KIP-447 tell nothing about members, and are believed.
+    # Producers before KIP-447 do not name a member and are accepted.
     assert commit(PRODUCER, "g", 6) is NONE
 
 
@@ -290,7 +290,7 @@ def test_offsets_of_an_unknown_group_cannot_be_deleted(bench: GroupBench) -> Non
     assert bench.delete_offset("g") is ErrorCode.GROUP_ID_NOT_FOUND
 
 
-# --- topics that go and come
+# --- deleted and recreated topics
 
 
 def test_the_offsets_of_a_deleted_topic_are_deleted(bench: GroupBench) -> None:
@@ -305,7 +305,7 @@ def test_the_offsets_of_a_deleted_topic_are_deleted(bench: GroupBench) -> None:
 
 
 def test_a_new_topic_does_not_inherit_offsets(bench: GroupBench) -> None:
-    """The deletion may be lost with the broker; then the id of the topic tells."""
+    """The deletion may be lost with the broker; then the topic id differs."""
     bench.commit("g", 5)
     old = topic_id_of("t")
     request = OffsetFetchRequestGroup(
@@ -313,7 +313,7 @@ def test_a_new_topic_does_not_inherit_offsets(bench: GroupBench) -> None:
         topics=[OffsetFetchRequestTopics(name="t", topic_id=topic_id_of("new"), partition_indexes=[0])],
     )
 
-    def told() -> int:
+    def fetched() -> int:
         return (
             bench.machine.fetch_offsets(request, require_stable=False)
             .topics[0]
@@ -321,12 +321,12 @@ def test_a_new_topic_does_not_inherit_offsets(bench: GroupBench) -> None:
             .committed_offset
         )
 
-    assert told() == NOTHING
+    assert fetched() == NOTHING
     assert request.topics is not None
     request.topics[0].topic_id = old
-    assert told() == 5
+    assert fetched() == 5
     request.topics[0].topic_id = ZERO_UUID
-    assert told() == 5
+    assert fetched() == 5
     assert bench.fetch_all("g") == {("t", 0): 5}
     bench.machine.context.image = replayed([TopicRecord(name="t", topic_id=topic_id_of("new"))], one_node())
     assert bench.fetch_all("g") == {("t", 0): NOTHING}

@@ -1,4 +1,4 @@
-"""Settings of groups: what a consumer group may set for itself, and how far."""
+"""Settings of groups and their overrides."""
 
 from __future__ import annotations
 

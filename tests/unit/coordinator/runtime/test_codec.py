@@ -1,4 +1,4 @@
-"""Coordinator records as bytes, and what is skipped or refused."""
+"""Binary format of coordinator records."""
 
 from __future__ import annotations
 

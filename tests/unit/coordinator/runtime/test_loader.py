@@ -1,4 +1,4 @@
-"""A log read before it is served: in slices, committed first, with an eye for what cannot be read."""
+"""Loading of shards from their logs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decisions gathered into a batch, whole or not at all."""
+"""Decisions collected in one batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Leadership comes and goes; what is asked in between is answered."""
+"""Elections, resignations and operations of a runtime."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def test_a_partition_that_is_not_led_fails_with_not_coordinator() -> None:
 def test_resigning_fails_waiting_requests_and_notifies_the_state_machine() -> None:
     bench = Bench()
     machine = bench.serve(epoch=4)
-    answer = bench.runtime.write(0, say("a"))
+    response = bench.runtime.write(0, say("a"))
     machine.timers.schedule("t", 10, lambda: Decision(None, [word("late")]))
     bench.scheduler.run()
     bench.runtime.resign(0)
-    assert code_of(answer) is ErrorCode.NOT_COORDINATOR
+    assert code_of(response) is ErrorCode.NOT_COORDINATOR
     assert machine.events == ["loaded", "unloaded"]
     bench.log.commit()
     bench.scheduler.advance(20)
@@ -50,10 +50,10 @@ def test_the_state_machine_may_complete_waiting_requests_when_it_is_unloaded() -
     bench = Bench()
     machine = bench.serve()
     waiting: Promise[str] = Promise()
-    answer = bench.runtime.write(0, lambda _: Decision(waiting))
+    response = bench.runtime.write(0, lambda _: Decision(waiting))
     machine.on_unloaded = lambda: waiting.keep("not here any more")  # type: ignore[method-assign]
     bench.runtime.resign(0)
-    assert answer.result() == "not here any more"
+    assert response.result() == "not here any more"
 
 
 def test_an_election_counts_only_with_a_new_epoch() -> None:
@@ -99,10 +99,10 @@ def test_all_shards_are_read_in_order() -> None:
 def test_closing_appends_open_batches_and_fails_waiting_requests() -> None:
     bench = Bench()
     machine = bench.serve()
-    answer = bench.runtime.write(0, say("a"))
+    response = bench.runtime.write(0, say("a"))
     bench.runtime.close()
     assert len(bench.log.stored[0]) == 1
-    assert code_of(answer) is ErrorCode.NOT_COORDINATOR
+    assert code_of(response) is ErrorCode.NOT_COORDINATOR
     assert machine.events == ["loaded", "unloaded"]
     bench.scheduler.run()
     assert len(bench.log.stored[0]) == 1

@@ -1,4 +1,4 @@
-"""From a decision to its answer: replayed at once, appended together, answered when committed, in order."""
+"""A shard: decide, replay, append, and respond after the commit."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ def refused(promise: Promise[object]) -> ErrorCode:
 def test_a_write_is_replayed_at_once_and_its_response_waits_for_the_commit() -> None:
     bench = Bench()
     machine = bench.serve()
-    answer = bench.runtime.write(0, say("hut", 3))
+    response = bench.runtime.write(0, say("hut", 3))
     assert machine.counts == {"hut": 3}
     assert bench.log.stored == {}
     bench.scheduler.run()
     assert len(bench.log.stored[0]) == 1
-    assert not answer.done
+    assert not response.done
     bench.log.commit()
-    assert answer.result() == "hut"
+    assert response.result() == "hut"
 
 
 def test_writes_of_one_turn_share_a_batch() -> None:
     bench = Bench()
     machine = bench.serve()
-    answers = [bench.runtime.write(0, say(text)) for text in "abc"]
+    responses = [bench.runtime.write(0, say(text)) for text in "abc"]
     bench.scheduler.run()
     (batch,) = bench.log.stored[0]
     assert read_header(batch).records_count == 3
     assert [stamp.offset for stamp in machine.stamps] == [0, 1, 2]
     bench.log.commit()
-    assert [answer.result() for answer in answers] == ["a", "b", "c"]
+    assert [response.result() for response in responses] == ["a", "b", "c"]
     bench.runtime.write(0, say("d"))
     bench.scheduler.run()
     assert [read_header(each).base_offset for each in bench.log.stored[0]] == [0, 3]
@@ -65,13 +65,13 @@ def test_a_full_batch_is_appended_and_a_new_one_opened() -> None:
     bench = Bench()
     bench.serve()
     bench.log.bytes_max = 150
-    answers = [bench.runtime.write(0, say("w" * 20 + str(each))) for each in range(6)]
+    responses = [bench.runtime.write(0, say("w" * 20 + str(each))) for each in range(6)]
     bench.scheduler.run()
     batches = bench.log.stored[0]
     assert len(batches) > 1
     assert all(len(batch) <= 150 for batch in batches)
     bench.log.commit()
-    assert all(answer.done for answer in answers)
+    assert all(response.done for response in responses)
 
 
 def test_records_of_one_decision_are_never_split() -> None:
@@ -88,11 +88,11 @@ def test_a_decision_too_large_for_any_batch_is_refused_and_not_replayed() -> Non
     bench = Bench()
     machine = bench.serve()
     bench.log.bytes_max = 150
-    told: list[ErrorCode] = []
+    results: list[ErrorCode] = []
     before = bench.runtime.write(0, say("small"))
-    answer = bench.runtime.write(0, lambda _: Decision(None, [word("x" * 200)], told.append))
-    assert refused(answer) is ErrorCode.MESSAGE_TOO_LARGE
-    assert told == [ErrorCode.MESSAGE_TOO_LARGE]
+    response = bench.runtime.write(0, lambda _: Decision(None, [word("x" * 200)], results.append))
+    assert refused(response) is ErrorCode.MESSAGE_TOO_LARGE
+    assert results == [ErrorCode.MESSAGE_TOO_LARGE]
     assert machine.counts == {"small": 1}
     bench.scheduler.run()
     bench.log.commit()
@@ -164,16 +164,16 @@ def test_a_delayed_response_waits_for_its_promise_and_for_the_records_before_it(
     bench = Bench()
     bench.serve()
     later: Promise[str] = Promise()
-    answer = bench.runtime.write(0, lambda _: Decision(later, [word("a")]))
+    response = bench.runtime.write(0, lambda _: Decision(later, [word("a")]))
     bench.scheduler.run()
     bench.log.commit()
-    assert not answer.done
+    assert not response.done
     bench.runtime.write(0, say("b"))
     later.keep("joined")
-    assert not answer.done
+    assert not response.done
     bench.scheduler.run()
     bench.log.commit()
-    assert answer.result() == "joined"
+    assert response.result() == "joined"
 
 
 def test_an_api_error_is_returned_at_once() -> None:
@@ -198,19 +198,19 @@ def test_an_exception_in_an_operation_reaches_the_caller() -> None:
 def test_a_failed_append_reloads_the_shard_and_fails_waiting_requests() -> None:
     bench = Bench()
     first = bench.serve()
-    told: list[ErrorCode] = []
+    results: list[ErrorCode] = []
     kept = bench.runtime.write(0, say("kept"))
     bench.scheduler.run()
     bench.log.commit()
     bench.log.refuse = ErrorCode.NOT_ENOUGH_REPLICAS
-    lost = bench.runtime.write(0, lambda _: Decision("lost", [word("lost")], told.append))
+    lost = bench.runtime.write(0, lambda _: Decision("lost", [word("lost")], results.append))
     read = bench.runtime.read(0, lambda machine: dict(machine.counts))
     assert first.counts == {"kept": 1, "lost": 1}
     bench.scheduler.run()
     assert kept.result() == "kept"
     assert refused(lost) is ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert refused(read) is ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert told == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    assert results == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
     assert first.events == ["loaded", "unloaded"]
     assert bench.machine is not first
     assert bench.machine.counts == {"kept": 1}
@@ -242,10 +242,10 @@ def test_repeated_failures_increase_the_reload_delay() -> None:
 def test_a_failed_commit_reloads_the_shard() -> None:
     bench = Bench()
     bench.serve()
-    answer = bench.runtime.write(0, say("a"))
+    response = bench.runtime.write(0, say("a"))
     bench.scheduler.run()
     bench.log.break_down(0, ErrorCode.KAFKA_STORAGE_ERROR)
-    assert refused(answer) is ErrorCode.NOT_COORDINATOR
+    assert refused(response) is ErrorCode.NOT_COORDINATOR
     assert len(bench.machines) == 2
 
 
@@ -265,11 +265,11 @@ def test_records_of_another_producer_in_the_log_reload_the_shard() -> None:
     bench.serve()
     other = Bench(bench.log)
     other.serve()
-    answer = bench.runtime.write(0, say("mine"))
+    response = bench.runtime.write(0, say("mine"))
     other.runtime.write(0, say("foreign"))
     other.scheduler.run()
     bench.scheduler.turn()
-    assert refused(answer) is ErrorCode.NOT_COORDINATOR
+    assert refused(response) is ErrorCode.NOT_COORDINATOR
     bench.log.commit()
     bench.scheduler.advance(1)
     assert bench.machine.counts == {"foreign": 1, "mine": 1}
@@ -303,10 +303,10 @@ def test_a_transactional_write_that_the_log_refuses_changes_nothing() -> None:
     bench = Bench()
     machine = bench.serve()
     bench.log.refuse = ErrorCode.INVALID_PRODUCER_EPOCH
-    told: list[ErrorCode] = []
-    answer = bench.runtime.write_transactional(0, 17, 3, lambda _: Decision(1, [word("a")], told.append))
-    assert refused(answer) is ErrorCode.INVALID_PRODUCER_EPOCH
-    assert told == [ErrorCode.INVALID_PRODUCER_EPOCH]
+    results: list[ErrorCode] = []
+    response = bench.runtime.write_transactional(0, 17, 3, lambda _: Decision(1, [word("a")], results.append))
+    assert refused(response) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert results == [ErrorCode.INVALID_PRODUCER_EPOCH]
     ended = bench.runtime.complete_transaction(0, 17, 3, 9, committed=True)
     assert refused(ended) is ErrorCode.INVALID_PRODUCER_EPOCH
     assert machine.pending == {}
@@ -351,8 +351,8 @@ def test_a_failing_callback_does_not_prevent_other_responses() -> None:
         raise RuntimeError("gone")
 
     bench.runtime.write(0, say("a")).when_done(broken)
-    answer = bench.runtime.write(0, say("b"))
+    response = bench.runtime.write(0, say("b"))
     bench.scheduler.run()
     bench.log.commit()
-    assert answer.result() == "b"
+    assert response.result() == "b"
     assert len(bench.reported) == 1

@@ -1,4 +1,4 @@
-"""Timers: when they go off, in which order, and what putting them off costs."""
+"""Timers: order, postponement and cancellation."""
 
 from __future__ import annotations
 

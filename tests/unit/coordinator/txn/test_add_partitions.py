@@ -1,4 +1,4 @@
-"""Which partitions belong to a transaction, who may add them and when."""
+"""AddPartitionsToTxn and verification."""
 
 from __future__ import annotations
 
@@ -75,9 +75,9 @@ def test_a_producer_of_the_previous_transaction_is_fenced_after_completion() -> 
 
 def verified(bench: TxnBench, producer: Producer, *wanted: TopicPartition) -> list[ErrorCode]:
     partitions = frozenset(wanted)
-    answer = bench.machine.verify("id", producer, partitions)
-    assert list(answer) == sorted(wanted)
-    return list(answer.values())
+    response = bench.machine.verify("id", producer, partitions)
+    assert list(response) == sorted(wanted)
+    return list(response.values())
 
 
 def test_verification_reports_added_partitions_and_adds_none() -> None:

@@ -1,4 +1,4 @@
-"""From prepared to complete: when markers go out, to whom, how often, and what they wait for."""
+"""Markers and completion of prepared transactions."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_results_for_a_former_coordinator_are_ignored() -> None:
     (sent,) = bench.markers.on_the_way
     old = bench.machine
     bench.restart()
-    sent.told({T0: ErrorCode.NONE})
+    sent.callback({T0: ErrorCode.NONE})
     bench.bench.advance(0)
     assert old is not bench.machine
     assert bench.state() == "PrepareCommit"
@@ -142,16 +142,16 @@ def test_a_repeated_result_counts_once() -> None:
     bench = TxnBench()
     bench.commit(bench.opened(T0, T1))
     (sent,) = bench.markers.on_the_way
-    sent.told({T0: ErrorCode.NONE})
+    sent.callback({T0: ErrorCode.NONE})
     bench.bench.advance(RETRY_MS)
-    sent.told({T0: ErrorCode.NONE, T1: ErrorCode.NONE})
+    sent.callback({T0: ErrorCode.NONE, T1: ErrorCode.NONE})
     bench.bench.advance(0)
     assert bench.state() == "PrepareCommit"
 
 
 def test_markers_written_at_once_complete_the_transaction_too() -> None:
     bench = TxnBench()
-    bench.markers.send = lambda marker, told: told(dict.fromkeys(marker.partitions, ErrorCode.NONE))  # type: ignore[method-assign]
+    bench.markers.send = lambda marker, callback: callback(dict.fromkeys(marker.partitions, ErrorCode.NONE))  # type: ignore[method-assign]
     bench.commit(bench.opened(T0))
     bench.bench.advance(0)
     assert bench.state() == "CompleteCommit"

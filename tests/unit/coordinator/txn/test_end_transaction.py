@@ -1,4 +1,4 @@
-"""How transactions end: decided once, repeated without harm, with and without an epoch for each transaction."""
+"""EndTxn with both versions of the protocol, and its retries."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_the_epoch_stays_unless_both_sides_use_the_newer_protocol(feature: int, 
     assert bench.transaction().producer == producer
 
 
-# Repeated, because the answer was lost
+# Retries after a lost response
 
 
 @pytest.mark.parametrize("version", [1, 2])
@@ -122,7 +122,7 @@ def test_a_late_end_does_not_end_the_next_transaction() -> None:
 
 
 def test_an_end_without_an_epoch_bump_is_not_a_retry() -> None:
-    """Apache Kafka tells the holder of the epoch before that it has committed."""
+    """Apache Kafka returns success to the producer with the previous epoch."""
     bench = TxnBench()
     old = bench.started()
     new = bench.opened(T0)
@@ -131,7 +131,7 @@ def test_an_end_without_an_epoch_bump_is_not_a_retry() -> None:
     assert bench.commit(old).error is ErrorCode.PRODUCER_FENCED
 
 
-# Nothing to end
+# Empty transactions
 
 
 @pytest.mark.parametrize("committed", [True, False])
@@ -164,7 +164,7 @@ def test_a_producer_ahead_of_the_markers_must_retry() -> None:
     assert bench.abort(after).error is ErrorCode.CONCURRENT_TRANSACTIONS
 
 
-# Who asks
+# Wrong producers
 
 
 @pytest.mark.parametrize("version", [1, 2])
@@ -184,7 +184,7 @@ def test_only_the_current_producer_may_end(version: int) -> None:
     assert bench.state() == "Ongoing"
 
 
-# Running out of epochs
+# Exhausted epochs
 
 
 def exhausted() -> tuple[TxnBench, Producer]:

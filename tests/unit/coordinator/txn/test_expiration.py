@@ -1,4 +1,4 @@
-"""What happens without being asked: time runs out, ids expire."""
+"""Timeouts of transactions and expiration of transactional ids."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_many_timed_out_transactions_are_aborted_in_slices() -> None:
     assert {bench.state(name) for name in names} == {"PrepareAbort"}
 
 
-# Ids that nobody uses
+# Unused ids
 
 
 def test_an_unused_id_expires() -> None:

@@ -1,4 +1,4 @@
-"""Who holds a transactional id: starting, fencing, going on after an error, and running out of epochs."""
+"""InitProducerId: new producers, fencing, recovery after errors, and exhausted epochs."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_a_start_may_change_the_timeout() -> None:
     assert bench.transaction().timeout_ms == 2000
 
 
-# Going on after an error (KIP-360)
+# Recovery after an error (KIP-360)
 
 
 def test_a_producer_that_names_itself_gets_the_next_epoch() -> None:
@@ -104,9 +104,9 @@ def test_a_producer_that_names_itself_gets_the_next_epoch() -> None:
 def test_a_lost_response_is_repeated() -> None:
     bench = TxnBench()
     producer = bench.started()
-    answer = bench.started(expected=producer)
-    assert bench.started(expected=producer) == answer
-    assert bench.started(expected=producer) == answer
+    response = bench.started(expected=producer)
+    assert bench.started(expected=producer) == response
+    assert bench.started(expected=producer) == response
 
 
 def test_after_a_restart_a_lost_response_is_not_repeated() -> None:
@@ -125,7 +125,7 @@ def test_a_producer_cannot_continue_after_another_has_started() -> None:
 
 
 def test_a_fenced_producer_cannot_end_the_transaction_of_its_successor() -> None:
-    """Apache Kafka aborts the transaction before it says so."""
+    """Apache Kafka aborts the transaction first."""
     bench = TxnBench()
     old = bench.started()
     new = bench.opened(T0)
@@ -161,7 +161,7 @@ def test_a_producer_with_an_open_transaction_continues_after_its_abort() -> None
     assert bench.init(expected=producer).error is ErrorCode.NONE
 
 
-# Running out of epochs
+# Exhausted epochs
 
 
 def test_when_epochs_run_out_a_new_producer_id_follows() -> None:
@@ -199,7 +199,7 @@ def test_a_producer_with_a_new_producer_id_fences_the_previous_one() -> None:
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_a_producer_with_the_last_epoch_can_be_fenced(version: int) -> None:
-    """Its abort goes out with the highest epoch there is, which no client ever gets."""
+    """Its abort has the highest epoch, which no client ever gets."""
     bench = TxnBench(version=version)
     producer = bench.started()._replace(epoch=LAST_CLIENT_EPOCH)
     bench.put(producer_epoch=LAST_CLIENT_EPOCH)

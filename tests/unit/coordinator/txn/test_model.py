@@ -1,7 +1,7 @@
-"""Any sequence of requests, lost answers, zombies, late markers, pauses and crashes keeps the promises.
+"""A model of the transaction coordinator under random requests, lost responses, zombies, late markers and crashes.
 
-The model knows every producer that was ever told to a client, so each of them may come back at any time. What is
-told while commits are held back has not been told yet; a crash then loses the end of the log, and the answers.
+The model records every producer that a client ever got, and each of them may send requests at any time. A response
+that waits for a commit has not been sent; a crash then loses the end of the log and the response.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ some_partitions = st.frozensets(st.sampled_from((T0, T1, T2)), min_size=1)
 
 
 class Written(NamedTuple):
-    """A transaction, by whom it was written and when it started."""
+    """A transaction: its producer and its start time."""
 
     name: str
     producer_id: int
@@ -48,31 +48,31 @@ class Model(RuleBasedStateMachine):
         self.parked: list[Callable[[], None]] = []
         self.bench.markers.send = self.send  # type: ignore[method-assign]
         for name in NAMES:
-            self.tell(name, self.bench.started(name))
+            self.responded(name, self.bench.started(name))
             if near_the_end:
                 self.bench.put(name, producer_epoch=LAST_CLIENT_EPOCH - exhausted_soon)
-                self.tell(name, self.bench.transaction(name).client)
+                self.responded(name, self.bench.transaction(name).client)
         self.sync()
 
-    # What clients learn
+    # Responses
 
-    def tell(self, name: str, producer: Producer) -> None:
+    def responded(self, name: str, producer: Producer) -> None:
         if producer != NO_PRODUCER and producer not in self.known[name]:
             assert producer.epoch <= LAST_CLIENT_EPOCH
             self.known[name].append(producer)
 
-    def later(self, told: Callable[[], None]) -> None:
-        """Told at once, or when the log is committed; a crash may come first."""
+    def later(self, callback: Callable[[], None]) -> None:
+        """Call the callback at once, or when the log is committed; a crash may come first."""
         if self.bench.bench.holding:
-            self.parked.append(told)
+            self.parked.append(callback)
         else:
-            told()
+            callback()
 
     def sync(self) -> None:
         if not self.bench.bench.holding:
             self.committed_length = len(self.bench.bench.log)
 
-    def send(self, marker: TxnMarkerEntry, told: Callable[[MarkerResults], None]) -> None:
+    def send(self, marker: TxnMarkerEntry, callback: Callable[[MarkerResults], None]) -> None:
         name = self.coordinated(marker)
         written = self.written(name)
         decided = self.bench.transaction(name).state is TxnState.PREPARE_COMMIT
@@ -82,7 +82,7 @@ class Model(RuleBasedStateMachine):
         def heard(results: Mapping[TopicPartition, ErrorCode]) -> None:
             done = {each for each, code in results.items() if code is ErrorCode.NONE}
             self.acknowledged.setdefault(written, set()).update(done)
-            told(results)
+            callback(results)
 
         type(self.bench.markers).send(self.bench.markers, marker, heard)
 
@@ -103,8 +103,8 @@ class Model(RuleBasedStateMachine):
     @rule(name=names, number=st.integers(0, 5), fresh=st.booleans(), two=st.booleans(), keep=st.booleans())
     def init(self, name: str, number: int, fresh: bool, two: bool, keep: bool) -> None:
         expected = None if fresh else self.pick(name, number)
-        answer = self.bench.init(name, expected=expected, two_phase=two, keep_prepared=keep)
-        self.later(lambda: self.tell(name, answer.producer))
+        response = self.bench.init(name, expected=expected, two_phase=two, keep_prepared=keep)
+        self.later(lambda: self.responded(name, response.producer))
         self.sync()
 
     @rule(name=names, number=st.integers(0, 5), partitions=some_partitions, version=st.sampled_from((0, 2)))
@@ -121,26 +121,26 @@ class Model(RuleBasedStateMachine):
     def end(self, name: str, number: int, committed: bool, version: int) -> None:
         producer, before = self.pick(name, number), self.bench.transaction(name)
         written = self.written(name)
-        answer = self.bench.end(producer, committed=committed, name=name, version=version)
-        if answer.error is ErrorCode.NONE:
+        response = self.bench.end(producer, committed=committed, name=name, version=version)
+        if response.error is ErrorCode.NONE:
             if before.state is TxnState.ONGOING:
                 assert producer == before.client
-            self.later(lambda: self.ended(name, written, before.state, committed, answer.producer))
+            self.later(lambda: self.ended(name, written, before.state, committed, response.producer))
         self.sync()
 
     def ended(
         self, name: str, written: Written, state: TxnState, committed: bool, producer: Producer
     ) -> None:
-        """A client has been told that its transaction ended; nobody may ever be told the opposite."""
+        """A client got the result of its transaction; no client may ever get the opposite result."""
         if state is not TxnState.EMPTY and not (state.idle and not committed):
             assert self.outcomes.setdefault(written, committed) is committed
-        self.tell(name, producer)
+        self.responded(name, producer)
 
     def pick(self, name: str, number: int) -> Producer:
-        """One of the last producers of the id, the last one most often."""
+        """One of the latest producers of the id, mostly the last one."""
         return self.known[name][-1 - min(max(number - 2, 0), len(self.known[name]) - 1)]
 
-    # Circumstances
+    # Faults
 
     @rule(code=st.sampled_from(LATE), only=st.one_of(st.just(frozenset()), some_partitions))
     def markers_arrive(self, code: ErrorCode, only: frozenset[TopicPartition]) -> None:
@@ -159,8 +159,8 @@ class Model(RuleBasedStateMachine):
     def commits_come(self) -> None:
         self.bench.release_commits()
         parked, self.parked = self.parked, []
-        for told in parked:
-            told()
+        for callback in parked:
+            callback()
         self.sync()
 
     @rule(lost=st.booleans())
@@ -173,9 +173,9 @@ class Model(RuleBasedStateMachine):
         self.bench.restart()
         self.sync()
         for sent in late:
-            sent.told(dict.fromkeys(sent.marker.partitions, ErrorCode.NONE))
+            sent.callback(dict.fromkeys(sent.marker.partitions, ErrorCode.NONE))
 
-    # Promises
+    # Invariants
 
     @invariant()
     def the_log_tells_no_impossible_story(self) -> None:
@@ -224,7 +224,7 @@ class Model(RuleBasedStateMachine):
                 assert wanted <= self.acknowledged.get(written, set())
 
     def teardown(self) -> None:
-        """When everything works again, everything that was decided is completed, and time ends the rest."""
+        """After the faults every decided transaction is completed, and timeouts end the rest."""
         if not hasattr(self, "bench"):
             return
         self.commits_come()
@@ -242,7 +242,7 @@ class Model(RuleBasedStateMachine):
 
 
 def _producers(value: TransactionLogValue) -> list[Producer]:
-    """Who is named in a record; the writer of a transaction that was kept stays behind its keeper."""
+    """The producers in a record; the producer that wrote a kept transaction comes after the one that kept it."""
     if value.next_producer_epoch == NO_EPOCH:
         return [Producer(value.producer_id, value.producer_epoch)]
     return [Producer(value.next_producer_id, value.next_producer_epoch)]

@@ -1,4 +1,4 @@
-"""Records of the transaction log: what they hold in which version, and that nothing is lost on the way."""
+"""Records of the transaction log in both versions."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_the_feature_decides_the_version(feature: int, version: int) -> None:
 
 
 def test_values_are_those_that_apache_kafka_writes() -> None:
-    """Compared with a log of Kafka 4.3: a start, a partition, a commit, its completion."""
+    """Compared with a log of Kafka 4.3: InitProducerId, AddPartitionsToTxn, EndTxn and the completion."""
     bench = TxnBench()
     producer = bench.opened(T1, T0)
     bench.commit(producer)

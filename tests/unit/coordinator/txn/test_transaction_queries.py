@@ -1,4 +1,4 @@
-"""What an administrator sees."""
+"""DescribeTransactions and ListTransactions."""
 
 from __future__ import annotations
 

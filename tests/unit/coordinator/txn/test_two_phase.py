@@ -21,7 +21,7 @@ ON = {
 
 
 def prepared(**options: bool) -> tuple[TxnBench, Producer]:
-    """A transaction that a process has written and promised to an outside coordinator, and that process is gone."""
+    """A transaction that a process has prepared for an external coordinator before it stopped."""
     bench = TxnBench(**ON)
     return bench, bench.opened(T0, two_phase=options.get("two_phase", True))
 
@@ -32,7 +32,7 @@ def test_two_phase_commit_must_be_enabled() -> None:
 
 
 def test_two_phase_transactions_never_time_out() -> None:
-    """Not even after the 25 days that the largest timeout would be."""
+    """Not even after 25 days, the largest possible timeout."""
     bench, producer = prepared()
     bench.bench.advance(30 * DAY_MS)
     assert bench.state() == "Ongoing"
@@ -63,13 +63,13 @@ def test_a_start_without_keep_prepared_aborts_it() -> None:
     assert bench.state() == "PrepareAbort"
 
 
-# Kept
+# keep_prepared
 
 
 def test_a_start_with_keep_prepared_returns_the_producer_of_the_transaction() -> None:
     bench, producer = prepared()
-    answer = bench.init(two_phase=True, keep_prepared=True)
-    assert answer == (ErrorCode.NONE, Producer(producer.id, producer.epoch + 1), producer)
+    response = bench.init(two_phase=True, keep_prepared=True)
+    assert response == (ErrorCode.NONE, Producer(producer.id, producer.epoch + 1), producer)
     assert bench.state() == "Ongoing"
     assert bench.transaction().partitions == {T0}
     assert not bench.markers.on_the_way
@@ -115,11 +115,11 @@ def test_no_partition_is_added_to_a_kept_transaction() -> None:
 def test_each_new_producer_fences_the_previous_one() -> None:
     bench, writer = prepared()
     first = bench.started(two_phase=True, keep_prepared=True)
-    answer = bench.init(two_phase=True, keep_prepared=True)
-    assert answer == (ErrorCode.NONE, Producer(first.id, first.epoch + 1), writer)
+    response = bench.init(two_phase=True, keep_prepared=True)
+    assert response == (ErrorCode.NONE, Producer(first.id, first.epoch + 1), writer)
     assert bench.commit(first).error is ErrorCode.PRODUCER_FENCED
     assert bench.init(keep_prepared=True, expected=first).error is ErrorCode.PRODUCER_FENCED
-    assert bench.commit(answer.producer).error is ErrorCode.NONE
+    assert bench.commit(response.producer).error is ErrorCode.NONE
 
 
 def test_a_start_without_keep_prepared_aborts_a_kept_transaction() -> None:

@@ -1,4 +1,4 @@
-"""The assignor `range`."""
+"""The `range` assignor."""
 
 from __future__ import annotations
 

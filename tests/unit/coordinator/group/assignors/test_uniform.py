@@ -1,4 +1,4 @@
-"""The assignor `uniform`: equal shares, few moves."""
+"""The `uniform` assignor."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def size(assignment: Assignment) -> int:
     return sum(map(len, assignment.values()))
 
 
-# --- all read the same
+# --- equal subscriptions
 
 
 def test_all_get_equal_shares_of_all_topics_together() -> None:
@@ -76,7 +76,7 @@ def test_more_members_than_partitions_and_none_at_all() -> None:
     assert assign({}, reader("a")) == {"a": {}}
 
 
-# --- members read different topics
+# --- different subscriptions
 
 
 def test_only_subscribers_get_partitions_of_a_topic() -> None:

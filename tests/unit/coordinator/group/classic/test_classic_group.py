@@ -1,4 +1,4 @@
-"""What offsets, listings and deletion learn of a classic group, and what it knows of its members."""
+"""Checks of a classic group for offset requests, listing and deletion, and its members."""
 
 import pytest
 
@@ -11,10 +11,10 @@ from tests.support.classic_groups import FIRST_DELAY_MS, GROUP, Team, subscripti
 from tests.support.coordination import START_MS, FakeClock
 
 
-def refusal(team: Team, member_id: str, generation: int, **told: object) -> ErrorCode:
-    """How an offset commit is answered."""
-    instance = told.pop("instance", None)
-    transactional = bool(told.pop("transactional", False))
+def refusal(team: Team, member_id: str, generation: int, **fields: object) -> ErrorCode:
+    """The error code of an offset commit."""
+    instance = fields.pop("instance", None)
+    transactional = bool(fields.pop("transactional", False))
     try:
         team.group.validate_offset_commit(
             member_id,
@@ -234,7 +234,7 @@ def test_an_instance_has_one_member() -> None:
 
 
 def test_cost_is_linear_in_members() -> None:
-    """Joins and heartbeats do not look at all members; the end of a join phase looks at each a few times."""
+    """Joins and heartbeats do not iterate over all members; the end of a join phase does so a few times."""
     looked = 0
 
     class Counted(dict[str, ClassicMember]):

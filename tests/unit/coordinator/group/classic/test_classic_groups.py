@@ -1,4 +1,4 @@
-"""Classic groups as a whole: what survives in the log, and what happens when coordination comes and goes."""
+"""Classic groups of a shard: loading, unloading, replay and description."""
 
 from ottla.base.errors import ErrorCode
 from ottla.coordinator.group.classic.transitions import ClassicState

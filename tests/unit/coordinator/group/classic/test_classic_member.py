@@ -7,7 +7,7 @@ from ottla.wire.messages.join_group import JoinGroupResponse
 from ottla.wire.messages.sync_group import SyncGroupResponse
 
 
-def member(**told: object) -> ClassicMember:
+def member(**fields: object) -> ClassicMember:
     settings: dict[str, object] = {
         "instance_id": None,
         "client_id": "app",
@@ -17,7 +17,7 @@ def member(**told: object) -> ClassicMember:
         "protocol_type": "consumer",
         "protocols": (("sticky", b"s"), ("range", b"r")),
     }
-    return ClassicMember("m", **(settings | told))  # type: ignore[arg-type]
+    return ClassicMember("m", **(settings | fields))  # type: ignore[arg-type]
 
 
 def test_a_member_votes_for_its_preferred_common_protocol() -> None:

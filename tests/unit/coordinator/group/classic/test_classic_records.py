@@ -1,4 +1,4 @@
-"""The bytes of a classic group in the log, held against what Apache Kafka 4.3.1 wrote for such groups."""
+"""The binary records of classic groups, compared with those that Apache Kafka 4.3.1 wrote."""
 
 from ottla.coordinator.group.classic.classic_group import ClassicGroup
 from ottla.coordinator.group.classic.classic_member import ClassicMember
@@ -23,8 +23,8 @@ def value_bytes(record: LogRecord) -> bytes:
     return record.version.to_bytes(2, "big") + codec.encode(record.value, record.version)
 
 
-def group(**told: object) -> ClassicGroup:
-    return ClassicGroup("bg1", FakeClock(), state_since_ms=SINCE_MS, **told)  # type: ignore[arg-type]
+def group(**fields: object) -> ClassicGroup:
+    return ClassicGroup("bg1", FakeClock(), state_since_ms=SINCE_MS, **fields)  # type: ignore[arg-type]
 
 
 def test_a_new_group() -> None:
@@ -65,7 +65,7 @@ def test_the_key_names_the_group() -> None:
 
 
 def test_records_of_old_brokers_are_read() -> None:
-    """Version 0 has neither the time of the state nor a rebalance timeout nor instances."""
+    """Version 0 has no state timestamp, no rebalance timeout and no instance ids."""
     old = GroupMetadataValue(
         protocol_type="consumer",
         generation=4,

@@ -1,4 +1,4 @@
-"""Who may come into a classic group, and under which id."""
+"""JoinGroup for classic groups."""
 
 import re
 
@@ -59,9 +59,9 @@ class TestRefusals:
         team.leave(leader)
         assert error_of(team.join(leader)) == ErrorCode.UNKNOWN_MEMBER_ID
 
-    @pytest.mark.parametrize("told", [{"protocols": ()}, {"protocol_type": ""}])
-    def test_the_first_member_needs_a_protocol_type_and_protocols(self, told: dict[str, object]) -> None:
-        assert error_of(Team().join(**told)) == ErrorCode.INCONSISTENT_GROUP_PROTOCOL  # type: ignore[arg-type]
+    @pytest.mark.parametrize("fields", [{"protocols": ()}, {"protocol_type": ""}])
+    def test_the_first_member_needs_a_protocol_type_and_protocols(self, fields: dict[str, object]) -> None:
+        assert error_of(Team().join(**fields)) == ErrorCode.INCONSISTENT_GROUP_PROTOCOL  # type: ignore[arg-type]
 
     def test_another_protocol_type_is_inconsistent(self) -> None:
         team = Team()
@@ -74,7 +74,7 @@ class TestRefusals:
         team.join(first, protocols=STICKY_RANGE)
         second = team.known_id(protocols=(("range", b""),))
         team.join(second, protocols=(("range", b""),))
-        # "sticky" is spoken by the first alone.
+        # Only the first member supports "sticky".
         assert error_of(team.join(protocols=(("sticky", b""),))) == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         assert error_of(team.join(protocols=(("range", b""),))) == ErrorCode.MEMBER_ID_REQUIRED
 
@@ -87,7 +87,7 @@ class TestRefusals:
         )
 
 
-class TestKnownMemberIdRound:
+class TestMemberIdRequired:
     def test_a_client_gets_a_member_id_and_is_not_a_member_yet(self) -> None:
         team = Team()
         response = team.join().result()
@@ -150,7 +150,7 @@ class TestKnownMemberIdRound:
         assert refused.value.code == ErrorCode.UNKNOWN_SERVER_ERROR
 
 
-class TestBirth:
+class TestNewGroup:
     def test_a_new_group_is_appended(self) -> None:
         team = Team()
         team.known_id()
@@ -185,13 +185,13 @@ class TestFirstGeneration:
         leader, first = team.enter(protocols=(("range", b"1"),))
         follower, second = team.enter(protocols=(("range", b"2"),))
         team.pass_time(2 * FIRST_DELAY_MS)
-        told = first.result()
-        assert [(each.member_id, each.metadata) for each in told.members] == [
+        joined = first.result()
+        assert [(each.member_id, each.metadata) for each in joined.members] == [
             (leader, b"1"),
             (follower, b"2"),
         ]
         assert second.result().members == []
-        for response in (told, second.result()):
+        for response in (joined, second.result()):
             assert (response.generation_id, response.leader) == (1, leader)
             assert (response.protocol_type, response.protocol_name) == ("consumer", "range")
             assert not response.skip_assignment
@@ -218,7 +218,7 @@ class TestFirstGeneration:
         assert second.result().protocol_name == "range"
 
 
-class TestJoiningAgain:
+class TestRejoin:
     def test_the_leader_of_a_stable_group_starts_a_rebalance(self) -> None:
         team = Team()
         leader, follower = team.stable(2)
@@ -241,8 +241,8 @@ class TestJoiningAgain:
         leader, follower = team.stable(2)
         rejoin = team.join(follower, protocols=(("range", subscription("bills")),))
         assert not rejoin.done
-        told = team.join(leader).result()
-        assert told.members[1].metadata == subscription("bills")
+        joined = team.join(leader).result()
+        assert joined.members[1].metadata == subscription("bills")
 
     @pytest.mark.parametrize("which", [0, 1])
     def test_a_repeated_join_while_completing_gets_the_response_again(self, which: int) -> None:

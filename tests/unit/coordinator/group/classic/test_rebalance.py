@@ -1,4 +1,4 @@
-"""How long a classic group waits, for whom, and what happens then."""
+"""The timers of a rebalance of a classic group."""
 
 import pytest
 
@@ -13,7 +13,7 @@ from tests.support.classic_groups import (
 )
 
 
-class TestFirstWait:
+class TestInitialDelay:
     def test_an_empty_group_waits_for_the_initial_delay(self) -> None:
         team = Team()
         _, join = team.enter()
@@ -78,7 +78,7 @@ class TestFirstWait:
         assert (value.generation, value.members, value.protocol_type) == (1, [], "consumer")
 
 
-class TestJoinClock:
+class TestJoinTimer:
     def test_a_rebalance_does_not_end_before_all_members_rejoined(self) -> None:
         team = Team()
         members = team.stable(3)
@@ -250,7 +250,7 @@ class TestSessions:
         assert [each.member_id for each in rejoin.result().members] == [leader]
 
 
-class TestSyncClock:
+class TestSyncTimer:
     def test_a_member_that_does_not_sync_is_removed(self) -> None:
         team = Team()
         leader, silent = team.gather(2, session_ms=2 * REBALANCE_MS)

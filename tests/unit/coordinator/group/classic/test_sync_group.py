@@ -1,4 +1,4 @@
-"""Who gets which assignment, when; and what heartbeats are answered."""
+"""SyncGroup and Heartbeat for classic groups."""
 
 import pytest
 
@@ -44,7 +44,7 @@ class TestRefusals:
         assert team.state == "CompletingRebalance"
 
     @pytest.mark.parametrize(
-        ("told", "code"),
+        ("fields", "code"),
         [
             ({"protocol_type": "connect"}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
             ({"protocol_name": "sticky"}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
@@ -52,10 +52,10 @@ class TestRefusals:
             ({}, ErrorCode.NONE),
         ],
     )
-    def test_protocol_type_and_name_must_match(self, told: dict[str, str], code: ErrorCode) -> None:
+    def test_protocol_type_and_name_must_match(self, fields: dict[str, str], code: ErrorCode) -> None:
         team = Team()
         (member,) = team.stable(1)
-        assert error_of(team.sync(member, 1, **told)) == code  # type: ignore[arg-type]
+        assert error_of(team.sync(member, 1, **fields)) == code  # type: ignore[arg-type]
 
     def test_a_sync_during_the_join_phase_is_refused(self) -> None:
         team = Team()
@@ -64,16 +64,16 @@ class TestRefusals:
         assert error_of(team.sync(follower, 1)) == ErrorCode.REBALANCE_IN_PROGRESS
 
 
-class TestPlan:
+class TestAssignment:
     def test_each_member_gets_its_own_assignment(self) -> None:
         team = Team()
         leader, *followers = team.gather(3)
         waiting = [team.sync(each, 1) for each in followers]
         assert not any(each.done for each in waiting)
         plan = {each: f"for {each}".encode() for each in (leader, *followers)}
-        answers = [team.sync(leader, 1, plan), *waiting]
-        for member, answer in zip((leader, *followers), answers, strict=True):
-            response = answer.result()
+        promises = [team.sync(leader, 1, plan), *waiting]
+        for member, promise in zip((leader, *followers), promises, strict=True):
+            response = promise.result()
             assert response.assignment == f"for {member}".encode()
             assert (response.protocol_type, response.protocol_name) == ("consumer", "range")
         assert team.state == "Stable"
@@ -127,7 +127,7 @@ class TestPlan:
 
 
 class TestCommit:
-    """The plan counts when it is committed, not before."""
+    """The assignment takes effect when it is committed."""
 
     def plan(self, team: Team, leader: str, generation: int = 1) -> Decision[object]:
         request = SyncGroupRequest(

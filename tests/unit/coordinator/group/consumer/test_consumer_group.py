@@ -1,4 +1,4 @@
-"""A group's own rules: who may commit, fetch and delete, and what erases it."""
+"""Checks of a consumer group for offset requests and deletion, and its invariants."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def commit(
 
 @pytest.fixture
 def two(bench: ConsumerBench) -> ConsumerBench:
-    """a came at epoch 2 and kept 0 and 1; b has 2 and 3 since epoch 3."""
+    """a joined at epoch 2 and has 0 and 1; b has 2 and 3 since epoch 3."""
     bench.join("a", "t")
     bench.join("b", "t")
     bench.settle("a", "b")
@@ -48,7 +48,9 @@ def two(bench: ConsumerBench) -> ConsumerBench:
 
 def test_a_member_commits_at_its_epoch(two: ConsumerBench) -> None:
     assert commit(two, "a", 3) is ErrorCode.NONE
-    assert commit(two, "a", 3, partition=3) is ErrorCode.NONE, "at its epoch nobody asks which"
+    assert commit(two, "a", 3, partition=3) is ErrorCode.NONE, (
+        "partitions are not checked at the current epoch"
+    )
     assert commit(two, "x", 3) is ErrorCode.UNKNOWN_MEMBER_ID
     assert commit(two, "a", 4) is ErrorCode.STALE_MEMBER_EPOCH
 

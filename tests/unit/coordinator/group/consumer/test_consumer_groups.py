@@ -1,4 +1,4 @@
-"""The table of groups: what the log and the metadata do to it."""
+"""Replay and metadata changes of the consumer groups of a shard."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from ottla.base.errors import InvariantViolation
 from ottla.coordinator.group import records as rec
-from tests.support.consumer_bench import ConsumerBench, Told
+from tests.support.consumer_bench import ConsumerBench, HeartbeatResult
 
 
 def test_tombstones_of_unknown_groups_have_no_effect(bench: ConsumerBench) -> None:
@@ -35,7 +35,7 @@ def test_a_log_with_two_types_of_one_group_violates_an_invariant(bench: Consumer
 
 def test_a_group_of_offsets_alone_becomes_a_consumer_group(bench: ConsumerBench) -> None:
     bench.commit("g", 5)
-    assert bench.join("a", "t") == Told(2, {"t": (0, 1, 2, 3)})
+    assert bench.join("a", "t") == HeartbeatResult(2, {"t": (0, 1, 2, 3)})
 
 
 def test_a_partition_metadata_record_is_noticed(bench: ConsumerBench) -> None:

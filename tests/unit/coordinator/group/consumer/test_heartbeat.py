@@ -1,4 +1,4 @@
-"""ConsumerHeartbeat: joining, staying, changing one's mind; what is written and what is answered."""
+"""ConsumerGroupHeartbeat: its records and responses."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import pytest
 
 from ottla.base.errors import ErrorCode
 from ottla.coordinator.group import records as rec
-from tests.support.consumer_bench import TIMEOUT_MS, ConsumerBench, Told
+from tests.support.consumer_bench import TIMEOUT_MS, ConsumerBench, HeartbeatResult
 from tests.support.metadata import topic_id_of
 
 T = topic_id_of("t")
 
 
 def kinds(bench: ConsumerBench) -> list[str]:
-    """The types of the records just written; a dash in front of those that erase."""
+    """The types of the last records; tombstones have a leading dash."""
     return [
         ("-" if record.value is None else "")
         + type(record.key).__name__.removeprefix("ConsumerGroup").removesuffix("Key")
@@ -25,7 +25,7 @@ def kinds(bench: ConsumerBench) -> list[str]:
 
 
 def test_the_first_member_gets_everything_at_once(bench: ConsumerBench) -> None:
-    assert bench.join("a", "t", "u") == Told(2, {"t": (0, 1, 2, 3), "u": (0, 1)})
+    assert bench.join("a", "t", "u") == HeartbeatResult(2, {"t": (0, 1, 2, 3), "u": (0, 1)})
     assert (bench.group.epoch, bench.group.target_epoch) == (2, 2)
     assert bench.group.state_name == "Stable"
 
@@ -73,9 +73,9 @@ def test_the_contents_of_the_records_of_a_join(bench: ConsumerBench) -> None:
 
 
 def test_a_missing_topic_is_assigned_when_it_is_created(bench: ConsumerBench) -> None:
-    assert bench.join("a", "gone") == Told(2, {})
+    assert bench.join("a", "gone") == HeartbeatResult(2, {})
     bench.create_topic("gone", 2)
-    assert bench.beat("a", 2) == Told(3, {"gone": (0, 1)})
+    assert bench.beat("a", 2) == HeartbeatResult(3, {"gone": (0, 1)})
 
 
 def test_before_version_1_the_coordinator_creates_member_ids(bench: ConsumerBench) -> None:
@@ -99,13 +99,15 @@ def test_the_response_contains_the_heartbeat_interval() -> None:
 
 def test_a_partition_moves_only_after_its_owner_revoked_it(bench: ConsumerBench) -> None:
     bench.join("a", "t")
-    assert bench.join("b", "t") == Told(3, {}), "everything is still with a"
-    assert bench.beat("a", 2) == Told(2, {"t": (0, 1)}), "a is told to give up two, at its old epoch"
-    assert bench.beat("b", 3) == Told(3, None), "a has not said that it did"
-    assert bench.beat("a", 2, owned={"t": (0, 1, 2, 3)}) == Told(2, None), "a still owns them"
-    assert bench.beat("b", 3) == Told(3, None)
-    assert bench.beat("a", 2, owned={"t": (0, 1)}) == Told(3, None), "now it does not"
-    assert bench.beat("b", 3) == Told(3, {"t": (2, 3)})
+    assert bench.join("b", "t") == HeartbeatResult(3, {}), "everything is still with a"
+    assert bench.beat("a", 2) == HeartbeatResult(2, {"t": (0, 1)}), (
+        "a must revoke two partitions, at its old epoch"
+    )
+    assert bench.beat("b", 3) == HeartbeatResult(3, None), "a has not said that it did"
+    assert bench.beat("a", 2, owned={"t": (0, 1, 2, 3)}) == HeartbeatResult(2, None), "a still owns them"
+    assert bench.beat("b", 3) == HeartbeatResult(3, None)
+    assert bench.beat("a", 2, owned={"t": (0, 1)}) == HeartbeatResult(3, None), "now it does not"
+    assert bench.beat("b", 3) == HeartbeatResult(3, {"t": (2, 3)})
     assert bench.group.state_name == "Stable"
 
 
@@ -121,7 +123,7 @@ def test_states_of_a_group_while_a_partition_moves(bench: ConsumerBench) -> None
     assert bench.group.state_name == "Empty"
 
 
-# --- what an answer lists
+# --- what an response lists
 
 
 def test_a_short_heartbeat_of_a_reconciled_member_appends_nothing(
@@ -129,17 +131,17 @@ def test_a_short_heartbeat_of_a_reconciled_member_appends_nothing(
 ) -> None:
     bench.join("a", "t")
     bench.written()
-    assert bench.beat("a", 2) == Told(2, None)
-    assert bench.beat("a", 2, owned={"t": (0, 1, 2, 3)}) == Told(2, None)
+    assert bench.beat("a", 2) == HeartbeatResult(2, None)
+    assert bench.beat("a", 2, owned={"t": (0, 1, 2, 3)}) == HeartbeatResult(2, None)
     assert kinds(bench) == []
 
 
 def test_a_full_request_gets_a_full_response(bench: ConsumerBench) -> None:
     bench.join("a", "t")
-    told = bench.beat(
+    response = bench.beat(
         "a", 2, owned={"t": (0,)}, rebalance_timeout_ms=TIMEOUT_MS, subscribed_topic_names=["t"]
     )
-    assert told == Told(2, {"t": (0, 1, 2, 3)})
+    assert response == HeartbeatResult(2, {"t": (0, 1, 2, 3)})
 
 
 @pytest.mark.parametrize("missing", ["owned", "rebalance_timeout_ms", "subscribed_topic_names"])
@@ -147,7 +149,7 @@ def test_a_request_without_a_field_is_not_full(bench: ConsumerBench, missing: st
     bench.join("a", "t")
     fields = {"owned": {}, "rebalance_timeout_ms": TIMEOUT_MS, "subscribed_topic_names": ["t"]}
     del fields[missing]
-    assert bench.beat("a", 2, **fields) == Told(2, None)
+    assert bench.beat("a", 2, **fields) == HeartbeatResult(2, None)
 
 
 # --- epochs
@@ -158,7 +160,7 @@ def test_the_previous_epoch_is_accepted_after_a_lost_response(bench: ConsumerBen
     bench.join("b", "t")
     bench.beat("a", 2)
     assert bench.beat("a", 2, owned={"t": (0, 1)}).epoch == 3
-    assert bench.beat("a", 2, owned={"t": (0, 1)}) == Told(3, None), "the answer never came: it asks again"
+    assert bench.beat("a", 2, owned={"t": (0, 1)}) == HeartbeatResult(3, None), "a retry"
 
 
 def test_the_previous_epoch_with_other_partitions_is_fenced(bench: ConsumerBench) -> None:
@@ -183,7 +185,7 @@ def test_unknown_epochs_are_fenced(bench: ConsumerBench) -> None:
 def test_a_member_that_rejoins_gets_its_partitions(bench: ConsumerBench) -> None:
     bench.join("a", "t")
     bench.written()
-    assert bench.join("a", "t") == Told(2, {"t": (0, 1, 2, 3)})
+    assert bench.join("a", "t") == HeartbeatResult(2, {"t": (0, 1, 2, 3)})
     assert kinds(bench) == []
 
 
@@ -191,11 +193,11 @@ def test_rejoining_completes_the_revocation(bench: ConsumerBench) -> None:
     bench.join("a", "t")
     bench.join("b", "t")
     bench.beat("a", 2)
-    assert bench.join("a", "t") == Told(3, {"t": (0, 1)})
-    assert bench.beat("b", 3) == Told(3, {"t": (2, 3)})
+    assert bench.join("a", "t") == HeartbeatResult(3, {"t": (0, 1)})
+    assert bench.beat("b", 3) == HeartbeatResult(3, {"t": (2, 3)})
 
 
-# --- who is not there
+# --- unknown groups and members
 
 
 def test_a_heartbeat_to_an_unknown_group(bench: ConsumerBench) -> None:
@@ -212,43 +214,45 @@ def test_a_full_group_refuses_members() -> None:
     bench.join("a", "t")
     with pytest.raises(Exception, match="maximum capacity of 1 members"):
         bench.join("b", "t")
-    assert bench.beat("a", 2) == Told(2, None), "who is in stays in"
+    assert bench.beat("a", 2) == HeartbeatResult(2, None), "who is in stays in"
     assert bench.join("a", "t").epoch == 2
 
 
-# --- changing one's mind
+# --- changed subscriptions
 
 
 def test_a_changed_subscription_raises_the_epoch(bench: ConsumerBench) -> None:
     bench.join("a", "t")
-    assert bench.beat("a", 2, subscribed_topic_names=["t", "u"]) == Told(3, {"t": (0, 1, 2, 3), "u": (0, 1)})
+    assert bench.beat("a", 2, subscribed_topic_names=["t", "u"]) == HeartbeatResult(
+        3, {"t": (0, 1, 2, 3), "u": (0, 1)}
+    )
 
 
 def test_the_same_subscription_in_another_order_changes_nothing(bench: ConsumerBench) -> None:
     bench.join("a", "t", "u")
     bench.written()
-    assert bench.beat("a", 2, subscribed_topic_names=["u", "t", "u"]) == Told(2, None)
+    assert bench.beat("a", 2, subscribed_topic_names=["u", "t", "u"]) == HeartbeatResult(2, None)
     assert kinds(bench) == []
 
 
 def test_an_unsubscribed_topic_is_revoked_at_once(bench: ConsumerBench) -> None:
     bench.join("a", "t", "u")
-    told = bench.beat("a", 2, subscribed_topic_names=["u"])
-    assert told == Told(2, {"u": (0, 1)}), "it has yet to give up t"
+    response = bench.beat("a", 2, subscribed_topic_names=["u"])
+    assert response == HeartbeatResult(2, {"u": (0, 1)}), "t is not revoked yet"
     assert bench.beat("a", 2, owned={"u": (0, 1)}).epoch == 3
 
 
 def test_an_unsubscribed_topic_is_revoked_before_the_new_target() -> None:
     bench = ConsumerBench({"group.consumer.assignment.interval.ms": "5000"}, t=1, u=1)
     bench.join("a", "t", "u")
-    assert bench.beat("a", 2, subscribed_topic_names=["u"]) == Told(2, {"u": (0,)})
+    assert bench.beat("a", 2, subscribed_topic_names=["u"]) == HeartbeatResult(2, {"u": (0,)})
     assert (bench.group.epoch, bench.group.target_epoch) == (3, 2)
 
 
 def test_a_new_rack_is_appended_without_a_new_epoch(bench: ConsumerBench) -> None:
     bench.join("a", "t")
     bench.written()
-    assert bench.beat("a", 2, rack_id="r2") == Told(2, None)
+    assert bench.beat("a", 2, rack_id="r2") == HeartbeatResult(2, None)
     assert kinds(bench) == ["MemberMetadata"]
     assert bench.member("a").rack_id == "r2"
 
@@ -261,13 +265,13 @@ def test_omitted_fields_keep_their_values(bench: ConsumerBench) -> None:
     assert (member.instance_id, member.rebalance_timeout_ms) == ("i", TIMEOUT_MS)
 
 
-# --- topics that change
+# --- changed topics
 
 
 def test_new_partitions_raise_the_epoch_at_the_next_heartbeat(bench: ConsumerBench) -> None:
     bench.join("a", "t")
     bench.add_partitions("t", 6)
-    assert bench.beat("a", 2) == Told(3, {"t": (0, 1, 2, 3, 4, 5)})
+    assert bench.beat("a", 2) == HeartbeatResult(3, {"t": (0, 1, 2, 3, 4, 5)})
 
 
 def test_the_metadata_hash_is_computed_once_per_change(bench: ConsumerBench) -> None:
@@ -283,8 +287,8 @@ def test_the_metadata_hash_is_computed_once_per_change(bench: ConsumerBench) -> 
 def test_a_deleted_topic_is_unassigned(bench: ConsumerBench) -> None:
     bench.join("a", "t", "u")
     bench.delete_topic("u")
-    assert bench.beat("a", 2) == Told(2, {"t": (0, 1, 2, 3)})
-    assert bench.beat("a", 2, owned={"t": (0, 1, 2, 3)}) == Told(3, None)
+    assert bench.beat("a", 2) == HeartbeatResult(2, {"t": (0, 1, 2, 3)})
+    assert bench.beat("a", 2, owned={"t": (0, 1, 2, 3)}) == HeartbeatResult(3, None)
     assert bench.group.metadata_hash != 0
 
 
@@ -293,7 +297,7 @@ def test_changes_of_unsubscribed_topics_have_no_effect(bench: ConsumerBench) -> 
     bench.add_partitions("u", 5)
     bench.create_topic("v", 1)
     bench.written()
-    assert bench.beat("a", 2) == Told(2, None)
+    assert bench.beat("a", 2) == HeartbeatResult(2, None)
     assert kinds(bench) == []
 
 
@@ -320,9 +324,9 @@ def test_a_live_static_member_is_not_replaced(bench: ConsumerBench) -> None:
 
 def test_a_static_member_returns_with_another_id_without_a_rebalance(bench: ConsumerBench) -> None:
     bench.join("a", "t", instance_id="i")
-    assert bench.beat("a", -2, instance_id="i") == Told(-2, None)
+    assert bench.beat("a", -2, instance_id="i") == HeartbeatResult(-2, None)
     bench.written()
-    assert bench.join("b", "t", instance_id="i") == Told(2, {"t": (0, 1, 2, 3)})
+    assert bench.join("b", "t", instance_id="i") == HeartbeatResult(2, {"t": (0, 1, 2, 3)})
     assert kinds(bench) == [
         "-CurrentMemberAssignment",
         "-TargetAssignmentMember",
@@ -353,7 +357,7 @@ def test_a_replaced_static_member_is_fenced(bench: ConsumerBench) -> None:
 def test_a_static_member_that_returns_with_another_subscription_rebalances(bench: ConsumerBench) -> None:
     bench.join("a", "t", instance_id="i")
     bench.beat("a", -2, instance_id="i")
-    assert bench.join("b", "t", "u", instance_id="i") == Told(3, {"t": (0, 1, 2, 3), "u": (0, 1)})
+    assert bench.join("b", "t", "u", instance_id="i") == HeartbeatResult(3, {"t": (0, 1, 2, 3), "u": (0, 1)})
 
 
 # --- restarts of the coordinator
@@ -372,7 +376,7 @@ def test_a_group_is_restored_from_its_log(bench: ConsumerBench) -> None:
         bench.group.target_epoch,
     ) == before
     assert bench.beat("a", 2, owned={"t": (0, 1)}).epoch == 3
-    assert bench.beat("b", 3, instance_id="i") == Told(3, {"t": (2, 3)})
+    assert bench.beat("b", 3, instance_id="i") == HeartbeatResult(3, {"t": (2, 3)})
 
 
 def test_topic_changes_before_the_load_are_noticed(bench: ConsumerBench) -> None:
@@ -380,4 +384,4 @@ def test_topic_changes_before_the_load_are_noticed(bench: ConsumerBench) -> None
     bench.timers.pending.clear()
     bench.add_partitions("t", 5)
     bench.restart()
-    assert bench.beat("a", 2) == Told(3, {"t": (0, 1, 2, 3, 4)})
+    assert bench.beat("a", 2) == HeartbeatResult(3, {"t": (0, 1, 2, 3, 4)})

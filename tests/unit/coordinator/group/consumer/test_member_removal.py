@@ -1,10 +1,10 @@
-"""Members that go: of their own, or because their time is over."""
+"""Removal of members that leave or expire."""
 
 from __future__ import annotations
 
 from ottla.base.errors import ErrorCode
 from ottla.coordinator.group.consumer.sessions import revocation_timer, session_timer
-from tests.support.consumer_bench import TIMEOUT_MS, ConsumerBench, Told
+from tests.support.consumer_bench import TIMEOUT_MS, ConsumerBench, HeartbeatResult
 from tests.support.metadata import topic_id_of
 
 SESSION_MS = 45_000
@@ -24,7 +24,7 @@ def names(bench: ConsumerBench) -> list[str]:
 def test_a_member_that_leaves_is_deleted_and_the_epoch_raised(bench: ConsumerBench) -> None:
     bench.join("a", "t")
     bench.written()
-    assert bench.beat("a", -1) == Told(-1, None)
+    assert bench.beat("a", -1) == HeartbeatResult(-1, None)
     assert names(bench) == [
         "-CurrentMemberAssignment",
         "-TargetAssignmentMember",
@@ -41,7 +41,7 @@ def test_its_partitions_are_assigned_to_the_others(bench: ConsumerBench) -> None
     bench.join("b", "t")
     bench.settle("a", "b")
     bench.beat("a", -1)
-    assert bench.beat("b", 3) == Told(4, {"t": (0, 1, 2, 3)})
+    assert bench.beat("b", 3) == HeartbeatResult(4, {"t": (0, 1, 2, 3)})
 
 
 def test_an_unknown_member_cannot_leave(bench: ConsumerBench) -> None:
@@ -59,9 +59,9 @@ def test_a_static_member_that_leaves_temporarily_keeps_its_partitions(bench: Con
     bench.join("b", "t")
     bench.settle("a", "b")
     bench.written()
-    assert bench.beat("a", -2, instance_id="i") == Told(-2, None)
+    assert bench.beat("a", -2, instance_id="i") == HeartbeatResult(-2, None)
     assert names(bench) == ["CurrentMemberAssignment"]
-    assert bench.beat("b", 3) == Told(3, None)
+    assert bench.beat("b", 3) == HeartbeatResult(3, None)
     assert bench.held() == {"a": {"t": (0, 1)}, "b": {"t": (2, 3)}}
     assert not bench.group.is_free(topic_id_of("t"), 0)
     assert bench.member("a").assigned[topic_id_of("t")] == {0: 0, 1: 0}, "no commit of its old self counts"
@@ -78,12 +78,12 @@ def test_a_static_member_that_does_not_return_is_removed(bench: ConsumerBench) -
 
 def test_a_static_member_may_leave_permanently(bench: ConsumerBench) -> None:
     bench.join("a", "t", instance_id="i")
-    assert bench.beat("a", -1, instance_id="i") == Told(-1, None)
+    assert bench.beat("a", -1, instance_id="i") == HeartbeatResult(-1, None)
     assert bench.group.is_empty()
     assert bench.group.static_members == {}
 
 
-# --- silence
+# --- sessions
 
 
 def test_a_member_without_heartbeats_is_removed(bench: ConsumerBench) -> None:
@@ -118,7 +118,7 @@ def test_after_a_restart_every_member_gets_a_session(bench: ConsumerBench) -> No
     assert bench.timers.due_in(session_timer("g", "a")) == SESSION_MS
 
 
-# --- partitions that are not given up
+# --- revocation timeouts
 
 
 def test_a_member_that_does_not_revoke_in_time_is_removed(bench: ConsumerBench) -> None:
@@ -131,7 +131,7 @@ def test_a_member_that_does_not_revoke_in_time_is_removed(bench: ConsumerBench) 
     assert bench.timers.due_in(revocation_timer("g", "a")) == 1, "asking again gives no more time"
     bench.advance(1)
     assert list(bench.group.members) == ["b"]
-    assert bench.beat("b", 3) == Told(4, {"t": (0, 1, 2, 3)})
+    assert bench.beat("b", 3) == HeartbeatResult(4, {"t": (0, 1, 2, 3)})
 
 
 def test_the_revocation_timer_is_cancelled_after_the_revocation(bench: ConsumerBench) -> None:

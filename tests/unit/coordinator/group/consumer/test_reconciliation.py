@@ -1,4 +1,4 @@
-"""One step of a member towards its target, rule by rule."""
+"""Single reconciliation steps."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""When targets are computed, by which assignor, and what of them is written."""
+"""Computation of target assignments."""
 
 from __future__ import annotations
 
 import pytest
 
 from ottla.coordinator.group.records import ConsumerGroupTargetAssignmentMemberKey
-from tests.support.consumer_bench import ConsumerBench, Told
+from tests.support.consumer_bench import ConsumerBench, HeartbeatResult
 
 
 @pytest.fixture
@@ -15,12 +15,12 @@ def slow() -> ConsumerBench:
 
 def test_targets_are_not_computed_more_often_than_the_interval_allows(slow: ConsumerBench) -> None:
     slow.join("a", "t")
-    assert slow.join("b", "t") == Told(2, {}), "it follows the target there is"
+    assert slow.join("b", "t") == HeartbeatResult(2, {}), "it follows the target there is"
     slow.advance(999)
-    assert slow.beat("b", 2) == Told(2, None)
+    assert slow.beat("b", 2) == HeartbeatResult(2, None)
     assert slow.group.state_name == "Assigning"
     slow.advance(1)
-    assert slow.beat("b", 2) == Told(3, None)
+    assert slow.beat("b", 2) == HeartbeatResult(3, None)
     assert (slow.group.epoch, slow.group.target_epoch) == (3, 3)
 
 

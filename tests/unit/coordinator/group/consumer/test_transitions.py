@@ -1,4 +1,4 @@
-"""The tables of a consumer group's states."""
+"""The transition tables of consumer groups."""
 
 from __future__ import annotations
 

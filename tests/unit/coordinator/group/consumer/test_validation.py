@@ -1,4 +1,4 @@
-"""Requests that no group could make sense of, and the words in which they are refused."""
+"""Invalid heartbeats and their error messages."""
 
 from __future__ import annotations
 

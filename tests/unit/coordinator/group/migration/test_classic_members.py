@@ -6,13 +6,13 @@ import pytest
 
 from ottla.base.errors import ErrorCode
 from ottla.coordinator.group.consumer.sessions import join_timer, session_timer, sync_timer
-from tests.support.consumer_bench import TIMEOUT_MS, ConsumerBench, Told
+from tests.support.consumer_bench import TIMEOUT_MS, ConsumerBench, HeartbeatResult
 from tests.support.group_bench import CLIENT
 
 
 @pytest.fixture
 def mixed(bench: ConsumerBench) -> ConsumerBench:
-    """A consumer group: n speaks its protocol, c the classic one; both are settled with two partitions."""
+    """A consumer group: n uses the consumer protocol, c the classic one; both have two partitions."""
     bench.join("n", "t")
     bench.classic_join("c", "t")
     bench.beat("n", 2)
@@ -37,16 +37,20 @@ def test_a_new_member_must_join_again_with_its_member_id(bench: ConsumerBench) -
 
 def test_before_version_4_a_new_member_joins_with_one_request(bench: ConsumerBench) -> None:
     bench.join("n", "t")
-    answer = bench.classic_join("", "t", version=3)
-    assert answer.error_code == ErrorCode.NONE
-    assert answer.member_id in bench.group.members
+    response = bench.classic_join("", "t", version=3)
+    assert response.error_code == ErrorCode.NONE
+    assert response.member_id in bench.group.members
 
 
 def test_a_join_gets_its_response_at_once_without_a_leader(bench: ConsumerBench) -> None:
     bench.join("n", "t")
-    answer = bench.classic_join("c", "t", protocols=("sticky", "range"))
-    assert (answer.generation_id, answer.protocol_type, answer.protocol_name) == (3, "consumer", "sticky")
-    assert (answer.leader, answer.members) == ("", [])
+    response = bench.classic_join("c", "t", protocols=("sticky", "range"))
+    assert (response.generation_id, response.protocol_type, response.protocol_name) == (
+        3,
+        "consumer",
+        "sticky",
+    )
+    assert (response.leader, response.members) == ("", [])
 
 
 def test_the_fields_of_a_join_are_stored(bench: ConsumerBench) -> None:
@@ -73,8 +77,8 @@ def test_the_fields_of_a_join_are_stored(bench: ConsumerBench) -> None:
     ],
 )
 def test_joins_that_are_refused(mixed: ConsumerBench, fields: dict[str, object], code: ErrorCode) -> None:
-    answer = mixed.classic_join("d", "t", **fields)
-    assert (answer.error_code, answer.member_id) == (code, "d")
+    response = mixed.classic_join("d", "t", **fields)
+    assert (response.error_code, response.member_id) == (code, "d")
     assert "d" not in mixed.group.members
 
 
@@ -93,19 +97,19 @@ def test_malformed_subscriptions_are_refused(bench: ConsumerBench) -> None:
     bench.join("n", "t")
     request = bench.classic_request("c", "t")
     request.protocols[0].metadata = b"\0"
-    answer = bench.write(lambda machine: machine.join(request, CLIENT, 9)).result()
-    assert answer.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    response = bench.write(lambda machine: machine.join(request, CLIENT, 9)).result()
+    assert response.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
-# --- being led
+# --- reconciliation
 
 
 def test_a_classic_member_reconciles_by_heartbeats_joins_and_syncs(bench: ConsumerBench) -> None:
     member = bench.classic_group({"t": (0, 1, 2, 3)}, "t")
     bench.join("n", "t")
     assert bench.classic_beat(member, 1) is ErrorCode.REBALANCE_IN_PROGRESS
-    answer = bench.classic_join(member, "t", owned={"t": (0, 1, 2, 3)})
-    assert answer.generation_id == 1, "it must give up two first"
+    response = bench.classic_join(member, "t", owned={"t": (0, 1, 2, 3)})
+    assert response.generation_id == 1, "it must revoke two partitions first"
     kept = bench.synced(member, 1)
     assert len(kept["t"]) == 2
     assert bench.classic_beat(member, 1) is ErrorCode.REBALANCE_IN_PROGRESS
@@ -148,7 +152,7 @@ def test_requests_with_a_wrong_member_or_generation_are_refused(mixed: ConsumerB
     assert mixed.classic_beat("c", 3, instance="i") is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-# --- time
+# --- timers
 
 
 def test_a_member_that_does_not_rejoin_in_time_is_removed(mixed: ConsumerBench) -> None:
@@ -177,7 +181,7 @@ def test_a_member_expires_after_its_own_session_timeout(mixed: ConsumerBench) ->
     mixed.classic_join("c", "t", session_timeout_ms=7_000)
     mixed.advance(7_000)
     assert list(mixed.group.members) == ["n"]
-    assert mixed.beat("n", 3) == Told(4, {"t": (0, 1, 2, 3)})
+    assert mixed.beat("n", 3) == HeartbeatResult(4, {"t": (0, 1, 2, 3)})
 
 
 # --- leaving

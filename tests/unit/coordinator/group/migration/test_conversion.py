@@ -1,4 +1,4 @@
-"""Groups that change their protocol, both ways."""
+"""Online upgrade and downgrade of groups."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ottla.coordinator.group import records as rec
 from ottla.coordinator.group.classic.classic_group import ClassicGroup
 from ottla.coordinator.group.classic.rebalance import session_timer as classic_session
 from ottla.coordinator.group.consumer.sessions import session_timer
-from tests.support.consumer_bench import ConsumerBench, Told, assignment_of, parts_of
+from tests.support.consumer_bench import ConsumerBench, HeartbeatResult, assignment_of, parts_of
 from tests.support.group_bench import CLIENT
 
 POLICY = "group.consumer.migration.policy"
@@ -33,13 +33,13 @@ def kinds(bench: ConsumerBench) -> list[str]:
     ]
 
 
-# --- up
+# --- upgrade
 
 
 def test_the_first_consumer_converts_a_classic_group(bench: ConsumerBench) -> None:
     member = bench.classic_group({"t": (0, 1, 2, 3)}, "t")
     bench.written()
-    assert bench.join("n", "t") == Told(2, {})
+    assert bench.join("n", "t") == HeartbeatResult(2, {})
     assert kinds(bench) == [
         "-GroupMetadata",
         "ConsumerGroupMemberMetadata",
@@ -74,7 +74,7 @@ def test_waiting_classic_members_must_join_again(bench: ConsumerBench) -> None:
 
 
 def test_a_group_before_its_first_generation_does_not_use_epoch_0(bench: ConsumerBench) -> None:
-    """A pattern brings no epoch of its own, and 0 would mean that the member has yet to join."""
+    """A regular expression does not raise the epoch, and epoch 0 would mean that the member is joining."""
     first = bench.classic_join("", "t").member_id
     request = bench.classic_request(first, "t")
     bench.write(lambda machine: machine.join(request, CLIENT, 9))
@@ -86,7 +86,7 @@ def test_an_empty_classic_group_is_replaced(bench: ConsumerBench) -> None:
     member = bench.classic_group({"t": (0,)}, "t")
     bench.classic_leave(member)
     bench.written()
-    assert bench.join("n", "t") == Told(2, {"t": (0, 1, 2, 3)})
+    assert bench.join("n", "t") == HeartbeatResult(2, {"t": (0, 1, 2, 3)})
     assert kinds(bench)[0] == "-GroupMetadata"
 
 
@@ -140,7 +140,7 @@ def test_malformed_assignments_cannot_be_converted(bench: ConsumerBench) -> None
     assert "embedded consumer protocol is malformed" in str(bench.refused("n", 0, **JOIN).text)
 
 
-# --- down
+# --- downgrade
 
 
 def test_the_group_is_classic_after_the_last_consumer_left(bench: ConsumerBench) -> None:
@@ -216,12 +216,12 @@ def test_a_group_of_classic_members_without_downgrade_still_rebalances() -> None
 
 def test_a_static_member_may_return_with_the_classic_protocol(bench: ConsumerBench) -> None:
     bench.join("n", "t", instance_id="i")
-    answer = bench.classic_join("", "t", group_instance_id="i")
-    assert answer.error_code == ErrorCode.NONE
+    response = bench.classic_join("", "t", group_instance_id="i")
+    assert response.error_code == ErrorCode.NONE
     group = classic(bench)
-    assert (group.static_members, group.generation) == ({"i": answer.member_id}, 2)
+    assert (group.static_members, group.generation) == ({"i": response.member_id}, 2)
     assert group.state_name == "Stable", "what it has is what it was meant to have: no rebalance"
-    assert parts_of(group.members[answer.member_id].assignment) == {"t": (0, 1, 2, 3)}
+    assert parts_of(group.members[response.member_id].assignment) == {"t": (0, 1, 2, 3)}
 
 
 def test_a_static_member_that_returns_with_other_topics_rebalances(bench: ConsumerBench) -> None:
@@ -235,10 +235,10 @@ def test_a_static_member_replaced_by_a_classic_one_among_consumers(bench: Consum
     bench.join("m", "t")
     bench.join("n", "t", instance_id="i")
     bench.settle("m", "n")
-    answer = bench.classic_join("", "t", group_instance_id="i")
-    assert set(bench.group.members) == {"m", answer.member_id}
-    assert bench.synced(answer.member_id, answer.generation_id) == {"t": (2, 3)}
-    assert bench.classic_beat(answer.member_id, answer.generation_id, "i") is ErrorCode.NONE
+    response = bench.classic_join("", "t", group_instance_id="i")
+    assert set(bench.group.members) == {"m", response.member_id}
+    assert bench.synced(response.member_id, response.generation_id) == {"t": (2, 3)}
+    assert bench.classic_beat(response.member_id, response.generation_id, "i") is ErrorCode.NONE
 
 
 def test_a_classic_member_that_upgrades(bench: ConsumerBench) -> None:
@@ -248,12 +248,12 @@ def test_a_classic_member_that_upgrades(bench: ConsumerBench) -> None:
     bench.beat("m", 2, owned={"t": (0, 1)})
     assert bench.join("c", "t").epoch == 3
     assert not bench.member("c").uses_classic_protocol
-    assert bench.beat("c", 3, owned={"t": (2, 3)}) == Told(3, None)
+    assert bench.beat("c", 3, owned={"t": (2, 3)}) == HeartbeatResult(3, None)
 
 
 def test_a_static_classic_member_is_replaced_after_its_upgrade(bench: ConsumerBench) -> None:
     member = bench.classic_group({"t": (0, 1, 2, 3)}, "t", group_instance_id="i")
-    assert bench.join("n", "t", instance_id="i") == Told(1, {"t": (0, 1, 2, 3)})
+    assert bench.join("n", "t", instance_id="i") == HeartbeatResult(1, {"t": (0, 1, 2, 3)})
     assert list(bench.group.members) == ["n"]
     assert member not in bench.group.members
 

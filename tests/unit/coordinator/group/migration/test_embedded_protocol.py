@@ -1,4 +1,4 @@
-"""What consumers of the classic protocol say, in bytes."""
+"""Codec of the embedded consumer protocol."""
 
 from __future__ import annotations
 

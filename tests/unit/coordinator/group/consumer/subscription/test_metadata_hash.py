@@ -1,4 +1,4 @@
-"""The hash of subscribed topics: Kafka's number, and what changes it."""
+"""The hash of subscribed topics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Subscriptions by pattern: when they are resolved, and what follows."""
+"""Refresh of subscriptions by regular expression."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ottla.coordinator.group.records import (
     ConsumerGroupRegularExpressionKey,
     ConsumerGroupRegularExpressionValue,
 )
-from tests.support.consumer_bench import ConsumerBench, Told
+from tests.support.consumer_bench import ConsumerBench, HeartbeatResult
 from tests.support.group_bench import CLIENT
 
 
@@ -20,7 +20,7 @@ def many() -> ConsumerBench:
 
 
 def resolutions(bench: ConsumerBench) -> list[tuple[str, list[str] | None]]:
-    """Patterns written since last time, with their topics; None where one was erased."""
+    """Regular expressions written since the last call, with their topics; None for a tombstone."""
     return [
         (
             record.key.regular_expression,
@@ -32,10 +32,10 @@ def resolutions(bench: ConsumerBench) -> list[tuple[str, list[str] | None]]:
 
 
 def test_a_regex_is_resolved_right_after_its_heartbeat(many: ConsumerBench) -> None:
-    assert many.join("a", subscribed_topic_regex="t.*") == Told(1, {})
+    assert many.join("a", subscribed_topic_regex="t.*") == HeartbeatResult(1, {})
     assert resolutions(many) == [("t.*", ["t1", "t2"])]
     assert many.group.epoch == 2
-    assert many.beat("a", 1) == Told(2, {"t1": (0,), "t2": (0,)})
+    assert many.beat("a", 1) == HeartbeatResult(2, {"t1": (0,), "t2": (0,)})
 
 
 def test_a_resolved_regex_has_a_time_and_a_metadata_version(many: ConsumerBench) -> None:
@@ -74,10 +74,10 @@ def test_new_topics_are_found_but_not_more_often_than_every_ten_seconds(many: Co
     many.beat("a", 1)
     many.create_topic("t3", 1)
     many.advance(10_000)
-    assert many.beat("a", 2) == Told(2, None)
+    assert many.beat("a", 2) == HeartbeatResult(2, None)
     many.advance(1)
     many.beat("a", 2)
-    assert many.beat("a", 2) == Told(3, {"t1": (0,), "t2": (0,), "t3": (0,)})
+    assert many.beat("a", 2) == HeartbeatResult(3, {"t1": (0,), "t2": (0,), "t3": (0,)})
 
 
 def test_without_new_topics_patterns_are_resolved_again_after_the_refresh_interval() -> None:
@@ -97,7 +97,7 @@ def test_a_deleted_topic_is_noticed_through_the_hash(many: ConsumerBench) -> Non
     many.join("a", subscribed_topic_regex="t.*")
     many.beat("a", 1)
     many.delete_topic("t2")
-    assert many.beat("a", 2, owned={"t1": (0,)}) == Told(3, {"t1": (0,)})
+    assert many.beat("a", 2, owned={"t1": (0,)}) == HeartbeatResult(3, {"t1": (0,)})
 
 
 def test_a_regex_is_deleted_with_its_last_member(many: ConsumerBench) -> None:
@@ -115,8 +115,8 @@ def test_another_regex_replaces_the_previous_one(many: ConsumerBench) -> None:
     many.join("a", subscribed_topic_regex="t.*")
     many.beat("a", 1)
     many.written()
-    told = many.beat("a", 2, subscribed_topic_regex="u.*")
-    assert told == Told(2, {}), "what it had is taken away at once"
+    response = many.beat("a", 2, subscribed_topic_regex="u.*")
+    assert response == HeartbeatResult(2, {}), "its partitions are revoked at once"
     many.advance(10_001)
     many.beat("a", 2, owned={})
     assert many.beat("a", many.member("a").epoch).parts == {"u1": (0,)}
@@ -154,7 +154,7 @@ def test_a_deleted_group_is_not_refreshed(many: ConsumerBench) -> None:
 def test_resolved_regexes_are_restored_from_the_log(many: ConsumerBench) -> None:
     many.join("a", subscribed_topic_regex="t.*")
     many.restart()
-    assert many.beat("a", 1) == Told(2, {"t1": (0,), "t2": (0,)})
+    assert many.beat("a", 1) == HeartbeatResult(2, {"t1": (0,), "t2": (0,)})
 
 
 def test_a_changed_regex_is_kept_for_other_members(many: ConsumerBench) -> None:

@@ -1,4 +1,4 @@
-"""Counting what members read."""
+"""Counts of subscribed topics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Patterns of topics: RE2, whole names, no backtracking."""
+"""Regular expressions of topics: RE2, whole names, no backtracking."""
 
 from __future__ import annotations
 
