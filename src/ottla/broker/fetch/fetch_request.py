@@ -351,6 +351,8 @@ class PendingFetch(PendingResponse):
     def _release(self) -> None:
         """Return the buffer to its pool."""
         buffer, self._buffer = self._buffer, None
+        # Without this reference to itself the request is freed at once, not by the garbage collector.
+        self.on_sent = None
         if buffer is not None:
             self._connection.account(-len(buffer))
             self._services.read_buffers.give(buffer)
