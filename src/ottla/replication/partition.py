@@ -25,20 +25,18 @@ from typing import Final, Protocol
 from ottla.base.errors import ApiError, ErrorCode, StorageFault
 from ottla.base.ids import Uuid
 from ottla.metadata.image import PartitionImage
-from ottla.records.batch import TIMESTAMP_MAX, BatchHeader, TimestampType, read_header
+from ottla.records.batch import BatchHeader, TimestampType, read_header
 from ottla.records.control import EndTxnMarker, build_end_txn_batch
 from ottla.records.validation import BatchRules, ValidBatch, validate
 from ottla.storage.log.appended import Appended
+from ottla.storage.log.bulk_append import AppendLimits, BulkAppend
 from ottla.storage.log.log import Log
 from ottla.storage.log.log_config import LogConfig
 from ottla.storage.log.log_reader import FoundRecord
 from ottla.storage.log.log_slice import LogSlice
-from ottla.storage.log.staged_run import StagedRun
 from ottla.storage.producers.producer_state import Verification
 
 ACKS_ALL: Final = -1
-RunRoom = tuple[int, int, int, int, int, int, int, int, int, bool]
-"""See `broker.produce.run_reference.Room`."""
 NO_EPOCH: Final = -1
 EPOCH_PER_TRANSACTION_SINCE: Final = 12
 """The first Produce version whose clients raise their epoch with every transaction (KIP-890) ..."""
@@ -255,37 +253,22 @@ class Partition:
         return self.append_own(memoryview(bytearray(batch)), now_ms, transaction_version=transaction_version)
 
     def verify(self, producer_id: int, epoch: int, base_sequence: int, now_ms: int) -> Verification | None:
-        """What has to be asked about before a batch of a transaction is appended; None if it has begun here."""
+        """Start the verification of a transaction before its first batch; None if it has begun in this partition."""
         self.check_leader()
         return self.log.producers.start_verification(producer_id, epoch, base_sequence, now_ms)
 
-    def run_room(self, acks: int, now_ms: int) -> RunRoom | None:
-        """Where a run of plain batches may go and what they must fulfil; None if each needs a look of its own."""
+    def bulk_limits(self, acks: int, now_ms: int) -> AppendLimits | None:
+        """Return the limits of a bulk append; None if the next batch must be appended singly."""
         rules = self._rules
         if self.leader != self.node_id or not rules.keeps_plain:
             return None
         if acks == ACKS_ALL and len(self.isr) < self._min_insync_replicas and self._under_min_isr():
             return None
-        room = self.log.run_room(self.leader_epoch)
-        if room is None:
-            return None
-        last_offset, bytes_left, latest, since_entry, interval = room
-        return (
-            self.log.log_end_offset,
-            last_offset,
-            bytes_left,
-            self.leader_epoch,
-            max(now_ms - rules.timestamp_before_max_ms, -TIMESTAMP_MAX),
-            min(latest, now_ms + rules.timestamp_after_max_ms, TIMESTAMP_MAX),
-            since_entry,
-            interval,
-            rules.max_message_bytes,
-            rules.compacted,
-        )
+        return self.log.bulk_limits(self.leader_epoch, rules, now_ms)
 
-    def append_run(self, run: StagedRun) -> None:
-        """Stage a run that fits the room just told."""
-        self.log.append_run(run)
+    def append_bulk(self, bulk: BulkAppend) -> None:
+        """Stage a bulk append within the limits of `bulk_limits`."""
+        self.log.append_bulk(bulk)
         self._schedule(self.log)
 
     def _under_min_isr(self) -> bool:

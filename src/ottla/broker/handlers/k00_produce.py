@@ -26,9 +26,9 @@ from ottla.broker.coordination.verification import TxnVerifier
 from ottla.broker.dependencies import MetadataCache
 from ottla.broker.net.connection import Connection
 from ottla.broker.produce.appender import Appender, refusal
+from ottla.broker.produce.bulk_produce import BulkPath, shape_of
 from ottla.broker.produce.delayed_produce import ManyProduce, SingleProduce
 from ottla.broker.produce.entries import VALID_ACKS, has_transactional, last_entries
-from ottla.broker.produce.run_produce import ProduceLane, shape_of
 from ottla.broker.produce.transactional_produce import TransactionalProduce
 from ottla.broker.purgatory import Purgatory
 from ottla.broker.registry import Call, handles_frames
@@ -111,10 +111,10 @@ class Produce:
             connection.respond((appender.encode(results, call),))
             return
         if connection.last_produced is partition:
-            self._open_lane(connection, key, entry, request, call, partition, frame)
+            self._enable_bulk(connection, key, entry, request, call, partition, frame)
         connection.last_produced = partition
 
-    def _open_lane(
+    def _enable_bulk(
         self,
         connection: Connection,
         key: bytes,
@@ -127,7 +127,7 @@ class Produce:
         """Enable bulk appends: this is the second request in a row for the partition."""
         shape = None if entry[1] is None else shape_of(frame, entry[1], call.api_version)
         if shape is not None and len(frame) <= LARGE_FRAME_BYTES:
-            connection.lane = ProduceLane(
+            connection.bulk_path = BulkPath(
                 self._clock,
                 self._purgatory,
                 partition,

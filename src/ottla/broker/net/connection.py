@@ -27,7 +27,7 @@ from ottla.wire.frame_reader import FrameReader
 if TYPE_CHECKING:
     from ottla.broker.net.edge import Edge
     from ottla.broker.net.listeners import Listener
-    from ottla.broker.produce.run_produce import ProduceLane
+    from ottla.broker.produce.bulk_produce import BulkPath
 
 _PRODUCE = 0
 # Instead of a time: a frame was completed since the last `check`.
@@ -58,10 +58,10 @@ class Connection:
         "_sock",
         "_write_since",
         "_writing",
+        "bulk_path",
         "closed",
         "draining",
         "ip",
-        "lane",
         "last_produced",
         "listener",
         "on_close",
@@ -84,7 +84,7 @@ class Connection:
         """Called when the broker stops, so that a waiting request responds at once."""
         # State of the produce handler: the partition of the last request, and the fast path for more like it.
         self.last_produced: object = None
-        self.lane: ProduceLane | None = None
+        self.bulk_path: BulkPath | None = None
         self._reader = FrameReader(edge.limits.frame_bytes_max, edge.account)
         self._outbox = Outbox(sock)
         self._pending = 0
@@ -145,7 +145,11 @@ class Connection:
                 self._frame_since = _NEW_FRAME
                 if self._edge.exhausted:
                     self._edge.frame_completed(self)
-                if self.lane is not None and not reader.in_large_frame and self.lane.take(self, reader):
+                if (
+                    self.bulk_path is not None
+                    and not reader.in_large_frame
+                    and self.bulk_path.take_frames(self, reader)
+                ):
                     continue
                 reader.drop(frame)
                 handle(self, frame)

@@ -1,7 +1,7 @@
 """Appends the batches of Produce requests to partitions of this broker and creates their results.
 
 Every path of a Produce request uses `Appender.append`: one batch, several batches, batches of transactions. Only bulk
-appends (`broker.produce.run_produce`) do not: they validate and number their batches themselves.
+appends (`broker.produce.bulk_produce`) do not: they validate and number their batches themselves.
 
 Concurrency: the event loop only.
 """

@@ -34,16 +34,17 @@ from ottla.base.files import Buffer, Disk
 from ottla.base.ids import TopicPartition, Uuid
 from ottla.base.rng import Random
 from ottla.records.batch import TIMESTAMP_TYPE_MASK, BatchHeader
+from ottla.records.validation import BatchRules
 from ottla.storage.commit.write_job import FlushJob, SegmentWrite, WriteJob
 from ottla.storage.index.txn_index import AbortedTxn
 from ottla.storage.log.appended import Appendable, Appended
+from ottla.storage.log.bulk_append import AppendLimits, BulkAppend
 from ottla.storage.log.log_config import LogConfig
 from ottla.storage.log.log_jobs import CheckpointJob, CloseJob, DeletionJob, LogJob, TruncationJob
 from ottla.storage.log.log_parts import LogParts
 from ottla.storage.log.readable_log import ReadableLog
 from ottla.storage.log.retention import RetentionRules, deletable_count
 from ottla.storage.log.segment import Segment
-from ottla.storage.log.staged_run import StagedRun
 from ottla.storage.producers.producer_replay import (
     check_producer,
     load_producers,
@@ -161,17 +162,17 @@ class Log(ReadableLog):
         self._note_ended(replay(self.producers, header, base_offset, marker))
         return None
 
-    def run_room(self, leader_epoch: int) -> tuple[int, int, int, int, int] | None:
-        """What a run of batches may use of the active segment (`Segment.run_room`); None if it may not."""
+    def bulk_limits(self, leader_epoch: int, rules: BatchRules, now_ms: int) -> AppendLimits | None:
+        """Return the limits of a bulk append; None if the next batch must be appended singly."""
         if self.offline or leader_epoch != self._latest_epoch:
             return None
-        return self._active.run_room(self.config)
+        return self._active.bulk_limits(self.log_end_offset, leader_epoch, self.config, rules, now_ms)
 
-    def append_run(self, run: StagedRun) -> None:
-        """Stage a run that was made for the room `run_room` told; nothing may have been appended since."""
-        data = run.data
-        position = self._active.note_run(len(data), run)
-        self.log_end_offset = run.next_offset
+    def append_bulk(self, bulk: BulkAppend) -> None:
+        """Stage a bulk append within the limits of `bulk_limits`; nothing may have been appended since."""
+        data = bulk.data
+        position = self._active.note_bulk(len(data), bulk)
+        self.log_end_offset = bulk.next_offset
         self._writes.stage(self._active, position).add_owned(data)
 
     def append_raw(self, batches: Buffer, now_ms: int) -> Appended:

@@ -19,19 +19,20 @@ from __future__ import annotations
 from typing import Final
 
 from ottla.base.files import Disk, File
-from ottla.records.batch import NO_TIMESTAMP
+from ottla.records.batch import NO_TIMESTAMP, TIMESTAMP_MAX
+from ottla.records.validation import BatchRules
 from ottla.storage.index.offset_index import OffsetIndex
 from ottla.storage.index.sparse_index import INT32_MAX, CorruptIndex, IndexWrite
 from ottla.storage.index.time_index import TimeIndex
 from ottla.storage.index.txn_index import TxnIndex
 from ottla.storage.log import log_files
+from ottla.storage.log.bulk_append import AppendLimits, BulkAppend
 from ottla.storage.log.log_config import LogConfig
-from ottla.storage.log.staged_run import StagedRun
 from ottla.storage.recovery.batch_scan import BatchPosition, find_offset, find_timestamp, walk
 
 _LOOK_AHEAD: Final = 4096
-# A run is received in one piece of memory; it cannot make more index entries than that.
-_RUN_ENTRIES_MAX: Final = 1024
+# A bulk append is received into one buffer; it cannot make more index entries than this.
+_BULK_ENTRIES_MAX: Final = 1024
 _UNKNOWN: Final = -2  # a timestamp that has not been read from the disk yet
 
 
@@ -221,17 +222,17 @@ class Segment:
         self.size = position + size
         return position
 
-    def note_run(self, size: int, run: StagedRun) -> int:
-        """Account for a run of batches as `note_batch` would for each; returns where the run starts."""
+    def note_bulk(self, size: int, bulk: BulkAppend) -> int:
+        """Account for a bulk append as `note_batch` does for each batch; returns its position."""
         position = self.size
-        for last_offset, at, max_timestamp, max_timestamp_offset in run.entries:
+        for last_offset, at, max_timestamp, max_timestamp_offset in bulk.index_entries:
             self._note_timestamp(max_timestamp, max_timestamp_offset)
             self.offset_index.append(last_offset, position + at)
             self.time_index.maybe_append(self.max_timestamp, self._max_timestamp_offset)
-        if run.entries:
+        if bulk.index_entries:
             self.index_full = self.offset_index.is_full or self.time_index.is_full
-        self._note_timestamp(run.max_timestamp, run.max_timestamp_offset)
-        self._bytes_since_entry = run.bytes_since_entry
+        self._note_timestamp(bulk.max_timestamp, bulk.max_timestamp_offset)
+        self._bytes_since_entry = bulk.bytes_since_entry
         self.size = position + size
         return position
 
@@ -240,23 +241,34 @@ class Segment:
             self._max_timestamp = max_timestamp
             self._max_timestamp_offset = last_offset
 
-    def run_room(self, config: LogConfig) -> tuple[int, int, int, int, int] | None:
-        """What a run may use of this segment; None if its next batch must be looked at on its own.
-
-        Last offset, bytes, latest timestamp; then the bytes since the last index entry and the interval.
-        """
+    def bulk_limits(
+        self, next_offset: int, leader_epoch: int, config: LogConfig, rules: BatchRules, now_ms: int
+    ) -> AppendLimits | None:
+        """Return the limits of a bulk append to this segment; None if the next batch must be appended singly."""
         bytes_left = config.segment_bytes - self.size
-        if self.size == 0 or self.index_full or self.offset_index.entries_left <= _RUN_ENTRIES_MAX:
+        if self.size == 0 or self.index_full or self.offset_index.entries_left <= _BULK_ENTRIES_MAX:
             return None
         first = self.first_timestamp
         if first < 0 or bytes_left <= 0:
             return None
-        return (
-            self.base_offset + INT32_MAX,
-            bytes_left,
-            first + config.roll_ms - self.jitter_ms,
-            self._bytes_since_entry,
-            self._index_interval,
+        # As a tuple: a call of the class with its ten arguments costs as much as the rest of this method.
+        return AppendLimits._make(
+            (
+                next_offset,
+                self.base_offset + INT32_MAX,
+                bytes_left,
+                leader_epoch,
+                max(now_ms - rules.timestamp_before_max_ms, -TIMESTAMP_MAX),
+                min(
+                    first + config.roll_ms - self.jitter_ms,
+                    now_ms + rules.timestamp_after_max_ms,
+                    TIMESTAMP_MAX,
+                ),
+                self._bytes_since_entry,
+                self._index_interval,
+                rules.max_message_bytes,
+                rules.compacted,
+            )
         )
 
     def must_roll(

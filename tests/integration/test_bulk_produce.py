@@ -1,4 +1,4 @@
-"""The short way of like produce requests, over a real socket: same offsets, same bytes, same refusals."""
+"""Bulk appends of Produce requests over a real socket: the same offsets, bytes and errors as the normal path."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ LONG_MAX = str((1 << 63) - 1)
 
 
 def create(client: RawClient, **settings: str) -> str:
-    topic = fresh("runs")
+    topic = fresh("bulk")
     configs = [CreatableTopicConfig(name=key.replace("_", "."), value=text) for key, text in settings.items()]
     wanted = CreatableTopic(name=topic, num_partitions=1, replication_factor=1, configs=configs)
     answer = client.ask(CreateTopicsRequest(topics=[wanted], timeout_ms=10_000), 7, CreateTopicsResponse)
@@ -52,7 +52,7 @@ def create(client: RawClient, **settings: str) -> str:
 def frame(topic: str, number: int, records: bytes, version: int, acks: int = -1) -> bytes:
     data = TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=0, records=records)])
     return request_frame(
-        ProduceRequest(acks=acks, timeout_ms=10_000, topic_data=[data]), version, number, "runs"
+        ProduceRequest(acks=acks, timeout_ms=10_000, topic_data=[data]), version, number, "bulk"
     )
 
 
@@ -90,7 +90,7 @@ def values(client: RawClient, topic: str) -> list[tuple[int, bytes | None]]:
 
 @pytest.mark.parametrize("version", [3, 8, 9, 12])
 @pytest.mark.parametrize("acks", [-1, 1])
-def test_runs_and_single_requests_make_one_log(broker: BrokerProcess, version: int, acks: int) -> None:
+def test_bulk_and_single_appends_make_one_log(broker: BrokerProcess, version: int, acks: int) -> None:
     with RawClient(Address.parse(broker.bootstrap)) as client:
         topic = create(client)
         batches, expected, offset = [], [], 0
@@ -112,7 +112,7 @@ def test_runs_and_single_requests_make_one_log(broker: BrokerProcess, version: i
         ]
 
 
-def test_a_bad_batch_amid_a_run_is_refused_alone(broker: BrokerProcess) -> None:
+def test_a_bad_batch_within_a_bulk_append_is_refused_alone(broker: BrokerProcess) -> None:
     with RawClient(Address.parse(broker.bootstrap)) as client:
         topic = create(client)
         good = build_batch([NewRecord(b"k", b"v", (), NOW)])

@@ -1,13 +1,13 @@
-"""What a run of like produce requests is, in plain Python: the specification of the compiled `_run`.
+"""The scan of similar Produce requests for a bulk append, in plain Python: the specification of the compiled `_bulk`.
 
-A *shape* is what the requests of one producer to one partition have in common: api key and version, then (behind
-the correlation id, which differs) everything up to the length of the batch. A run is as many consecutive frames
-of one shape as carry plain batches that need nothing but an offset: not compressed, without producer id, sound
-to the last record, with timestamps the topic allows, and with room in the active segment. The first frame that is
-not like that ends the run and takes the ordinary way, so nothing is refused here.
+The *shape* of a request is the part that the requests of one producer to one partition have in common: API key and
+version, then (after the correlation id, which differs) everything up to the length of the batch. A scan takes
+consecutive frames of one shape with plain batches that need only an offset: uncompressed, without producer id, valid
+to the last record, and within the `AppendLimits` of the log. It ends at the first other frame, which the normal path
+handles; so nothing is refused here.
 
-`scan_run` copies the batches of a run, stamped with offset and leader epoch, behind each other, makes their
-answers from a template by patching correlation id and base offset, and tells which entries the sparse indexes get.
+`scan_bulk` concatenates the batches with their offsets and leader epoch, creates the responses from a template by
+setting correlation id and base offset, and computes the entries of the sparse indexes.
 """
 
 from __future__ import annotations
@@ -19,17 +19,10 @@ from ottla.base.errors import RemoteProtocolError
 from ottla.base.varint import read_uvarint
 from ottla.records import _reference
 from ottla.records.batch import LOG_OVERHEAD
-
-Room = tuple[int, int, int, int, int, int, int, int, int, bool]
-"""next offset, last offset allowed, bytes left, leader epoch, earliest and latest timestamp, bytes since the last
-index entry, index interval, max.message.bytes, whether records need keys"""
-
-IndexEntry = tuple[int, int, int, int]
-"""last offset of a batch, its position in the run, greatest timestamp so far, last offset of the batch with it"""
+from ottla.storage.log.bulk_append import AppendLimits, IndexEntry
 
 Scanned = tuple[int, int, bytearray, int, int, int, list[IndexEntry], int, bytearray]
-"""position behind the run, requests, batches, next offset, greatest timestamp, last offset of its batch, index
-entries, bytes since the last of them, answers"""
+"""position after the last frame, number of requests, the six fields of `BulkAppend`, responses"""
 
 _SIZE: Final = Struct(">i")
 _STAMP: Final = Struct(">qii")
@@ -37,7 +30,7 @@ _OFFSET: Final = Struct(">q")
 _LENGTH_BYTES_MAX: Final = 4
 
 
-def scan_run(
+def scan_bulk(
     view: memoryview,
     position: int,
     end: int,
@@ -45,9 +38,9 @@ def scan_run(
     flexible: bool,
     template: bytes,
     offset_at: int,
-    room: Room,
+    limits: AppendLimits,
 ) -> Scanned | None:
-    """The run at `position`, or None if the first frame is not part of one."""
+    """Scan the frames from `position` on; None if the first one does not fit."""
     (
         next_offset,
         last_offset_max,
@@ -59,7 +52,7 @@ def scan_run(
         interval,
         limit,
         keys,
-    ) = room
+    ) = limits
     staged, responses = bytearray(), bytearray()
     entries: list[IndexEntry] = []
     requests, max_timestamp, max_timestamp_offset = 0, -1, -1
@@ -79,10 +72,10 @@ def scan_run(
             break
         filled = len(staged)
         staged += _STAMP.pack(next_offset, len(batch) - LOG_OVERHEAD, leader_epoch) + batch[16:]
-        answer = bytearray(template)
-        answer[4:8] = frame[4:8]
-        _OFFSET.pack_into(answer, offset_at, next_offset)
-        responses += answer
+        response = bytearray(template)
+        response[4:8] = frame[4:8]
+        _OFFSET.pack_into(response, offset_at, next_offset)
+        responses += response
         next_offset += count
         if stamp > max_timestamp:
             max_timestamp, max_timestamp_offset = stamp, next_offset - 1
@@ -100,7 +93,7 @@ def scan_run(
 
 
 def _find_batch(frame: memoryview, shape: bytes, flexible: bool) -> memoryview | None:
-    """The batch of a frame of this shape."""
+    """Return the batch of a frame of this shape; None if the frame has another shape."""
     position = len(shape) + 4
     if len(frame) < position + 5 or frame[:4] != shape[:4] or frame[8:position] != shape[4:]:
         return None
@@ -122,7 +115,7 @@ def _find_batch(frame: memoryview, shape: bytes, flexible: bool) -> memoryview |
 def _plain_timestamp(
     batch: memoryview, earliest: int, latest: int, max_message_bytes: int, keys_needed: bool
 ) -> int | None:
-    """The max timestamp of a batch that needs nothing but an offset; None for any other."""
+    """Return the max timestamp of a batch that needs only an offset; None for any other."""
     _, fields, max_timestamp, min_timestamp, keyless, _ = _reference.check_batch(
         batch, max_message_bytes, True
     )

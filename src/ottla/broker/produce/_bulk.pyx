@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""Runs of like produce requests, compiled. `run_reference.py` says the same in plain Python, and is the specification."""
+"""The scan for bulk appends, compiled. `bulk_reference.py` is its specification in plain Python."""
 
 from crc32c import crc32c
 
@@ -47,7 +47,7 @@ cdef inline void put64(uint8_t* at, int64_t value) noexcept nogil:
 cdef Py_ssize_t find_batch(
     const uint8_t* frame, Py_ssize_t size, const uint8_t* shape, Py_ssize_t shape_size, bint flexible, Py_ssize_t* batch_size
 ) noexcept nogil:
-    """Where the batch of a frame of this shape starts; -1 if the frame has another shape."""
+    """Return the position of the batch in a frame of this shape; -1 if the frame has another shape."""
     cdef Py_ssize_t position = shape_size + 4
     cdef uint32_t length = 0
     cdef int shift = 0
@@ -74,16 +74,16 @@ cdef Py_ssize_t find_batch(
     return -1
 
 
-def scan_run(view, Py_ssize_t position, Py_ssize_t end, bytes shape, bint flexible, bytes template,
-             Py_ssize_t offset_at, tuple room):
-    """See `run_reference.scan_run`."""
+def scan_bulk(view, Py_ssize_t position, Py_ssize_t end, bytes shape, bint flexible, bytes template,
+              Py_ssize_t offset_at, limits):
+    """See `bulk_reference.scan_bulk`."""
     cdef Py_buffer buffer
     cdef const uint8_t* data
     cdef const uint8_t* batch
     cdef uint8_t* out
-    cdef uint8_t* answers
+    cdef uint8_t* response
     cdef Py_ssize_t size, start, batch_size = 0, checked = 0, filled = 0, template_size = len(template)
-    cdef Py_ssize_t answers_filled = 0, answers_room = template_size * 8
+    cdef Py_ssize_t responses_filled = 0, responses_size = template_size * 8
     cdef int64_t next_offset, last_offset_max, bytes_left, earliest, latest, since_entry, interval, max_message_bytes
     cdef int64_t max_timestamp = -1, max_timestamp_offset = -1, stamp
     cdef int32_t leader_epoch
@@ -93,13 +93,13 @@ def scan_run(view, Py_ssize_t position, Py_ssize_t end, bytes shape, bint flexib
     cdef int requests = 0
     cdef list entries = []
     (next_offset, last_offset_max, bytes_left, leader_epoch, earliest, latest, since_entry, interval,
-     max_message_bytes, keyless_refused) = room
+     max_message_bytes, keyless_refused) = <tuple>limits
     staged = bytearray()
     responses = bytearray()
     PyByteArray_Resize(staged, min(end - position, bytes_left))
-    PyByteArray_Resize(responses, answers_room)
+    PyByteArray_Resize(responses, responses_size)
     out = <uint8_t*>PyByteArray_AS_STRING(staged)
-    answers = <uint8_t*>PyByteArray_AS_STRING(responses)
+    response = <uint8_t*>PyByteArray_AS_STRING(responses)
     PyObject_GetBuffer(view, &buffer, PyBUF_SIMPLE)
     try:
         data = <const uint8_t*>buffer.buf
@@ -131,14 +131,14 @@ def scan_run(view, Py_ssize_t position, Py_ssize_t end, bytes shape, bint flexib
             memcpy(out + filled, batch, batch_size)
             put64(out + filled, next_offset)
             put32(out + filled + LOG_OVERHEAD, <uint32_t>leader_epoch)
-            if answers_filled == answers_room:
-                answers_room *= 4
-                PyByteArray_Resize(responses, answers_room)
-                answers = <uint8_t*>PyByteArray_AS_STRING(responses)
-            memcpy(answers + answers_filled, <const char*>template, template_size)
-            memcpy(answers + answers_filled + 4, data + position + 4 + CORRELATION, 4)
-            put64(answers + answers_filled + offset_at, next_offset)
-            answers_filled += template_size
+            if responses_filled == responses_size:
+                responses_size *= 4
+                PyByteArray_Resize(responses, responses_size)
+                response = <uint8_t*>PyByteArray_AS_STRING(responses)
+            memcpy(response + responses_filled, <const char*>template, template_size)
+            memcpy(response + responses_filled + 4, data + position + 4 + CORRELATION, 4)
+            put64(response + responses_filled + offset_at, next_offset)
+            responses_filled += template_size
             next_offset += count
             if stamp > max_timestamp:
                 max_timestamp = stamp
@@ -155,5 +155,5 @@ def scan_run(view, Py_ssize_t position, Py_ssize_t end, bytes shape, bint flexib
     if requests == 0:
         return None
     PyByteArray_Resize(staged, filled)
-    PyByteArray_Resize(responses, answers_filled)
+    PyByteArray_Resize(responses, responses_filled)
     return position, requests, staged, next_offset, max_timestamp, max_timestamp_offset, entries, since_entry, responses

@@ -1,6 +1,7 @@
-from ottla.broker.produce.run_reference import Room, Scanned
+from ottla.broker.produce.bulk_reference import Scanned
+from ottla.storage.log.bulk_append import AppendLimits
 
-def scan_run(
+def scan_bulk(
     view: memoryview,
     position: int,
     end: int,
@@ -8,5 +9,5 @@ def scan_run(
     flexible: bool,
     template: bytes,
     offset_at: int,
-    room: Room,
+    limits: AppendLimits,
 ) -> Scanned | None: ...

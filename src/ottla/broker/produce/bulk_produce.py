@@ -1,11 +1,11 @@
-"""The short way for a producer that sends like requests to one partition, one after another.
+"""The bulk path for a producer that sends similar requests to one partition, one after another.
 
-A connection remembers the shape of its last ordinary produce request (`run_reference` says what that is). While
-requests of the same shape follow, all that have arrived are taken together: scanned, stamped and copied in one
-call, appended as one run, answered as one. What does not fit is left for the ordinary way
-(`handlers.k00_produce`), which alone refuses and explains.
+A connection stores the shape of its last normal Produce request (see `bulk_reference`). While requests of the same
+shape follow, all that have been received are taken together: one call scans and copies them, one bulk append stages
+them, one pending response completes them. What does not fit is left to the normal path (`handlers.k00_produce`), which
+alone refuses requests.
 
-Concurrency: the event loop only, as everything of a connection.
+Concurrency: the event loop only.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from ottla.base import native
 from ottla.base.errors import ErrorCode
 from ottla.base.varint import uvarint_bytes
 from ottla.broker.net.outbox import PendingResponse
-from ottla.broker.produce import run_reference
-from ottla.storage.log.staged_run import StagedRun
+from ottla.broker.produce import bulk_reference
+from ottla.storage.log.bulk_append import BulkAppend
 from ottla.wire.produce import FIRST_FLEXIBLE, PartitionResult, SingleResponse, encode_response
 
 if TYPE_CHECKING:
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from ottla.replication.partition import Partition
     from ottla.wire.frame_reader import FrameReader
 
-scan_run: Callable[..., run_reference.Scanned | None] = run_reference.scan_run
+scan_bulk: Callable[..., bulk_reference.Scanned | None] = bulk_reference.scan_bulk
 if native.WANTED:
     with suppress(ImportError):
-        from ottla.broker.produce._run import scan_run
+        from ottla.broker.produce._bulk import scan_bulk
 
 
-class ProduceLane:
-    """What one connection remembers; `take` is its use."""
+class BulkPath:
+    """The bulk path of one connection to one partition."""
 
     __slots__ = (
         "_acks",
@@ -80,74 +80,74 @@ class ProduceLane:
         self._template = b""
         self._offset_at = self._response.base_offset_at
 
-    def take(self, connection: Connection, reader: FrameReader) -> bool:
-        """Take the run at the head of what was received; False if there is none."""
+    def take_frames(self, connection: Connection, reader: FrameReader) -> bool:
+        """Append the received requests that fit; False if the next one does not."""
         partition = self._partition
-        room = partition.run_room(self._acks, self._clock.now_ms())
-        if room is None:
+        limits = partition.bulk_limits(self._acks, self._clock.now_ms())
+        if limits is None:
             return False
         if self._log_start != partition.log.log_start_offset:
             self._log_start = partition.log.log_start_offset
             self._template = self._response.encode(0, partition.index, 0, -1, self._log_start)
         view, position, end = reader.received_frames()
-        found = scan_run(
-            view, position, end, self._shape, self._flexible, self._template, self._offset_at, room
+        found = scan_bulk(
+            view, position, end, self._shape, self._flexible, self._template, self._offset_at, limits
         )
         if found is None:
             return False
         reader.advance(found[0])
-        partition.append_run(StagedRun._make(found[2:8]))
+        partition.append_bulk(BulkAppend._make(found[2:8]))
         purgatory = self._purgatory
-        pending = RunProduce(connection, self, found[8], len(found[2]), purgatory.now() + self._timeout_s)
+        pending = BulkProduce(connection, self, found[8], len(found[2]), purgatory.now() + self._timeout_s)
         connection.reserve(pending, exclusive=False)
         purgatory.add(pending)
         partition.wait_append(found[3], self._acks, pending)
         return True
 
-    def done(self, request: RunProduce) -> None:
+    def done(self, request: BulkProduce) -> None:
         self._purgatory.remove(request)
 
-    def refuse(self, answers: bytearray, error: ErrorCode) -> bytes:
-        """The answers to all requests of a run that failed; the good answers tell their correlation ids."""
+    def encode_error(self, responses: bytearray, error: ErrorCode) -> bytes:
+        """Return error responses for all requests; the successful `responses` contain their correlation ids."""
         result = [(self._key, [PartitionResult(self._partition.index, error)])]
-        ids = range(4, len(answers), len(self._template))
+        ids = range(4, len(responses), len(self._template))
         return b"".join(
-            encode_response(self._version, int.from_bytes(answers[at : at + 4], "big", signed=True), result)
+            encode_response(self._version, int.from_bytes(responses[at : at + 4], "big", signed=True), result)
             for at in ids
         )
 
 
-class RunProduce(PendingResponse):
-    """A run on its way to being acknowledged."""
+class BulkProduce(PendingResponse):
+    """A bulk append that waits for its acknowledgement."""
 
-    __slots__ = ("_answers", "_connection", "_lane", "deadline")
+    __slots__ = ("_connection", "_path", "_responses", "deadline")
 
     def __init__(
-        self, connection: Connection, lane: ProduceLane, answers: bytearray, weight: int, deadline: float
+        self, connection: Connection, path: BulkPath, responses: bytearray, weight: int, deadline: float
     ) -> None:
         super().__init__(weight)
         self.deadline = deadline
         self._connection = connection
-        self._lane = lane
-        self._answers = answers
+        self._path = path
+        self._responses = responses
 
     def append_done(self, error: ErrorCode) -> None:
         if self.buffers is None:
-            self._lane.done(self)
-            self._finish(error)
+            self._path.done(self)
+            self._complete(error)
 
     def expire(self) -> None:
         if self.buffers is None:
-            self._finish(ErrorCode.REQUEST_TIMED_OUT)
+            self._complete(ErrorCode.REQUEST_TIMED_OUT)
 
-    def _finish(self, error: ErrorCode) -> None:
-        answers = self._lane.refuse(self._answers, error) if error else memoryview(self._answers)
-        self._connection.complete(self, (answers,))
-        self.buffers = (answers,)
+    def _complete(self, error: ErrorCode) -> None:
+        sent = self._path.encode_error(self._responses, error) if error else memoryview(self._responses)
+        self._connection.complete(self, (sent,))
+        self.buffers = (sent,)
 
 
 def shape_of(frame: memoryview, records: memoryview, version: int) -> bytes | None:
-    """The shape of a produce frame with one batch; None if it has tagged fields behind the batch."""
+    """Return the shape of a Produce frame with one batch; None if tagged fields follow the batch."""
     size = len(records)
     if version >= FIRST_FLEXIBLE:
         if any(frame[-3:]):
