@@ -1,0 +1,293 @@
+"""Each module with logic has a unit test file at the mirrored path, or another test file covers it.
+
+A module has logic if one of its functions branches, loops or handles an exception. `COVERED_BY` lists the modules that
+have no tests/unit/<package>/test_<module>.py, with the test file that covers them instead. That file must import the
+module, or reach it in a few import steps. For the handler of an API it names the API instead, and for what runs in
+another process the command: such a test calls it over the wire, or starts it as a process. `UNTESTED` lists the
+modules without any test.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+SRC = ROOT / "src"
+PACKAGE = SRC / "ottla"
+BRANCHES = (ast.If, ast.IfExp, ast.For, ast.While, ast.Try, ast.Match, ast.BoolOp, ast.comprehension)
+HANDLER = re.compile(r"broker/handlers/k\d\d_(\w+)\.py")
+STEPS_MAX = 3
+NAMED_AS = {
+    "broker/authorized_operations.py": "authorized_operations",
+    "broker/fetch/fetch_request.py": "fetch",
+    "cli/demo_session.py": "demo",
+    "node/logs.py": "BrokerProcess",
+    "node/main.py": "BrokerProcess",
+    "pipelines/java/class_archive.py": "prepare",
+    "scoreboard/devices.py": "demo",
+}
+"""Modules that tests run in another process, and what such a test names: the command, or a field of the request."""
+UNTESTED = {
+    "testing/cores/__main__.py": "prints the results of `make sim`",
+    "testing/sim/command.py": "prints the results of `make sim`",
+}
+
+COVERED_BY = {
+    "base/errors.py": "tests/unit/base/test_files.py",
+    "base/ids.py": "tests/unit/node/test_build.py",
+    "base/promise.py": "tests/unit/node/test_build.py",
+    "base/rng.py": "tests/unit/testing/test_disk.py",
+    "base/writer.py": "tests/contract/test_writer.py",
+    "broker/authorized_operations.py": "tests/compat/differential/topics.py",
+    "broker/coordination/producer_ids.py": "tests/unit/broker/coordination/test_txn_requests.py",
+    "broker/fetch/fetch_request.py": "tests/integration/test_limits.py",
+    "broker/handlers/k00_produce.py": "tests/unit/broker/produce/test_transactional_produce.py",
+    "broker/handlers/k01_fetch.py": "tests/compat/differential/chance.py",
+    "broker/handlers/k02_list_offsets.py": "tests/integration/test_raw_client.py",
+    "broker/handlers/k03_metadata.py": "tests/contract/test_disk_calls.py",
+    "broker/handlers/k08_offset_commit.py": "tests/contract/test_group_apis.py",
+    "broker/handlers/k09_offset_fetch.py": "tests/contract/test_group_apis.py",
+    "broker/handlers/k10_find_coordinator.py": "tests/contract/test_group_apis.py",
+    "broker/handlers/k11_join_group.py": "tests/contract/test_group_apis.py",
+    "broker/handlers/k12_heartbeat.py": "tests/unit/broker/coordination/test_group_requests.py",
+    "broker/handlers/k13_leave_group.py": "tests/contract/test_group_apis.py",
+    "broker/handlers/k14_sync_group.py": "tests/contract/test_group_apis.py",
+    "broker/handlers/k15_describe_groups.py": "tests/contract/test_group_apis.py",
+    "broker/handlers/k16_list_groups.py": "tests/contract/test_group_apis.py",
+    "broker/handlers/k18_api_versions.py": "tests/unit/broker/test_router.py",
+    "broker/handlers/k21_delete_records.py": "tests/contract/test_disk_calls.py",
+    "broker/handlers/k22_init_producer_id.py": "tests/integration/test_raw_client.py",
+    "broker/handlers/k23_offset_for_leader_epoch.py": "tests/compat/differential/chance.py",
+    "broker/handlers/k24_add_partitions_to_txn.py": "tests/compat/differential/transactions.py",
+    "broker/handlers/k25_add_offsets_to_txn.py": "tests/compat/differential/transactions.py",
+    "broker/handlers/k26_end_txn.py": "tests/integration/test_two_phase_commit.py",
+    "broker/handlers/k27_write_txn_markers.py": "tests/compat/differential/transactional_records.py",
+    "broker/handlers/k28_txn_offset_commit.py": "tests/unit/broker/coordination/test_group_requests.py",
+    "broker/handlers/k35_describe_log_dirs.py": "tests/fault/test_disk_faults.py",
+    "broker/handlers/k42_delete_groups.py": "tests/contract/test_group_apis.py",
+    "broker/handlers/k47_offset_delete.py": "tests/contract/test_group_apis.py",
+    "broker/handlers/k55_describe_quorum.py": "tests/compat/differential/cluster.py",
+    "broker/handlers/k60_describe_cluster.py": "tests/integration/test_peer.py",
+    "broker/handlers/k61_describe_producers.py": "tests/compat/differential/chance.py",
+    "broker/handlers/k65_describe_transactions.py": "tests/integration/test_two_phase_commit.py",
+    "broker/handlers/k66_list_transactions.py": "tests/compat/differential/transactions.py",
+    "broker/handlers/k68_consumer_group_heartbeat.py": "tests/contract/test_group_apis.py",
+    "broker/handlers/k69_consumer_group_describe.py": "tests/contract/test_group_apis.py",
+    "broker/handlers/k71_get_telemetry_subscriptions.py": "tests/compat/differential/cluster.py",
+    "broker/handlers/k75_describe_topic_partitions.py": "tests/compat/differential/topics.py",
+    "broker/leader_hints.py": "tests/unit/broker/produce/test_transactional_produce.py",
+    "broker/net/edge.py": "tests/unit/broker/net/test_connection.py",
+    "broker/net/limits.py": "tests/unit/broker/net/test_connection.py",
+    "broker/net/read_buffers.py": "tests/unit/broker/test_router.py",
+    "broker/net/server.py": "tests/unit/broker/net/test_connection.py",
+    "broker/produce/appender.py": "tests/unit/broker/produce/test_transactional_produce.py",
+    "broker/produce/delayed_produce.py": "tests/unit/broker/produce/test_transactional_produce.py",
+    "broker/produce/run_produce.py": "tests/unit/storage/log/test_staged_run.py",
+    "broker/produce/run_reference.py": "tests/unit/storage/log/test_staged_run.py",
+    "broker/purgatory.py": "tests/unit/broker/test_router.py",
+    "cli/demo_session.py": "tests/integration/test_demo.py",
+    "cli/main.py": "tests/unit/cli/test_pipelines.py",
+    "cli/matches.py": "tests/integration/test_matches.py",
+    "cli/pipeline_views.py": "tests/unit/cli/test_pipelines.py",
+    "client/parallel/assignment.py": "tests/unit/client/parallel/test_scheduler.py",
+    "client/parallel/progress.py": "tests/unit/client/parallel/test_consumer.py",
+    "client/raw/admin.py": "tests/unit/spark/sink/test_transactions.py",
+    "client/raw/cache.py": "tests/unit/client/raw/test_cluster.py",
+    "client/raw/errors.py": "tests/unit/client/raw/test_sasl.py",
+    "client/raw/fetch.py": "tests/unit/client/raw/test_cluster.py",
+    "client/raw/metadata.py": "tests/unit/client/raw/test_cluster.py",
+    "client/raw/offsets.py": "tests/unit/client/raw/test_cluster.py",
+    "client/raw/tls.py": "tests/unit/client/raw/test_handshakes.py",
+    "client/raw/transactions.py": "tests/unit/client/raw/test_producer.py",
+    "config/checks.py": "tests/unit/config/test_key.py",
+    "controller/config_rules.py": "tests/unit/controller/test_topics.py",
+    "controller/decision.py": "tests/unit/controller/test_runtime.py",
+    "coordinator/group/assignors/balance.py": "tests/unit/coordinator/group/assignors/test_uniform.py",
+    "coordinator/group/assignors/spec.py": "tests/unit/coordinator/group/assignors/test_range.py",
+    "coordinator/group/consumer/consumer_member.py": "tests/unit/coordinator/group/consumer/test_reconciliation.py",
+    "coordinator/group/consumer/consumer_records.py": "tests/unit/coordinator/group/consumer/test_consumer_group.py",
+    "coordinator/group/consumer/replay.py": "tests/unit/broker/test_registry.py",
+    "coordinator/group/consumer/sessions.py": "tests/unit/coordinator/group/consumer/test_member_removal.py",
+    "coordinator/group/offset_store.py": "tests/unit/coordinator/group/test_offset_manager.py",
+    "coordinator/runtime/decision.py": "tests/unit/coordinator/runtime/test_codec.py",
+    "coordinator/txn/table.py": "tests/unit/coordinator/txn/test_model.py",
+    "coordinator/txn/txn_state_machine.py": "tests/unit/broker/test_registry.py",
+    "node/directories.py": "tests/unit/node/test_build.py",
+    "node/logs.py": "tests/integration/test_broker_lifecycle.py",
+    "node/main.py": "tests/integration/test_broker_lifecycle.py",
+    "pipelines/java/class_archive.py": "tests/unit/cli/test_pipelines.py",
+    "pipelines/java/process.py": "tests/unit/pipelines/test_session.py",
+    "pipelines/runtime/query_reports.py": "tests/spark/test_pipelines.py",
+    "pipelines/runtime/run_lock.py": "tests/unit/pipelines/runtime/test_runner.py",
+    "quorum/raft/election.py": "tests/unit/quorum/raft/test_core.py",
+    "quorum/raft/follower.py": "tests/unit/quorum/raft/test_core.py",
+    "quorum/raft/leader.py": "tests/unit/quorum/raft/test_core.py",
+    "quorum/raft/outbound.py": "tests/unit/quorum/raft/test_core.py",
+    "quorum/raft/progress.py": "tests/unit/quorum/raft/test_core.py",
+    "quorum/raft/voters.py": "tests/unit/quorum/raft/test_core.py",
+    "quorum/voter.py": "tests/unit/quorum/test_single.py",
+    "records/_columns_reference.py": "tests/unit/records/test_columns.py",
+    "records/_reference.py": "tests/unit/records/test_kernel.py",
+    "records/aborted.py": "tests/unit/records/test_columns.py",
+    "records/conversion.py": "tests/unit/records/test_validation.py",
+    "scoreboard/devices.py": "tests/integration/test_demo.py",
+    "scoreboard/feed.py": "tests/integration/test_matches.py",
+    "scoreboard/pipeline.py": "tests/spark/test_pipelines.py",
+    "spark/options.py": "tests/unit/spark/sink/test_options.py",
+    "spark/register.py": "tests/unit/spark/test_data_source.py",
+    "spark/sink/producer_cache.py": "tests/integration/test_sink_producers.py",
+    "spark/sink/task_transaction.py": "tests/integration/test_sink_batches.py",
+    "spark/source/spark_readers.py": "tests/unit/spark/test_data_source.py",
+    "spark/updates.py": "tests/spark/test_pipelines.py",
+    "spark/version.py": "tests/unit/spark/test_data_source.py",
+    "storage/bulk.py": "tests/unit/storage/test_log_dirs.py",
+    "storage/cleaning/cleaner_filter.py": "tests/unit/storage/cleaning/test_cleaner.py",
+    "storage/cleaning/cleaner_job.py": "tests/unit/storage/cleaning/test_cleaner.py",
+    "storage/commit/write_job.py": "tests/unit/storage/log/test_log.py",
+    "storage/commit/write_queue.py": "tests/unit/storage/commit/test_committer.py",
+    "storage/index/sparse_index.py": "tests/unit/storage/index/test_txn_index.py",
+    "storage/log/log_config.py": "tests/unit/storage/log/test_log.py",
+    "storage/log/log_files.py": "tests/unit/storage/log/test_segment.py",
+    "storage/log/log_jobs.py": "tests/unit/storage/log/test_log.py",
+    "storage/log/log_reader.py": "tests/unit/replication/test_partition.py",
+    "storage/log/log_slice.py": "tests/unit/replication/test_partition.py",
+    "storage/log/readable_log.py": "tests/unit/storage/log/test_log.py",
+    "storage/log/segments.py": "tests/unit/storage/log/test_log.py",
+    "storage/log_dir.py": "tests/unit/storage/test_log_dirs.py",
+    "storage/producers/producer_replay.py": "tests/unit/storage/log/test_log.py",
+    "storage/recovery/batch_scan.py": "tests/unit/storage/recovery/test_recovery.py",
+    "storage/recovery/damage.py": "tests/unit/storage/recovery/test_recovery.py",
+    "storage/recovery/leftovers.py": "tests/unit/storage/recovery/test_recovery.py",
+    "testing/cores/memory_log.py": "tests/unit/quorum/raft/test_core.py",
+    "testing/cores/quorum.py": "tests/simulation/test_quorum_core.py",
+    "testing/executor.py": "tests/unit/base/test_executor.py",
+    "testing/sim/checkers/groups.py": "tests/simulation/test_checkers.py",
+    "testing/sim/checkers/logs.py": "tests/simulation/test_hosts.py",
+    "testing/sim/checkers/offsets.py": "tests/simulation/test_checkers.py",
+    "testing/sim/checkers/ownership.py": "tests/simulation/test_checkers.py",
+    "testing/sim/checkers/replay.py": "tests/unit/testing/sim/test_faults.py",
+    "testing/sim/checkers/transaction_states.py": "tests/simulation/test_checkers.py",
+    "testing/sim/checkers/transactions.py": "tests/simulation/test_checkers.py",
+    "testing/sim/clients/admin.py": "tests/unit/testing/sim/test_faults.py",
+    "testing/sim/clients/classic_member.py": "tests/unit/testing/sim/test_faults.py",
+    "testing/sim/clients/client.py": "tests/unit/testing/sim/clients/test_member.py",
+    "testing/sim/clients/client_set.py": "tests/unit/testing/sim/test_faults.py",
+    "testing/sim/clients/consumer_member.py": "tests/unit/testing/sim/test_faults.py",
+    "testing/sim/clients/copier.py": "tests/unit/testing/sim/test_faults.py",
+    "testing/sim/clients/fetch.py": "tests/unit/testing/sim/clients/test_member.py",
+    "testing/sim/clients/offset_client.py": "tests/unit/testing/sim/test_faults.py",
+    "testing/sim/clients/process.py": "tests/unit/testing/sim/clients/test_member.py",
+    "testing/sim/clients/producer_session.py": "tests/simulation/test_hosts.py",
+    "testing/sim/clients/producers.py": "tests/unit/testing/sim/test_faults.py",
+    "testing/sim/clients/readers.py": "tests/unit/testing/sim/test_faults.py",
+    "testing/sim/clients/two_phase.py": "tests/unit/testing/sim/test_faults.py",
+    "testing/sim/cluster.py": "tests/simulation/test_hosts.py",
+    "testing/sim/convergence.py": "tests/unit/testing/sim/test_faults.py",
+    "testing/sim/kernel/disk.py": "tests/unit/testing/sim/kernel/test_host.py",
+    "testing/sim/kernel/executor.py": "tests/unit/testing/sim/kernel/test_host.py",
+    "testing/sim/kernel/loop.py": "tests/unit/testing/sim/kernel/test_host.py",
+    "testing/sim/kernel/sockets.py": "tests/unit/testing/sim/kernel/test_network.py",
+    "testing/sim/node.py": "tests/simulation/test_hosts.py",
+    "testing/sim/run.py": "tests/unit/testing/sim/test_faults.py",
+    "testing/sim/scenario.py": "tests/unit/testing/sim/test_faults.py",
+    "wire/source.py": "tests/unit/wire/test_decoder.py",
+}
+"""Modules below src/ottla without a mirrored test file, and the test file that covers each of them."""
+
+
+def has_logic(path: Path) -> bool:
+    functions = (
+        node
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    )
+    return any(isinstance(node, BRANCHES) for function in functions for node in ast.walk(function))
+
+
+def mirrored(module: str) -> Path:
+    """The unit test file of a module."""
+    path = Path(module)
+    return ROOT / "tests" / "unit" / path.parent / f"test_{path.stem}.py"
+
+
+def unmirrored() -> list[str]:
+    """The modules with logic that have no unit test file at the mirrored path."""
+    modules = (path for path in sorted(PACKAGE.rglob("*.py")) if path.name != "__init__.py")
+    names = (path.relative_to(PACKAGE).as_posix() for path in modules if has_logic(path))
+    return [name for name in names if not mirrored(name).is_file()]
+
+
+@cache
+def imported(path: Path) -> frozenset[str]:
+    """The modules of Ottla that a source imports, as dotted names; names of classes and functions are among them."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            found.add(node.module)
+            found.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return frozenset(name for name in found if name.startswith("ottla."))
+
+
+def dotted(module: str) -> str:
+    return "ottla." + module.removesuffix(".py").replace("/", ".")
+
+
+@cache
+def importers(module: str) -> frozenset[str]:
+    """The modules that import a module, as dotted names."""
+    return frozenset(
+        dotted(path.relative_to(PACKAGE).as_posix()).removesuffix(".__init__")
+        for path in PACKAGE.rglob("*.py")
+        if dotted(module) in imported(path)
+    )
+
+
+def imports_module(test: str, module: str) -> bool:
+    return dotted(module) in imported(ROOT / test)
+
+
+@cache
+def within_reach(module: str) -> frozenset[str]:
+    """The modules from which the module is reached in at most `STEPS_MAX` import steps, as dotted names."""
+    found = frozenset({dotted(module)})
+    for _ in range(STEPS_MAX):
+        found |= {
+            name
+            for each in found
+            for name in importers(each.removeprefix("ottla.").replace(".", "/") + ".py")
+        }
+    return found
+
+
+def covers(test: str, module: str) -> bool:
+    text, handler = (ROOT / test).read_text(), HANDLER.fullmatch(module)
+    if module in NAMED_AS:
+        return NAMED_AS[module] in text
+    if handler is None or imports_module(test, module):
+        return bool(within_reach(module) & imported(ROOT / test))
+    if test.startswith("tests/unit/"):
+        return False
+    api = "".join(part.capitalize() for part in handler[1].split("_"))
+    return re.search(rf"\b(?:{api}(?:Request)?|{handler[1]})\b", text) is not None
+
+
+def test_each_module_with_logic_has_a_test_file_or_an_entry() -> None:
+    missing = sorted(set(unmirrored()) - set(COVERED_BY) - set(UNTESTED))
+    assert missing == [], "write tests/unit/<package>/test_<module>.py, or add an entry to COVERED_BY"
+
+
+def test_no_entry_is_superfluous() -> None:
+    superfluous = sorted((set(COVERED_BY) | set(UNTESTED)) - set(unmirrored()))
+    assert superfluous == [], "the module has its own test file now, or does not exist any more"
+
+
+def test_each_entry_names_a_test_that_covers_the_module() -> None:
+    absent = {module: test for module, test in COVERED_BY.items() if not (ROOT / test).is_file()}
+    assert absent == {}
+    wrong = {module: test for module, test in COVERED_BY.items() if not covers(test, module)}
+    assert wrong == {}, "the test file does not reach the module"
