@@ -1,7 +1,7 @@
-"""The scoreboard in Spark Declarative Pipelines, for triggered runs: the functions are those of the live pipeline.
+"""The scoreboard in Spark Declarative Pipelines, for triggered runs, with the functions of the live pipeline.
 
-`match_events` keeps every event, `scoreboard` is worked out from them at each run, and the minutes that are over go
-to the topic `closed-minutes`, each once.
+`match_events` contains all events, `scoreboard` is computed from them in each run, and complete minutes are written to
+the topic `closed-minutes`, each once.
 """
 
 import os
