@@ -33,7 +33,7 @@ class PeerListener(Protocol):
         ...
 
     def on_disconnected(self, node_id: int, error: PeerError) -> None:
-        """A connection attempt to a node failed, or its connection was lost; `error.reason` tells which."""
+        """A connection attempt to a node failed, or its connection was lost (see `error.reason`)."""
         ...
 
 

@@ -23,25 +23,25 @@ _NOTHING = memoryview(b"")
 
 
 class FrameReader:
-    """The receiving half of one connection. Changes of `held`, its allocated bytes, are reported to `hold`."""
+    """The receiving half of one connection. `on_allocated` is notified of changes of `allocated` bytes."""
 
     __slots__ = (
         "_end",
-        "_hold",
         "_large",
         "_large_filled",
         "_large_seen",
         "_large_size",
+        "_on_allocated",
         "_position",
         "_view",
+        "allocated",
         "frame_bytes_max",
-        "held",
     )
 
-    def __init__(self, frame_bytes_max: int, hold: Callable[[int], None]) -> None:
+    def __init__(self, frame_bytes_max: int, on_allocated: Callable[[int], None]) -> None:
         self.frame_bytes_max = frame_bytes_max
-        self.held = 0
-        self._hold = hold
+        self.allocated = 0
+        self._on_allocated = on_allocated
         self._view = _NOTHING
         self._position = 0
         self._end = 0
@@ -115,9 +115,9 @@ class FrameReader:
         """Copy the remaining bytes out of the shared buffer."""
         left = bytes(self._view[self._position : self._end])
         self._view, self._position, self._end = memoryview(left), 0, len(left)
-        if self._large is None and len(left) != self.held:
-            self._hold(len(left) - self.held)
-            self.held = len(left)
+        if self._large is None and len(left) != self.allocated:
+            self._on_allocated(len(left) - self.allocated)
+            self.allocated = len(left)
 
     def close(self) -> None:
         self._view, self._large = _NOTHING, None
@@ -143,10 +143,10 @@ class FrameReader:
         if old:
             grown[: self._large_filled] = old[: self._large_filled]
         self._large = grown
-        self._hold(len(grown) - self.held)
-        self.held = len(grown)
+        self._on_allocated(len(grown) - self.allocated)
+        self.allocated = len(grown)
 
     def _release(self) -> None:
-        if self.held:
-            self._hold(-self.held)
-            self.held = 0
+        if self.allocated:
+            self._on_allocated(-self.allocated)
+            self.allocated = 0

@@ -1,4 +1,4 @@
-"""The memory that a decoded message may hold."""
+"""Memory of decoded messages."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_the_estimate_is_not_below_what_is_held(flood: str) -> None:
     assert held <= budget.spent
 
 
-def test_a_flood_of_tiny_structs_is_refused_before_it_is_built() -> None:
+def test_many_small_structs_are_rejected_before_they_are_built() -> None:
     raw = (1_000_000).to_bytes(4, "big") + bytes(2_000_000)
     with pytest.raises(RemoteProtocolError, match="budget"):
         codec.decode(MetadataRequest, raw, 1)
@@ -151,7 +151,7 @@ def test_unknown_tagged_fields_are_not_kept() -> None:
     assert held_bytes(MetadataRequest, raw, 12, Budget(len(raw))) < 4 << 10
 
 
-def test_a_caller_may_grant_less() -> None:
+def test_a_caller_may_set_a_smaller_budget() -> None:
     raw = codec.encode(MetadataRequest(topics=[MetadataRequestTopic(name="topic")] * 1000), 12)
     codec.decode(MetadataRequest, raw, 12)
     with pytest.raises(RemoteProtocolError, match="budget"):
@@ -199,7 +199,7 @@ def many_topics_to_create() -> Message:
     ],
     ids=lambda value: value if isinstance(value, int) else type(value).__name__,
 )
-def test_large_honest_requests_pass(request_: Message, version: int) -> None:
+def test_large_regular_requests_are_accepted(request_: Message, version: int) -> None:
     raw = codec.encode(request_, version)
     budget = Budget(len(raw))
     assert codec.decode(type(request_), raw, version, budget=budget) == request_

@@ -1,4 +1,4 @@
-"""Lax where Kafka is, strict where it is: the answers to odd bytes, checked beside Kafka's own classes."""
+"""Decoding of unusual bytes, compared with the classes of Apache Kafka."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_read(version: int, raw: str, expected: MetadataRequest) -> None:
         (CreateTopicsRequest, 5, "02" + "0261" + "00000001" + "0001" + "f0ffffff07" + "00", "more elements"),
     ],
 )
-def test_refused(message: type[Message], version: int, raw: str, why: str) -> None:
+def test_invalid_bytes_are_rejected(message: type[Message], version: int, raw: str, why: str) -> None:
     with pytest.raises(RemoteProtocolError, match=why):
         codec.decode(message, bytes.fromhex(raw), version)
 
@@ -104,7 +104,7 @@ def test_nullable_struct() -> None:
     assert present.cursor == Cursor(topic_name="a", partition_index=2)
 
 
-def test_of_a_repeated_known_tag_the_last_wins() -> None:
+def test_the_last_of_repeated_tags_is_used() -> None:
     request = FetchRequest(cluster_id="a", replica_state=ReplicaState(replica_id=3))
     raw = codec.encode(request, 15)
     tags = codec.encode(FetchRequest(cluster_id="b"), 15)
@@ -125,7 +125,7 @@ def test_records_are_a_view_of_what_was_received() -> None:
     assert bytes(records) == b"abd"
 
 
-def test_a_message_may_start_anywhere_and_come_as_a_view() -> None:
+def test_a_message_may_start_at_any_position_of_a_view() -> None:
     raw = memoryview(b"??" + bytes.fromhex(ONE_TOPIC) + b"!")
     message, position = codec.decode_at(MetadataRequest, raw, 1, 2)
     assert message.topics == [MetadataRequestTopic(name="a")]
@@ -138,7 +138,7 @@ def test_a_field_of_another_version_has_its_default() -> None:
     assert topic[0].topic_id == Uuid(int=0)
 
 
-def test_a_version_nobody_declared() -> None:
+def test_an_undeclared_version_is_rejected() -> None:
     with pytest.raises(LocalError, match="versions 0 to 13, not 14"):
         codec.decode(MetadataRequest, b"", 14)
 

@@ -1,4 +1,4 @@
-"""What is written, to the byte, and what is refused to be written."""
+"""Encoded bytes, and values that cannot be encoded."""
 
 from __future__ import annotations
 
@@ -86,12 +86,12 @@ def test_a_value_that_the_version_cannot_encode_is_rejected(message: Message, ve
         codec.encode(message, version)
 
 
-def test_an_ignorable_field_is_dropped() -> None:
+def test_an_ignorable_field_is_omitted() -> None:
     written = ApiVersionsResponse(throttle_time_ms=9)
     assert codec.decode(ApiVersionsResponse, codec.encode(written, 0), 0) == ApiVersionsResponse()
 
 
-def test_large_fields_are_passed_on_and_not_copied() -> None:
+def test_large_fields_are_not_copied() -> None:
     records = memoryview(bytearray(1000))
     partition = PartitionProduceData(index=0, records=records)
     request = ProduceRequest(topic_data=[TopicProduceData(name="a", partition_data=[partition])])

@@ -96,14 +96,14 @@ def test_reads_what_the_declared_message_writes(version: int, data: st.DataObjec
 
 
 @given(st.sampled_from(VERSIONS), st.data())
-def test_a_cut_request_is_refused(version: int, data: st.DataObject) -> None:
+def test_a_cut_request_is_rejected(version: int, data: st.DataObject) -> None:
     body = codec.encode(data.draw(requests(version)), version)
     cut = data.draw(st.integers(0, len(body) - 1))
     with pytest.raises(RemoteProtocolError):
         parse_request(memoryview(body[:cut]), 0, version)
 
 
-def test_more_entries_than_any_consumer_has_are_refused_before_they_are_held() -> None:
+def test_too_many_entries_are_rejected_before_they_are_stored() -> None:
     body = bytearray(codec.encode(declared.FetchRequest(), 4))
     body[-4:] = (2**31 - 1).to_bytes(4, "big")
     with pytest.raises(RemoteProtocolError, match="entries"):
@@ -170,7 +170,7 @@ def test_writes_the_bytes_of_the_declared_message(version: int, data: st.DataObj
     assert b"".join(encode_response(version, 5, error, session, topics, nodes)) == expected
 
 
-def test_record_bytes_are_passed_on_and_not_copied() -> None:
+def test_record_bytes_are_not_copied() -> None:
     records = memoryview(bytearray(b"x" * 1000))
     data = PartitionData(0, 0, 1, 1, 0, records)
     buffers = encode_response(12, 1, 0, 0, [(b"t", [data])])

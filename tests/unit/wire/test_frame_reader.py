@@ -1,4 +1,4 @@
-"""Bytes into frames, however they are cut."""
+"""Frames from a stream that is split anywhere."""
 
 from __future__ import annotations
 
@@ -48,9 +48,7 @@ class Feed:
 
 
 @given(st.lists(st.binary(max_size=300), max_size=8), st.lists(st.integers(1, 50), min_size=1, max_size=60))
-def test_frames_come_out_as_they_went_in_however_the_stream_is_cut(
-    payloads: list[bytes], cuts: list[int]
-) -> None:
+def test_frames_are_read_however_the_stream_is_split(payloads: list[bytes], cuts: list[int]) -> None:
     stream = b"".join(map(framed, payloads))
     feed = Feed()
     position = 0
@@ -71,7 +69,7 @@ def test_large_frames_between_small_ones(size: int) -> None:
     assert feed.held == 0
 
 
-def test_a_large_frame_is_kept_in_memory_of_its_own() -> None:
+def test_a_large_frame_has_separate_memory() -> None:
     payload = b"y" * (LARGE_FRAME_BYTES + 10)
     feed = Feed()
     data = memoryview(framed(payload))
@@ -86,7 +84,7 @@ def test_a_large_frame_is_kept_in_memory_of_its_own() -> None:
     assert bytes(frame) == payload
 
 
-def test_announcing_a_large_frame_takes_no_more_than_four_times_what_was_sent() -> None:
+def test_a_large_frame_allocates_at_most_four_times_the_received_bytes() -> None:
     feed = Feed()
     sent = 2000
     feed(struct.pack(">i", FRAME_MAX) + b"z" * sent)
@@ -96,7 +94,7 @@ def test_announcing_a_large_frame_takes_no_more_than_four_times_what_was_sent() 
     assert feed.held == 0
 
 
-def test_a_connection_that_has_sent_large_frames_gets_their_size_at_once() -> None:
+def test_memory_of_earlier_large_frames_is_allocated_at_once() -> None:
     feed = Feed()
     feed(framed(b"a" * 500_000))
     feed(struct.pack(">i", 500_000) + b"b")
@@ -104,7 +102,7 @@ def test_a_connection_that_has_sent_large_frames_gets_their_size_at_once() -> No
 
 
 @pytest.mark.parametrize("size", [-1, -(2**31), FRAME_MAX + 1, 2**31 - 1, 0x47455420])
-def test_impossible_sizes_are_refused(size: int) -> None:
+def test_invalid_sizes_are_rejected(size: int) -> None:
     feed = Feed()
     with pytest.raises(RemoteProtocolError, match="frame of"):
         feed(struct.pack(">i", size))

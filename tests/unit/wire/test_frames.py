@@ -1,4 +1,4 @@
-"""Headers around messages, to the byte."""
+"""Headers of requests and responses, byte for byte."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_request_header(raw: str, expected: tuple[object, ...]) -> None:
         "endless varint",
     ],
 )
-def test_a_header_that_is_none(raw: str) -> None:
+def test_an_invalid_header_is_rejected(raw: str) -> None:
     with pytest.raises(RemoteProtocolError):
         frames.parse_request_header(memoryview(bytes.fromhex(raw)))
 

@@ -70,7 +70,7 @@ def test_reads_what_the_declared_message_writes(request: declared.ProduceRequest
 
 
 @given(requests(), st.sampled_from(VERSIONS), st.data())
-def test_a_cut_request_is_refused_or_read_shorter_but_never_beyond_its_end(
+def test_a_cut_request_is_rejected_or_read_shorter_but_never_beyond_its_end(
     request: declared.ProduceRequest, version: int, data: st.DataObject
 ) -> None:
     body = codec.encode(request, version)
@@ -80,7 +80,7 @@ def test_a_cut_request_is_refused_or_read_shorter_but_never_beyond_its_end(
 
 
 @pytest.mark.parametrize("version", [3, 9])
-def test_more_entries_than_the_request_has_room_for_are_refused_before_they_are_held(version: int) -> None:
+def test_more_entries_than_the_size_allows_are_rejected_before_they_are_stored(version: int) -> None:
     request = declared.ProduceRequest(topic_data=[declared.TopicProduceData(name="t")])
     body = bytearray(codec.encode(request, version))
     if version == 3:

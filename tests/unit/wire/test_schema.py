@@ -1,4 +1,4 @@
-"""Declarations: version ranges, resolved fields, defaults nobody shares."""
+"""Declarations: version ranges, resolved fields, defaults."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_version_ranges(text: str, inside: set[int], outside: set[int]) -> None:
     assert not any(version in versions for version in outside)
 
 
-def test_fields_know_their_struct_wherever_it_is_named() -> None:
+def test_the_struct_of_a_field_is_found_in_any_type() -> None:
     topics = fields_of(MetadataRequest)[0]
     assert (topics.name, topics.struct, topics.is_array) == ("topics", MetadataRequestTopic, True)
     by_name = {field.name: field for field in fields_of(FetchRequest)}
@@ -48,6 +48,6 @@ class Contradictory(Message):
 
 
 @pytest.mark.parametrize("message", [Unexplained, Contradictory])
-def test_a_wrong_declaration_is_found(message: type[Message]) -> None:
+def test_a_wrong_declaration_is_detected(message: type[Message]) -> None:
     with pytest.raises(InvariantViolation):
         fields_of(message)

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 
 from ottla.base.varint import MalformedVarint, decode_uvarints, encode_uvarint, uvarint_bytes
 
-Run = tuple[int, int]
+OffsetRange = tuple[int, int]
 """Offsets from the first, inclusive, to the second, exclusive. Sequences ascend, with a gap between two ranges."""
 
 _PREFIX = "ottla1"
@@ -43,26 +43,26 @@ def certainly_fits(unfinished: int, span: int, bytes_max: int) -> bool:
     return span <= 8 * space or (unfinished + 1) * 2 * uvarint_bytes(span) <= space
 
 
-def encode(base: int, finished: Sequence[Run], bytes_max: int) -> tuple[str, bool]:
+def encode(base: int, finished: Sequence[OffsetRange], bytes_max: int) -> tuple[str, bool]:
     """The text for a commit of `base`, and whether it contains all ranges."""
     if not finished:
         return "", True
     space = body_bytes_max(bytes_max)
-    runs, runs_encoded = _encode_runs(base, finished, space)
+    ranges, ranges_encoded = _encode_ranges(base, finished, space)
     bits_bytes = (finished[-1][1] - base + 7) // 8
-    if runs_encoded == len(finished) and len(runs) <= bits_bytes:
-        return _text("r", base, runs), True
+    if ranges_encoded == len(finished) and len(ranges) <= bits_bytes:
+        return _text("r", base, ranges), True
     if bits_bytes <= space:
         return _text("b", base, _encode_bits(base, finished)), True
     fitting = _clip(finished, base + 8 * space)
     if sum(end - start for start, end in fitting) > sum(
-        end - start for start, end in finished[:runs_encoded]
+        end - start for start, end in finished[:ranges_encoded]
     ):
         return _text("b", base, _encode_bits(base, fitting)), False
-    return _text("r", base, runs) if runs else "", runs_encoded == len(finished)
+    return _text("r", base, ranges) if ranges else "", ranges_encoded == len(finished)
 
 
-def decode(base: int, text: str | None) -> tuple[Run, ...]:
+def decode(base: int, text: str | None) -> tuple[OffsetRange, ...]:
     """The finished ranges above a committed `base`; none if the text is invalid or belongs to another offset."""
     if not text or not text.startswith(_PREFIX) or len(text) <= _HEAD:
         return ()
@@ -76,7 +76,7 @@ def decode(base: int, text: str | None) -> tuple[Run, ...]:
         return ()
     kind = text[len(_PREFIX)]
     if kind == "r":
-        return _decode_runs(base, body)
+        return _decode_ranges(base, body)
     return _decode_bits(base, body) if kind == "b" else ()
 
 
@@ -89,7 +89,7 @@ def _crc(base: int, body: bytes) -> bytes:
     return zlib.crc32(body, zlib.crc32(base.to_bytes(8, "big"))).to_bytes(_CRC_BYTES, "big")
 
 
-def _encode_runs(base: int, finished: Sequence[Run], space: int) -> tuple[bytes, int]:
+def _encode_ranges(base: int, finished: Sequence[OffsetRange], space: int) -> tuple[bytes, int]:
     """Encode as many ranges as fit; also return their number."""
     body = bytearray()
     previous_end = base
@@ -102,32 +102,32 @@ def _encode_runs(base: int, finished: Sequence[Run], space: int) -> tuple[bytes,
     return bytes(body), len(finished)
 
 
-def _decode_runs(base: int, body: bytes) -> tuple[Run, ...]:
+def _decode_ranges(base: int, body: bytes) -> tuple[OffsetRange, ...]:
     try:
         numbers = decode_uvarints(body, _VARINT_BYTES_MAX)
     except MalformedVarint:
         return ()
     if len(numbers) % 2:
         return ()
-    runs: list[Run] = []
+    ranges: list[OffsetRange] = []
     at = base
     for gap, length in zip(numbers[::2], numbers[1::2], strict=True):
-        runs.append((at + gap, at + gap + length))
+        ranges.append((at + gap, at + gap + length))
         at += gap + length
-    return tuple(runs)
+    return tuple(ranges)
 
 
-def _encode_bits(base: int, finished: Sequence[Run]) -> bytes:
+def _encode_bits(base: int, finished: Sequence[OffsetRange]) -> bytes:
     bits = 0
     for start, end in finished:
         bits |= ((1 << (end - start)) - 1) << (start - base)
     return bits.to_bytes((finished[-1][1] - base + 7) // 8, "little")
 
 
-def _decode_bits(base: int, body: bytes) -> tuple[Run, ...]:
+def _decode_bits(base: int, body: bytes) -> tuple[OffsetRange, ...]:
     bits = bin(int.from_bytes(body, "little"))[:1:-1]
     return tuple((base + ones.start(), base + ones.end()) for ones in re.finditer("1+", bits))
 
 
-def _clip(finished: Sequence[Run], end_max: int) -> list[Run]:
+def _clip(finished: Sequence[OffsetRange], end_max: int) -> list[OffsetRange]:
     return [(start, min(end, end_max)) for start, end in finished if start < end_max]

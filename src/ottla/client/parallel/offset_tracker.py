@@ -18,11 +18,13 @@ from collections.abc import Sequence
 
 from ottla.base.errors import invariant
 from ottla.client.parallel import offset_metadata
-from ottla.client.parallel.offset_metadata import Run
+from ottla.client.parallel.offset_metadata import OffsetRange
 
 
 class OffsetTracker:
-    def __init__(self, committed_offset: int | None = None, finished_before: Sequence[Run] = ()) -> None:
+    def __init__(
+        self, committed_offset: int | None = None, finished_before: Sequence[OffsetRange] = ()
+    ) -> None:
         self.next_offset = committed_offset
         """Above every offset delivered so far; None until an offset of the partition is known."""
         # Unlike a dict, it finds its first key in constant time after many deletions.
@@ -66,26 +68,26 @@ class OffsetTracker:
         self.next_offset = next_offset
         return True
 
-    def finished_runs(self) -> list[Run]:
+    def finished_ranges(self) -> list[OffsetRange]:
         """The finished offsets above the committable one."""
-        runs: list[Run] = []
+        ranges: list[OffsetRange] = []
         if self.next_offset is None:
-            return runs
+            return ranges
         at = self.committable_offset or 0
         for offset in self._unfinished:
             if offset > at:
-                runs.append((at, offset))
+                ranges.append((at, offset))
             at = offset + 1
         if at < self.next_offset:
-            runs.append((at, self.next_offset))
+            ranges.append((at, self.next_offset))
         for start, end in self._finished_before:
             if end > self.next_offset:
-                _append(runs, (max(start, self.next_offset), end))
-        return runs
+                _append(ranges, (max(start, self.next_offset), end))
+        return ranges
 
     def encode(self, bytes_max: int) -> tuple[str, bool]:
         """The metadata for a commit of `committable_offset`, and whether it is complete."""
-        return offset_metadata.encode(self.committable_offset or 0, self.finished_runs(), bytes_max)
+        return offset_metadata.encode(self.committable_offset or 0, self.finished_ranges(), bytes_max)
 
     def exceeds_metadata(self, bytes_max: int) -> bool:
         """Whether the finished offsets above the committable one do not fit into the metadata."""
@@ -100,8 +102,8 @@ class OffsetTracker:
         return not self.encode(bytes_max)[1]
 
 
-def _append(runs: list[Run], run: Run) -> None:
-    if runs and runs[-1][1] == run[0]:
-        runs[-1] = (runs[-1][0], run[1])
+def _append(ranges: list[OffsetRange], added: OffsetRange) -> None:
+    if ranges and ranges[-1][1] == added[0]:
+        ranges[-1] = (ranges[-1][0], added[1])
     else:
-        runs.append(run)
+        ranges.append(added)

@@ -1,4 +1,4 @@
-"""A clock that stands still, a consumer that only writes down what it is told, and records."""
+"""Fakes: a clock that does not move, a consumer that records its calls, and records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be wrong with a parallel consumer before it runs."""
+"""Invalid arguments of a parallel consumer."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_the_handler_must_be_callable() -> None:
 
 
 @pytest.mark.parametrize("handler", [handle_async, Handling()])
-def test_a_loop_is_for_coroutines(handler: object) -> None:
+def test_a_loop_requires_a_coroutine_function(handler: object) -> None:
     loop = asyncio.new_event_loop()
     try:
         with pytest.raises(LocalError, match="runs in threads"):

@@ -1,4 +1,4 @@
-"""What a dead letter tells."""
+"""Headers and failures of dead letters."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def work_of(headers: list[tuple[str, bytes | None]] | None) -> Work:
     return work
 
 
-def test_the_records_headers_come_first_then_where_from_and_why() -> None:
+def test_the_headers_of_the_record_precede_those_of_the_dead_letter() -> None:
     assert headers_of(work_of([("trace", b"1"), ("empty", None)]), ValueError("bad"), "g") == [
         ("trace", b"1"),
         ("empty", None),
@@ -34,7 +34,7 @@ def test_a_long_error_is_cut() -> None:
     assert len(headers["__dlq.errors.message"] or b"") == 1_000
 
 
-def test_a_letter_that_cannot_be_produced_is_refused_not_forgotten() -> None:
+def test_a_dead_letter_that_cannot_be_produced_is_reported() -> None:
     letters = DeadLetters({"bootstrap.servers": "127.0.0.1:1", "message.max.bytes": 1_000}, "dead", "g")
     refused: list[tuple[Work, BaseException]] = []
     letters.start(lambda _work: None, lambda work, error: refused.append((work, error)))

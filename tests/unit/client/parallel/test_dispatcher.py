@@ -1,4 +1,4 @@
-"""Results are judged, waiters are woken when what they wait for holds, and the first failure counts."""
+"""Results of handlers, waiting for conditions, and the first failure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.unit.client.parallel.fakes import P0, add, dispatcher_of, take
 PATIENCE_S = 30.0
 
 
-def test_a_result_is_handed_in_and_the_next_record_taken_in_one_step() -> None:
+def test_reporting_a_result_returns_the_next_record() -> None:
     dispatcher, _, _ = dispatcher_of()
     add(dispatcher, 0, b"k")
     add(dispatcher, 1, b"k")
@@ -23,7 +23,7 @@ def test_a_result_is_handed_in_and_the_next_record_taken_in_one_step() -> None:
     assert dispatcher.scheduler.progress().done == 1
 
 
-def test_workers_are_told_of_work_and_of_more_work() -> None:
+def test_workers_are_woken_for_each_ready_record() -> None:
     dispatcher, _, _ = dispatcher_of()
     told: list[bool] = []
     dispatcher.attach(lambda: told.append(True))
@@ -35,7 +35,7 @@ def test_workers_are_told_of_work_and_of_more_work() -> None:
     assert len(told) == 2
 
 
-def test_an_error_of_the_handler_brings_the_record_again() -> None:
+def test_a_record_is_retried_after_an_error_of_the_handler() -> None:
     dispatcher, clock, _ = dispatcher_of(Options(retry=RetryPolicy(delay_first_s=1)))
     add(dispatcher, 0)
     work = take(dispatcher)
@@ -45,7 +45,7 @@ def test_an_error_of_the_handler_brings_the_record_again() -> None:
         assert dispatcher.next_work(None, None) is work
 
 
-def test_unprocessable_goes_to_the_dead_letters_at_once() -> None:
+def test_an_unprocessable_record_becomes_a_dead_letter_at_once() -> None:
     dispatcher, _, box = dispatcher_of(Options(dead_letter_topic="dead"))
     add(dispatcher, 0)
     work, error = take(dispatcher), Unprocessable("no use")
@@ -58,7 +58,7 @@ def test_unprocessable_goes_to_the_dead_letters_at_once() -> None:
     assert dispatcher.failure is None
 
 
-def test_a_record_that_fails_for_good_stops_everything_and_the_first_error_counts() -> None:
+def test_a_record_that_fails_permanently_ends_the_consumer_with_the_first_error() -> None:
     dispatcher, _, _ = dispatcher_of(Options(retry=RetryPolicy(attempts_max=1)))
     for offset in range(3):
         add(dispatcher, offset)
@@ -72,7 +72,7 @@ def test_a_record_that_fails_for_good_stops_everything_and_the_first_error_count
     assert "offset 0 of t-0" in str(dispatcher.failure)
 
 
-def test_what_is_no_exception_ends_the_consumer_as_it_is() -> None:
+def test_a_base_exception_ends_the_consumer_unchanged() -> None:
     dispatcher, _, _ = dispatcher_of()
     add(dispatcher, 0)
     work, error = take(dispatcher), SystemExit(3)
@@ -83,7 +83,7 @@ def test_what_is_no_exception_ends_the_consumer_as_it_is() -> None:
     assert dispatcher.scheduler.in_flight == 1, "the record is not done"
 
 
-def test_a_refused_dead_letter_leaves_its_record_unfinished() -> None:
+def test_a_failed_dead_letter_leaves_its_record_unfinished() -> None:
     dispatcher, _, _ = dispatcher_of(Options(dead_letter_topic="dead"))
     add(dispatcher, 0)
     work, error = take(dispatcher), RuntimeError()
@@ -103,7 +103,7 @@ def test_halted_gives_out_nothing() -> None:
         assert dispatcher.next_work(None, None) is None
 
 
-def test_waiting_ends_when_the_last_result_comes() -> None:
+def test_waiting_ends_with_the_last_result() -> None:
     dispatcher, _, _ = dispatcher_of()
     add(dispatcher, 0)
     work = take(dispatcher)
@@ -124,7 +124,7 @@ def test_waiting_ends_when_the_last_result_comes() -> None:
     assert outcome == [True]
 
 
-def test_waiting_without_time_tells_what_holds_now() -> None:
+def test_waiting_without_timeout_returns_the_current_state() -> None:
     dispatcher, _, _ = dispatcher_of()
     with dispatcher.lock:
         assert not dispatcher.wait_for(lambda: False, 0)

@@ -1,4 +1,4 @@
-"""Errors that last end the consumer with advice; those that pass do not."""
+"""Permanent errors end the consumer with advice; temporary ones do not."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from confluent_kafka import KafkaError
 from ottla.client.parallel.fatal_errors import fatal_error
 
 
-def test_an_error_that_needs_the_user_says_what_to_do() -> None:
+def test_an_error_that_the_user_must_correct_has_advice() -> None:
     failure = fatal_error(KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED))
     assert "READ the group" in str(failure)
 
@@ -17,6 +17,6 @@ def test_a_fatal_error_ends_the_consumer() -> None:
     assert "fenced" in str(fatal_error(KafkaError(KafkaError.FENCED_INSTANCE_ID, "fenced", fatal=True)))
 
 
-def test_an_error_that_passes_does_not() -> None:
+def test_a_temporary_error_does_not_end_the_consumer() -> None:
     assert fatal_error(KafkaError(KafkaError._TRANSPORT)) is None
     assert fatal_error(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)) is None

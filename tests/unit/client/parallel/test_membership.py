@@ -1,4 +1,4 @@
-"""Partitions come with what is known of them, leave after their work and a commit, or are simply gone."""
+"""Rebalance callbacks: assignment, revocation, loss."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def assign(
 
 
 @pytest.mark.parametrize("cooperative", [False, True])
-def test_partitions_start_where_the_group_left_them(cooperative: bool) -> None:
+def test_partitions_start_at_the_committed_offset(cooperative: bool) -> None:
     dispatcher, membership, consumer = prepared(cooperative=cooperative)
     consumer.stored[("t", 1)] = (7, "somebody else's")
     assign(membership, consumer)
@@ -48,21 +48,21 @@ def test_partitions_start_where_the_group_left_them(cooperative: bool) -> None:
 
 
 @pytest.mark.parametrize("cooperative", [False, True])
-def test_an_empty_assignment_asks_nothing_of_the_cluster(cooperative: bool) -> None:
+def test_an_empty_assignment_sends_no_request(cooperative: bool) -> None:
     _, membership, consumer = prepared(cooperative=cooperative)
     consumer.refusals = [KafkaError._INVALID_ARG]
     membership.on_assigned(cast(Consumer, consumer), [])
     assert consumer.calls == [("incremental_assign" if cooperative else "assign", [])]
 
 
-def test_a_partition_that_comes_while_draining_stays_paused() -> None:
+def test_a_partition_assigned_while_draining_stays_paused() -> None:
     _, membership, consumer = prepared()
     membership.is_reading = False
     assign(membership, consumer)
     assert [name for name, _ in consumer.calls] == ["assign", "pause"]
 
 
-def test_a_cluster_that_does_not_tell_the_offsets_is_asked_again_and_then_left_alone() -> None:
+def test_committed_offsets_that_cannot_be_read_are_requested_a_few_times_only() -> None:
     _, membership, consumer = prepared()
     consumer.stored[("t", 0)] = (7, "")
     consumer.refusals = [KafkaError._TIMED_OUT]
@@ -73,7 +73,7 @@ def test_a_cluster_that_does_not_tell_the_offsets_is_asked_again_and_then_left_a
     assert consumer.calls[2] == ("assign", [("t", 0, OFFSET_INVALID)])
 
 
-def test_revoked_waits_for_what_runs_commits_and_drops_the_rest() -> None:
+def test_a_revocation_waits_for_running_handlers_commits_and_drops_the_rest() -> None:
     dispatcher, membership, consumer = prepared(timeout_s=PATIENCE_S)
     assign(membership, consumer, [PartitionOffset("t", 0)])
     for offset in range(3):
@@ -89,7 +89,7 @@ def test_revoked_waits_for_what_runs_commits_and_drops_the_rest() -> None:
     assert dispatcher.scheduler.partitions() == []
 
 
-def test_revoked_does_not_wait_for_ever() -> None:
+def test_a_revocation_waits_for_a_limited_time() -> None:
     dispatcher, membership, consumer = prepared(timeout_s=0.01)
     assign(membership, consumer, [PartitionOffset("t", 0)])
     add(dispatcher, 0)
@@ -113,7 +113,7 @@ def test_lost_partitions_are_not_committed() -> None:
     assert [name for name, _ in consumer.calls] == ["assign", "resume"]
 
 
-def test_other_partitions_go_on_while_one_leaves() -> None:
+def test_other_partitions_continue_while_one_is_revoked() -> None:
     dispatcher, membership, consumer = prepared()
     assign(membership, consumer)
     add(dispatcher, 0, None, P0)

@@ -1,4 +1,4 @@
-"""Commits: one on its way at a time, refusals offered again, metadata shrunk to what the cluster takes."""
+"""Commits: one in flight, repeated after failures, shortened metadata."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def begin(committer: OffsetCommitter, consumer: FakeConsumer) -> None:
     committer.begin(cast(Consumer, consumer))
 
 
-def test_one_commit_is_on_its_way_at_a_time() -> None:
+def test_one_commit_is_in_flight_at_a_time() -> None:
     dispatcher, committer, consumer = prepared(finished=1, read=2)
     begin(committer, consumer)
     add(dispatcher, 2)
@@ -45,14 +45,14 @@ def take_nowait(dispatcher: Dispatcher):  # type: ignore[no-untyped-def]
     return dispatcher.next_work(None, None)
 
 
-def test_nothing_new_is_no_commit() -> None:
+def test_unchanged_offsets_are_not_committed() -> None:
     _, committer, consumer = prepared(finished=0, read=2)
     begin(committer, consumer)
     committer.finish(cast(Consumer, consumer), [P0])
     assert consumer.calls == []
 
 
-def test_a_refused_commit_is_offered_again() -> None:
+def test_a_failed_commit_is_repeated() -> None:
     _, committer, consumer = prepared(finished=1, read=1)
     begin(committer, consumer)
     committer.on_commit(KafkaError(KafkaError.REBALANCE_IN_PROGRESS), [PartitionOffset("t", 0, 1)])
@@ -60,7 +60,7 @@ def test_a_refused_commit_is_offered_again() -> None:
     assert consumer.calls == [("commit_async", [("t", 0, 1)])] * 2
 
 
-def test_a_commit_that_cannot_even_be_sent_is_offered_again() -> None:
+def test_a_commit_that_cannot_be_sent_is_repeated() -> None:
     _, committer, consumer = prepared(finished=1, read=1)
     consumer.refusals = [KafkaError._STATE]
     begin(committer, consumer)
@@ -68,14 +68,14 @@ def test_a_commit_that_cannot_even_be_sent_is_offered_again() -> None:
     assert consumer.stored == {("t", 0): (1, "")}
 
 
-def test_a_waiting_commit_that_is_refused_is_not_repeated_for_ever() -> None:
+def test_a_synchronous_commit_that_fails_is_not_repeated_without_end() -> None:
     _, committer, consumer = prepared(finished=1, read=1)
     consumer.refusals = [KafkaError.ILLEGAL_GENERATION]
     committer.finish(cast(Consumer, consumer), [P0])
     assert len(consumer.calls) == 1
 
 
-def test_metadata_shrinks_until_the_cluster_takes_it() -> None:
+def test_metadata_is_shortened_until_the_cluster_accepts_it() -> None:
     dispatcher, committer, consumer = prepared(finished=0, read=1)
     for offset in range(1, 400):
         add(dispatcher, offset)

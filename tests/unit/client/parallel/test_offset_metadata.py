@@ -1,4 +1,4 @@
-"""The text of a commit: nothing is claimed that is not finished, nothing is lost that fits."""
+"""Metadata of a commit: it contains finished offsets only, and all that fit."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.client.parallel.offset_metadata import Run, body_bytes_max, certainly_fits, decode, encode
+from ottla.client.parallel.offset_metadata import OffsetRange, body_bytes_max, certainly_fits, decode, encode
 
 BASES = st.integers(0, 2**62)
 LENGTHS = st.one_of(st.integers(1, 5), st.integers(1, 3_000))
 
 
 @st.composite
-def cases(draw: st.DrawFn) -> tuple[int, list[Run]]:
+def cases(draw: st.DrawFn) -> tuple[int, list[OffsetRange]]:
     """A base and runs above it that never touch; the first may begin at the base."""
     base = draw(BASES)
     at = base
@@ -25,12 +25,12 @@ def cases(draw: st.DrawFn) -> tuple[int, list[Run]]:
     return base, runs
 
 
-def offsets(runs: list[Run] | tuple[Run, ...]) -> set[int]:
+def offsets(runs: list[OffsetRange] | tuple[OffsetRange, ...]) -> set[int]:
     return {offset for start, end in runs for offset in range(start, end)}
 
 
 @given(cases())
-def test_what_fits_comes_back(case: tuple[int, list[Run]]) -> None:
+def test_metadata_that_fits_round_trips(case: tuple[int, list[OffsetRange]]) -> None:
     base, runs = case
     text, whole = encode(base, runs, 100_000)
     assert whole
@@ -38,8 +38,8 @@ def test_what_fits_comes_back(case: tuple[int, list[Run]]) -> None:
 
 
 @given(cases(), st.integers(0, 200))
-def test_a_text_never_exceeds_its_bound_and_claims_nothing_unfinished(
-    case: tuple[int, list[Run]], bytes_max: int
+def test_metadata_respects_its_limit_and_contains_no_unfinished_offset(
+    case: tuple[int, list[OffsetRange]], bytes_max: int
 ) -> None:
     base, runs = case
     text, whole = encode(base, runs, bytes_max)
@@ -50,7 +50,9 @@ def test_a_text_never_exceeds_its_bound_and_claims_nothing_unfinished(
 
 
 @given(cases(), st.integers(0, 200))
-def test_the_bound_without_encoding_is_never_too_hopeful(case: tuple[int, list[Run]], bytes_max: int) -> None:
+def test_the_bound_without_encoding_is_never_too_optimistic(
+    case: tuple[int, list[OffsetRange]], bytes_max: int
+) -> None:
     base, runs = case
     unfinished = max(0, len(runs) - 1)
     span = runs[-1][1] - base if runs else 0
@@ -59,14 +61,14 @@ def test_the_bound_without_encoding_is_never_too_hopeful(case: tuple[int, list[R
 
 
 @given(cases(), st.integers(1, 5))
-def test_a_text_is_believed_for_its_own_offset_only(case: tuple[int, list[Run]], moved: int) -> None:
+def test_metadata_of_another_offset_is_ignored(case: tuple[int, list[OffsetRange]], moved: int) -> None:
     base, runs = case
     text, _ = encode(base, runs, 4096)
     assert decode(base + moved, text) == ()
 
 
 @given(st.text(), BASES)
-def test_texts_of_others_say_nothing(text: str, base: int) -> None:
+def test_metadata_of_other_programs_is_ignored(text: str, base: int) -> None:
     assert decode(base, text) == ()
     assert decode(base, f"ottla1r{text}") == ()
 
@@ -74,12 +76,12 @@ def test_texts_of_others_say_nothing(text: str, base: int) -> None:
 @pytest.mark.parametrize(
     "text", [None, "", "ottla1", "ottla1r", "ottla1x", "ottla1r====", "ottla1b\xff", "{}"]
 )
-def test_damaged_texts_say_nothing(text: str | None) -> None:
+def test_damaged_metadata_is_ignored(text: str | None) -> None:
     assert decode(7, text) == ()
 
 
 @given(cases(), st.data())
-def test_a_changed_character_says_nothing(case: tuple[int, list[Run]], data: st.DataObject) -> None:
+def test_a_changed_character_is_detected(case: tuple[int, list[OffsetRange]], data: st.DataObject) -> None:
     base, runs = case
     text, _ = encode(base, runs, 4096)
     if text:
@@ -90,7 +92,7 @@ def test_a_changed_character_says_nothing(case: tuple[int, list[Run]], data: st.
         assert found == () or at == len("ottla1")
 
 
-def test_scattered_offsets_take_a_bit_each_and_long_runs_a_few_bytes() -> None:
+def test_scattered_offsets_need_a_bit_each_and_long_ranges_a_few_bytes() -> None:
     scattered = [(number, number + 1) for number in range(1, 20_000, 2)]
     text, whole = encode(0, scattered, 4096)
     assert whole
@@ -100,7 +102,7 @@ def test_scattered_offsets_take_a_bit_each_and_long_runs_a_few_bytes() -> None:
     assert len(text) < 40
 
 
-def test_what_does_not_fit_is_cut_off_at_the_end() -> None:
+def test_offsets_that_do_not_fit_are_cut_off_at_the_end() -> None:
     scattered = [(number, number + 1) for number in range(1, 60_000, 2)]
     text, whole = encode(0, scattered, 4096)
     assert not whole

@@ -1,4 +1,4 @@
-"""Which offset may be committed: never above unfinished work, and over offsets that do not exist."""
+"""Committable offsets: never above unfinished records, and over offsets without a record."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from ottla.base.errors import InvariantViolation
 from ottla.client.parallel.offset_tracker import OffsetTracker
 
 
-def test_nothing_is_committable_before_anything_is_known() -> None:
+def test_nothing_is_committable_before_the_first_offset() -> None:
     tracker = OffsetTracker()
     assert tracker.committable_offset is None
-    assert tracker.finished_runs() == []
+    assert tracker.finished_ranges() == []
 
 
 def test_the_lowest_unfinished_offset_is_committable() -> None:
@@ -20,20 +20,20 @@ def test_the_lowest_unfinished_offset_is_committable() -> None:
         assert tracker.take(offset)
     tracker.finish(11)
     assert tracker.committable_offset == 10
-    assert tracker.finished_runs() == [(11, 12)]
+    assert tracker.finished_ranges() == [(11, 12)]
     tracker.finish(10)
     assert tracker.committable_offset == 12
     tracker.finish(12)
     assert tracker.committable_offset == 13
-    assert tracker.finished_runs() == []
+    assert tracker.finished_ranges() == []
 
 
-def test_offsets_that_never_came_count_as_finished() -> None:
+def test_offsets_without_a_record_count_as_finished() -> None:
     tracker = OffsetTracker(5)
     tracker.take(9)
     assert tracker.committable_offset == 9
     tracker.take(20)
-    assert tracker.finished_runs() == [(10, 20)]
+    assert tracker.finished_ranges() == [(10, 20)]
     tracker.finish(9)
     assert tracker.committable_offset == 20
 
@@ -48,32 +48,32 @@ def test_the_end_of_a_partition_moves_the_committable_offset_over_markers() -> N
     assert tracker.committable_offset == 2
 
 
-def test_what_an_earlier_life_finished_is_passed_over_and_told_on() -> None:
+def test_records_finished_before_a_restart_are_skipped_and_committed_again() -> None:
     tracker = OffsetTracker(100, [(101, 103), (150, 200)])
     assert tracker.take(100)
     assert not tracker.take(101)
     assert not tracker.take(102)
     assert tracker.take(103)
-    assert tracker.finished_runs() == [(101, 103), (150, 200)]
+    assert tracker.finished_ranges() == [(101, 103), (150, 200)]
     tracker.finish(100)
     assert tracker.committable_offset == 103
-    assert tracker.finished_runs() == [(150, 200)]
+    assert tracker.finished_ranges() == [(150, 200)]
     tracker.finish(103)
     assert not tracker.take(150)
     assert tracker.committable_offset == 151
-    assert tracker.finished_runs() == [(151, 200)]
+    assert tracker.finished_ranges() == [(151, 200)]
 
 
-def test_runs_of_both_lives_that_touch_are_one() -> None:
+def test_adjacent_ranges_are_merged() -> None:
     tracker = OffsetTracker(0, [(3, 9)])
     for offset in (0, 1, 2):
         tracker.take(offset)
     tracker.finish(1)
     tracker.finish(2)
-    assert tracker.finished_runs() == [(1, 9)]
+    assert tracker.finished_ranges() == [(1, 9)]
 
 
-def test_going_back_is_recognised_and_refused() -> None:
+def test_a_lower_offset_is_detected_and_rejected() -> None:
     tracker = OffsetTracker(5)
     assert tracker.is_rewind(4)
     assert not tracker.is_rewind(5)
@@ -81,7 +81,7 @@ def test_going_back_is_recognised_and_refused() -> None:
         tracker.take(4)
 
 
-def test_one_stuck_record_does_not_crowd_but_scattered_work_does() -> None:
+def test_one_blocked_record_fits_into_the_metadata_but_scattered_ones_do_not() -> None:
     stuck = OffsetTracker(0)
     for offset in range(100_000):
         stuck.take(offset)

@@ -1,4 +1,4 @@
-"""Choices are checked when they are made, and delays grow up to their cap."""
+"""Validation of options, and delays of retries."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def test_delays_grow_up_to_the_cap() -> None:
     assert [policy.delay_s(attempts) for attempts in (1, 2, 3, 4, 10_000)] == [0.5, 1, 2, 3, 3]
 
 
-def test_attempts_are_counted_with_the_first_or_not_at_all() -> None:
+def test_the_first_attempt_is_counted() -> None:
     assert not RetryPolicy(attempts_max=2).is_exhausted(1)
     assert RetryPolicy(attempts_max=2).is_exhausted(2)
     assert not RetryPolicy(attempts_max=None).is_exhausted(10**9)
@@ -31,12 +31,12 @@ def test_attempts_are_counted_with_the_first_or_not_at_all() -> None:
         {"dead_letter_topic": ""},
     ],
 )
-def test_impossible_options_are_refused_by_name(wrong: dict[str, object]) -> None:
+def test_invalid_options_are_rejected_by_name(wrong: dict[str, object]) -> None:
     with pytest.raises(LocalError, match=next(iter(wrong))):
         Options(**wrong)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("wrong", [{"attempts_max": 0}, {"delay_first_s": 31}, {"factor": 0.5}])
-def test_impossible_retries_are_refused_by_name(wrong: dict[str, float]) -> None:
+def test_invalid_retries_are_rejected_by_name(wrong: dict[str, float]) -> None:
     with pytest.raises(LocalError, match=next(iter(wrong))):
         RetryPolicy(**wrong)  # type: ignore[arg-type]

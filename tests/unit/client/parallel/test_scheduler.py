@@ -1,4 +1,4 @@
-"""Who is handled next, what may be committed, when reading pauses: one rule a test."""
+"""Order of records, commits and pauses: one rule per test."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def offsets(works: list[Work]) -> list[int]:
     return [work.offset for work in works]
 
 
-def test_records_of_one_key_follow_each_other_and_others_go_along() -> None:
+def test_records_of_one_key_run_one_after_another() -> None:
     scheduler = scheduler_of()
     for offset, key in enumerate([b"a", b"a", b"b", b"a"]):
         add(scheduler, offset, key)
@@ -55,7 +55,7 @@ def test_the_same_key_in_two_partitions_is_two_keys() -> None:
     assert len(take_all(scheduler)) == 2
 
 
-def test_an_empty_key_is_a_key_and_no_key_waits_for_nobody() -> None:
+def test_an_empty_key_is_a_key_and_records_without_key_do_not_wait() -> None:
     scheduler = scheduler_of()
     for offset, key in enumerate([b"", b"", None, None]):
         add(scheduler, offset, key)
@@ -71,14 +71,14 @@ def test_order_per_partition_gives_one_at_a_time_from_each() -> None:
     assert [str(work) for work in take_all(scheduler)] == ["offset 0 of t-0", "offset 0 of t-1"]
 
 
-def test_without_order_all_go_at_once() -> None:
+def test_without_order_all_records_run_at_once() -> None:
     scheduler = scheduler_of(order=Order.NONE)
     for offset in range(3):
         add(scheduler, offset, b"same")
     assert offsets(take_all(scheduler)) == [0, 1, 2]
 
 
-def test_a_failed_record_comes_again_when_due_and_holds_only_its_key() -> None:
+def test_a_failed_record_is_retried_when_due_and_blocks_only_its_key() -> None:
     scheduler = scheduler_of(retry=RetryPolicy(delay_first_s=1))
     for offset, key in enumerate([b"a", b"a", b"b"]):
         add(scheduler, offset, key)
@@ -113,14 +113,14 @@ def test_a_record_counts_as_done_only_when_its_dead_letter_is_acknowledged() -> 
     assert scheduler.progress().dead_lettered == 1
 
 
-def test_a_record_that_is_not_to_be_tried_again_is_a_dead_letter_at_once() -> None:
+def test_a_record_that_must_not_be_retried_becomes_a_dead_letter_at_once() -> None:
     scheduler = scheduler_of(dead_letter_topic="dead")
     add(scheduler, 0, b"a")
     (work,) = take_all(scheduler)
     assert scheduler.fail(work, 0.0, retriable=False) is FailureAction.DEAD_LETTER
 
 
-def test_without_dead_letters_a_record_that_fails_for_good_is_never_committed() -> None:
+def test_without_dead_letters_a_record_that_fails_permanently_is_never_committed() -> None:
     scheduler = scheduler_of(retry=RetryPolicy(attempts_max=1))
     add(scheduler, 0, b"a")
     add(scheduler, 1, b"b")
@@ -148,7 +148,7 @@ def test_finished_records_above_the_commit_are_not_handled_again_after_a_restart
     assert after.progress().passed_over == 2
 
 
-def test_metadata_of_somebody_else_is_no_hindrance() -> None:
+def test_metadata_of_another_program_is_ignored() -> None:
     scheduler = Scheduler(Options())
     scheduler.assign(P0, 3, "checkpoint of another program")
     add(scheduler, 3, None)
@@ -157,7 +157,7 @@ def test_metadata_of_somebody_else_is_no_hindrance() -> None:
     assert scheduler.commits() == [Commit(P0, 4, "")]
 
 
-def test_the_same_commit_is_not_made_twice_and_a_refused_one_is() -> None:
+def test_a_commit_is_repeated_only_after_a_failure() -> None:
     scheduler = scheduler_of()
     add(scheduler, 0, None)
     (work,) = take_all(scheduler)
@@ -172,7 +172,7 @@ def test_the_same_commit_is_not_made_twice_and_a_refused_one_is() -> None:
     assert scheduler.progress().commit_lag == 0
 
 
-def test_a_cluster_that_takes_less_metadata_gets_less() -> None:
+def test_metadata_is_shortened_if_the_cluster_rejects_it() -> None:
     scheduler = Scheduler(Options(metadata_bytes_max=16))
     scheduler.assign(P0, None, None)
     for offset in range(3):
@@ -186,7 +186,7 @@ def test_a_cluster_that_takes_less_metadata_gets_less() -> None:
     assert scheduler.commits() == [Commit(P0, 0, "")]
 
 
-def test_a_closed_partition_gives_nothing_and_still_counts_what_finishes() -> None:
+def test_a_closed_partition_gives_out_no_record_and_counts_finished_ones() -> None:
     scheduler = scheduler_of(retry=RetryPolicy(delay_first_s=0))
     for offset in range(3):
         add(scheduler, offset, None)
@@ -202,7 +202,7 @@ def test_a_closed_partition_gives_nothing_and_still_counts_what_finishes() -> No
     assert [commit.offset for commit in scheduler.commits([P0])] == [1]
 
 
-def test_results_that_outlive_their_assignment_are_ignored() -> None:
+def test_results_after_the_end_of_the_assignment_are_ignored() -> None:
     scheduler = scheduler_of(retry=RetryPolicy(attempts_max=1))
     for offset in range(2):
         add(scheduler, offset, None)
@@ -218,7 +218,7 @@ def test_results_that_outlive_their_assignment_are_ignored() -> None:
     assert scheduler.in_flight == 1
 
 
-def test_a_key_whose_handler_outlives_its_assignment_waits_for_it() -> None:
+def test_a_key_stays_blocked_while_a_handler_of_an_ended_assignment_runs() -> None:
     scheduler = scheduler_of()
     add(scheduler, 0, b"a")
     (outliving,) = take_all(scheduler)
@@ -231,7 +231,7 @@ def test_a_key_whose_handler_outlives_its_assignment_waits_for_it() -> None:
     assert offsets(take_all(scheduler)) == [0]
 
 
-def test_retries_of_a_partition_that_went_do_not_come_back() -> None:
+def test_retries_of_a_removed_partition_are_dropped() -> None:
     scheduler = scheduler_of(retry=RetryPolicy(delay_first_s=1))
     add(scheduler, 0, b"a")
     (work,) = take_all(scheduler)
@@ -240,7 +240,7 @@ def test_retries_of_a_partition_that_went_do_not_come_back() -> None:
     assert take_all(scheduler, 5.0) == []
 
 
-def test_reading_again_from_an_earlier_offset_begins_anew() -> None:
+def test_reading_again_from_a_lower_offset_restarts_the_partition() -> None:
     scheduler = scheduler_of()
     for offset in range(5):
         add(scheduler, offset, None)
@@ -254,7 +254,7 @@ def test_reading_again_from_an_earlier_offset_begins_anew() -> None:
     assert offsets(take_all(scheduler)) == [2]
 
 
-def test_seek_forgets_what_was_read() -> None:
+def test_a_seek_drops_the_records_that_were_read() -> None:
     scheduler = scheduler_of()
     add(scheduler, 0, None)
     assert scheduler.seek(P0, 40)
@@ -263,7 +263,7 @@ def test_seek_forgets_what_was_read() -> None:
     assert scheduler.commits() == [Commit(P0, 40, "")]
 
 
-def test_records_of_partitions_that_are_not_ours_are_dropped() -> None:
+def test_records_of_unassigned_partitions_are_dropped() -> None:
     scheduler = scheduler_of()
     add(scheduler, 0, None, P1)
     scheduler.advance(P1, 4)
@@ -271,7 +271,7 @@ def test_records_of_partitions_that_are_not_ours_are_dropped() -> None:
     assert scheduler.commits() == []
 
 
-def test_reading_stops_at_half_and_pauses_only_when_waiting_did_not_help() -> None:
+def test_reading_stops_at_half_and_pauses_only_after_waiting() -> None:
     scheduler = scheduler_of(records_max=8)
     for offset in range(4):
         add(scheduler, offset, None)
@@ -300,7 +300,7 @@ def test_a_slow_partition_pauses_and_another_may_use_the_second_half() -> None:
     assert scheduler.decide_pauses(waited=False) == ([P1], []), "at the limit everything pauses"
 
 
-def test_a_partition_with_too_scattered_work_pauses_until_it_is_less() -> None:
+def test_a_partition_pauses_while_its_metadata_does_not_fit() -> None:
     scheduler = scheduler_of(records_max=10_000, metadata_bytes_max=30)
     for offset in range(400):
         add(scheduler, offset, None)
@@ -313,7 +313,7 @@ def test_a_partition_with_too_scattered_work_pauses_until_it_is_less() -> None:
     assert scheduler.decide_pauses(waited=False) == ([], [P0])
 
 
-def test_progress_tells_each_partition() -> None:
+def test_progress_contains_each_partition() -> None:
     scheduler = scheduler_of(retry=RetryPolicy(delay_first_s=1))
     for offset in range(5):
         add(scheduler, offset, b"k" if offset > 2 else None)

@@ -1,4 +1,4 @@
-"""Any order of events, crashes and rebalances included: order per key, safe commits, little repeated, none stuck.
+"""Model test of the scheduler: order per key, safe commits, few repeated records, with crashes and rebalances.
 
 The model is one partition with holes in its offsets, a cluster that keeps the last commit, and handlers that end
 in any order, also after their assignment did. A run is made from a seed; a failing one is repeated by it.
@@ -22,7 +22,7 @@ P = TopicPartition("t", 0)
 STEPS = 150
 
 
-class Run:
+class OffsetRange:
     def __init__(self, seed: int) -> None:
         self.rng = Random(seed)
         dead_letters = self.rng.random() < 0.5
@@ -201,8 +201,8 @@ class Run:
 
 @settings(max_examples=60)
 @given(seed=st.integers(0, 2**32))
-def test_whatever_happens_the_promises_hold(seed: int) -> None:
-    run = Run(seed)
+def test_the_guarantees_hold_for_all_sequences_of_events(seed: int) -> None:
+    run = OffsetRange(seed)
     for _ in range(STEPS):
         run.step()
         run.check()

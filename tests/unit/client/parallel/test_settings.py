@@ -1,4 +1,4 @@
-"""Settings that contradict the guarantees are refused with a reason; dead letters go to the same cluster."""
+"""Settings that conflict with the guarantees are rejected; dead letters use the same cluster."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ottla.client.parallel.settings import consumer_settings, dead_letter_settin
 def on_commit(*_: object) -> None: ...
 
 
-def test_the_users_settings_are_kept_and_ours_added() -> None:
+def test_the_settings_of_the_user_are_kept() -> None:
     made = consumer_settings({"group.id": "g", "client.id": "c"}, Options(), on_commit)
     assert made == {
         "group.id": "g",
@@ -36,17 +36,17 @@ def test_the_users_settings_are_kept_and_ours_added() -> None:
         ({"group.id": "g", "max.poll.interval.ms": 10_000}, "handover_timeout_s"),
     ],
 )
-def test_what_contradicts_is_refused_by_name(given: dict[str, object], names: str) -> None:
+def test_conflicting_settings_are_rejected_by_name(given: dict[str, object], names: str) -> None:
     with pytest.raises(LocalError, match=names):
         consumer_settings(given, Options(), on_commit)
 
 
-def test_the_same_values_in_other_words_are_fine() -> None:
+def test_equal_values_in_another_spelling_are_accepted() -> None:
     given = {"group.id": "g", "enable.auto.commit": "false", "enable.partition.eof": "True"}
     assert consumer_settings(given, Options(), on_commit)["enable.auto.commit"] is False
 
 
-def test_cooperative_is_known_from_the_settings() -> None:
+def test_cooperative_assignment_is_detected_from_the_settings() -> None:
     assert is_cooperative({"group.protocol": "consumer"})
     assert is_cooperative({"partition.assignment.strategy": "cooperative-sticky"})
     assert not is_cooperative({"partition.assignment.strategy": "range,roundrobin"})

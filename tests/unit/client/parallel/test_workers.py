@@ -1,4 +1,4 @@
-"""Threads and tasks: as many records at once as there are workers, and a clean end."""
+"""Threads and tasks: number of concurrent records, errors, and the end."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def done(dispatcher: Dispatcher) -> int:
         return dispatcher.scheduler.progress().done
 
 
-def test_as_many_threads_as_asked_for_work_at_once() -> None:
+def test_the_configured_number_of_threads_runs_at_once() -> None:
     dispatcher, _, _ = dispatcher_of()
     together = threading.Barrier(5)
     workers = ThreadWorkers(dispatcher, lambda _message: together.wait(PATIENCE_S), 5)
@@ -32,7 +32,7 @@ def test_as_many_threads_as_asked_for_work_at_once() -> None:
     assert workers.end(PATIENCE_S)
 
 
-def test_as_many_tasks_as_asked_for_work_at_once_and_no_more() -> None:
+def test_the_configured_number_of_tasks_runs_at_once() -> None:
     dispatcher, _, _ = dispatcher_of()
     running = 0
     most = 0
@@ -54,7 +54,7 @@ def test_as_many_tasks_as_asked_for_work_at_once_and_no_more() -> None:
     assert most == 5
 
 
-def test_a_coroutine_that_never_waits_does_not_keep_the_loop_from_others() -> None:
+def test_a_coroutine_that_never_waits_does_not_block_the_loop() -> None:
     dispatcher, _, _ = dispatcher_of()
     for offset in range(1_000):
         add(dispatcher, offset)
@@ -79,7 +79,7 @@ def test_a_coroutine_that_never_waits_does_not_keep_the_loop_from_others() -> No
 
 
 @pytest.mark.parametrize("kind", ["threads", "tasks"])
-def test_a_handler_that_raises_is_judged_and_the_worker_goes_on(kind: str) -> None:
+def test_a_worker_continues_after_an_error_of_the_handler(kind: str) -> None:
     dispatcher, _, _ = dispatcher_of(Options(retry=RetryPolicy(delay_first_s=0)))
     failed: list[int] = []
 
@@ -104,7 +104,7 @@ def test_a_handler_that_raises_is_judged_and_the_worker_goes_on(kind: str) -> No
     assert dispatcher.scheduler.progress().retried == 1
 
 
-def test_a_hanging_task_is_cancelled_at_the_end_and_its_record_is_not_done() -> None:
+def test_a_blocked_task_is_cancelled_at_the_end_and_its_record_is_unfinished() -> None:
     dispatcher, _, _ = dispatcher_of()
     begun = threading.Event()
     cancelled = threading.Event()
@@ -129,7 +129,7 @@ def test_a_hanging_task_is_cancelled_at_the_end_and_its_record_is_not_done() -> 
     assert dispatcher.failure is None
 
 
-def test_a_hanging_thread_does_not_hold_the_end_up() -> None:
+def test_a_blocked_thread_does_not_delay_the_end() -> None:
     dispatcher, _, _ = dispatcher_of()
     begun, release = threading.Event(), threading.Event()
 

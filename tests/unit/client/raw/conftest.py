@@ -1,4 +1,4 @@
-"""Brokers that answer as a test wants them to, and a client of theirs."""
+"""Fake brokers, and a client of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Brokers of a test's own: they speak the protocol on real sockets and answer what the test tells them to."""
+"""Fake brokers on real sockets, with responses set by the test."""
 
 from __future__ import annotations
 

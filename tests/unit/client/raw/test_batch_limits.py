@@ -1,4 +1,4 @@
-"""How large batches may be: asked for once, and again when a broker says otherwise."""
+"""The maximal size of batches: read once, and again after an error."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def test_the_limit_is_kept(brokers: TwoBrokers, cluster: Cluster) -> None:
     assert questions(brokers) == 1
 
 
-def test_a_limit_that_nobody_may_know(brokers: TwoBrokers, cluster: Cluster) -> None:
+def test_a_limit_that_is_not_reported(brokers: TwoBrokers, cluster: Cluster) -> None:
     assert [cluster.batch_limit("t") for _ in range(3)] == [None] * 3
     assert questions(brokers) == 1
 
 
-def test_a_batch_that_is_too_large_is_told_and_the_limit_asked_for_again(
+def test_a_batch_that_is_too_large_is_reported_and_the_limit_is_read_again(
     brokers: TwoBrokers, cluster: Cluster
 ) -> None:
     brokers.batch_limit = 5000

@@ -1,4 +1,4 @@
-"""What a cluster said about itself is kept, until it is old or proves wrong."""
+"""Cached metadata of a cluster, until it expires or is wrong."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def nodes_asked(brokers: TwoBrokers, request: type[Message]) -> list[int]:
     return [node for node, asked in brokers.asked if asked is request]
 
 
-def test_topics_are_asked_for_again_when_they_are_old(brokers: TwoBrokers) -> None:
+def test_expired_topics_are_requested_again(brokers: TwoBrokers) -> None:
     time = Time()
     options = {"bootstrap.servers": brokers.bootstrap, "metadata.max.age.ms": 60_000}
     with Cluster(ClientSettings.from_options(options), clock=time, wait=time.wait) as cluster:
@@ -40,7 +40,7 @@ def test_topics_are_asked_for_again_when_they_are_old(brokers: TwoBrokers) -> No
     assert len(nodes_asked(brokers, MetadataRequest)) == 2
 
 
-def test_a_topic_that_is_gone_is_forgotten(brokers: TwoBrokers) -> None:
+def test_a_deleted_topic_is_removed_from_the_cache(brokers: TwoBrokers) -> None:
     time = Time()
     options = {"bootstrap.servers": brokers.bootstrap}
     with Cluster(ClientSettings.from_options(options), clock=time, wait=time.wait) as cluster:
@@ -51,7 +51,7 @@ def test_a_topic_that_is_gone_is_forgotten(brokers: TwoBrokers) -> None:
             cluster.topic("t")
 
 
-def test_a_coordinator_that_is_busy_with_the_last_transaction_is_asked_again(
+def test_a_coordinator_that_completes_a_transaction_gets_the_request_again(
     brokers: TwoBrokers, cluster: Cluster
 ) -> None:
     cluster.topics()
@@ -61,7 +61,7 @@ def test_a_coordinator_that_is_busy_with_the_last_transaction_is_asked_again(
 
 
 @pytest.mark.parametrize("hangs_up", [False, True])
-def test_a_coordinator_that_is_none_any_more_is_forgotten(
+def test_a_former_coordinator_is_removed_from_the_cache(
     brokers: TwoBrokers, cluster: Cluster, hangs_up: bool
 ) -> None:
     brokers.hangs_up = hangs_up
@@ -76,7 +76,7 @@ def test_a_coordinator_that_is_none_any_more_is_forgotten(
     assert len(nodes_asked(brokers, FindCoordinatorRequest)) == 2
 
 
-def test_a_coordinator_that_cannot_be_reached_is_forgotten(brokers: TwoBrokers, cluster: Cluster) -> None:
+def test_an_unreachable_coordinator_is_removed_from_the_cache(brokers: TwoBrokers, cluster: Cluster) -> None:
     brokers.coordinator = TWO
     init_producer_id(cluster, "id", timeout_ms=1000)
     brokers.brokers[TWO].close()

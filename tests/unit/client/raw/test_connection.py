@@ -1,4 +1,4 @@
-"""A connection against a broker that says exactly what the test tells it to."""
+"""A connection to a fake broker."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def talking(*answers: Answer) -> Iterator[Connection]:
         script.close()
 
 
-def test_speaks_the_highest_common_version_and_learns_features() -> None:
+def test_the_newest_common_version_and_the_features_are_negotiated() -> None:
     with talking(versions, metadata) as connection:
         assert connection.version_of(MetadataRequest) == 9
         assert connection.version_of(MetadataRequest, newest=4) == 4
@@ -99,7 +99,7 @@ def test_speaks_the_highest_common_version_and_learns_features() -> None:
         assert connection.request(MetadataRequest(), MetadataResponse).cluster_id == "2"
 
 
-def test_a_broker_without_a_common_version_is_refused() -> None:
+def test_a_broker_without_a_common_version_is_rejected() -> None:
     with (
         talking(versions) as connection,
         pytest.raises(Unsupported, match="serves versions 90 to 99 of ListGroups"),
@@ -107,7 +107,7 @@ def test_a_broker_without_a_common_version_is_refused() -> None:
         connection.request(ListGroupsRequest(), ListGroupsResponse)
 
 
-def test_an_old_broker_is_asked_again_in_version_0() -> None:
+def test_an_old_broker_gets_api_versions_again_in_version_0() -> None:
     def too_new(frame: bytes) -> bytes:
         correlation_id = parse_request_header(memoryview(frame))[2]
         return response_frame(ApiVersionsResponse(error_code=35), 0, correlation_id)
@@ -116,7 +116,7 @@ def test_an_old_broker_is_asked_again_in_version_0() -> None:
         assert connection.version_of(MetadataRequest) == 9
 
 
-def test_answers_may_be_taken_in_any_order_or_not_at_all() -> None:
+def test_responses_may_be_received_in_any_order_or_discarded() -> None:
     with talking(versions, metadata, metadata, metadata) as connection:
         first, second, third = (connection.send(MetadataRequest()) for _ in range(3))
         connection.discard(second)
@@ -127,7 +127,7 @@ def test_answers_may_be_taken_in_any_order_or_not_at_all() -> None:
             connection.receive(second, MetadataResponse)
 
 
-def test_an_answer_that_was_kept_is_forgotten_too() -> None:
+def test_a_response_that_was_kept_is_discarded_too() -> None:
     with talking(versions, metadata, metadata) as connection:
         first, second = (connection.send(MetadataRequest()) for _ in range(2))
         connection.receive(second, MetadataResponse)
@@ -137,7 +137,7 @@ def test_an_answer_that_was_kept_is_forgotten_too() -> None:
             connection.receive(first, MetadataResponse)
 
 
-def test_a_broker_that_was_allowed_to_wait_is_waited_for() -> None:
+def test_the_timeout_includes_the_wait_time_of_the_request() -> None:
     waits: list[bool] = []
 
     def slow(frame: bytes) -> bytes:
@@ -165,7 +165,7 @@ def test_a_broker_that_was_allowed_to_wait_is_waited_for() -> None:
     ],
     ids=["negative size", "huge size", "not asked", "cut off", "ends"],
 )
-def test_nonsense_ends_the_connection(answer: Answer, said: str) -> None:
+def test_invalid_responses_close_the_connection(answer: Answer, said: str) -> None:
     with talking(versions, answer) as connection:
         with pytest.raises(ConnectionLost, match=said):
             connection.request(MetadataRequest(), MetadataResponse)
@@ -174,7 +174,7 @@ def test_nonsense_ends_the_connection(answer: Answer, said: str) -> None:
             connection.request(MetadataRequest(), MetadataResponse)
 
 
-def test_a_request_may_be_larger_than_what_the_system_takes_at_once() -> None:
+def test_a_request_may_be_larger_than_one_system_call_sends() -> None:
     sizes = [5 << 20, 10, 5 << 20]
     data = [PartitionProduceData(index=at, records=bytes([at]) * size) for at, size in enumerate(sizes)]
     taken: list[bytes] = []
@@ -196,7 +196,7 @@ def test_a_request_may_be_larger_than_what_the_system_takes_at_once() -> None:
     ]
 
 
-def test_nobody_listens() -> None:
+def test_an_address_without_listener_is_an_error() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     settings = ClientSettings(bootstrap=(("127.0.0.1", port),))

@@ -1,4 +1,4 @@
-"""Brokers that go away before anybody is let in, which passes, and brokers that let nobody in, which does not."""
+"""Connections that are closed or rejected during TLS and SASL."""
 
 from __future__ import annotations
 
@@ -100,9 +100,7 @@ def connect(settings: ClientSettings) -> Connection:
 
 
 @pytest.mark.parametrize("door", [end, reset])
-def test_who_hangs_up_in_the_middle_of_tls_is_called_again(
-    listening: Callable[[Door], Listener], door: Door
-) -> None:
+def test_a_connection_closed_during_tls_is_retried(listening: Callable[[Door], Listener], door: Door) -> None:
     listener = listening(door)
     with pytest.raises(ConnectionLost, match=r"no TLS with .* security\.protocol"):
         connect(listener.settings())
@@ -113,7 +111,7 @@ def test_who_hangs_up_in_the_middle_of_tls_is_called_again(
 
 
 @pytest.mark.parametrize("said", [HANDSHAKE_FAILURE, b"HTTP/1.1 400 Bad Request\r\n\r\n"])
-def test_who_objects_to_tls_is_believed(listening: Callable[[Door], Listener], said: bytes) -> None:
+def test_an_error_of_tls_is_final(listening: Callable[[Door], Listener], said: bytes) -> None:
     listener = listening(say(said))
     with pytest.raises(AuthenticationFailed, match=r"no TLS with .* security\.protocol"):
         cluster_of(listener.settings()).topics()
@@ -159,7 +157,7 @@ def keeping() -> Iterator[Callable[..., Doorkeeper]]:
         one.broker.close()
 
 
-def test_who_hangs_up_on_a_password_is_called_again(keeping: Callable[..., Doorkeeper]) -> None:
+def test_a_connection_closed_during_authentication_is_retried(keeping: Callable[..., Doorkeeper]) -> None:
     with keeping(None, None, SaslAuthenticateResponse()).cluster() as cluster:
         assert cluster.topics() == {}
     with (
@@ -171,7 +169,7 @@ def test_who_hangs_up_on_a_password_is_called_again(keeping: Callable[..., Doork
         cluster.topics()
 
 
-def test_a_password_that_is_refused_is_not_tried_again(keeping: Callable[..., Doorkeeper]) -> None:
+def test_a_rejected_password_is_not_retried(keeping: Callable[..., Doorkeeper]) -> None:
     refused = SaslAuthenticateResponse(
         error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message="no such user"
     )

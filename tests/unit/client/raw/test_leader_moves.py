@@ -1,4 +1,4 @@
-"""A partition moves from one broker to another while it is read and written."""
+"""Reading and writing while a partition moves to another broker."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_writing_follows_the_leader_in_order(
     assert brokers.stored == list(range(12))
 
 
-def test_a_partition_without_a_leader_is_told_in_time(brokers: TwoBrokers) -> None:
+def test_a_partition_without_a_leader_times_out(brokers: TwoBrokers) -> None:
     brokers.leader = -1
     options = {"bootstrap.servers": brokers.bootstrap, "default.api.timeout.ms": 50, "retry.backoff.ms": 1}
     with Cluster(ClientSettings.from_options(options)) as cluster:

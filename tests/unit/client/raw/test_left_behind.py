@@ -1,4 +1,4 @@
-"""Connections outlive those who ask: an answer that nobody takes any more is thrown away, not kept for ever."""
+"""Responses that no caller receives are discarded."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def answers_kept(cluster: Cluster) -> int:
     return sum(len(connection._responses) for connection in connections)
 
 
-def test_a_reader_that_stops_early(cluster: Cluster) -> None:
+def test_a_reader_that_stops_early_discards_the_next_response(cluster: Cluster) -> None:
     reader = cluster.stream(TP, 0, 1000)
     next(reader)
     reader.close()  # type: ignore[attr-defined]
     assert answers_kept(cluster) == 0
 
 
-def test_a_producer_that_is_dropped(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_closed_producer_discards_its_responses(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(producer_module, "REQUEST_BYTES", 1)
     for _ in range(3):
         producer = RawProducer(cluster)
@@ -52,7 +52,7 @@ def busy(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> RawProducer:
     return producer
 
 
-def test_a_producer_that_is_dropped_with_its_connection(
+def test_a_closed_producer_whose_connection_was_lost(
     brokers: TwoBrokers, cluster: Cluster, busy: RawProducer
 ) -> None:
     for broker in brokers.brokers.values():
@@ -63,7 +63,7 @@ def test_a_producer_that_is_dropped_with_its_connection(
         busy.send(TP, batches_of(1))
 
 
-def test_a_producer_that_was_closed_can_begin_anew(brokers: TwoBrokers, busy: RawProducer) -> None:
+def test_a_closed_producer_can_be_initialized_again(brokers: TwoBrokers, busy: RawProducer) -> None:
     busy.close()
     assert busy.init().epoch == 1
     busy.send(TP, batches_of(2))
@@ -71,7 +71,7 @@ def test_a_producer_that_was_closed_can_begin_anew(brokers: TwoBrokers, busy: Ra
     assert brokers.stored == [0, 1]
 
 
-def test_ends_of_transactions_after_one_that_is_refused(brokers: TwoBrokers, cluster: Cluster) -> None:
+def test_transactions_are_ended_after_one_that_fails(brokers: TwoBrokers, cluster: Cluster) -> None:
     cluster.topics()
     brokers.denied = {"b"}
     with pytest.raises(Refused, match="AUTHORIZATION"):
@@ -79,7 +79,7 @@ def test_ends_of_transactions_after_one_that_is_refused(brokers: TwoBrokers, clu
     assert answers_kept(cluster) == 0
 
 
-def test_open_transactions_that_one_broker_cannot_tell(brokers: TwoBrokers, cluster: Cluster) -> None:
+def test_open_transactions_after_an_error_of_one_broker(brokers: TwoBrokers, cluster: Cluster) -> None:
     brokers.brokers[TWO].lacks = ListTransactionsRequest
     with pytest.raises(Unsupported, match="ListTransactions"):
         list_open_transactions(cluster, "")

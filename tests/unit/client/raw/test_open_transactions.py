@@ -1,4 +1,4 @@
-"""Open transactions are asked for from all brokers, of which some may be away."""
+"""Open transactions of all brokers, some of which cannot be reached."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def cluster(brokers: TwoBrokers, time: Time) -> Iterator[Cluster]:
         yield made
 
 
-def test_all_brokers_are_asked(cluster: Cluster) -> None:
+def test_all_brokers_get_the_request(cluster: Cluster) -> None:
     assert list_open_transactions(cluster, "q.") == ({"q.1": 11, "q.2": 21}, True)
 
 
-def test_a_broker_that_has_restarted_is_asked_again(brokers: TwoBrokers, cluster: Cluster) -> None:
+def test_a_broker_that_has_restarted_gets_the_request_again(brokers: TwoBrokers, cluster: Cluster) -> None:
     assert list_open_transactions(cluster, "q.").complete
     brokers.brokers[TWO].hang_up()
     assert list_open_transactions(cluster, "q.") == ({"q.1": 11, "q.2": 21}, True)
@@ -41,14 +41,16 @@ def test_a_broker_that_has_restarted_is_asked_again(brokers: TwoBrokers, cluster
     assert list_open_transactions(cluster, "q.") == ({"q.1": 11, "q.2": 21}, True)
 
 
-def test_a_broker_that_is_gone_is_not_waited_for(brokers: TwoBrokers, cluster: Cluster, time: Time) -> None:
+def test_an_unreachable_broker_makes_the_result_incomplete(
+    brokers: TwoBrokers, cluster: Cluster, time: Time
+) -> None:
     assert list_open_transactions(cluster, "q.").complete
     brokers.brokers[TWO].close()
     assert list_open_transactions(cluster, "q.") == ({"q.1": 11}, False)
     assert time.waits == []
 
 
-def test_a_broker_that_hangs_up_at_the_question_is_not_asked_for_ever(
+def test_a_broker_that_closes_the_connection_is_requested_twice_at_most(
     brokers: TwoBrokers, cluster: Cluster
 ) -> None:
     del brokers.open[TWO]
@@ -57,7 +59,7 @@ def test_a_broker_that_hangs_up_at_the_question_is_not_asked_for_ever(
     assert sorted(asked) == [ONE, TWO, TWO]
 
 
-def test_a_broker_that_does_not_know_yet_says_so(brokers: TwoBrokers, cluster: Cluster) -> None:
+def test_a_broker_that_is_loading_makes_the_result_incomplete(brokers: TwoBrokers, cluster: Cluster) -> None:
     brokers.listing_error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert not list_open_transactions(cluster, "q.").complete
     brokers.listing_error = ErrorCode.NONE

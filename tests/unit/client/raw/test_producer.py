@@ -1,4 +1,4 @@
-"""A producer and a broker that is not always of its opinion."""
+"""A producer and a broker that returns errors."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def timed(brokers: TwoBrokers, time: Time) -> Cluster:
     )
 
 
-def test_each_failure_has_all_the_patience(brokers: TwoBrokers) -> None:
+def test_each_failure_starts_a_new_timeout(brokers: TwoBrokers) -> None:
     """An hour after one failure the next one is as new."""
     time = Time()
     with timed(brokers, time) as cluster:
@@ -58,9 +58,7 @@ def test_each_failure_has_all_the_patience(brokers: TwoBrokers) -> None:
     assert brokers.stored == [0, 1, 2]
 
 
-def test_batches_that_failed_count_as_queued_again(
-    brokers: TwoBrokers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_batches_count_as_queued(brokers: TwoBrokers, monkeypatch: pytest.MonkeyPatch) -> None:
     """However often they fail, `send` returns only when the queue is short."""
     batches = batches_of(100)
     short = 10
@@ -75,7 +73,7 @@ def test_batches_that_failed_count_as_queued_again(
     assert brokers.stored == list(range(len(batches)))
 
 
-def test_a_batch_that_is_there_already_is_stored(brokers: TwoBrokers, cluster: Cluster) -> None:
+def test_a_duplicate_batch_counts_as_stored(brokers: TwoBrokers, cluster: Cluster) -> None:
     brokers.refusals = [ErrorCode.DUPLICATE_SEQUENCE_NUMBER]
     producer = begun(cluster)
     producer.send(TP, batches_of(1))
@@ -83,7 +81,7 @@ def test_a_batch_that_is_there_already_is_stored(brokers: TwoBrokers, cluster: C
     assert producer.last_offset(TP) == NO_OFFSET, "the broker does not know any more where"
 
 
-def test_those_behind_a_batch_that_failed_go_again_after_it(brokers: TwoBrokers, cluster: Cluster) -> None:
+def test_batches_after_a_failed_one_are_sent_again_after_it(brokers: TwoBrokers, cluster: Cluster) -> None:
     """The broker refuses the first, so to it the others are out of order."""
     brokers.refusals = [LATER]
     producer = begun(cluster)
@@ -92,7 +90,7 @@ def test_those_behind_a_batch_that_failed_go_again_after_it(brokers: TwoBrokers,
     assert brokers.stored == list(range(8))
 
 
-def test_a_gap_that_nothing_explains_is_an_error(brokers: TwoBrokers, cluster: Cluster) -> None:
+def test_an_out_of_order_error_without_a_failed_batch_is_final(brokers: TwoBrokers, cluster: Cluster) -> None:
     brokers.refusals = [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER]
     producer = begun(cluster)
     producer.send(TP, batches_of(1))
@@ -101,7 +99,7 @@ def test_a_gap_that_nothing_explains_is_an_error(brokers: TwoBrokers, cluster: C
 
 
 @pytest.mark.parametrize("is_known", [True, False])
-def test_after_an_abort_of_what_may_be_stored_sequences_begin_anew(
+def test_sequences_restart_after_the_abort_of_batches_that_may_be_stored(
     brokers: TwoBrokers, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, is_known: bool
 ) -> None:
     """In the generation whose ends keep the epoch: it takes a new one where nobody knows the next sequence number."""
@@ -121,7 +119,7 @@ def test_after_an_abort_of_what_may_be_stored_sequences_begin_anew(
     assert brokers.stored == ([0, 1, 2] if is_known else [0])
 
 
-def test_the_next_transaction_needs_no_question(brokers: TwoBrokers, cluster: Cluster) -> None:
+def test_the_next_transaction_needs_no_request(brokers: TwoBrokers, cluster: Cluster) -> None:
     """Who ends the one before raises the epoch by one, and sequences begin anew."""
     producer = begun(cluster, "id")
     for epoch in range(3):
@@ -137,7 +135,7 @@ def test_the_next_transaction_needs_no_question(brokers: TwoBrokers, cluster: Cl
 
 
 @pytest.mark.parametrize("epoch", [EPOCH_LAST - 2, EPOCH_LAST - 1, EPOCH_LAST])
-def test_after_the_last_epochs_there_is_no_next(brokers: TwoBrokers, cluster: Cluster, epoch: int) -> None:
+def test_begin_next_fails_at_the_last_epochs(brokers: TwoBrokers, cluster: Cluster, epoch: int) -> None:
     brokers.epoch = epoch - 1
     producer = begun(cluster, "id")
     producer.send(TP, batches_of(1))
@@ -145,7 +143,7 @@ def test_after_the_last_epochs_there_is_no_next(brokers: TwoBrokers, cluster: Cl
     assert producer.begin_next() is (epoch < EPOCH_LAST - 1)
 
 
-def test_the_older_generation_has_no_next(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_begin_next_requires_implicit_partitions(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transactions, "IMPLICIT_SINCE", 99)
     producer = begun(cluster, "id")
     producer.send(TP, batches_of(1))
@@ -153,7 +151,7 @@ def test_the_older_generation_has_no_next(cluster: Cluster, monkeypatch: pytest.
     assert not producer.begin_next()
 
 
-def test_there_is_no_next_of_what_nobody_has_to_end(cluster: Cluster) -> None:
+def test_begin_next_requires_a_written_transaction(cluster: Cluster) -> None:
     producer = begun(cluster, "id")
     assert not producer.begin_next(), "nothing was written"
     producer.send(TP, batches_of(1))

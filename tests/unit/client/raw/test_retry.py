@@ -1,4 +1,4 @@
-"""Waiting between attempts, on a clock of the test's own."""
+"""Delays between attempts, with a fake clock."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Time:
         self.now += seconds
 
 
-def test_waits_grow_to_a_limit_and_end_at_the_deadline() -> None:
+def test_delays_grow_to_a_limit_and_end_at_the_deadline() -> None:
     time = Time()
     retry = Retry("fetching t-0", SETTINGS, time, time.wait)
     for _ in range(5):
@@ -39,7 +39,7 @@ def test_waits_grow_to_a_limit_and_end_at_the_deadline() -> None:
     assert time.waits == [0.1, 0.2, 0.4, 0.5, 0.5]
 
 
-def test_a_cluster_that_was_not_reached_is_told_apart() -> None:
+def test_an_unreachable_cluster_is_a_separate_error() -> None:
     time = Time()
     retry = Retry("fetching", SETTINGS, time, time.wait)
     time.now = 1.95
@@ -48,7 +48,7 @@ def test_a_cluster_that_was_not_reached_is_told_apart() -> None:
     assert time.waits == []
 
 
-def test_a_rest_that_a_broker_asked_for_is_not_counted() -> None:
+def test_a_pause_requested_by_a_broker_is_not_counted() -> None:
     time = Time()
     retry = Retry("fetching", SETTINGS, time, time.wait)
     retry.pause(60.0)

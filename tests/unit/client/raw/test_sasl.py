@@ -1,4 +1,4 @@
-"""SCRAM by the examples of its RFCs, and brokers that cheat."""
+"""SCRAM with the examples of its RFCs, and with invalid brokers."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_names_with_commas_are_escaped() -> None:
         "",
     ],
 )
-def test_a_first_answer_that_is_not_to_be_trusted(first: str) -> None:
+def test_an_invalid_first_message_of_the_broker_is_rejected(first: str) -> None:
     exchange = exchange_of(PENCIL, lambda: NONCE)
     next(exchange)
     with pytest.raises(AuthenticationFailed):
@@ -56,7 +56,7 @@ def test_a_first_answer_that_is_not_to_be_trusted(first: str) -> None:
 
 
 @pytest.mark.parametrize("last", ["v=AAAA", "v=", "", "e=invalid-proof"])
-def test_a_broker_that_does_not_know_the_password(last: str) -> None:
+def test_a_broker_that_does_not_prove_the_password_is_rejected(last: str) -> None:
     exchange = exchange_of(PENCIL, lambda: NONCE)
     next(exchange)
     exchange.send(FIRST.encode())

@@ -1,4 +1,4 @@
-"""Options in both spellings, and refusals that say what would work."""
+"""Options in both spellings, and error messages for invalid values."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_servers(text: str, expected: tuple[tuple[str, int], ...]) -> None:
 
 
 @pytest.mark.parametrize("text", ["", " , ", "a:b", "a:99999", "a:1:2"])
-def test_servers_that_are_none(text: str) -> None:
+def test_invalid_servers_are_rejected(text: str) -> None:
     with pytest.raises(LocalError, match=r"bootstrap\.servers"):
         ClientSettings.from_options({"bootstrap.servers": text})
 
@@ -48,7 +48,7 @@ def test_names_of_java_and_of_librdkafka_mean_the_same() -> None:
     assert (java.partition_fetch_bytes, java.fetch_max_wait_ms, java.codec) == (7, 8, Codec.ZSTD)
 
 
-def test_names_are_not_case_sensitive_and_strangers_are_left_alone() -> None:
+def test_names_are_not_case_sensitive_and_unknown_ones_are_ignored() -> None:
     settings = ClientSettings.from_options(
         {"Bootstrap.Servers": "a:1", "Isolation.Level": "read_committed", "metrics.recording.level": "INFO"}
     )
@@ -67,7 +67,7 @@ def test_jaas(jaas: str) -> None:
     assert settings.sasl == Sasl("PLAIN", "al ice", 'a"b;=c')
 
 
-def test_secrets_do_not_show() -> None:
+def test_secrets_are_not_part_of_the_text_form() -> None:
     settings = made(
         security_protocol="SASL_SSL",
         sasl_mechanism="SCRAM-SHA-512",
@@ -96,7 +96,7 @@ def test_secrets_do_not_show() -> None:
         ({"check.crcs": "maybe"}, "true or false"),
     ],
 )
-def test_refusals(options: dict[str, str], said: str) -> None:
+def test_invalid_values_are_rejected(options: dict[str, str], said: str) -> None:
     with pytest.raises(LocalError, match=said):
         ClientSettings.from_options(SERVER | options)
 

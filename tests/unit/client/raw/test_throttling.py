@@ -1,4 +1,4 @@
-"""A client above its quota waits as it is told, and goes on."""
+"""A throttled client waits as requested and continues."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def cluster_of(brokers: TwoBrokers, time: Time) -> Cluster:
     return Cluster(ClientSettings.from_options(options), clock=time, wait=time.wait)
 
 
-def test_fetching_waits_as_long_as_the_broker_says(brokers: TwoBrokers) -> None:
+def test_a_throttled_fetch_waits_as_long_as_requested(brokers: TwoBrokers) -> None:
     time = Time()
     with cluster_of(brokers, time) as cluster:
         brokers.throttles_ms = [5000, 7000]
@@ -29,7 +29,7 @@ def test_fetching_waits_as_long_as_the_broker_says(brokers: TwoBrokers) -> None:
     assert sum(request is FetchRequest for _, request in brokers.asked) == 6
 
 
-def test_an_answer_without_the_partition_is_asked_again_in_time(brokers: TwoBrokers) -> None:
+def test_a_response_without_the_partition_is_retried_until_the_timeout(brokers: TwoBrokers) -> None:
     time = Time()
     with cluster_of(brokers, time) as cluster:
         brokers.throttles_ms = [0, 0]

@@ -1,4 +1,4 @@
-"""Two brokers of a test's own: one of them leads the only partition, one of them coordinates all transactions."""
+"""Two fake brokers: one leads the only partition, one coordinates all transactions."""
 
 from __future__ import annotations
 
