@@ -41,13 +41,11 @@ NODE_PACKAGES = (
     "wire",
 )
 ALLOWED = {
-    "broker/handlers/k00_produce.py::_responses": "a cache of encoders: they depend on version and partition only",
-    "broker/handlers/k03_metadata.py::_kept": "a cache of encoded responses that belongs to one image object",
-    "broker/registry.py::ROUTES": "filled when the handlers are imported, then constant",
+    "base/files.py::_libc": "functions of the C library",
+    "broker/handlers/__init__.py::load_all": "a tuple of declarations, the same for all nodes",
     "broker/net/file_region.py::_probe": "a byte that is written and never read",
-    "config/broker.py::_DEFAULTS": "filled on first use from constants, then constant",
     "coordinator/group/classic/rebalance.py::_NOTHING": "a decision without records; no code modifies decisions",
-    "storage/producers/producer_state.py::NOT_ASKED": "compared by identity; its fields are not used",
+    "storage/producers/producer_state.py::NOT_REQUIRED": "compared by identity; its fields are not used",
 }
 """State that two nodes may share, and why."""
 IMMUTABLE_TYPES = (
