@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Mapping
-from functools import cache
 from types import MappingProxyType
+from typing import Final
 
 from ottla.base.errors import violated
 from ottla.config.key import Value, parse
@@ -66,7 +66,7 @@ class BrokerConfig(BrokerValues):
         self.explicit: Mapping[builtins.str, builtins.str] = MappingProxyType(dict(explicit or {}))
         super().__init__(
             {
-                name: parse(key, self.explicit[name]) if name in self.explicit else default_value(name)
+                name: parse(key, self.explicit[name]) if name in self.explicit else _DEFAULTS[name]
                 for name, key in BROKER_KEYS.items()
             }
         )
@@ -77,8 +77,6 @@ class BrokerConfig(BrokerValues):
         return BROKER_KEYS[name].default if explicit is None else explicit.strip()
 
 
-@cache
-def default_value(name: str) -> Value:
-    """The parsed default of a broker setting; None if it has no default."""
-    key = BROKER_KEYS[name]
-    return None if key.default is None else parse(key, key.default)
+_DEFAULTS: Final = MappingProxyType(
+    {name: None if key.default is None else parse(key, key.default) for name, key in BROKER_KEYS.items()}
+)
