@@ -1,6 +1,6 @@
-"""What a broker does from time to time, each at its own interval: retention, flushes, checkpoints, clearing away.
+"""Periodic tasks of a broker, each with its own interval: retention, flushes, checkpoints, file removal.
 
-The intervals are Kafka's settings; deleted files are looked for once a second. The next run of a task is scheduled when
+The intervals are Kafka's settings; deleted files are removed once a second. The next run of a task is scheduled when
 the last one is complete. A task that fails is logged and repeated. The cleaner has its own schedule and is only started
 and stopped from here.
 
@@ -30,7 +30,7 @@ _INTERVAL_MS_MAX: Final = 24 * 60 * 60 * 1000
 
 
 class Housekeeping:
-    """The recurring tasks of one broker."""
+    """The periodic tasks of one broker."""
 
     def __init__(
         self,

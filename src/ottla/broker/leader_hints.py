@@ -1,4 +1,4 @@
-"""Where the leader is, for a client that asked the wrong broker (KIP-951)."""
+"""Current leaders and their endpoints, for responses about leadership errors (KIP-951)."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ HINTED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EP
 
 
 def topic_of(image: MetadataImage, key: bytes, *, by_id: bool) -> TopicImage | None:
-    """The topic that a hot codec's key stands for."""
+    """Return the topic of a key (name or id) as the hot codecs parse it."""
     if by_id:
         return next((topic for topic_id, topic in image.topics.by_id.items() if topic_id.bytes == key), None)
     return image.topics.by_name.get(key.decode("utf-8", "replace"))
 
 
 def current_leader(image: MetadataImage, key: bytes, index: int, *, by_id: bool) -> tuple[int, int] | None:
-    """(leader, leader epoch) as the metadata has it; None if the partition is not there."""
+    """Return leader and leader epoch of a partition; None if it does not exist."""
     topic = topic_of(image, key, by_id=by_id)
     partition = None if topic is None else topic.partitions.get(index)
     return None if partition is None else (partition.leader, partition.leader_epoch)
 
 
 def endpoints(image: MetadataImage, leaders: set[int], listener: str) -> list[NodeEndpoint]:
-    """Addresses of those brokers on the listener through which the client came."""
+    """Return the endpoints of brokers on the listener of the request."""
     found = []
     for broker_id in sorted(leaders):
         broker = image.brokers.get(broker_id)

@@ -1,8 +1,8 @@
-"""Where requests wait that cannot be answered yet, so that none waits longer than its client allows.
+"""The deadlines of pending requests.
 
-What a request waits *for* is told by partitions (`replication.partition`); here lie only the deadlines.
-Produce requests come by the hundred thousand a second and almost never expire, so they are kept in one table
-that is swept a few times a second; a fetch, which expires as a rule, has a timer of its own.
+Partitions notify requests of the events that complete them (`replication.partition`); this module expires the others.
+There can be hundreds of thousands of Produce requests per second, which almost never expire: they are kept in one table
+that is swept several times per second. A Fetch request usually expires and has its own timer.
 
 Concurrency: the event loop only.
 """
@@ -17,7 +17,7 @@ _SWEEP_SECONDS: Final = 0.05
 
 
 class Expiring(Protocol):
-    """A request that gives up at `deadline` (loop time)."""
+    """A request that expires at `deadline` (loop time)."""
 
     deadline: float
 
@@ -25,7 +25,7 @@ class Expiring(Protocol):
 
 
 class Purgatory:
-    """Deadlines of the requests that wait in one broker."""
+    """The deadlines of the pending requests of one broker."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -51,7 +51,7 @@ class Purgatory:
         return self._loop.call_later(seconds, expire)
 
     def soon(self, callback: Callable[[], None]) -> None:
-        """Call back when everything that is ready in this turn of the loop has been handled."""
+        """Call `callback` after everything that is ready in this iteration of the loop."""
         self._loop.call_soon(callback)
 
     def _sweep(self) -> None:

@@ -1,15 +1,15 @@
-"""Incremental fetch sessions (KIP-227): a client names its partitions once, then only what changes.
+"""Incremental fetch sessions (KIP-227): a client sends its partitions once, then only the changes.
 
-A session remembers the partitions of one client and what it was last told about each; a response then carries
-only partitions with news. Epochs number the requests of a session: 0 asks for a new one, -1 for none (both
-end the old one), n must be the next number. Partitions that returned records to an incremental request move to
-the end of the order, so that a response limit does not starve the others.
+A session stores the partitions of one client and the state of each in its last response; an incremental response
+contains only partitions that changed. Epochs number the requests of a session: 0 requests a new session, -1 none (both
+close the old one), n must be the next number. Partitions that returned records to an incremental request move to the
+end of the order, so that a response limit does not always exclude the same partitions.
 
-A session by topic ids remembers the names they had: once a topic is gone its id is no longer "unknown", but a
-name without partitions, or the name of another topic.
+A session by topic ids also stores the names of the topics: after a topic is deleted, its id is not "unknown" but
+resolves to a name without partitions, or to the name of another topic.
 
-The number of sessions is bounded. A full cache makes room by dropping the session unused for longest, if that
-is long enough, else a smaller session that has had its time; otherwise the client simply gets no session.
+The number of sessions is limited. A full cache evicts the least recently used session if it is old enough, otherwise a
+smaller session that is old enough; if there is none, the client gets no session.
 
 Concurrency: the event loop only. Sessions do not survive a restart.
 """
@@ -32,7 +32,7 @@ PartitionKey = tuple[bytes, int]
 
 
 class SessionPartition:
-    """What the client wants of one partition, and what it was told last."""
+    """The request for one partition, and its state in the last response."""
 
     __slots__ = ("high_watermark", "log_start_offset", "wanted")
 
@@ -41,18 +41,18 @@ class SessionPartition:
         self.high_watermark = -1
         self.log_start_offset = -1
 
-    def has_news(self, data: PartitionData) -> bool:
-        """Whether the answer must be sent; remembers what it says."""
-        news = bool(data.records) or data.diverging is not None
+    def update(self, data: PartitionData) -> bool:
+        """Store the state of `data` and return whether it must be sent."""
+        changed = bool(data.records) or data.diverging is not None
         if data.high_watermark != self.high_watermark or data.log_start_offset != self.log_start_offset:
-            news = True
+            changed = True
             self.high_watermark = data.high_watermark
             self.log_start_offset = data.log_start_offset
         if data.error_code:
-            # The client forgets the watermark on an error, so the next good answer counts as news.
+            # The client discards the high watermark on an error: the next success must be sent.
             self.high_watermark = -1
-            news = True
-        return news
+            changed = True
+        return changed
 
 
 class FetchSession:
@@ -69,7 +69,7 @@ class FetchSession:
         self.names: dict[bytes, str] = {}
 
     def update(self, request: FetchRequest) -> None:
-        """Add and change what the request names, drop what it forgets."""
+        """Add or change the requested partitions and remove the forgotten ones."""
         for key, wanted in request.topics:
             for partition in wanted:
                 known = self.partitions.get((key, partition.partition))
@@ -81,14 +81,14 @@ class FetchSession:
             for index in indexes:
                 self.partitions.pop((key, index), None)
 
-    def news(
-        self, answers: Iterable[tuple[bytes, PartitionData]], *, reorder: bool
+    def changed(
+        self, results: Iterable[tuple[bytes, PartitionData]], *, reorder: bool
     ) -> list[tuple[bytes, PartitionData]]:
-        """The answers worth sending; served partitions go to the end of the order, if told so."""
+        """Return the results that must be sent; with `reorder`, served partitions move to the end of the order."""
         out = []
-        for key, data in answers:
+        for key, data in results:
             known = self.partitions.get((key, data.index))
-            if known is None or not known.has_news(data):
+            if known is None or not known.update(data):
                 continue
             out.append((key, data))
             if reorder and data.records:
@@ -100,7 +100,7 @@ class FetchSession:
 
 
 class FetchContext:
-    """How one request is answered: which partitions to read, and how much of the answer to send."""
+    """The partitions that one request reads, and the part of the results that is sent."""
 
     __slots__ = ("_full", "error", "session", "wanted")
 
@@ -121,16 +121,16 @@ class FetchContext:
     def session_id(self) -> int:
         return NO_SESSION if self.session is None else self.session.session_id
 
-    def select(self, answers: list[tuple[bytes, PartitionData]]) -> list[tuple[bytes, PartitionData]]:
-        """The part of the answers that the client does not know yet."""
+    def select(self, results: list[tuple[bytes, PartitionData]]) -> list[tuple[bytes, PartitionData]]:
+        """Return the results to send: all of a full request, the changed ones of an incremental request."""
         if self.session is None:
-            return answers
-        news = self.session.news(answers, reorder=not self._full)
-        return answers if self._full else news
+            return results
+        changed = self.session.changed(results, reorder=not self._full)
+        return results if self._full else changed
 
 
 class FetchSessions:
-    """All sessions of a broker."""
+    """The sessions of a broker."""
 
     def __init__(self, rng: Random, slots: int, eviction_seconds: float = 120.0) -> None:
         self._rng = rng
@@ -142,7 +142,7 @@ class FetchSessions:
         return len(self._sessions)
 
     def context(self, request: FetchRequest, version: int, now: float) -> FetchContext:
-        """Find, make, or refuse the session a request asks for."""
+        """Find or create the session of a request; the context has an error if that is not possible."""
         by_id = version >= FIRST_TOPIC_IDS
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             if request.session_id != NO_SESSION:
@@ -169,7 +169,7 @@ class FetchSessions:
         return FetchContext(wanted, session, full=False)
 
     def _create(self, request: FetchRequest, by_id: bool, size: int, now: float) -> FetchSession | None:
-        if len(self._sessions) >= self._slots and not self._make_room(size, now):
+        if len(self._sessions) >= self._slots and not self._evict(size, now):
             return None
         session_id = NO_SESSION
         while session_id == NO_SESSION or session_id in self._sessions:
@@ -179,21 +179,21 @@ class FetchSessions:
         self._sessions[session_id] = session
         return session
 
-    def _make_room(self, size: int, now: float) -> bool:
+    def _evict(self, size: int, now: float) -> bool:
         if not self._sessions:
             return False
-        patience = self._eviction_seconds
-        victim = next(iter(self._sessions.values()))
-        if now - victim.used <= patience:
-            victim = min(self._sessions.values(), key=lambda one: len(one.partitions))
-            if now - victim.created <= patience or len(victim.partitions) >= size:
+        age_min = self._eviction_seconds
+        evicted = next(iter(self._sessions.values()))
+        if now - evicted.used <= age_min:
+            evicted = min(self._sessions.values(), key=lambda one: len(one.partitions))
+            if now - evicted.created <= age_min or len(evicted.partitions) >= size:
                 return False
-        del self._sessions[victim.session_id]
+        del self._sessions[evicted.session_id]
         return True
 
 
 def _flat(request: FetchRequest) -> list[tuple[bytes, FetchPartition]]:
-    """The partitions in request order; of a partition named twice the last entry counts."""
+    """Return the partitions in request order; if a partition occurs twice, with its last entry."""
     flat: dict[PartitionKey, FetchPartition] = {}
     for key, wanted in request.topics:
         for partition in wanted:

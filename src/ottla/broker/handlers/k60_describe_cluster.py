@@ -33,7 +33,7 @@ class DescribeCluster:
         if request.endpoint_type == _CONTROLLERS:
             return DescribeClusterResponse(
                 error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
-                error_message="this is the endpoint of a broker; ask a controller to describe controllers",
+                error_message="this is the endpoint of a broker; send the request to a controller",
             )
         if request.endpoint_type != _BROKERS:
             return DescribeClusterResponse(

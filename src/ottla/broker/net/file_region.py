@@ -1,11 +1,10 @@
-"""Bytes of a file on their way to a socket without passing through this process.
+"""Regions of files that are sent with `sendfile`, without a copy in this process.
 
-A region has a descriptor of its own, so that it stays readable whatever becomes of the segment it is part of: a file
-that was closed, renamed or deleted keeps its content until the last descriptor is gone. Only bytes below the high
-watermark are ever sent, and those never change.
+A region has its own descriptor, so that it stays readable after its segment is closed, renamed or deleted: the content
+exists until the last descriptor is closed. Only bytes below the high watermark are sent, and those never change.
 
-`cached` asks the page cache at a few places whether it has the bytes: `sendfile` would hold up the event loop for
-every page that has to come from the disk. The answer may be outdated a moment later; then one read waits.
+`cached` probes the page cache at some positions: `sendfile` would block the event loop for every page that must be read
+from the disk. A page can be evicted after the probe; then one read blocks.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ _probe: Final = memoryview(bytearray(1))
 
 
 def cached(file: File, position: int, size: int) -> bool:
-    """Whether the page cache seems to hold all of it."""
+    """Return whether all bytes seem to be in the page cache."""
     last = position + size - 1
-    places = [*range(position, last, _PROBE_EVERY), last]
-    return all(file.pread_into(_probe, place, wait=False) == 1 for place in places)
+    positions = [*range(position, last, _PROBE_EVERY), last]
+    return all(file.pread_into(_probe, each, wait=False) == 1 for each in positions)
 
 
 class FileRegion:
-    """A part of a file; its length is what is still to be sent."""
+    """A region of a file; its length is the number of bytes still to be sent."""
 
     __slots__ = ("_fd", "_left", "_position")
 
@@ -44,10 +43,10 @@ class FileRegion:
         return self._left
 
     def send(self, sock: socket.socket) -> int:
-        """Send as much as the socket takes; the caller says `advance` with the count returned."""
+        """Send as much as the socket accepts; the caller passes the returned count to `advance`."""
         sent = os.sendfile(sock.fileno(), self._fd, self._position, self._left)
         if sent == 0:
-            raise OSError("a segment has lost its end")
+            raise OSError("a segment is shorter than its log")
         return sent
 
     def advance(self, sent: int) -> None:
@@ -55,7 +54,7 @@ class FileRegion:
         self._left -= sent
 
     def close(self) -> None:
-        """Give the descriptor back, as happens also to a region that is dropped unsent."""
+        """Close the descriptor; also called when a region is discarded unsent."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1

@@ -1,7 +1,7 @@
-"""Buffers for bytes on their way from a file to a socket, kept for the next fetch.
+"""A pool of buffers for bytes that are read from files and sent to sockets.
 
-Fresh memory costs more than reading into it when the page cache holds the data: the kernel has to hand out and
-clear every page. So buffers of a few sizes are kept, within a bound, and handed out again once they are sent.
+If the data are in the page cache, allocating memory costs more than reading into it: the kernel has to allocate and
+clear every page. Therefore buffers of a few sizes are reused after they are sent, up to a limit.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ _KEPT_BYTES_MAX: Final = 16 * 1024 * 1024
 
 
 class ReadBuffers:
-    """Concurrency: the event loop only (a buffer that is taken may be filled anywhere)."""
+    """The pool. Concurrency: the event loop only; a buffer that is taken may be filled by any thread."""
 
     def __init__(self) -> None:
         self._kept: dict[int, list[bytearray]] = {}
         self._kept_bytes = 0
 
     def take(self, size: int) -> bytearray:
-        """A buffer of at least `size` bytes with arbitrary content."""
+        """Return a buffer of at least `size` bytes with arbitrary content."""
         capacity = _BYTES_MIN
         while capacity < size:
             capacity *= 2
@@ -34,7 +34,7 @@ class ReadBuffers:
         return bytearray(capacity)
 
     def give(self, buffer: bytearray) -> None:
-        """Nobody uses the buffer any more."""
+        """Return an unused buffer to the pool."""
         capacity = len(buffer)
         if capacity <= _BYTES_MAX and self._kept_bytes + capacity <= _KEPT_BYTES_MAX:
             self._kept_bytes += capacity
