@@ -93,7 +93,7 @@ class Verification:
 
 
 NOT_REQUIRED: Final = Verification(NO_EPOCH, NO_SEQUENCE, NO_TIMESTAMP)
-"""Instead of a proof: verification is switched off, or the batch was judged by another."""
+"""Instead of a verification: it is disabled, or the batch was verified before."""
 
 
 class ProducerEntry:
@@ -187,7 +187,7 @@ class ProducerState:
     def start_verification(
         self, producer_id: int, epoch: int, base_sequence: int, now_ms: int
     ) -> Verification | None:
-        """The proof to be had before the first batch of a transaction; None if it has begun already."""
+        """Return the verification that the first batch of a transaction needs; None if the transaction has begun."""
         if self.in_transaction(producer_id, epoch):
             return None
         known = self._verifications.get(producer_id)

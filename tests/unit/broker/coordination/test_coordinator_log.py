@@ -62,7 +62,7 @@ def test_writes_markers_and_transactions_come_back() -> None:
     assert again.stamps == first.stamps
 
 
-def test_a_transaction_that_was_not_asked_about_is_refused() -> None:
+def test_a_transaction_without_verification_is_refused() -> None:
     serving = Serving()
     serving.runtime.elect(0, 0)
     serving.run()
@@ -72,13 +72,13 @@ def test_a_transaction_that_was_not_asked_about_is_refused() -> None:
     assert serving.machines[0].pending == {}
 
 
-def test_what_is_committed_already_is_told_later_not_at_once() -> None:
+def test_the_callback_for_a_committed_offset_is_deferred() -> None:
     serving = Serving()
-    told: list[ErrorCode] = []
-    serving.log.when_committed(0, 0, told.append)
-    assert told == []
+    notified: list[ErrorCode] = []
+    serving.log.when_committed(0, 0, notified.append)
+    assert notified == []
     serving.scheduler.run()
-    assert told == [ErrorCode.NONE]
+    assert notified == [ErrorCode.NONE]
 
 
 def test_a_partition_that_is_not_here_is_refused() -> None:
@@ -88,7 +88,7 @@ def test_a_partition_that_is_not_here_is_refused() -> None:
             ask(5)
 
 
-def test_a_log_that_went_offline_costs_the_coordinator() -> None:
+def test_an_offline_log_fails_the_coordinator() -> None:
     serving = Serving()
     serving.runtime.elect(0, 0)
     serving.run()

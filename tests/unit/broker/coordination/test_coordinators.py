@@ -61,7 +61,7 @@ def test_a_promise_is_awaited() -> None:
     assert asyncio.run(scene()) == (5, ErrorCode.NOT_COORDINATOR)
 
 
-def test_who_gave_up_waiting_is_not_told() -> None:
+def test_a_cancelled_wait_is_not_notified() -> None:
     async def scene() -> None:
         late: Promise[int] = Promise()
         waiting = asyncio.ensure_future(settled(late))
@@ -74,7 +74,7 @@ def test_who_gave_up_waiting_is_not_told() -> None:
 
 
 class Following:
-    """A coordinator that is told of changes to its topic."""
+    """A coordinator that applies changes of its topic."""
 
     def __init__(self) -> None:
         self.bench = Bench()
@@ -122,7 +122,7 @@ def test_shards_follow_leadership() -> None:
     assert following.led == []
 
 
-def test_a_start_takes_over_what_the_image_says() -> None:
+def test_the_start_applies_the_image() -> None:
     following = Following()
     following.create({0: NODE, 1: 2})
     fresh = Bench()
@@ -141,7 +141,7 @@ def test_the_number_of_partitions_is_the_topics() -> None:
     assert following.coordinator.partition_for("group") == 98629247 % 3
 
 
-def test_all_shards_are_asked_and_those_that_went_are_left_out() -> None:
+def test_all_shards_are_read_except_those_that_resigned() -> None:
     following = Following()
     following.create({0: NODE, 1: NODE})
 

@@ -1,4 +1,4 @@
-"""Answers about partitions of which some do not exist, and errors of coordinators in the words of clients."""
+"""Responses about partitions of which some do not exist, and errors of coordinators as clients get them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from ottla.wire.messages.txn_offset_commit import (
 from tests.support.metadata import one_node
 
 UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-Told = list[tuple[str, list[tuple[int, int]]]]
+Responded = list[tuple[str, list[tuple[int, int]]]]
 
 
 def _topic(name: str, *indexes: int) -> OffsetDeleteRequestTopic:
@@ -48,31 +48,35 @@ def _topic(name: str, *indexes: int) -> OffsetDeleteRequestTopic:
 def _answer(
     topic: OffsetDeleteRequestTopic, partitions: list[tuple[int, ErrorCode]]
 ) -> OffsetDeleteResponseTopic:
-    told = [
+    responded = [
         OffsetDeleteResponsePartition(partition_index=index, error_code=code) for index, code in partitions
     ]
-    return OffsetDeleteResponseTopic(name=topic.name, partitions=told)
+    return OffsetDeleteResponseTopic(name=topic.name, partitions=responded)
 
 
-def _sorted_out(*topics: OffsetDeleteRequestTopic) -> tuple[list[str], Told]:
-    """The topics that the group is asked about, and the whole answer if it takes them all."""
-    answers = TopicResponses(_answer)
-    kept = answers.existing(list(topics), one_node("t", "u"), by_name)
-    asked = [f"{topic.name}-{each.partition_index}" for topic in kept for each in topic.partitions]
-    told = answers.joined([answers.refused(topic, ErrorCode.NONE) for topic in kept])
-    return asked, [(it.name, [(p.partition_index, p.error_code) for p in it.partitions]) for it in told]
+def _sorted_out(*topics: OffsetDeleteRequestTopic) -> tuple[list[str], Responded]:
+    """The topics that the group is passed_on about, and the whole answer if it takes them all."""
+    responses = TopicResponses(_answer)
+    kept = responses.existing(list(topics), one_node("t", "u"), by_name)
+    passed_on = [f"{topic.name}-{each.partition_index}" for topic in kept for each in topic.partitions]
+    responded = responses.joined([responses.refused(topic, ErrorCode.NONE) for topic in kept])
+    return passed_on, [
+        (it.name, [(p.partition_index, p.error_code) for p in it.partitions]) for it in responded
+    ]
 
 
-def test_what_exists_is_asked_and_answered_as_it_came() -> None:
-    asked, told = _sorted_out(_topic("u", 0), _topic("t", 0), _topic("u", 0))
-    assert asked == ["u-0", "t-0", "u-0"]
-    assert told == [("u", [(0, 0)]), ("t", [(0, 0)]), ("u", [(0, 0)])]
+def test_existing_partitions_are_passed_on_in_their_order() -> None:
+    passed_on, responded = _sorted_out(_topic("u", 0), _topic("t", 0), _topic("u", 0))
+    assert passed_on == ["u-0", "t-0", "u-0"]
+    assert responded == [("u", [(0, 0)]), ("t", [(0, 0)]), ("u", [(0, 0)])]
 
 
-def test_what_does_not_exist_is_refused_first_and_each_topic_told_once() -> None:
-    asked, told = _sorted_out(_topic("t", 0, 9), _topic("nowhere", 0), _topic("u", 0), _topic("t", 7, 0))
-    assert asked == ["t-0", "u-0", "t-0"]
-    assert told == [
+def test_missing_partitions_come_first_and_each_topic_once() -> None:
+    passed_on, responded = _sorted_out(
+        _topic("t", 0, 9), _topic("nowhere", 0), _topic("u", 0), _topic("t", 7, 0)
+    )
+    assert passed_on == ["t-0", "u-0", "t-0"]
+    assert responded == [
         ("t", [(9, UNKNOWN), (7, UNKNOWN), (0, 0), (0, 0)]),
         ("nowhere", [(0, UNKNOWN)]),
         ("u", [(0, 0)]),
@@ -83,7 +87,7 @@ def test_a_topic_without_partitions_is_left_out() -> None:
     assert _sorted_out(_topic("t")) == ([], [])
 
 
-def test_what_clients_cannot_act_upon_is_a_failure_of_the_server() -> None:
+def test_errors_not_for_clients_become_unknown_server_error() -> None:
     assert client_error(ApiError(ErrorCode.MESSAGE_TOO_LARGE)) is ErrorCode.UNKNOWN_SERVER_ERROR
     assert client_error(ApiError(ErrorCode.NOT_COORDINATOR)) is ErrorCode.NOT_COORDINATOR
 
@@ -94,7 +98,7 @@ def test_a_client_is_known_by_its_name_and_host(peer: str, host: str) -> None:
     assert client_info(cast(Call, call)) == ("", host)
 
 
-def test_a_bug_behind_a_promise_is_not_told_as_an_answer() -> None:
+def test_an_unexpected_exception_is_not_turned_into_a_response() -> None:
     promise: Promise[int] = Promise()
     answer = to_response(promise, str, lambda error: error.code.name)
     promise.fail(InvariantViolation("a bug"))
@@ -119,23 +123,23 @@ def _refusing(error: ErrorCode) -> GroupCoordinator:
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "responded"),
     [
         (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NONE),
         (ErrorCode.NOT_COORDINATOR, ErrorCode.NOT_COORDINATOR),
         (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.UNKNOWN_MEMBER_ID),
     ],
 )
-def test_a_member_lives_while_its_group_is_loaded(error: ErrorCode, told: ErrorCode) -> None:
+def test_a_member_lives_while_its_group_is_loaded(error: ErrorCode, responded: ErrorCode) -> None:
     answer = Heartbeat(_refusing(error)).handle(HeartbeatRequest(group_id="g"), _call(4))
-    assert answer.result().error_code == told
+    assert answer.result().error_code == responded
 
 
 @pytest.mark.parametrize(
-    ("version", "told"),
+    ("version", "responded"),
     [(1, ErrorCode.COORDINATOR_NOT_AVAILABLE), (2, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)],
 )
-def test_old_producers_do_not_know_that_coordinators_load(version: int, told: ErrorCode) -> None:
+def test_old_producers_do_not_know_that_coordinators_load(version: int, responded: ErrorCode) -> None:
     partition = TxnOffsetCommitRequestPartition(partition_index=0)
     topics = [TxnOffsetCommitRequestTopic(name="t", partitions=[partition])]
     request = TxnOffsetCommitRequest(transactional_id="tx", group_id="g", topics=topics)
@@ -144,4 +148,4 @@ def test_old_producers_do_not_know_that_coordinators_load(version: int, told: Er
     with pytest.raises(StopIteration) as done:
         work.send(None)
     answer = cast(TxnOffsetCommitResponse, done.value.value)
-    assert answer.topics[0].partitions[0].error_code == told
+    assert answer.topics[0].partitions[0].error_code == responded

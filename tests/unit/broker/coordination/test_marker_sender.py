@@ -1,4 +1,4 @@
-"""Markers in partitions of this broker: told once, when all of them are committed or refused."""
+"""Markers in partitions of this broker: one callback, when all of them are committed or refused."""
 
 from __future__ import annotations
 
@@ -40,29 +40,29 @@ class Sending:
         self.markers = LocalMarkerSender(
             self.leaders.replicas, cast(Runtime[GroupStateMachine], self.groups), self.clock
         )
-        self.told: list[MarkerResults] = []
+        self.reported: list[MarkerResults] = []
 
     def send(self, *partitions: TopicPartition, epoch: int = 3) -> None:
         marker = TxnMarkerEntry(17, epoch, 2, True, list(partitions), 2)
-        self.markers.send(marker, self.told.append)
+        self.markers.send(marker, self.reported.append)
 
 
-def test_it_is_told_once_when_all_are_committed() -> None:
+def test_the_callback_is_called_once_when_all_markers_are_committed() -> None:
     sending = Sending()
     sending.send(A, B)
-    assert sending.told == []
+    assert sending.reported == []
     sending.leaders.settle()
-    assert sending.told == [{A: ErrorCode.NONE, B: ErrorCode.NONE}]
+    assert sending.reported == [{A: ErrorCode.NONE, B: ErrorCode.NONE}]
     assert sending.leaders.get("a", 0).log.log_end_offset == 1
 
 
-def test_refusals_are_told_per_partition() -> None:
+def test_errors_are_reported_per_partition() -> None:
     sending = Sending()
     sending.send(A)
     sending.leaders.settle()
     sending.send(A, B, NOWHERE, epoch=2)
     sending.leaders.settle()
-    assert sending.told[1] == {
+    assert sending.reported[1] == {
         A: ErrorCode.INVALID_PRODUCER_EPOCH,
         B: ErrorCode.NONE,
         NOWHERE: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -73,14 +73,14 @@ def test_offsets_are_ended_by_their_coordinator() -> None:
     sending = Sending()
     sending.send(OFFSETS)
     assert sending.groups.ended == [(0, 17, 3, 2, True, 2)]
-    assert sending.told == []
+    assert sending.reported == []
     sending.groups.promise.keep(None)
-    assert sending.told == [{OFFSETS: ErrorCode.NONE}]
+    assert sending.reported == [{OFFSETS: ErrorCode.NONE}]
     assert sending.leaders.get(*OFFSETS).log.log_end_offset == 0
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "reported"),
     [
         (ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), ErrorCode.NOT_LEADER_OR_FOLLOWER),
         (ApiError(ErrorCode.NOT_COORDINATOR), ErrorCode.NOT_LEADER_OR_FOLLOWER),
@@ -88,16 +88,18 @@ def test_offsets_are_ended_by_their_coordinator() -> None:
         (RuntimeError("bug"), ErrorCode.UNKNOWN_SERVER_ERROR),
     ],
 )
-def test_a_coordinator_that_cannot_is_told_as_a_leader_that_cannot(error: Exception, told: ErrorCode) -> None:
+def test_a_coordinator_that_is_not_ready_is_reported_as_not_leader(
+    error: Exception, reported: ErrorCode
+) -> None:
     sending = Sending()
     sending.groups.promise.fail(error)
     sending.send(OFFSETS)
-    assert sending.told == [{OFFSETS: told}]
+    assert sending.reported == [{OFFSETS: reported}]
 
 
 def test_a_partition_of_offsets_that_is_not_here() -> None:
     sending = Sending()
     gone = TopicPartition("__consumer_offsets", 4)
     sending.send(gone)
-    assert sending.told == [{gone: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}]
+    assert sending.reported == [{gone: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}]
     assert sending.groups.ended == []

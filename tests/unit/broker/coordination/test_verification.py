@@ -18,7 +18,7 @@ def code_of(promise: Promise[Verification | None]) -> ErrorCode:
     return caught.value.code
 
 
-def test_the_first_batch_makes_its_partition_part_of_the_transaction() -> None:
+def test_the_first_batch_adds_its_partition_to_the_transaction() -> None:
     stage = Stage()
     asked = stage.ask()
     assert not asked.done
@@ -28,7 +28,7 @@ def test_the_first_batch_makes_its_partition_part_of_the_transaction() -> None:
     assert stage.append(1, None) == 1
 
 
-def test_an_older_client_must_have_named_the_partition() -> None:
+def test_an_older_client_must_have_added_the_partition() -> None:
     stage = Stage()
     early = stage.ask(add=False)
     stage.run()
@@ -43,7 +43,7 @@ def test_an_older_client_must_have_named_the_partition() -> None:
     assert stage.append(0, asked.result()) == 0
 
 
-def test_a_fenced_producer_is_told_that_its_epoch_is_old() -> None:
+def test_a_fenced_producer_gets_invalid_producer_epoch() -> None:
     stage = Stage()
     stage.producer = Producer(stage.producer.id, stage.producer.epoch - 1)
     asked = stage.ask()
@@ -64,7 +64,7 @@ def test_batches_that_follow_wait_for_those_before() -> None:
     assert stage.ask(3).result() is None
 
 
-def test_while_the_last_transaction_ends_the_question_is_repeated() -> None:
+def test_adding_is_retried_while_the_previous_transaction_ends() -> None:
     stage = Stage()
     first = stage.ask()
     stage.run()
@@ -102,7 +102,7 @@ def test_it_is_not_repeated_for_ever() -> None:
     assert later.result() is not None
 
 
-def test_nothing_is_asked_where_verification_is_off_unless_it_is_an_order() -> None:
+def test_nothing_is_verified_if_it_is_disabled_but_partitions_are_added() -> None:
     stage = Stage(**{"transaction.partition.verification.enable": "false"})
     assert stage.ask(add=False).result() is NOT_REQUIRED
     assert not stage.ask(add=True).done

@@ -43,7 +43,7 @@ def indexes(answers: list[tuple[bytes, PartitionData]]) -> list[int]:
     return [answer.index for _, answer in answers]
 
 
-def test_a_first_request_is_answered_in_full_and_gets_a_session(sessions: FetchSessions) -> None:
+def test_a_first_request_gets_a_full_response_and_a_session(sessions: FetchSessions) -> None:
     context = sessions.context(request(partitions=(wanted(0), wanted(1))), NAMED, 0.0)
     assert context.session_id > 0
     assert [(key, one.partition) for key, one in context.wanted] == [(b"t", 0), (b"t", 1)]
@@ -61,7 +61,7 @@ def test_a_follow_up_names_nothing_and_gets_only_news(sessions: FetchSessions) -
     assert indexes(context.select([data(0, watermark=6), data(1)])) == [0]
 
 
-def test_a_partition_that_returned_records_goes_to_the_end(sessions: FetchSessions) -> None:
+def test_a_partition_that_returned_records_moves_to_the_end(sessions: FetchSessions) -> None:
     first = sessions.context(request(partitions=(wanted(0), wanted(1))), NAMED, 0.0)
     first.select([data(0, b"records"), data(1)])
     second = sessions.context(request(first.session_id, 1), NAMED, 0.0)
@@ -75,7 +75,7 @@ def test_a_session_may_begin_without_partitions(sessions: FetchSessions) -> None
     assert sessions.context(request(partitions=()), NAMED, 0.0).session_id > 0
 
 
-def test_after_an_error_the_next_good_answer_is_news(sessions: FetchSessions) -> None:
+def test_the_next_success_after_an_error_is_sent(sessions: FetchSessions) -> None:
     first = sessions.context(request(partitions=(wanted(0),)), NAMED, 0.0)
     first.select([data(0)])
     failed = sessions.context(request(first.session_id, 1), NAMED, 0.0)
@@ -107,14 +107,14 @@ def test_wrong_numbers_are_refused_and_do_no_harm(sessions: FetchSessions) -> No
     assert sessions.context(request(first.session_id, 1), NAMED, 0.0).error is ErrorCode.NONE
 
 
-def test_the_final_epoch_ends_the_session_and_is_answered_without_one(sessions: FetchSessions) -> None:
+def test_the_final_epoch_closes_the_session_and_gets_a_full_response(sessions: FetchSessions) -> None:
     first = sessions.context(request(partitions=(wanted(0),)), NAMED, 0.0)
     last = sessions.context(request(first.session_id, -1, (wanted(0),)), NAMED, 0.0)
     assert last.session_id == 0
     assert len(sessions) == 0
 
 
-def test_a_full_cache_gives_no_session_until_one_has_been_idle(sessions: FetchSessions) -> None:
+def test_a_full_cache_creates_no_session_until_one_has_been_idle(sessions: FetchSessions) -> None:
     held = [sessions.context(request(partitions=(wanted(0),)), NAMED, 0.0) for _ in range(2)]
     assert sessions.context(request(partitions=(wanted(0),)), NAMED, 60.0).session_id == 0
     sessions.context(request(held[0].session_id, 1), NAMED, 100.0)
@@ -123,7 +123,7 @@ def test_a_full_cache_gives_no_session_until_one_has_been_idle(sessions: FetchSe
     assert evicted.error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
-def test_a_larger_session_may_take_the_place_of_a_smaller_one_that_had_its_time(
+def test_a_larger_session_evicts_a_smaller_one_that_is_old_enough(
     sessions: FetchSessions,
 ) -> None:
     held = [sessions.context(request(partitions=(wanted(0),)), NAMED, 0.0) for _ in range(2)]
@@ -133,6 +133,6 @@ def test_a_larger_session_may_take_the_place_of_a_smaller_one_that_had_its_time(
     assert sessions.context(large, NAMED, 122.0).session_id > 0
 
 
-def test_of_a_partition_named_twice_the_last_counts(sessions: FetchSessions) -> None:
+def test_the_last_entry_of_a_partition_is_used(sessions: FetchSessions) -> None:
     context = sessions.context(request(epoch=-1, partitions=(wanted(0, 1), wanted(0, 2))), NAMED, 0.0)
     assert [one.fetch_offset for _, one in context.wanted] == [2]

@@ -89,7 +89,7 @@ def test_refused(kind: int, name: str, code: int) -> None:
     assert (result.error_code, result.configs) == (code, [])
 
 
-def test_one_resource_of_an_unknown_type_spoils_the_request() -> None:
+def test_one_resource_of_an_unknown_type_makes_the_request_invalid() -> None:
     resources = [DescribeConfigsResource(TOPIC, "t1", None), DescribeConfigsResource(99, "x", None)]
     answer = _handle(DescribeConfigsRequest(resources=resources))
     assert [(r.error_code, r.resource_type, len(r.configs)) for r in answer.results] == [
@@ -98,7 +98,7 @@ def test_one_resource_of_an_unknown_type_spoils_the_request() -> None:
     ]
 
 
-def test_synonyms_and_documentation_come_if_asked_for() -> None:
+def test_synonyms_and_documentation_are_included_on_request() -> None:
     (plain,) = _describe(TOPIC, "t1", ["retention.ms", "no.such"]).configs
     assert (plain.value, plain.config_source, plain.config_type) == ("12345", 1, 5)
     assert (plain.synonyms, plain.documentation) == ([], None)
@@ -114,7 +114,7 @@ def test_synonyms_and_documentation_come_if_asked_for() -> None:
 
 
 @pytest.mark.parametrize("version", [1, 2, 3, 4])
-def test_every_version_carries_the_answer(version: int) -> None:
+def test_every_version_carries_the_response(version: int) -> None:
     resource = DescribeConfigsResource(resource_type=BROKER, resource_name="1")
     request = DescribeConfigsRequest(
         resources=[resource], include_synonyms=True, include_documentation=version > 2

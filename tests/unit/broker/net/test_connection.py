@@ -109,7 +109,7 @@ async def closes(reader: asyncio.StreamReader) -> bool:
         return True
 
 
-def test_pipelined_requests_are_answered_in_order() -> None:
+def test_responses_to_pipelined_requests_are_in_order() -> None:
     async def scenario(setup: Setup) -> None:
         reader, writer = await setup.connect()
         payloads = [OTHER + b"%d" % number for number in range(500)]
@@ -120,7 +120,7 @@ def test_pipelined_requests_are_answered_in_order() -> None:
     run(scenario)
 
 
-def test_produce_follows_unanswered_produce_and_answers_keep_the_order() -> None:
+def test_produce_follows_pending_produce_and_responses_are_in_order() -> None:
     async def scenario(setup: Setup) -> None:
         setup.handler.later = True
         reader, writer = await setup.connect()
@@ -135,7 +135,7 @@ def test_produce_follows_unanswered_produce_and_answers_keep_the_order() -> None
     run(scenario)
 
 
-def test_another_request_waits_until_everything_before_it_is_answered() -> None:
+def test_another_request_waits_until_earlier_ones_are_completed() -> None:
     async def scenario(setup: Setup) -> None:
         setup.handler.later = True
         reader, writer = await setup.connect()
@@ -176,7 +176,7 @@ def test_a_bad_request_closes_its_connection_and_no_other() -> None:
     run(scenario)
 
 
-def test_a_frame_above_the_limit_closes_without_an_answer() -> None:
+def test_a_frame_above_the_limit_closes_the_connection() -> None:
     async def scenario(setup: Setup) -> None:
         reader, writer = await setup.connect()
         writer.write(struct.pack(">i", 200_001))
@@ -274,7 +274,7 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.wait_for(asyncio.Event().wait(), 0.005)
 
 
-def test_when_the_process_holds_too_much_one_reads_on_and_the_others_wait() -> None:
+def test_one_connection_reads_and_the_others_wait_while_memory_is_exhausted() -> None:
     async def scenario(setup: Setup) -> None:
         handler = setup.handler
         handler.later = True
@@ -303,7 +303,7 @@ def test_when_the_process_holds_too_much_one_reads_on_and_the_others_wait() -> N
     run(scenario, Limits(in_flight_bytes_max=1000, frame_bytes_max=100))
 
 
-def test_connections_above_the_limit_are_refused_and_places_are_given_back() -> None:
+def test_connections_above_the_limit_are_refused_until_one_closes() -> None:
     async def scenario(setup: Setup) -> None:
         reader, writer = await setup.connect()
         writer.write(framed(OTHER + b"in"))
@@ -320,7 +320,7 @@ def test_connections_above_the_limit_are_refused_and_places_are_given_back() -> 
     run(scenario, Limits(connections_max=1))
 
 
-def test_stopping_answers_what_is_in_flight_first() -> None:
+def test_a_stop_completes_pending_requests_first() -> None:
     async def scenario(setup: Setup) -> None:
         setup.handler.later = True
         reader, writer = await setup.connect()
@@ -338,7 +338,7 @@ def test_stopping_answers_what_is_in_flight_first() -> None:
     run(scenario)
 
 
-def test_an_answer_for_a_client_that_has_gone_is_dropped_and_its_memory_counted_back() -> None:
+def test_a_response_to_a_closed_connection_is_dropped_and_its_memory_released() -> None:
     async def scenario(setup: Setup) -> None:
         setup.handler.later = True
         setup.handler.weight = 100

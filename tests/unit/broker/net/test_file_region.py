@@ -26,7 +26,7 @@ def open_descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))  # noqa: PTH208
 
 
-def test_regions_and_bytes_arrive_in_order_though_the_file_is_gone(path: str) -> None:
+def test_regions_and_bytes_arrive_in_order_after_the_file_is_deleted(path: str) -> None:
     file = OsDisk().open(path)
     region = FileRegion(file, 1000, 200_000)
     file.close()

@@ -20,7 +20,7 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
     theirs.close()
 
 
-def test_an_answer_waits_for_those_before_it(pair: tuple[socket.socket, socket.socket]) -> None:
+def test_a_response_waits_for_earlier_ones(pair: tuple[socket.socket, socket.socket]) -> None:
     ours, theirs = pair
     outbox = Outbox(ours)
     first, second = PendingResponse(), PendingResponse()
@@ -34,7 +34,7 @@ def test_an_answer_waits_for_those_before_it(pair: tuple[socket.socket, socket.s
     assert outbox.empty
 
 
-def test_what_the_kernel_does_not_take_is_sent_later_and_nothing_is_lost(
+def test_bytes_that_the_kernel_does_not_accept_are_sent_later(
     pair: tuple[socket.socket, socket.socket],
 ) -> None:
     ours, theirs = pair

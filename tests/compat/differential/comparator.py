@@ -1,4 +1,4 @@
-"""Plays scenarios on both brokers and says what nothing excuses."""
+"""Plays scenarios on both brokers and reports the differences that are not deliberate."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from tests.support.raw import Address
 
 
 @dataclass(repr=False)
-class Judge:
-    """Both brokers, what was asked of them, and which of the deliberate differences showed."""
+class Comparator:
+    """Both brokers, the number of compared responses, and the deliberate differences that occurred."""
 
     kafka: Address
     ottla: Address
     seen: set[Deliberate] = field(default_factory=set)
     played: set[str] = field(default_factory=set)
-    questions: int = 0
+    compared: int = 0
 
     def unexplained(self, scenario: Scenario) -> list[Difference]:
-        """The differences between the two transcripts of a scenario, without the deliberate ones."""
+        """Return the differences between the two transcripts of a scenario, without the deliberate ones."""
         players = [Player(address, scenario.title, scenario.version) for address in (self.kafka, self.ottla)]
         with ThreadPoolExecutor(2) as pool:
             list(pool.map(scenario.play, players))
         for player in players:
             player.reconnect()
         self.played.add(scenario.title)
-        self.questions += len(players[0].asked)
+        self.compared += len(players[0].asked)
         left = []
         for difference in differences(scenario, *(player.asked for player in players)):
-            excuses = [one for one in DELIBERATE if one.covers(difference)]
-            self.seen.update(excuses)
-            if not excuses:
+            explained = [one for one in DELIBERATE if one.covers(difference)]
+            self.seen.update(explained)
+            if not explained:
                 left.append(difference)
         return left
