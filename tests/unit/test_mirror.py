@@ -84,9 +84,9 @@ COVERED_BY = {
     "broker/net/read_buffers.py": "tests/unit/broker/test_router.py",
     "broker/net/server.py": "tests/unit/broker/net/test_connection.py",
     "broker/produce/appender.py": "tests/unit/broker/produce/test_transactional_produce.py",
+    "broker/produce/bulk_produce.py": "tests/unit/storage/log/test_bulk_append.py",
+    "broker/produce/bulk_reference.py": "tests/unit/storage/log/test_bulk_append.py",
     "broker/produce/delayed_produce.py": "tests/unit/broker/produce/test_transactional_produce.py",
-    "broker/produce/run_produce.py": "tests/unit/storage/log/test_staged_run.py",
-    "broker/produce/run_reference.py": "tests/unit/storage/log/test_staged_run.py",
     "broker/purgatory.py": "tests/unit/broker/test_router.py",
     "cli/demo_session.py": "tests/integration/test_demo.py",
     "cli/main.py": "tests/unit/cli/test_pipelines.py",
@@ -122,11 +122,14 @@ COVERED_BY = {
     "pipelines/java/process.py": "tests/unit/pipelines/test_session.py",
     "pipelines/runtime/query_reports.py": "tests/spark/test_pipelines.py",
     "pipelines/runtime/run_lock.py": "tests/unit/pipelines/runtime/test_runner.py",
+    "quorum/raft/driver.py": "tests/integration/test_raft_quorum.py",
     "quorum/raft/election.py": "tests/unit/quorum/raft/test_core.py",
     "quorum/raft/follower.py": "tests/unit/quorum/raft/test_core.py",
     "quorum/raft/leader.py": "tests/unit/quorum/raft/test_core.py",
     "quorum/raft/outbound.py": "tests/unit/quorum/raft/test_core.py",
     "quorum/raft/progress.py": "tests/unit/quorum/raft/test_core.py",
+    "quorum/raft/storage_log.py": "tests/integration/test_raft_quorum.py",
+    "quorum/raft/translation.py": "tests/integration/test_raft_quorum.py",
     "quorum/raft/voters.py": "tests/unit/quorum/raft/test_core.py",
     "quorum/voter.py": "tests/unit/quorum/test_single.py",
     "records/_columns_reference.py": "tests/unit/records/test_columns.py",
@@ -143,11 +146,10 @@ COVERED_BY = {
     "spark/source/spark_readers.py": "tests/unit/spark/test_data_source.py",
     "spark/updates.py": "tests/spark/test_pipelines.py",
     "spark/version.py": "tests/unit/spark/test_data_source.py",
-    "storage/bulk.py": "tests/unit/storage/test_log_dirs.py",
     "storage/cleaning/cleaner_filter.py": "tests/unit/storage/cleaning/test_cleaner.py",
     "storage/cleaning/cleaner_job.py": "tests/unit/storage/cleaning/test_cleaner.py",
     "storage/commit/write_job.py": "tests/unit/storage/log/test_log.py",
-    "storage/commit/write_queue.py": "tests/unit/storage/commit/test_committer.py",
+    "storage/commit/write_queue.py": "tests/unit/storage/commit/test_group_commit.py",
     "storage/index/sparse_index.py": "tests/unit/storage/index/test_txn_index.py",
     "storage/log/log_config.py": "tests/unit/storage/log/test_log.py",
     "storage/log/log_files.py": "tests/unit/storage/log/test_segment.py",
@@ -222,7 +224,10 @@ def unmirrored() -> list[str]:
 
 @cache
 def imported(path: Path) -> frozenset[str]:
-    """The modules of Ottla that a source imports, as dotted names; names of classes and functions are among them."""
+    """The modules of Ottla that a source imports, as dotted names; names of classes and functions are among them.
+
+    What a test imports from `tests.support` counts with its imports.
+    """
     found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
@@ -230,7 +235,9 @@ def imported(path: Path) -> frozenset[str]:
         elif isinstance(node, ast.ImportFrom) and node.module is not None:
             found.add(node.module)
             found.update(f"{node.module}.{alias.name}" for alias in node.names)
-    return frozenset(name for name in found if name.startswith("ottla."))
+    support = {ROOT / f"{name.replace('.', '/')}.py" for name in found if name.startswith("tests.support.")}
+    further = {name for helper in support if helper.is_file() for name in imported(helper)}
+    return frozenset(name for name in found | further if name.startswith("ottla."))
 
 
 def dotted(module: str) -> str:
