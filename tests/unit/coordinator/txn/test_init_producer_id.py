@@ -181,6 +181,15 @@ def test_the_last_epoch_but_one_is_followed_by_the_last() -> None:
     assert bench.started() == Producer(producer.id, LAST_CLIENT_EPOCH)
 
 
+def test_another_producer_id_with_the_last_epoch_is_fenced_after_a_rotation() -> None:
+    bench = TxnBench()
+    producer = bench.started()
+    bench.put(producer_epoch=LAST_CLIENT_EPOCH)
+    bench.started(expected=Producer(producer.id, LAST_CLIENT_EPOCH))
+    other = Producer(producer.id + 500, LAST_CLIENT_EPOCH)
+    assert bench.init(expected=other).error is ErrorCode.PRODUCER_FENCED
+
+
 def test_a_lost_response_with_a_new_producer_id_is_repeated() -> None:
     bench = TxnBench()
     producer = bench.started()._replace(epoch=LAST_CLIENT_EPOCH)
