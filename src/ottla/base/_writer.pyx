@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
-"""Threads that write to files without ever taking the interpreter's lock. `writer.py` says what it is for.
+"""Threads that write to files without ever taking the interpreter's lock. `writer.py` describes its purpose.
 
 A job is a C structure: descriptor, vector of buffers, position, sync or not, and the errno it ended with. The
-buffers are held (Py_buffer) until `take` has reported the job, so nobody can resize or free them meanwhile.
+buffers are held (Py_buffer) until `take` has reported the job, so that they cannot be resized or freed meanwhile.
 Finished jobs are signalled through an eventfd, once per burst.
 """
 

@@ -14,7 +14,7 @@ class Clock(Protocol):
         ...
 
     def monotonic(self) -> float:
-        """Seconds on a clock that never goes back, for timeouts."""
+        """Seconds on a clock that never decreases, for timeouts."""
         ...
 
 

@@ -1,12 +1,12 @@
-"""The wire error table, and exceptions split by whose fault it was.
+"""The wire error table, and the exceptions, divided by what caused the error.
 
-Expected outcomes travel as `ErrorCode` in a response, per item. Exceptions are for the rest:
+Expected errors are sent as `ErrorCode` in a response, per item. Exceptions are for the rest:
 
-- `ApiError`            an answer: the handler's caller turns it into an error code (and message)
-- `RemoteProtocolError` the peer broke the protocol: its connection is closed, nobody else notices
-- `LocalError`          the operator or the calling code asked for something impossible
-- `StorageFault`        a log directory failed: it goes offline, the process lives on
-- `InvariantViolation`  our own bug: the node stops rather than go on with a state nobody designed
+- `ApiError`            caused by the request: becomes an error code (and message) of the response
+- `RemoteProtocolError` caused by the peer: its connection is closed, others are not affected
+- `LocalError`          caused by the operator or the calling code: the request is impossible
+- `StorageFault`        caused by a log directory: it goes offline, the process continues
+- `InvariantViolation`  a bug of Ottla: the node stops instead of continuing with an undefined state
 
 `invariant()` is a function because `python -O` strips `assert`.
 """
@@ -205,7 +205,7 @@ class OttlaError(Exception):
 
 
 class ApiError(OttlaError):
-    """An expected refusal, as a client sees it: an error code and, where the response has a place for it, a text."""
+    """An expected refusal, as a client sees it: an error code and, where the response has a field for it, a text."""
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
         super().__init__(f"{code.name}: {message}" if message else code.name)
@@ -214,11 +214,11 @@ class ApiError(OttlaError):
 
 
 class RemoteProtocolError(OttlaError):
-    """The peer sent what the protocol does not allow; its connection is closed without an answer."""
+    """The peer sent what the protocol does not allow; its connection is closed without a response."""
 
 
 class LocalError(OttlaError):
-    """The operator or the calling code asked for something impossible; the text says what is allowed."""
+    """The operator or the calling code requested something impossible; the text states what is allowed."""
 
 
 class StorageFault(OttlaError):
@@ -231,7 +231,7 @@ class StorageFault(OttlaError):
 
 
 class InvariantViolation(OttlaError):
-    """A rule that must always hold did not: a bug of ours."""
+    """A rule that must always be true was violated: a bug of Ottla."""
 
 
 def violated(message: str) -> NoReturn:
@@ -240,6 +240,6 @@ def violated(message: str) -> NoReturn:
 
 
 def invariant(condition: bool, message: str) -> None:
-    """Stop if a rule that must always hold does not."""
+    """Raise InvariantViolation if a rule that must always be true is violated."""
     if not condition:
         raise InvariantViolation(message)

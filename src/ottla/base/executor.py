@@ -1,9 +1,9 @@
-"""Blocking work beside the event loop: a small pool of threads whose results come back to the loop.
+"""Blocking work beside the event loop: a small pool of threads, with results delivered on the loop.
 
 `Executor` is the port; the storage layer only knows it. `ThreadExecutor` runs work in threads and calls
 `done` on the loop; `ottla.testing.executor` has one that runs work at once or when stepped.
 
-Completions are gathered: the first of a burst wakes the loop, the rest ride along, because waking the loop
+Completions are collected: the first of a burst wakes the loop and delivers all of them, because waking the loop
 costs more than most of what the threads do.
 """
 
@@ -59,7 +59,7 @@ class ThreadExecutor:
             failure: BaseException | None = None
             try:
                 work()
-            except BaseException as error:  # noqa: BLE001 - handed to the loop, which judges it
+            except BaseException as error:  # noqa: BLE001 - passed to the loop, which handles it
                 failure = error
             with self._lock:
                 self._finished.append((done, failure))

@@ -1,7 +1,7 @@
-"""The disk as a port: every byte the storage layer reads or writes goes through `Disk` and `File`.
+"""The disk as a port: the storage layer reads and writes through `Disk` and `File` only.
 
 Two adapters exist: `OsDisk` here, and `SimDisk` in `ottla.testing.disk`, which loses unsynced writes, tears
-them and fails on demand. One contract suite holds both to the same behaviour.
+them and fails on demand. One contract suite tests that both behave the same.
 
 Rules of the port:
 
@@ -47,7 +47,7 @@ class File(Protocol):
         ...
 
     def pread_into(self, buffer: memoryview, position: int, *, wait: bool = True) -> int:
-        """Fill `buffer` from `position` and return how many bytes came.
+        """Fill `buffer` from `position` and return how many bytes were read.
 
         -1 if `wait` is False and it would block.
         """
@@ -74,7 +74,7 @@ class File(Protocol):
 
 
 class Lock(Protocol):
-    """A held lock; the operating system frees it too when the process ends."""
+    """An acquired lock; the operating system also releases it when the process ends."""
 
     def release(self) -> None: ...
 
@@ -139,7 +139,7 @@ class Disk(Protocol):
         ...
 
     def lock(self, path: str) -> Lock:
-        """Hold the file at `path`; LocalError if another process, or another holder here, has it."""
+        """Lock the file at `path`; LocalError if this or another process has locked it."""
         ...
 
     def free_bytes(self, path: str) -> int: ...
@@ -197,7 +197,7 @@ class OsFile:
         self._write_rest(buffers, position, written, flags)
 
     def _write_rest(self, buffers: Sequence[Buffer], position: int, written: int, flags: int) -> None:
-        """Go on after a short write; a disk that takes nothing more reports why on the next attempt."""
+        """Continue after a short write; a full disk reports its error on the next attempt."""
         left = [memoryview(buffer) for buffer in buffers]
         position += written
         while left:

@@ -1,7 +1,7 @@
-"""Whether compiled kernels are wanted: yes, unless `OTTLA_PURE=1` in the environment asks for plain Python.
+"""Whether compiled kernels are used: yes, unless `OTTLA_PURE=1` in the environment selects plain Python.
 
-Read once, here. A kernel that is wanted may still be missing, where there was no C compiler: whoever picks between a
-kernel and its reference tries the import and falls back.
+Read once, here. A compiled kernel may still be missing, where there was no C compiler: the modules that choose between
+a kernel and its reference try the import and fall back.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""An answer that comes later, without an event loop.
+"""A result that is available later, without an event loop.
 
-A promise is kept once, with a value or with an error, and tells its listeners at once, in the order in which
-they came; one that comes late is told immediately. Keeping it twice is a bug of ours.
+A promise is kept once, with a value or with an error, and then calls its listeners in the order in which they were
+added; a listener that is added later is called immediately. Keeping a promise twice violates an invariant.
 
-Concurrency: one thread. The edge turns a promise into whatever its event loop awaits.
+Concurrency: one thread. The network edge turns a promise into what its event loop awaits.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Listener = Callable[[T | None, BaseException | None], None]
 
 
 class Promise(Generic[T]):
-    """A value of type T, or an error, to come."""
+    """A value of type T, or an error, available later."""
 
     __slots__ = ("_error", "_listeners", "_value", "done")
 
@@ -30,7 +30,7 @@ class Promise(Generic[T]):
 
     @staticmethod
     def kept(value: T) -> Promise[T]:
-        """One that is kept from the start."""
+        """A promise that is kept already."""
         promise: Promise[T] = Promise()
         promise.keep(value)
         return promise

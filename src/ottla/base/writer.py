@@ -1,13 +1,13 @@
 """Writing beside the event loop, for the one kind of work that every acknowledged record needs.
 
-`Writer` is the port: write these buffers at that position, sync if asked, and say on the loop how it ended.
+`Writer` is the port: write these buffers at that position, sync if required, and report the result on the loop.
 `ExecutorWriter` does it with any `Executor`; it is the reference, and what simulations use. `NativeWriter`
 does the same with threads that never take the interpreter's lock: under load, a Python thread that wakes up
 for each write costs the loop more than the write itself.
 
 A small write that need not be synced only copies into the page cache, faster than waking a thread: it is done
 at once, as long as the disk keeps up. When one takes longer than `_STALL_SECONDS` (the kernel makes writers
-wait while it writes back) the following writes go to the threads, until `_WARY_SECONDS` have passed.
+wait while it writes back) the following writes are done by the threads, until `_WARY_SECONDS` have passed.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class ExecutorWriter:
         self._executor.submit(partial(file.pwritev, buffers, position, sync=sync), done)
 
     def close(self) -> None:
-        """Nothing is held here; the executor is closed by its owner."""
+        """There is nothing to close; the executor is closed by its owner."""
 
 
 class NativeWriter:

@@ -1,4 +1,4 @@
-"""Types of the compiled kernel that makes batches; `_columns_reference.py` says what the functions do."""
+"""Types of the compiled kernel that makes batches; `_columns_reference.py` describes the functions."""
 
 from ottla.records.batch import Buffer
 from ottla.records.column_buffers import BinaryColumn, HeadersColumn

@@ -326,7 +326,7 @@ def rows_by_partition(chosen, Py_ssize_t partitions):
     cdef int32_t** to = <int32_t**>PyByteArray_AS_STRING(starts)
     for row in range(rows):
         if partition[row] < 0 or partition[row] >= partitions:
-            raise LocalError(f"row {row} goes to partition {partition[row]}, the topic has {partitions}")
+            raise LocalError(f"row {row} is assigned to partition {partition[row]}, the topic has {partitions}")
         count[partition[row]] += 1
     found = []
     for row in range(partitions):

@@ -1,4 +1,4 @@
-"""Types of the compiled kernel that reads batches; `_columns_reference.py` says what the functions do."""
+"""Types of the compiled kernel that reads batches; `_columns_reference.py` describes the functions."""
 
 from collections.abc import Collection, Sequence
 

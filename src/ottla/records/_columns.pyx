@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 # cython: overflowcheck=False
-"""Batches to columns, compiled. `_columns_reference.py` says the same in plain Python, and is the specification.
+"""Batches to columns, compiled. `_columns_reference.py` is the specification, in plain Python.
 
 Before a batch is read, every column gets room for all that its records section could hold, so the loop over records
 needs no check of room. All positions are compared with the end before a byte is read; arithmetic on lengths is done as
@@ -361,7 +361,7 @@ cdef int read_batch(
 
 
 cdef Py_ssize_t whole_batch(const uint8_t* data, Py_ssize_t left, Batch* batch) except -1:
-    """The size of the batch that starts here, 0 if it is cut off; fills in what its header says."""
+    """The size of the batch that starts here, 0 if it is cut off; fills in the fields of its header."""
     cdef int32_t length, last_delta
     if left < RECORDS_OFFSET:
         return 0

@@ -1,6 +1,6 @@
-"""The kernel of columns in plain Python: what `_columns.pyx` computes, said slowly. Tests hold the two equal.
+"""The kernel of columns in plain Python: the specification of `_columns.pyx`. Tests compare the two.
 
-Decoding trusts nothing it reads: every length is held against the bytes that are there, what a batch unpacks to is
+Decoding trusts nothing it reads: every length is checked against the available bytes, what a batch unpacks to is
 bounded, and bytes that are no batch raise `CorruptBatch`.
 """
 
@@ -242,7 +242,7 @@ def _section(batch: memoryview, header: BatchHeader, check_crc: bool) -> Buffer:
 
 
 def is_abort(batch: memoryview, header: BatchHeader, check_crc: bool) -> bool:
-    """Whether a control batch says that its producer's transaction was aborted."""
+    """Whether a control batch ends its producer's transaction with an abort."""
     section = _section(batch, header, check_crc)
     if not section:
         return False
@@ -427,10 +427,10 @@ def partition_of(keys: BinaryColumn, rows: int, partitions: int, *, keyless: int
 
 
 def rows_by_partition(chosen: Buffer, partitions: int) -> list[bytearray]:
-    """For each partition the rows (int32, ascending) that go there: what `encode` takes as a selection."""
+    """For each partition the rows (int32, ascending) that belong to it: what `encode` takes as a selection."""
     found = [array("i") for _ in range(partitions)]
     for row, partition in enumerate(memoryview(chosen).cast("B").cast("i")):
         if not 0 <= partition < partitions:
-            raise LocalError(f"row {row} goes to partition {partition}, the topic has {partitions}")
+            raise LocalError(f"row {row} is assigned to partition {partition}, the topic has {partitions}")
         found[partition].append(row)
     return [bytearray(rows.tobytes()) for rows in found]

@@ -1,4 +1,4 @@
-"""Types of the compiled kernel; `_reference.py` says what the functions do."""
+"""Types of the compiled kernel; `_reference.py` describes the functions."""
 
 from ottla.records._reference import Check, Walk
 from ottla.records.batch import Buffer

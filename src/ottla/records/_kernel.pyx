@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 # cython: overflowcheck=False
-"""Structural check of produced batches, compiled. `_reference.py` says the same in plain Python, and is the specification.
+"""Structural check of produced batches, compiled. `_reference.py` is the specification, in plain Python.
 
 One call looks at one batch: header, CRC and, where the records are not packed, every record. All positions are
 compared with the end before a byte is read; arithmetic on lengths is done as `end - position`, which cannot wrap.

@@ -1,6 +1,6 @@
-"""The kernel in plain Python: what `_kernel.pyx` computes, said slowly. Tests hold the two equal.
+"""The kernel in plain Python: the specification of `_kernel.pyx`. Tests compare the two.
 
-`check_batch` is all that is asked of the structure of a produced batch, in one call; `walk` is its part for a
+`check_batch` checks the structure of a produced batch in one call; `walk` is its part for a
 records section alone, for batches that had to be unpacked first. Neither trusts a single length it reads.
 """
 
@@ -44,8 +44,8 @@ _CUT = -2
 def walk(buf: Buffer, start: int, end: int, count: int, base_timestamp: int, *, strict: bool) -> Walk:
     """Go over `count` records that must fill buf[start:end] exactly.
 
-    `strict` also holds every record to its declared length, as Kafka does except for batches it keeps packed.
-    The max starts at NO_TIMESTAMP; the min leaves records without a timestamp out.
+    `strict` also checks the declared length of every record, as Kafka does except for batches that stay compressed.
+    The max starts at NO_TIMESTAMP; the min ignores records without a timestamp.
     """
     max_timestamp, min_timestamp, keyless, sequential = NO_TIMESTAMP, TIMESTAMP_MAX, 0, True
     position = start

@@ -1,8 +1,8 @@
-"""Which producers' records a reader leaves out, as the batches of a partition go by.
+"""The aborted transactions that a reader of committed records skips, batch by batch.
 
-A fetch of committed records comes with the transactions that were aborted in its range: producer and first offset.
-From there on the producer's transactional batches do not count, until its abort marker. State of one pass over one
-answer; not thread-safe.
+A fetch of committed records contains the transactions that were aborted in its range: producer and first offset.
+From that offset to its abort marker the producer's transactional batches are skipped. State of one pass over one
+response; not thread-safe.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 
 class AbortedTransactions:
-    """Those of one answer."""
+    """The aborted transactions of one response."""
 
     def __init__(self, aborted: Sequence[tuple[int, int]]) -> None:
         self._coming = sorted(aborted, key=lambda one: (one[1], one[0]), reverse=True)
@@ -32,5 +32,5 @@ class AbortedTransactions:
         del self._open[producer_id]
 
     def left(self) -> list[tuple[int, int]]:
-        """Those whose marker was not reached: what the next pass over the same answer starts with."""
+        """Those without their marker so far: the start of the next pass over the same response."""
         return sorted([*self._open.items(), *self._coming], key=lambda one: (one[1], one[0]))

@@ -43,7 +43,7 @@ MAX_TIMESTAMP_OFFSET = 35
 RECORDS_OFFSET = 61
 HEADER_SIZE = RECORDS_OFFSET
 LOG_OVERHEAD = 12
-"""Base offset and length: what comes before the bytes that the batch length counts."""
+"""Base offset and length: the bytes that the batch length does not count."""
 
 CODEC_MASK = 0x07
 TIMESTAMP_TYPE_MASK = 0x08
@@ -70,7 +70,7 @@ _TIMESTAMP = Struct(">q")
 
 
 class TimestampType(IntEnum):
-    """Whose clock the timestamps of a batch come from."""
+    """Which clock the timestamps of a batch are from: the producer's or the broker's."""
 
     CREATE_TIME = 0
     LOG_APPEND_TIME = 1
@@ -127,7 +127,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When a compacted batch's tombstones may go; it then stands in the base timestamp's place."""
+        """When a compacted batch's tombstones may be removed; stored in the field of the base timestamp."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON_MASK else None
 
     @property
@@ -159,7 +159,7 @@ def read_header(buf: Buffer, position: int = 0) -> BatchHeader:
 
 
 def iter_batches(buf: Buffer, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
-    """Each whole batch and its place; stops at a partial tail, raises CorruptBatch at an impossible one."""
+    """Each complete batch and its position; stops at a partial tail, raises CorruptBatch at an impossible one."""
     end = len(buf)
     while end - position >= HEADER_SIZE:
         header = read_header(buf, position)
@@ -189,7 +189,7 @@ def crc_ok(batch: Buffer) -> bool:
 
 
 def stamp(buf: memoryview | bytearray, base_offset: int, leader_epoch: int) -> None:
-    """Place a batch in a log. Both fields lie outside the CRC."""
+    """Set the base offset and leader epoch of a batch. Both fields are outside the CRC."""
     _OFFSET.pack_into(buf, 0, base_offset)
     _EPOCH.pack_into(buf, LEADER_EPOCH_OFFSET, leader_epoch)
 

@@ -1,6 +1,6 @@
 """Builds record batches: for brokers' own records, for tools and for tests. Pure.
 
-Producers' batches are never taken apart and built again, except where a topic's settings demand another codec
+Producers' batches are never taken apart and built again, except where a topic's settings require another codec
 (`records.conversion`).
 """
 

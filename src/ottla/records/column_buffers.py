@@ -24,11 +24,11 @@ TIMESTAMP: Final = "timestamp"
 TIMESTAMP_TYPE: Final = "timestampType"
 HEADERS: Final = "headers"
 ALL_COLUMNS: Final = frozenset({KEY, VALUE, OFFSET, TIMESTAMP, TIMESTAMP_TYPE, HEADERS})
-"""What `decode` can be asked for, by the names of the JVM connector's schema."""
+"""The columns that `decode` can return, by the names of the JVM connector's schema."""
 
 ROWS_LIMIT: Final = 10_000
 BYTES_LIMIT: Final = 4 << 20
-"""Small enough that the allocator hands the same memory out again: fresh pages cost more than decoding into them."""
+"""Small enough that the allocator reuses the same memory: new pages cost more than decoding into them."""
 BYTES_LIMIT_MAX: Final = 1 << 30
 """With this and one more batch, positions still fit into Arrow's int32 offsets."""
 
@@ -63,10 +63,10 @@ class HeadersColumn(NamedTuple):
 
 
 class DecodedColumns(NamedTuple):
-    """What was read from one partition's fetched bytes. A column that was not asked for is None.
+    """What was read from one partition's fetched bytes. A column that was not requested is None.
 
-    To go on in the same bytes: `decode(data[consumed:], start_offset=next_offset, aborted=aborted, ...)`.
-    To fetch on: at `next_offset`, with the aborted transactions of the new answer.
+    To continue in the same bytes: `decode(data[consumed:], start_offset=next_offset, aborted=aborted, ...)`.
+    To fetch on: at `next_offset`, with the aborted transactions of the new response.
     """
 
     rows: int
@@ -81,7 +81,7 @@ class DecodedColumns(NamedTuple):
     offset: Buffer | None = None
     """int64"""
     timestamp: Buffer | None = None
-    """int64, microseconds since 1970; what passes 64 bits is held at the limit"""
+    """int64, microseconds since 1970; values above 64 bits are set to the limit"""
     timestamp_type: Buffer | None = None
     """int32: 0 create time, 1 log append time"""
     headers: HeadersColumn | None = None

@@ -1,6 +1,6 @@
 """Batches to columns and back: the compiled kernel, or its plain-Python reference where that was not built.
 
-`base.native` says whether the kernel is wanted, `COMPILED` which one runs. `_columns_reference` says what the
+`base.native` selects the kernel, `COMPILED` is True if it is used. `_columns_reference` describes what the
 functions do, `column_buffers` what columns are. All functions are pure and may be called from any thread.
 """
 

@@ -1,4 +1,4 @@
-"""The five ways in which a batch's records are packed, bounded on the way out.
+"""The compression codecs of record batches, with a limit on the decompressed size.
 
 The forms are those that Kafka's clients write and read: gzip members; snappy in xerial's framing (written,
 and read beside raw snappy); LZ4 frames of independent blocks; zstd frames. `decompress` never returns, and
@@ -41,7 +41,7 @@ DEFAULT_LEVELS: Final = {Codec.GZIP: -1, Codec.LZ4: 9, Codec.ZSTD: 3}
 
 
 class DecompressionFailed(Exception):
-    """The bytes are not what their codec says."""
+    """The bytes are not valid for their codec."""
 
 
 class DecompressedTooLarge(Exception):
@@ -56,7 +56,7 @@ _I32_BE = Struct(">i")
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _GZIP_WINDOW = 31
-"""zlib's way to say: 32 KiB, in gzip's wrapping."""
+"""zlib's value for a window of 32 KiB in a gzip container."""
 _GZIP_BITE = 16 * 1024
 
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
@@ -189,7 +189,7 @@ def _decompress_snappy_block(block: memoryview, room: int, limit: int) -> Buffer
         if declared > room:
             raise DecompressedTooLarge(limit)
         if declared > len(block) * _SNAPPY_RATIO_MAX:
-            raise DecompressionFailed("snappy: a block declares more than it can hold")
+            raise DecompressionFailed("snappy: a block declares more bytes than it can contain")
         return memoryview(cramjam.snappy.decompress_raw(block))
     except cramjam.DecompressionError as error:
         raise DecompressionFailed(f"snappy: {error}") from None

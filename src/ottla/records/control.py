@@ -17,7 +17,7 @@ from ottla.records.builder import NewRecord, build_batch
 
 
 class ControlType(IntEnum):
-    """What a control record says."""
+    """The type of a control record."""
 
     ABORT = 0
     COMMIT = 1
@@ -47,7 +47,7 @@ def control_key(kind: ControlType) -> bytes:
 
 
 def control_type(key: bytes | None) -> ControlType | None:
-    """What a control record's key says; None for a type of the future, which readers skip."""
+    """The type in a control record's key; None for an unknown type, which readers skip."""
     try:
         version, kind = _KEY.unpack_from(key or b"")
     except StructError:
@@ -103,7 +103,7 @@ def build_end_txn_batch(
 
 
 def read_end_txn(key: bytes | None, value: bytes | None) -> EndTxnMarker | None:
-    """The marker in a control record; None if the record says something else."""
+    """The marker in a control record; None if the record is of another type."""
     kind = control_type(key)
     if kind not in (ControlType.ABORT, ControlType.COMMIT):
         return None

@@ -1,6 +1,6 @@
-"""Packs a produced batch again with the codec that its topic demands. Pure.
+"""Packs a produced batch again with the codec that its topic requires. Pure.
 
-Kafka builds such a batch anew: offsets count from 0, the first record's time becomes the base timestamp.
+Kafka builds a new batch in this case: offsets start at 0, the first record's time becomes the base timestamp.
 Where the producer already wrote it so, and it nearly always did, the records section is taken over as it
 stands and only its packing changes; otherwise each record is read and written again.
 """

@@ -1,6 +1,6 @@
 """Picks the compiled kernel, or its plain-Python reference where that was not built.
 
-`base.native` says whether it is wanted, `COMPILED` which one runs.
+`base.native` selects it, `COMPILED` is True if it is used.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which partition a key goes to when the client uses Kafka's default rule. Pure.
+"""The partition of a key by the default rule of Kafka's clients. Pure.
 
 The choice is the client's; the broker never looks. This is here for tools, for the Spark sink, and to prove
 that all clients agree.

@@ -1,10 +1,10 @@
-"""Single records inside a batch, for those who need them: tools, coordinators, compaction, tests.
+"""Single records inside a batch, for tools, coordinators, compaction and tests.
 
 A record is: length (varint), attributes i8 (unused), timestamp delta (varlong), offset delta (varint), key
 and value (varint length, -1 for null, then the bytes), number of headers (varint), and for each header a key
 and a value (which may be null). Varints are zig-zag: 32 bits in at most 5 bytes, 64 bits in at most 10.
 
-Nothing on the produce or fetch path comes here: one Python object per record is what that path must not cost.
+Not used on the produce and fetch paths, which must not create a Python object per record.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def iter_records(batch: Buffer, header: BatchHeader | None = None) -> Iterator[R
 
 
 def record_timestamp(header: BatchHeader, record: Record) -> int:
-    """A record's time: its own, or that of the append if the batch says so."""
+    """A record's time: its own, or that of the append if the batch is marked so."""
     if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
         return header.max_timestamp
     return header.base_timestamp + record.timestamp_delta

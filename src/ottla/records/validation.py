@@ -1,6 +1,6 @@
-"""What a leader demands of a produced batch, and what it changes, before the batch is appended.
+"""The checks and changes that a leader applies to a produced batch before it is appended.
 
-Answers are those of Apache Kafka 4.3: the same error code for the same bytes, the same order of checks, and
+Results are those of Apache Kafka 4.3: the same error code for the same bytes, the same order of checks, and
 the same bytes stored. Cost: one kernel call for header, CRC and record walk; a packed batch is unpacked
 besides (bounded), only to look at it. Producer state (duplicates, order, fencing), offsets and segment size
 are the log's business, not known here. Pure: the caller passes the time.
@@ -8,7 +8,7 @@ are the log's business, not known here. Pure: the caller passes the time.
 What may change in a batch that is accepted:
 - a wrong max timestamp, and with it the CRC; a client's log-append-time bit is cleared
 - on a LogAppendTime topic the attribute bit and the max timestamp, never base timestamp and deltas
-- on a topic with a `compression.type` of its own the whole packing (`records.conversion`)
+- on a topic with its own `compression.type` the whole compression (`records.conversion`)
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ _REFUSALS: Final[dict[int, tuple[ErrorCode, str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class BatchRules:
-    """The settings of a topic that decide about a produced batch; made anew when they change."""
+    """The settings of a topic that apply to a produced batch; created again when they change."""
 
     max_message_bytes: int = 1_048_588
     compression_type: str = "producer"
@@ -147,7 +147,7 @@ class BatchRefused(ApiError):
 
 
 class _Walked(NamedTuple):
-    """What the walk over a batch's records found, in the order in which the kernel tells it."""
+    """What the walk over a batch's records found, in the order in which the kernel returns it."""
 
     max_timestamp: int
     min_timestamp: int
@@ -198,7 +198,7 @@ def _validate_unusual(
     if codec is not Codec.NONE:
         section, walked = _unpack(section, header, rules.decompressed_bytes_max, strict=target is not codec)
     if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
-        # Whoever reads such a batch takes the max timestamp for the time of every record; so do the checks.
+        # Readers of such a batch use the max timestamp as the time of every record; so do the checks.
         walked = walked._replace(max_timestamp=header.max_timestamp, min_timestamp=header.max_timestamp)
     _check_records(section, header, rules, now_ms, walked)
     append_time = rules.timestamp_type is TimestampType.LOG_APPEND_TIME

@@ -1,6 +1,6 @@
 """What the structural check of a produced batch can find; the compiled kernel returns these numbers.
 
-The order is that of the checks, which is Kafka's: where a batch is wrong in two ways, the first one answers.
+The order is that of the checks, which is Kafka's: if a batch has two errors, the first one is reported.
 """
 
 from __future__ import annotations

@@ -132,7 +132,7 @@ class Queue:
         def start(_: None, __: BaseException | None) -> None:
             try:
                 promise = step()
-            except Exception as error:  # noqa: BLE001 - the steps behind this one go on
+            except Exception as error:  # noqa: BLE001 - the steps behind this one continue
                 finished.fail(error)
             else:
                 promise.when_done(settle)

@@ -42,7 +42,7 @@ class CorruptCheckpoint(OttlaError):
 
 
 class MetaProperties(NamedTuple):
-    """The identity of a log directory. Fields are None where the file does not say."""
+    """The identity of a log directory. Fields are None where the file does not contain them."""
 
     cluster_id: str | None
     node_id: int | None
@@ -133,7 +133,7 @@ def topic_id_content(topic_id: Uuid) -> bytes:
 def read_clean_shutdown(disk: Disk, path: str) -> int | None:
     """The broker epoch in a clean-shutdown marker, -1 if it holds none, None if there is no marker.
 
-    The presence of the file alone says that the logs need no recovery, so content that does not parse (older
+    The presence of the file alone means that the logs need no recovery, so content that does not parse (older
     releases wrote an empty file) is no error.
     """
     if not disk.exists(path):

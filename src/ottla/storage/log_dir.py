@@ -8,7 +8,7 @@ Crash policy: a checkpoint is replaced as a whole, and what it promises is made 
 The clean-shutdown marker is written last at a stop and removed, durably, before anything changes at a start.
 A checkpoint that does not parse is treated as missing: the logs are then recovered from their start.
 
-A directory that fails goes offline until the next start; its logs stay known and answer KAFKA_STORAGE_ERROR.
+A directory that fails goes offline until the next start; its logs remain known and raise KAFKA_STORAGE_ERROR.
 """
 
 from __future__ import annotations
@@ -80,7 +80,9 @@ class LogDir:
             self.meta: MetaProperties | None = read_meta_properties(disk, self.file(META_PROPERTIES_FILE))
         except CorruptCheckpoint as error:
             self.release()
-            raise LocalError(f"nobody knows whose directory this is: {error}") from error
+            raise LocalError(
+                f"the owner of the log directory cannot be determined: {error}; restore the file"
+            ) from error
 
     def file(self, name: str) -> str:
         return f"{self.path}/{name}"
@@ -125,7 +127,7 @@ class LogDir:
         else:
             self.disk.sync_all(self.path)
         partitions: dict[TopicPartition, LastKnown] = {}
-        doomed = []
+        deleted = []
         for name in self.disk.listdir(self.path):
             if not self.disk.is_dir(self.file(name)):
                 continue
@@ -138,10 +140,10 @@ class LogDir:
                     log_start_offset=starts.get(partition, 0),
                 )
             elif name.endswith(log_files.DELETE_DIR):
-                doomed.append(self.file(name))
+                deleted.append(self.file(name))
         self._written_points, self._written_starts = points, starts
         self._written_watermarks = self._read(HIGH_WATERMARK_FILE)
-        return partitions, doomed
+        return partitions, deleted
 
     def topic_id(self, partition: TopicPartition) -> Uuid:
         """The topic id in a partition's directory; the zero id if there is none or it was never synced."""
@@ -212,7 +214,7 @@ class LogDir:
     def checkpoint(self) -> Promise[None]:
         """Write the checkpoints that have changed, one after the other, in a worker.
 
-        Log starts come first: leader epochs below them are dropped for good when a log makes its checkpoint.
+        Log starts are first: leader epochs below them are dropped durably by the checkpoint of a log.
         """
         points: dict[TopicPartition, int] = {}
         step = self._in_worker
@@ -228,7 +230,7 @@ class LogDir:
         )
 
     def _prepare_points(self, points: dict[TopicPartition, int]) -> Promise[None]:
-        """Let each log make durable what its recovery point promises."""
+        """Make durable, for each log, what its recovery point promises."""
 
         def take() -> Iterator[tuple[Log, CheckpointJob | None]]:
             for key, log in list(self.logs.items()):
@@ -279,7 +281,7 @@ class LogDir:
             self._write_points(self._written_points | {key: offset})
 
     def _starts(self) -> dict[TopicPartition, int]:
-        """The log starts that the names of the segments do not tell."""
+        """The log starts that are not the base offset of a segment."""
         return {
             key: log.log_start_offset
             for key, log in self.logs.items()

@@ -1,6 +1,6 @@
 """All logs of a broker, in one or more log directories.
 
-Starting: `LogDirs` locks the directories and reads who they belong to; `claim` gives new ones an identity; `load` opens
+Starting: `LogDirs` locks the directories and reads their identity; `claim` gives new ones an identity; `load` opens
 the logs, with recovery where the last stop was not clean. `close` is the clean stop.
 
 A new log is created in the directory with the fewest. A deleted one has its directory renamed, and removed when
@@ -12,7 +12,7 @@ Recurring work is offered as functions that take the time (`enforce_retention`, 
 Whatever touches the disk for many logs runs in the executor, some logs at a time (`bulk`), and returns a promise
 that is kept when it is complete. `close` waits for all of it.
 
-Failure: every error of a directory is reported to `fail`, whoever finds it. The directory goes offline, `on_offline` is
+Failure: every error of a directory is reported to `fail`. The directory goes offline, `on_offline` is
 notified, and the others are used further. What to do when none is left is decided by the node.
 
 Concurrency: the event loop only; what runs in a worker thread is given the files of logs that nothing else uses.
@@ -123,7 +123,7 @@ class LogDirs:
 
     @property
     def cluster_id(self) -> str | None:
-        """What the directories say; None if all are new."""
+        """The cluster id in the directories; None if all are new."""
         known = {meta.cluster_id for each in self.dirs if (meta := each.meta) and meta.cluster_id}
         if len(known) > 1:
             raise LocalError(f"the log directories belong to different clusters: {sorted(known)}")
@@ -399,7 +399,7 @@ class LogDirs:
         return self._track(in_order(each.checkpoint for each in self.dirs))
 
     def remove_deleted(self, now_ms: int) -> Promise[int]:
-        """Remove files of segments and partitions whose time has come; returns how many of both."""
+        """Remove files of segments and partitions of which the delay is over; returns how many of both."""
         due: list[tuple[LogDir, Callable[[], None]]] = []
         for log_dir in self.dirs:
             if log_dir.online:
@@ -444,7 +444,7 @@ class LogDirs:
     # --- failure ---
 
     def fail(self, fault: StorageFault) -> None:
-        """Take a directory offline: the one path for every error of a disk, whoever found it."""
+        """Take a directory offline: the one path for every error of a disk."""
         for log_dir in self.dirs:
             if log_dir.path == fault.directory and log_dir.online:
                 _logger.error("log directory failed", directory=log_dir.path, error=str(fault))
@@ -458,7 +458,7 @@ class LogDirs:
         self.fail(error if isinstance(error, StorageFault) else StorageFault(directory, error))
 
     def _track(self, promise: Promise[None]) -> Promise[None]:
-        """Let `close` wait for work that is under way."""
+        """Let `close` wait for work that is running."""
         if not promise.done:
             self._running[promise] = None
             promise.when_done(lambda _, __: self._running.pop(promise))
@@ -466,7 +466,7 @@ class LogDirs:
 
 
 class _Creation:
-    """The logs that are left to be created, each with the directory that is chosen when its turn comes."""
+    """The logs that are left to be created, each with the directory that is chosen when it is taken."""
 
     def __init__(self, dirs: LogDirs, wanted: deque[NewLog], on_created: OnCreated) -> None:
         self._dirs = dirs

@@ -1,14 +1,14 @@
-"""The log cleaner: finds the dirtiest compacted log, and cleans it while nobody notices.
+"""The log cleaner: finds the compacted log with the most dirty bytes and cleans it in the background.
 
-One cleaning runs at a time. Its steps (`cleaner_job`) are small and run in the executor, one after the other;
-between two steps the cleaner waits: as long as `log.cleaner.io.max.bytes.per.second` asks for, and never less
-than the step itself took, so that it has at most half a core. When there is nothing to do it looks again
+One cleaning runs at a time. Its steps (`cleaner_job`) are small and run in the executor, one after the other.
+Between two steps the cleaner waits as long as `log.cleaner.io.max.bytes.per.second` requires, and never less
+than the step itself took, so that it uses at most half a core. When there is nothing to clean it checks again
 after `log.cleaner.backoff.ms`.
 
-A log whose segments turn out damaged is left alone until the next start, as in Kafka: cleaning it could lose
-what can still be read. A log that changed under a cleaning is tried again later. A full disk ends the
-cleaning, not the directory: nothing that matters failed to be written. Any other error of the disk takes the
-directory offline.
+A log with damaged segments is not cleaned until the next start, as in Kafka: cleaning it could lose records that
+can still be read. A log that changed during a cleaning is cleaned later. A full disk ends the cleaning and does
+not take the directory offline: only files of the cleaning could not be written. Any other error of the disk takes
+the directory offline.
 
 Files: `cleaner-offset-checkpoint` in each log directory, the first dirty offset of each compacted log,
 written after each cleaning. It is only a hint: without it a log is cleaned from its start.
@@ -75,7 +75,7 @@ class CleanableLog(Protocol):
     def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTxn]: ...
 
     def replace_segments(self, old: list[Segment], new: Segment, now_ms: int) -> None:
-        """Put a complete and synced `.cleaned` segment in the place of neighbouring sealed ones, durably."""
+        """Put a complete and synced `.cleaned` segment instead of neighbouring sealed ones, durably."""
         ...
 
 
@@ -116,13 +116,13 @@ class Cleaner:
         self._looks = 0
 
     def start(self) -> None:
-        """Begin to look for work, and go on until `stop`."""
+        """Look for work until `stop`."""
         if not self._running:
             self._running = True
             self._look(self._looks)
 
     def stop(self) -> None:
-        """Begin nothing new; a step that is running comes to its end."""
+        """Start nothing new; a step that is running finishes."""
         self._running = False
 
     def reconfigure(self, config: CleanerConfig) -> None:
@@ -137,14 +137,14 @@ class Cleaner:
         return self._current.log.topic_partition if self._current else None
 
     def truncated(self, log: CleanableLog, offset: int) -> None:
-        """The log was cut at `offset`: what comes there next is dirty."""
+        """The log was truncated at `offset`: what is appended there is dirty."""
         known = self._first_dirty_of(log.log_dir)
         if known.get(log.topic_partition, offset) > offset:
             known[log.topic_partition] = offset
             self._write_checkpoint(log.log_dir)
 
     def deleted(self, log: CleanableLog) -> None:
-        """The log is gone."""
+        """The log was deleted."""
         self._uncleanable.discard(log.directory)
         if self._first_dirty_of(log.log_dir).pop(log.topic_partition, None) is not None:
             self._write_checkpoint(log.log_dir)
@@ -152,7 +152,7 @@ class Cleaner:
     # --- choosing ------------------------------------------------------------------------------------------
 
     def _look_after(self, seconds: float) -> None:
-        """Look for work then; a look that was announced earlier does not take place."""
+        """Schedule the next look for work, instead of one that was scheduled before."""
         self._looks += 1
         self._later(seconds, partial(self._look, self._looks))
 
@@ -295,7 +295,7 @@ class Cleaner:
 
 
 class _Cleaning:
-    """A job under way."""
+    """A running job."""
 
     __slots__ = ("began", "job", "log", "step", "steps")
 
@@ -311,7 +311,7 @@ class _Cleaning:
 
 
 def _facts(log: CleanableLog) -> LogFacts:
-    """Timestamps are looked up only where a setting asks for them: that reads files."""
+    """Timestamps are looked up only where a setting requires them, because that reads files."""
     config = log.config
     young = config.min_compaction_lag_ms > 0
     late = config.max_compaction_lag_ms < _NO_LAG

@@ -1,19 +1,19 @@
-"""What stays of a batch when its log is cleaned.
+"""Which records of a batch remain when its log is cleaned.
 
-A record stays if no later record has its key, or if its offset lies beyond what the offset map has seen. A
-tombstone (a record without a value) that is the last of its key stays until its delete horizon: the first
-cleaning that meets it stamps the batch with now + `delete.retention.ms` (attribute bit 6, in the place of the
-base timestamp), later ones remove it when that time has come. Records of aborted transactions go. A
-transaction's marker stays until a cleaning finds none of its records left, and from then on until a delete
-horizon of its own.
+A record remains if no later record has its key, or if its offset is above those in the offset map. A
+tombstone (a record without a value) that is the last of its key remains until its delete horizon: the first
+cleaning that reads it sets now + `delete.retention.ms` in the batch (attribute bit 6, instead of the
+base timestamp), a later one removes it after that time. Records of aborted transactions are removed. A
+transaction's marker remains until a cleaning finds none of its records left, and then until its own delete
+horizon.
 
 Offsets never change: a batch keeps its base offset, its last offset delta and its sequence numbers even when
-records in it are gone, and an empty header stays where something depends on it: the last batch of a producer
+records in it are removed. An empty header remains where something depends on it: the last batch of a producer
 that may still retry, and the last batch of a new segment, so that the segment ends where those it replaces
 ended.
 
-Batches that lose nothing are passed on as they are. Records that stay are copied as bytes, not encoded anew;
-only their timestamp deltas are rewritten when a delete horizon takes the place of the base timestamp.
+Batches that lose no record are copied unchanged. Remaining records are copied as bytes, not encoded again;
+only their timestamp deltas are rewritten when a delete horizon replaces the base timestamp.
 
 Pure. Concurrency: one cleaning at a time, on any thread.
 """
@@ -102,7 +102,7 @@ class CleanedTransactions:
         coming = self._coming
         while coming and coming[-1].first_offset <= header.last_offset:
             txn = coming.pop()
-            # Reading may begin behind a transaction, or its marker may be gone: then it is over.
+            # Reading may begin behind a transaction, or its marker may have been removed: then it has ended.
             if txn.last_offset >= header.base_offset:
                 self._aborted[txn.producer_id] = (txn, False)
 
@@ -126,9 +126,9 @@ class BatchFilter:
     def clean(
         self, batch: Buffer, header: BatchHeader, *, keep_header: bool
     ) -> tuple[Buffer | None, AbortedTxn | None]:
-        """What stays of a batch (None: nothing), and the aborted transaction it ends if that is still of use.
+        """What remains of a batch (None: nothing), and the aborted transaction it ends if it is still needed.
 
-        `keep_header` asks for at least an empty batch.
+        With `keep_header` at least an empty batch remains.
         """
         keep_header = keep_header or self._is_last_of_producer(header)
         horizon = header.delete_horizon_ms
@@ -168,7 +168,7 @@ class BatchFilter:
         if offset > self._offsets.latest_offset:
             return True
         if record.key is None:
-            return False  # written before the topic was compacted; there is no telling what it replaces
+            return False  # written before the topic was compacted: a record without a key
         return offset >= self._offsets.get(record.key) and (record.has_value or tombstones_stay)
 
     def _is_last_of_producer(self, header: BatchHeader) -> bool:
@@ -182,7 +182,7 @@ class BatchFilter:
     def _assemble(
         self, header: BatchHeader, section: Buffer, retained: list[RecordPosition], *, set_horizon: bool
     ) -> Buffer:
-        """A batch of the retained records in the place of the old one."""
+        """A batch of the retained records instead of the old one."""
         attributes = header.attributes & KNOWN_ATTRIBUTES
         base_timestamp = header.base_timestamp
         if set_horizon:
@@ -215,7 +215,7 @@ class BatchFilter:
 
 
 def empty_batch(header: BatchHeader) -> Buffer:
-    """The header of a batch whose records are gone: offsets, producer and sequence numbers stay."""
+    """The header of a batch without records: offsets, producer and sequence numbers remain."""
     return assemble_batch(
         b"",
         base_offset=header.base_offset,

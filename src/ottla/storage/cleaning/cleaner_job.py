@@ -1,21 +1,21 @@
 """One cleaning of one log, done in small steps.
 
-First the dirty part is read once, and the offset map learns where each key was seen last; it ends early if
-the map is full, and the next cleaning goes on from there. Then the log is copied from its start to where the
-map ends, group of segments by group of segments, into new `.cleaned` segments that lack what `cleaner_filter`
-drops. Each finished group is handed out to be swapped in.
+First the dirty part is read once, and the offset map records the last offset of each key. This ends early if
+the map is full; the next cleaning continues from there. Then the log is copied from its start to the end of the
+map, group of segments by group of segments, into new `.cleaned` segments without what `cleaner_filter`
+drops. Each finished group is returned, to be exchanged for the old segments.
 
-A job reads sealed segments through descriptors of its own and writes files that nobody else knows, so that
-its steps may run in a worker thread beside the log. Only the exchange of the segments (`Segments.replace`)
-touches what readers see; it belongs to the log's task. If the log has lost one of the segments meanwhile
-(retention, truncation, deletion), the job is given up and nothing happened.
+A job opens sealed segments itself and writes files that nothing else uses, so that its steps may run in a worker
+thread beside the log. Only the exchange of the segments (`Segments.replace`) changes what readers see; it belongs to
+the log's task. If the log has lost one of the segments meanwhile (retention, truncation, deletion), the job ends
+without effect.
 
-Every batch read is checked against its CRC: from a damaged segment nothing is derived, and nothing in it is
+Every batch read is checked against its CRC: nothing is derived from a damaged segment, and nothing in it is
 dropped.
 
-Crash policy: `.cleaned` files are synced before they are handed out. What a crash leaves of them, or of the
-exchange, is the business of `leftovers`, which relies on one thing: a new segment ends exactly where the last
-of those it replaces ended, so that offsets alone tell which ones these are.
+Crash policy: `.cleaned` files are synced before they are returned. What a crash leaves of them, or of the
+exchange, is handled by `leftovers`. It relies on one rule: a new segment ends exactly where the last
+of those it replaces ended, so that offsets alone determine which ones these are.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Source(NamedTuple):
 
 
 class Swap(NamedTuple):
-    """A new segment, complete and synced, and those whose place it takes."""
+    """A new segment, complete and synced, and those that it replaces."""
 
     cleaned: Segment
     sources: Sequence[Source]
@@ -104,7 +104,7 @@ class CleanerJob:
         self._output: Segment | None = None
 
     def steps(self) -> Generator[Step, None, None]:
-        """Do the work; a swap that a step hands out must have been made before the next step is asked for."""
+        """Do the work; a swap that a step returns must be complete before the next step is started."""
         try:
             yield from self._build_map()
             self.end_offset = self._offsets.latest_offset + 1

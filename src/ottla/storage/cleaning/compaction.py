@@ -81,7 +81,7 @@ def measure_dirt(log: LogFacts, checkpoint: int | None, now_ms: int) -> Dirt:
         uncleanable = min(uncleanable, next(too_young, uncleanable))
     uncleanable = max(uncleanable, first_dirty)
 
-    # Only whole segments are cleaned: go back to the start of the one that holds the border.
+    # Only whole segments are cleaned: continue from the start of the one that contains the border.
     end = min(_segment_of(log.segments, uncleanable), active)
     start = min(first_dirty_segment, end)
     oldest = min((s.first_timestamp for s in dirty_closed if s.first_timestamp > 0), default=now_ms)

@@ -1,15 +1,14 @@
-"""Group commit: everything appended to a log while one write is on its way goes out with the next.
+"""Group commit: everything appended to a log during one write is written by the next.
 
-`schedule` after an append. At the end of the loop's turn (`defer`) each scheduled log hands over what it has
-staged as one job; a job that is a single write goes to the writer, any other runs in the executor. When it is
-done the log takes note, `on_progress` notifies those that wait for its committable offset, and if more was staged
-meanwhile the next job starts at once. So there is at most one job per log in flight and the cost of a sync is
-shared by all appends that waited for it.
+`schedule` is called after an append. At the end of the iteration of the event loop (`defer`) each scheduled log
+returns what it has staged as one job. A job that is a single write is passed to the writer, any other runs in the
+executor. When it is done the log records the new offsets, `on_progress` notifies those that wait for its committable
+offset, and if more was staged meanwhile the next job starts. So there is at most one write job per log, and the cost of
+a sync is shared by all appends that waited for it.
 
-Sealed segments that no job had to sync, and logs whose `flush.ms` has passed, are synced by flush jobs beside
-that.
+Sealed segments that no job had to sync, and logs for which `flush.ms` has passed, are synced by flush jobs.
 
-Failure: the log goes offline and `on_fault` gets the `StorageFault`; its directory follows. Nothing is
+Failure: the log goes offline and `on_fault` gets the `StorageFault`, which takes the directory offline. Nothing is
 retried.
 
 Concurrency: the event loop only.
@@ -60,7 +59,7 @@ class GroupCommit:
         self._scheduled[id(log)] = log
 
     def flush(self, log: Log, *, sealed_only: bool = False) -> None:
-        """Sync what is written, unless that is under way."""
+        """Sync what is written, unless a sync is running."""
         job = log.take_flush(sealed_only=sealed_only)
         if job is not None:
             self._jobs += 1
@@ -110,7 +109,7 @@ class GroupCommit:
         self._tell_idle()
 
     def _survived(self, log: Log, failure: BaseException | None) -> bool:
-        """Whether the log goes on. One that is being deleted may have lost its directory under the job."""
+        """Whether the log can still be used. A log that is being deleted may have lost its directory during the job."""
         if log.closed:
             return True
         if failure is None:

@@ -1,4 +1,4 @@
-"""Bytes on their way to the disk: what a log has staged, and the jobs that write and sync it off the loop.
+"""Staged bytes of a log, and the jobs that write and sync them outside the event loop.
 
 A log stages appended batches as `SegmentWrite`s, one per segment touched. A `WriteJob` takes them all: one
 `pwritev` per segment, and a sync if it is due. A `FlushJob` only syncs what earlier jobs wrote. `run` may be
@@ -46,7 +46,7 @@ class SegmentWrite:
         self._copied: bytearray | None = None
 
     def add(self, batch: Buffer, base_offset: int, leader_epoch: int) -> None:
-        """Stage a batch under its place in the log.
+        """Stage a batch under its offset in the log.
 
         Offset and epoch lie outside the CRC; `batch` is not changed.
         """
@@ -65,7 +65,7 @@ class SegmentWrite:
         copied += rest
 
     def add_owned(self, batches: bytearray) -> None:
-        """Stage batches that carry their offsets, in memory that is nobody else's."""
+        """Stage batches that carry their offsets, in memory that nothing else uses."""
         if len(batches) > _GATHER_BYTES_MAX:
             self._copied = None
             self.buffers.append(batches)
@@ -92,7 +92,7 @@ class LogLocation(NamedTuple):
     log_dir: str
 
     def sync_new(self) -> None:
-        """Make a new log's directory durable, with its name and the file that tells its topic."""
+        """Make a new log's directory durable, with its name and the file with its topic id."""
         path = f"{self.directory}/{PARTITION_METADATA_FILE}"
         if self.disk.exists(path):
             file = self.disk.open(path)
@@ -118,13 +118,13 @@ class _Step:
 
 
 class WriteJob:
-    """Write what was staged when the job was made; `sync` says whether it is durable afterwards."""
+    """Write what was staged when the job was created; it is durable afterwards if `sync` is set."""
 
-    __slots__ = ("_place", "end_offset", "fresh", "steps", "sync")
+    __slots__ = ("_location", "end_offset", "fresh", "steps", "sync")
 
     def __init__(
         self,
-        place: LogLocation,
+        location: LogLocation,
         staged: list[SegmentWrite],
         *,
         end_offset: int,
@@ -134,9 +134,9 @@ class WriteJob:
         """`unsynced` lists, in log order, the segments with written but unsynced bytes; None if no sync is
         due.
 
-        `fresh` says that the log's directory itself is new and not durable.
+        `fresh`: the log's directory itself is new and not durable.
         """
-        self._place = place
+        self._location = location
         self.fresh = fresh
         self.end_offset = end_offset
         self.sync = unsynced is not None
@@ -166,28 +166,30 @@ class WriteJob:
         return None if step.sync_all or step.sync_name else step
 
     def run(self) -> None:
-        place = self._place
+        location = self._location
         try:
             if self.sync and self.fresh:
-                place.sync_new()
+                location.sync_new()
             for step in self.steps:
                 if step.sync_name:
-                    place.disk.sync_dir(place.directory)
+                    location.disk.sync_dir(location.directory)
                 if step.buffers:
                     step.file.pwritev(step.buffers, step.position, sync=self.sync and not step.sync_all)
                 if step.sync_all:
                     step.file.datasync()
         except OSError as error:
-            raise StorageFault(place.log_dir, error) from error
+            raise StorageFault(location.log_dir, error) from error
 
 
 class FlushJob:
     """Sync what has been written up to `end_offset`."""
 
-    __slots__ = ("_place", "_sync_names", "end_offset", "fresh", "segments", "sizes")
+    __slots__ = ("_location", "_sync_names", "end_offset", "fresh", "segments", "sizes")
 
-    def __init__(self, place: LogLocation, segments: list[Segment], *, end_offset: int, fresh: bool) -> None:
-        self._place = place
+    def __init__(
+        self, location: LogLocation, segments: list[Segment], *, end_offset: int, fresh: bool
+    ) -> None:
+        self._location = location
         self.fresh = fresh
         self.end_offset = end_offset
         self.segments = [(segment, segment.file) for segment in segments]
@@ -195,13 +197,13 @@ class FlushJob:
         self._sync_names = any(not segment.name_durable for segment in segments)
 
     def run(self) -> None:
-        place = self._place
+        location = self._location
         try:
             if self.fresh:
-                place.sync_new()
+                location.sync_new()
             elif self._sync_names:
-                place.disk.sync_dir(place.directory)
+                location.disk.sync_dir(location.directory)
             for _, file in self.segments:
                 file.datasync()
         except OSError as error:
-            raise StorageFault(place.log_dir, error) from error
+            raise StorageFault(location.log_dir, error) from error

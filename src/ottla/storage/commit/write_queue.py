@@ -1,6 +1,6 @@
 """What a log has staged, written and synced: the bookkeeping of group commit.
 
-`stage` says where the next bytes go; `take_staged` makes them a job; `written` and `flushed` take note of its
+`stage` returns where the next bytes are added; `take_staged` makes them a job; `written` and `flushed` record its
 success. One write job and one flush job may be outstanding, of which one syncs; what is staged meanwhile waits for
 the next.
 
@@ -9,7 +9,7 @@ are in the file. This replica counts records below `committable_offset` toward t
 written, and synced if `flush.messages` requires it. `flushed_offset` is the end of what is synced in any case.
 
 Invariant: flushed_offset <= committable_offset <= readable_offset <= the log end offset.
-Concurrency: the log's task only; the jobs it hands out run elsewhere.
+Concurrency: the log's task only; its jobs run elsewhere.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class WriteQueue:
     __slots__ = (
         "_flush_job",
         "_fresh",
-        "_place",
+        "_location",
         "_staged",
         "_unsynced",
         "_write_job",
@@ -33,8 +33,8 @@ class WriteQueue:
         "readable_offset",
     )
 
-    def __init__(self, place: LogLocation, end_offset: int, *, fresh: bool) -> None:
-        self._place = place
+    def __init__(self, location: LogLocation, end_offset: int, *, fresh: bool) -> None:
+        self._location = location
         self._fresh = fresh
         self.readable_offset = end_offset
         self.committable_offset = end_offset
@@ -74,7 +74,7 @@ class WriteQueue:
         if due and self._flush_job is not None:
             return None
         job = WriteJob(
-            self._place,
+            self._location,
             self._staged,
             end_offset=end_offset,
             unsynced=list(self._unsynced.values()) if due else None,
@@ -86,7 +86,7 @@ class WriteQueue:
 
     def written(self, job: WriteJob, now_ms: int) -> None:
         if job is not self._write_job:
-            violated(f"{self._place.directory}: a write job that is not outstanding was reported")
+            violated(f"{self._location.directory}: a write job that is not outstanding was reported")
         self._write_job = None
         for step in job.steps:
             segment = step.segment
@@ -117,12 +117,12 @@ class WriteQueue:
             segments = [segment for segment in segments if segment.base_offset < sealed_before]
         if not segments:
             return None
-        self._flush_job = FlushJob(self._place, segments, end_offset=end_offset, fresh=self._fresh)
+        self._flush_job = FlushJob(self._location, segments, end_offset=end_offset, fresh=self._fresh)
         return self._flush_job
 
     def flushed(self, job: FlushJob, now_ms: int) -> None:
         if job is not self._flush_job:
-            violated(f"{self._place.directory}: a flush job that is not outstanding was reported")
+            violated(f"{self._location.directory}: a flush job that is not outstanding was reported")
         self._flush_job = None
         for (segment, _), size in zip(job.segments, job.sizes, strict=True):
             segment.name_durable = True
@@ -133,7 +133,7 @@ class WriteQueue:
         self.last_flush_ms = now_ms
 
     def drop(self, segment: Segment) -> None:
-        """A segment leaves the log; nothing of it needs to reach the disk any more."""
+        """A segment is removed from the log; nothing of it has to be written any more."""
         self._unsynced.pop(segment.base_offset, None)
 
     def truncating(self, log_start_offset: int, end_offset: int) -> None:

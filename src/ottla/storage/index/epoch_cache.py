@@ -59,7 +59,7 @@ class EpochWrite:
             file.close()
 
     def exchange(self) -> None:
-        """Put the prepared content, durable by now, in the place of the file; durable once the directory is synced."""
+        """Give the prepared content, durable by now, the name of the file; durable once the directory is synced."""
         self._disk.rename(f"{self._path}.tmp", self._path)
 
     def finish(self) -> None:
@@ -111,7 +111,7 @@ class EpochCache:
         return True
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """(epoch, end offset) of the greatest known epoch at or below the asked one.
+        """(epoch, end offset) of the greatest known epoch at or below the requested one.
 
         (-1, -1) for the undefined epoch and for one above all known; an epoch below all known ends where the
         first known one starts.

@@ -5,7 +5,7 @@
 
 Big endian, 8 bytes an entry, one entry about every `index.interval.bytes` of log; both fields strictly
 increase. An offset is found by taking the greatest entry at or below it and scanning the log from its
-position. Position 0 is never indexed, which is how a preallocated zero tail is told from entries.
+position. Position 0 is never indexed, which distinguishes entries from a preallocated zero tail.
 
 Crash policy and concurrency: see `sparse_index`.
 """

@@ -1,6 +1,6 @@
 """What the three index files of a segment have in common: fixed-size entries of big-endian integers.
 
-Owns the way from a file to columns (one `array` per field, never an object per entry) and back. Entries are
+Owns the conversion from a file to columns (one `array` per field, never an object per entry) and back. Entries are
 appended in memory and reach the file with `flush`; no file stays open between calls, so ten thousand logs
 cost no descriptors here and renaming a segment is a matter of `path`. Nothing is read until an index is first
 asked for something.

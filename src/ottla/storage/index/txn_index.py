@@ -55,7 +55,7 @@ class TxnIndex(SparseIndex):
     def collect(self, start_offset: int, end_offset: int) -> tuple[list[AbortedTxn], bool]:
         """The aborted transactions with records in [start_offset, end_offset).
 
-        The flag says that later segments cannot add any: some transaction here ended when everything before
+        The flag is True if later segments cannot add any: some transaction here ended when everything before
         `end_offset` was already stable.
         """
         _, _, firsts, lasts, stable = self._columns

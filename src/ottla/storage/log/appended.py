@@ -1,4 +1,4 @@
-"""What goes into an append, and what comes out of it."""
+"""The input and the result of an append."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ class Log(ReadableLog):
             if earlier is not None:
                 return earlier
         else:
-            self._place(header, size, base_offset, leader_epoch, now_ms).add(data, base_offset, leader_epoch)
+            self._accept(header, size, base_offset, leader_epoch, now_ms).add(data, base_offset, leader_epoch)
         stamped = header.attributes & TIMESTAMP_TYPE_MASK
         return Appended(base_offset, last_offset, header.max_timestamp if stamped else -1)
 
@@ -157,8 +157,8 @@ class Log(ReadableLog):
         if duplicate is not None:
             return Appended(duplicate.base_offset, duplicate.last_offset, duplicate.timestamp, True)
         base_offset = self.log_end_offset
-        place = self._place(header, len(data), base_offset, leader_epoch, now_ms)
-        place.add(data, base_offset, leader_epoch)
+        staged = self._accept(header, len(data), base_offset, leader_epoch, now_ms)
+        staged.add(data, base_offset, leader_epoch)
         self._note_ended(replay(self.producers, header, base_offset, marker))
         return None
 
@@ -188,13 +188,13 @@ class Log(ReadableLog):
             size = header.size_in_bytes
             data = view[position : position + size]
             epoch = header.partition_leader_epoch
-            self._place(header, size, header.base_offset, epoch, now_ms).add_raw(data)
+            self._accept(header, size, header.base_offset, epoch, now_ms).add_raw(data)
             if header.producer_id >= 0:
                 marker = read_marker(data, header) if header.is_control else None
                 self._note_ended(replay(self.producers, header, header.base_offset, marker))
         return Appended(placed[0][1].base_offset, placed[-1][1].last_offset)
 
-    def _place(
+    def _accept(
         self, header: BatchHeader, size: int, base_offset: int, leader_epoch: int, now_ms: int
     ) -> SegmentWrite:
         """Make room for a batch at the end; the caller adds the bytes to the returned write."""
@@ -266,7 +266,7 @@ class Log(ReadableLog):
         self._writes.flushed(job, now_ms)
 
     def flush(self, now_ms: int) -> None:
-        """Write and sync everything, here and now. Demands that no job is outstanding."""
+        """Write and sync everything in the calling thread. No job may be outstanding."""
         invariant(not self._writes.job_outstanding, f"{self}: flushed while a job is outstanding")
         write = self.take_staged()
         if write is not None:
@@ -343,7 +343,7 @@ class Log(ReadableLog):
         return self._take_truncation(offset, lambda: self._truncate(offset, now_ms))
 
     def take_restart(self, offset: int, now_ms: int) -> TruncationJob:
-        """A job that removes all records, durably, so that the log goes on at `offset`; as `take_truncation`."""
+        """A job that removes all records, durably, so that the log continues at `offset`; as `take_truncation`."""
         return self._take_truncation(offset, lambda: self._restart_at(offset, now_ms))
 
     def _take_truncation(self, offset: int, truncate: Callable[[], None]) -> TruncationJob:
@@ -396,7 +396,7 @@ class Log(ReadableLog):
         ]
 
     def increment_log_start_offset(self, offset: int) -> bool:
-        """Give up the records below `offset`; False if they are gone already."""
+        """Move the log start to `offset`; False if it is there or above already."""
         if offset > self._high_watermark:
             raise ApiError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
@@ -448,17 +448,17 @@ class Log(ReadableLog):
         return job
 
     def replace_segments(self, old: list[Segment], new: Segment, now_ms: int) -> None:
-        """Compaction puts `new`, complete and synced under `.cleaned`, in the place of sealed segments."""
+        """Compaction puts `new`, complete and synced under `.cleaned`, instead of sealed segments."""
         with self._faults():
             self.segments.replace(old, new, now_ms + self.config.file_delete_delay_ms)
             self._forget(old)
             for segment in old[1:]:
                 self.snapshots.delete(segment.base_offset)
 
-    def _forget(self, gone: list[Segment]) -> None:
-        for segment in gone:
+    def _forget(self, dropped: list[Segment]) -> None:
+        for segment in dropped:
             self._writes.drop(segment)
-        self._unsynced_indexes = [each for each in self._unsynced_indexes if each not in gone]
+        self._unsynced_indexes = [each for each in self._unsynced_indexes if each not in dropped]
 
     # --- the end ---
 

@@ -1,10 +1,10 @@
-"""Names of the files and directories of a log, as Kafka spells them.
+"""The names of the files and directories of a log.
 
-A partition lives in `<topic>-<partition>/`. Each segment is named after its base offset, twenty digits, and
+A partition is kept in `<topic>-<partition>/`. Each segment is named after its base offset, twenty digits, and
 has a `.log`, an `.index` and a `.timeindex`; a `.txnindex` only if a transaction was aborted in it; a
-`.snapshot` of the producers at that offset. A file on its way out carries `.deleted`, one that compaction is
-writing `.cleaned`, and one that is about to replace its originals `.swap`. A partition being deleted is
-renamed to end in `-delete`.
+`.snapshot` of the producers at that offset. Index files are created when they are first written. A file that is to
+be removed has the suffix `.deleted`, one that compaction is writing `.cleaned`, and one that is about to replace its
+originals `.swap`. A partition that is being deleted is renamed to end in `-delete`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The log takes a job on the event loop, which makes the change in memory; `run` performs it on the disk; `Log.finished`
 records its success on the loop. A log has at most one of these jobs at a time, so that no two of them use the same
-files. Appending and reading go on meanwhile, except during a truncation.
+files. Appending and reading continue meanwhile, except during a truncation.
 
 Failure: the first OSError becomes a `StorageFault`; nothing is retried.
 """
@@ -143,14 +143,14 @@ class CloseJob:
 
     def __init__(
         self,
-        place: LogLocation,
+        location: LogLocation,
         *,
         jobs: list[WriteJob | FlushJob],
         indexes: list[SegmentIndexWrite],
         snapshot: SnapshotWrite | None,
         epochs: EpochWrite | None,
     ) -> None:
-        self._place = place
+        self._location = location
         self._jobs = jobs
         self._indexes = indexes
         self._snapshot = snapshot
@@ -159,21 +159,21 @@ class CloseJob:
     def run(self) -> None:
         for job in self._jobs:
             job.run()
-        with storage_faults(self._place.log_dir):
+        with storage_faults(self._location.log_dir):
             for write in self._indexes:
                 write.run()
             if self._snapshot is not None:
                 self._snapshot.run(sync=True)
             if self._epochs is not None:
                 self._epochs.run()
-            self._place.sync_new()
+            self._location.sync_new()
 
     def write(self) -> None:
         """Write without a sync what may be written first."""
         for job in self._jobs:
             if isinstance(job, WriteJob):
                 job.run()
-        with storage_faults(self._place.log_dir):
+        with storage_faults(self._location.log_dir):
             for write in self._indexes:
                 write.write_before()
             if self._snapshot is not None:
@@ -183,7 +183,7 @@ class CloseJob:
 
     def exchange(self) -> None:
         """Write without a sync what relies on the rest being durable."""
-        with storage_faults(self._place.log_dir):
+        with storage_faults(self._location.log_dir):
             for write in self._indexes:
                 write.write_offset_index()
             if self._epochs is not None:

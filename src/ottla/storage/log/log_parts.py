@@ -1,4 +1,4 @@
-"""What recovery hands to a log: its segments and all that is known about them."""
+"""The result of recovery: the segments of a log and its state."""
 
 from __future__ import annotations
 

@@ -73,8 +73,8 @@ class LogReader:
         known_limit, known_segment, position = self._known_end
         if known_limit == limit and known_segment is segment:
             return position
-        place = segment.find(limit, segment.written_size)
-        position = segment.written_size if place is None else place.position
+        batch_at = segment.find(limit, segment.written_size)
+        position = segment.written_size if batch_at is None else batch_at.position
         self._known_end = (limit, segment, position)
         return position
 
@@ -91,35 +91,35 @@ class LogReader:
         # Records without a time have the "greatest" one if nothing else is there.
         timeless = newest.max_timestamp < 0
         offset = newest.base_offset if timeless else newest.max_timestamp_offset
-        place = newest.find(offset, newest.written_size)
-        if place is None:
+        batch_at = newest.find(offset, newest.written_size)
+        if batch_at is None:
             # The record is staged but not written yet: look among those that are.
             written = list(walk(newest.file, 0, newest.written_size))
             if not written:
                 return None
             position, header = max(written, key=lambda found: found[1].max_timestamp)
-            place = BatchPosition(
+            batch_at = BatchPosition(
                 position, header.size_in_bytes, header.base_offset, header.last_offset, header.max_timestamp
             )
-        return _first_in_batch(newest, place, place.max_timestamp, 0)
+        return _first_in_batch(newest, batch_at, batch_at.max_timestamp, 0)
 
 
 def _search(segment: Segment, timestamp: int, from_offset: int) -> FoundRecord | None:
-    place = segment.find_timestamp(timestamp, from_offset)
-    while place is not None:
-        found = _first_in_batch(segment, place, timestamp, from_offset)
+    batch_at = segment.find_timestamp(timestamp, from_offset)
+    while batch_at is not None:
+        found = _first_in_batch(segment, batch_at, timestamp, from_offset)
         if found is not None:
             return found
-        # The batch says it holds such a record, but that one lies before the log start.
-        place = segment.find_timestamp(timestamp, place.last_offset + 1)
+        # The batch contains such a record, but below the log start.
+        batch_at = segment.find_timestamp(timestamp, batch_at.last_offset + 1)
     return None
 
 
 def _first_in_batch(
-    segment: Segment, place: BatchPosition, timestamp: int, from_offset: int
+    segment: Segment, batch_at: BatchPosition, timestamp: int, from_offset: int
 ) -> FoundRecord | None:
     """The first record in a batch at or after both a timestamp and an offset."""
-    batch = segment.file.pread(place.size, place.position)
+    batch = segment.file.pread(batch_at.size, batch_at.position)
     header = read_header(batch)
     for offset, time in _times(batch, header):
         if time >= timestamp and offset >= from_offset:

@@ -1,17 +1,16 @@
-"""Which of a log's oldest segments may go: by age, by size, or because they lie below the log start offset.
+"""The retention rules: how many of a log's oldest segments are deleted, by age, size or log start offset.
 
-Pure decisions; the log carries them out. The timestamp of a segment, which may have to be read from the disk,
-is asked for only as far as segments go by age. The rules, in the order in which they are applied:
+Pure decisions; the log carries them out. The timestamp of a segment may have to be read from the disk. It is
+looked up only for segments that are checked by age. The rules, in the order in which they are applied:
 
-- below the log start offset: a segment goes when the next one starts at or below it (whatever the cleanup
-  policy);
-- size (policy `delete`): oldest segments go as long as what stays is at least `retention.bytes`;
-- age (policy `delete`): a segment goes when its latest record is older than `retention.ms`. That holds for
-  the active segment too, which the log then rolls first: records vanish in time even from a topic nobody
-  writes to any more.
+- below the log start offset: a segment is deleted when the next one starts at or below it, under every cleanup
+  policy;
+- size (policy `delete`): the oldest segments are deleted while the remaining ones have at least `retention.bytes`;
+- age (policy `delete`): a segment is deleted when its latest record is older than `retention.ms`. This includes the
+  active segment, which the log rolls first: records also expire in a topic to which no client writes.
 
-Invariants: only a prefix of the log goes, never anything at or above the high watermark, and never an empty
-active segment (there would be nothing to win and a new file each time).
+Invariants: only a prefix of the log is deleted, nothing at or above the high watermark, and no empty active segment
+(a new file would replace it each time).
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ FOREVER = -1  # retention.ms and retention.bytes: no limit
 
 
 class RetainedSegment(Protocol):
-    """What retention wants to know about a segment."""
+    """The properties of a segment that retention checks."""
 
     @property
     def base_offset(self) -> int: ...
@@ -52,7 +51,7 @@ def deletable_count(
     log_end_offset: int,
     now_ms: int,
 ) -> int:
-    """How many segments, counted from the oldest, may go; the last of `segments` is the active one."""
+    """How many segments, counted from the oldest, are to be deleted; the last of `segments` is the active one."""
 
     def ends_at(number: int) -> int:
         return segments[number + 1].base_offset if number + 1 < len(segments) else log_end_offset
@@ -82,7 +81,7 @@ def deletable_count(
 
 
 class _SizeBudget:
-    """Hands out what a log has beyond its allowed size, segment by segment."""
+    """The bytes of a log above its allowed size, subtracted segment by segment."""
 
     def __init__(self, segments: Sequence[RetainedSegment], start: int, retention_bytes: int) -> None:
         self._segments = segments

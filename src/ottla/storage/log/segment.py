@@ -4,7 +4,7 @@ Layout of the log file: record batches, nothing between or around them. Names ar
 layouts in `offset_index`, `time_index` and `txn_index`.
 
 Two sizes: `size` counts every batch appended, `written_size` those that are in the file. Between the two lie
-bytes still staged in memory or on their way through a worker; readers are kept below `written_size`.
+bytes that are staged in memory or being written by a worker; readers are limited to `written_size`.
 
 A segment is active (the last one, appended to) or sealed (never changed again, except that compaction
 replaces it). The log file is opened when first needed, the indexes are read when first needed, so that a
@@ -274,7 +274,7 @@ class Segment:
     def must_roll(
         self, batch_size: int, last_offset: int, max_timestamp: int, config: LogConfig, now_ms: int
     ) -> bool:
-        """Whether a batch has to go into a new segment.
+        """Whether a batch has to be appended to a new segment.
 
         Size, record time, full index, or offset out of reach.
         """
@@ -302,7 +302,7 @@ class Segment:
     def sync_indexes(self) -> None:
         """Write the indexes, durably.
 
-        The offset index comes last: after a crash, an entry of it that is on the disk vouches for the others.
+        The offset index is written last: after a crash, an entry of it on the disk implies the entries of the others.
         """
         write = self.take_index_write()
         write.run()
@@ -354,7 +354,7 @@ class Segment:
 
     @property
     def largest_timestamp(self) -> int:
-        """What retention by time looks at.
+        """The time by which retention decides.
 
         The greatest timestamp, or when the file was written if none has one.
         """
@@ -372,10 +372,10 @@ class Segment:
         """The first batch with a record at or after `timestamp`, looking from `from_offset` on."""
         self._check_indexes()
         _, indexed_offset = self.time_index.lookup(timestamp)
-        place = self.find(max(indexed_offset, from_offset), self.written_size)
-        if place is None:
+        found = self.find(max(indexed_offset, from_offset), self.written_size)
+        if found is None:
             return None
-        return find_timestamp(self.file, place.position, self.written_size, timestamp)
+        return find_timestamp(self.file, found.position, self.written_size, timestamp)
 
     def next_offset(self) -> int:
         """The offset after the last whole batch in the file."""
@@ -396,7 +396,7 @@ class Segment:
     # --- changing what is there ---
 
     def rebuild_indexes(self) -> None:
-        """Make offset and time index anew from the headers of the log file.
+        """Rebuild offset and time index from the headers of the log file.
 
         The txn index needs producer state.
         """
@@ -445,13 +445,13 @@ class Segment:
 
     def truncate_to(self, offset: int) -> int:
         """Cut all batches that hold `offset` or later ones, durably; returns how many bytes went."""
-        place = self.find(offset, self.written_size)
-        if place is None:
+        found = self.find(offset, self.written_size)
+        if found is None:
             return 0
-        cut = self.written_size - place.position
-        self.file.truncate(place.position)
+        cut = self.written_size - found.position
+        self.file.truncate(found.position)
         self.file.datasync()
-        self.written_size = self.size = place.position
+        self.written_size = self.size = found.position
         self._note_from(self.restart_indexes(offset))
         self.txn_index.truncate_to(offset)
         self.sync_indexes()
@@ -461,7 +461,7 @@ class Segment:
         """Change the suffix of all its files; durable for the log file, and for the rest once the directory is
         synced.
 
-        The log file goes first, for good: without it the others mean nothing, but it needs its index of aborted
+        The log file is renamed first, durably: without it the others have no meaning, but it needs its index of aborted
         transactions beside it.
         """
         first, *others = [
@@ -523,6 +523,6 @@ class Segment:
                 return False
         if self.time_index.entry_count:
             timestamp, offset = self.time_index.last_entry
-            place = self.find(offset, self.written_size)
-            return place is not None and place.base_offset <= offset and place.max_timestamp == timestamp
+            found = self.find(offset, self.written_size)
+            return found is not None and found.base_offset <= offset and found.max_timestamp == timestamp
         return True

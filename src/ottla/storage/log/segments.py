@@ -1,8 +1,8 @@
-"""The row of segments that makes up a log, oldest first, and the ways in which it changes.
+"""The list of segments of a log, oldest first, and the operations that change it.
 
-The last segment is active. Segments leave at the old end (retention), at the new end (truncation) or are
+The last segment is active. Segments are removed at the old end (retention), at the new end (truncation) or
 replaced (compaction). One that readers may still hold a slice of is renamed to `.deleted` and kept open until
-`file.delete.delay.ms` have passed; the rest is removed at once.
+`file.delete.delay.ms` have passed; others are removed immediately.
 
 Concurrency: the log's task only. Durability of names is said at each operation.
 """
@@ -76,7 +76,8 @@ class Segments(Sequence[Segment]):
     def add(self, segment: Segment) -> None:
         """A new active segment; its name is not durable yet."""
         invariant(
-            not self._bases or segment.base_offset > self._bases[-1], f"{segment.path} does not come last"
+            not self._bases or segment.base_offset > self._bases[-1],
+            f"{segment.path} is not the last segment",
         )
         self._segments.append(segment)
         self._bases.append(segment.base_offset)
@@ -102,7 +103,7 @@ class Segments(Sequence[Segment]):
         self._deleted += [(remove_at_ms, segment) for segment in segments]
 
     def replace(self, old: list[Segment], new: Segment, remove_at_ms: int) -> None:
-        """Put `new`, complete and synced under `.cleaned`, in the place of neighbouring sealed segments,
+        """Put `new`, complete and synced under `.cleaned`, instead of neighbouring sealed segments,
         durably.
 
         A crash before the first rename is durable leaves the old ones; after it, recovery finishes the

@@ -1,4 +1,4 @@
-"""What a batch means for producer state: may it come, and once it is there, data or the end of a transaction."""
+"""The effect of a batch on producer state: whether it may be appended, and what it changes once it is."""
 
 from __future__ import annotations
 
@@ -147,10 +147,10 @@ def replay_segments(state: ProducerState, segments: Iterable[Segment], end_offse
     for segment in segments:
         if segment.base_offset >= end_offset:
             break
-        place = segment.find(state.end_offset, segment.written_size)
-        if place is None:
+        found = segment.find(state.end_offset, segment.written_size)
+        if found is None:
             continue
-        for position, header in walk(segment.file, place.position, segment.written_size):
+        for position, header in walk(segment.file, found.position, segment.written_size):
             if header.base_offset >= end_offset:
                 break
             replay_stored(state, header, segment.file, position)

@@ -9,7 +9,7 @@
 Big endian. One is taken when a segment is rolled (named after the new segment) and one at a clean stop; after
 a start the newest usable one is loaded and the log replayed from its offset.
 
-Crash policy: files are written in place, the CRC tells a torn one, and a snapshot that does not check out is
+Crash policy: files are written in place, the CRC identifies a torn one, and an invalid snapshot is
 deleted and the next older one used; without any, the whole log is replayed.
 
 Concurrency: the log's task only.
@@ -35,7 +35,7 @@ _ENTRY: Final = struct.Struct(">qhiqiqiq")
 
 
 class CorruptSnapshot(OttlaError):
-    """A snapshot file does not check out; it is of no use."""
+    """A snapshot file is damaged and cannot be used."""
 
 
 def encode(entries: Iterable[ProducerSnapshotEntry]) -> bytes:

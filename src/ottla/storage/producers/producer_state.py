@@ -1,23 +1,22 @@
-"""What a log knows about the producers that write to it: sequence numbers, epochs and open transactions.
+"""The state of the producers of a log: sequence numbers, epochs and open transactions.
 
-Per producer id: its epoch, the last five batches (enough for a client with five requests in flight to retry
+For each producer id: its epoch, the last five batches (enough for a client with five requests in flight to retry
 any of them), the time of its last batch, the epoch of the transaction coordinator that last ended a
-transaction here, and where its open transaction begins.
+transaction here, and the start of its open transaction.
 
-`check` is the question a leader asks before an append: it changes nothing and answers with a duplicate,
-nothing, or an `ApiError`. `append_batch` and `append_marker` record what is in the log, and trust it:
-followers and recovery use them on batches that a leader has checked.
+A leader calls `check` before an append: it changes nothing and returns a duplicate or None, or raises
+`ApiError`. `append_batch` and `append_marker` record what is in the log without checks: followers and recovery use
+them on batches that a leader has checked.
 
-A transaction must not begin in a log unless its coordinator knows of it: nobody would ever end it there
-(KIP-890). So its first batch is asked about. Whoever asks holds a `Verification`, which is good for that producer
-until a batch or a marker of it is appended: a marker that overtakes the question makes the answer void.
+A transaction must not begin in a log that its coordinator does not know of, because no marker would end it there
+(KIP-890). Its first batch is therefore verified with the coordinator. The `Verification` is valid for that producer
+until a batch or a marker of it is appended: a marker that arrives before the response makes the response void.
 
 The first unstable offset is where a reader of committed records must stop: the start of the earliest
-transaction that is open, or whose marker is not yet below the high watermark.
+transaction that is open, or the marker of which is not yet below the high watermark.
 
-Bounds: a producer costs some 400 bytes and leaves when `producer.id.expiration.ms` have passed since its last
-batch. Nothing else limits their number, as in Kafka: forgetting a live producer would let a retry be written
-twice.
+Bounds: a producer takes some 400 bytes and is removed when `producer.id.expiration.ms` have passed since its last
+batch. Nothing else limits their number, as in Kafka: without its state a retry would be appended twice.
 
 Must not know files (`producer_snapshot` does) or batches' bytes. Concurrency: the log's task only.
 """
@@ -72,9 +71,9 @@ class ProducerSnapshotEntry(NamedTuple):
 
 
 class Verification:
-    """The question whether a producer's transaction includes this partition, until a batch or marker settles it.
+    """A verification that a producer's transaction includes this partition, valid until a batch or marker is appended.
 
-    While it is open no batch may come before the lowest sequence number that was asked about.
+    While it is open no batch is accepted before the one with the lowest sequence number that is being verified.
     """
 
     __slots__ = ("asked_ms", "epoch", "lowest_sequence")
@@ -132,7 +131,7 @@ class ProducerEntry:
         return None
 
     def move_to_epoch(self, epoch: int) -> None:
-        """Batches of an older epoch are of no use: a new epoch starts at sequence 0."""
+        """Drop batches of an older epoch: a new epoch starts at sequence 0."""
         if epoch != self.epoch:
             self.epoch = epoch
             del self._batches[:]
@@ -258,13 +257,13 @@ class ProducerState:
     def _check_in_line(
         self, producer_id: int, entry: ProducerEntry | None, epoch: int, base_sequence: int
     ) -> None:
-        """While a batch is being asked about, none may come that follows it."""
+        """While a batch is being verified, none that follows it is accepted."""
         if entry is not None:
             self._check_epoch(producer_id, entry, epoch)
         known = self._verifications.get(producer_id)
         if known is not None and base_sequence > known.lowest_sequence:
             raise _out_of_order(
-                f"producer {producer_id} sent {base_sequence} while {known.lowest_sequence} is still to come"
+                f"producer {producer_id} sent {base_sequence} while {known.lowest_sequence} is being verified"
             )
 
     def check_marker(
@@ -273,7 +272,7 @@ class ProducerState:
         """Whether a transaction coordinator may end a transaction of this producer.
 
         With `epoch_per_transaction` a marker bears an epoch above that of its transaction: one that does not
-        belongs to an earlier transaction, or comes again after it did its work (which does no harm).
+        belongs to an earlier transaction, or is a repetition of one that was applied (which has no effect).
         """
         entry = self._producers.get(producer_id)
         if entry is None:
@@ -347,7 +346,7 @@ class ProducerState:
         return CompletedTxn(producer_id, first, offset, stable, aborted)
 
     def high_watermark_moved(self, high_watermark: int) -> None:
-        """Transactions whose marker is replicated no longer hold readers back."""
+        """Transactions with a replicated marker no longer limit readers."""
         unreplicated = self._unreplicated
         removed_first = False
         while unreplicated and unreplicated[0][0] < high_watermark:
@@ -356,7 +355,7 @@ class ProducerState:
             self._unreplicated_first = min(first for _, first in unreplicated)
 
     def log_start_moved(self, log_start_offset: int) -> None:
-        """Records below `log_start_offset` are gone. Producers stay: their sequence numbers still count."""
+        """Records below `log_start_offset` were removed. Producers remain: their sequence numbers are still checked."""
         self.high_watermark_moved(log_start_offset)
         self.end_offset = max(self.end_offset, log_start_offset)
 
@@ -438,7 +437,7 @@ class ProducerState:
                     f"epoch {epoch} of producer {producer_id} starts at {base_sequence}, not at 0"
                 )
             return
-        # A producer whose epoch came with a marker has no batch yet: -1 makes 0 the next in line.
+        # A producer with an epoch from a marker has no batch yet: -1 makes 0 the next sequence number.
         expected = (entry.last_sequence + 1) & _SEQUENCE_MASK
         if base_sequence != expected:
             raise _out_of_order(

@@ -1,6 +1,6 @@
 """Walking over the batches in a log file without making an object for each.
 
-All functions read ahead in chunks and look at headers in memory; a body is only read where it must be
+All functions read ahead in chunks and parse headers in memory; a body is only read where it must be
 checked. They take the end of the range from the caller, because bytes behind it may not be written yet.
 """
 
@@ -86,7 +86,7 @@ def find_timestamp(file: File, position: int, end: int, timestamp: int) -> Batch
 
 
 def walk(file: File, position: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
-    """Each whole batch in [position, end) with its place. Bodies are not read.
+    """Each whole batch in [position, end) with its position. Bodies are not read.
 
     Stops at what cannot be a batch, and where offsets do not increase.
     """
@@ -110,7 +110,7 @@ def walk(file: File, position: int, end: int) -> Iterator[tuple[int, BatchHeader
 
 
 def walk_verified(file: File, position: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
-    """Each batch in [position, end) whose CRC is right, with its place; stops at the first that is not.
+    """Each batch in [position, end) with a correct CRC, and its position; stops at the first that has not.
 
     Memory stays bounded whatever length a broken header claims: a batch longer than the chunk is summed
     piecewise.
@@ -165,7 +165,7 @@ def check_batches(data: memoryview, next_offset: int) -> list[tuple[int, BatchHe
         if header.base_offset < next_offset or header.last_offset_delta < 0:
             raise ApiError(
                 ErrorCode.UNKNOWN_SERVER_ERROR,
-                f"offset {header.base_offset} came where {next_offset} is next",
+                f"offset {header.base_offset} was received where {next_offset} is next",
             )
         next_offset = header.last_offset + 1
     if not placed or end != len(data):

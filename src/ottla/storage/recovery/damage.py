@@ -1,13 +1,13 @@
-"""What recovery cuts off a log: said, and kept if some of it is good.
+"""The records that recovery removes from a log: logged, and copied to a file if some of them are valid.
 
-A torn tail is the rest of a write that was never acknowledged; it goes. A damaged batch with sound ones behind it
-is another matter: those may have been acknowledged, and only the order of the log forbids to serve them. So
-they are kept for whoever wants to look, in files that no broker reads: `<segment>.log.damaged-<position>` with what
-lay in the segment from that position on.
+A torn tail is the rest of a write that was never acknowledged; it is removed. Valid batches behind a damaged one
+may have been acknowledged. They cannot be served, because offsets before them are missing. They are copied for the
+operator, to files that no broker reads: `<segment>.log.damaged-<position>` with the segment's bytes from that position
+on.
 
-What only looks like damage because it is older than record batches is refused, untouched.
+Records in a format older than record batches only look damaged. They are refused, and nothing is changed.
 
-Crash policy: the copy is durable before the segment is cut; an interrupted recovery makes it again.
+Crash policy: the copy is durable before the segment is cut; an interrupted recovery writes it again.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def refuse_old_format(segment: Segment, position: int) -> None:
     if zlib.crc32(segment.file.pread(size - 4, position + LOG_OVERHEAD + 4)) == crc:
         raise LocalError(
             f"{segment.path_of(log_files.LOG)} holds messages of format {magic}, which Ottla does not read; "
-            "nothing was changed. Let Apache Kafka rewrite the topic in format 2, or take the directory away"
+            "nothing was changed. Let Apache Kafka rewrite the topic in format 2, or remove the directory"
         )
 
 

@@ -1,16 +1,16 @@
 """Files that an interrupted change left in a partition's directory, and how the change is undone or finished.
 
-- `.deleted`: on its way out; goes. (`.checkpoint.deleted` files are snapshots of the metadata quorum, not
+- `.deleted`: was to be removed; removed. (`.checkpoint.deleted` files are snapshots of the metadata quorum, not
   ours.)
-- `.cleaned`: compaction was still writing it; goes.
+- `.cleaned`: compaction was still writing it; removed.
 - `.swap`: complete and about to replace its originals. If a `.cleaned` file of the same or an earlier offset
-  is there, the exchange had not begun: the `.swap` goes too. Otherwise the originals in its range go and it
-  takes its place.
-- an index or snapshot without any segment it could belong to; an index goes here, snapshots are judged later.
-- `.tmp`: an interrupted replacement of a small file; goes.
+  is there, the exchange had not begun: the `.swap` is removed too. Otherwise the originals in its range are removed
+  and it replaces them.
+- an index or snapshot without any segment it could belong to; an index is removed here, snapshots are checked later.
+- `.tmp`: an interrupted replacement of a small file; removed.
 
 Every step can be interrupted and done again. The directory is synced before a `.swap` file gets its final
-name, so that originals cannot come back beside it.
+name, so that originals cannot appear again beside it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def clear_leftovers(disk: Disk, directory: str, config: LogConfig) -> list[str]:
 
 
 def _drop_unfinished(disk: Disk, directory: str, names: list[str]) -> list[str]:
-    """Remove what was on its way out or not complete; returns the `.swap` files that stay."""
+    """Remove what was deleted or not complete; returns the `.swap` files that remain."""
     cleaned = [name for name in names if name.endswith(log_files.CLEANED)]
     swaps = [name for name in names if name.endswith(log_files.SWAP)]
     first_cleaned = min(filter(lambda offset: offset >= 0, map(_offset, cleaned)), default=None)
@@ -60,7 +60,7 @@ def _drop_unfinished(disk: Disk, directory: str, names: list[str]) -> list[str]:
         if (name.endswith(log_files.DELETED) and not name.endswith(_QUORUM_SNAPSHOT_DELETED))
         or name.endswith(".tmp")
     ]
-    # `.swap` files go before `.cleaned` ones: alone, a `.swap` would look valid.
+    # `.swap` files are removed before `.cleaned` ones: alone, a `.swap` would look valid.
     _remove(disk, directory, invalid)
     _remove(disk, directory, cleaned + gone)
     return [name for name in swaps if name not in invalid]

@@ -2,22 +2,22 @@
 
 Steps, in order:
 
-1. Leftovers. `.deleted` and `.cleaned` files go; an exchange of segments that had reached `.swap` is
-   finished; an index without its log file goes.
+1. Leftovers. `.deleted` and `.cleaned` files are removed; an exchange of segments that had reached `.swap` is
+   finished; an index without its log file is removed.
 2. Segments, by the names of their log files. A missing index is rebuilt from batch headers.
-3. After an unclean stop, everything from the recovery point on is judged: batch after batch must have a sound
+3. After an unclean stop, everything from the recovery point on is checked: batch after batch must have a sound
    header, a right CRC and increasing offsets. The log ends where that fails first: torn, zero-filled or
-   garbage tails are cut and later segments removed, newest first; `damage` says and keeps what may be good.
-   What comes before the recovery point is not read, except the little between the last trusted index entry
+   garbage tails are cut and later segments removed, newest first; `damage` logs it and keeps what may be valid.
+   What is below the recovery point is not read, except the part between the last trusted index entry
    and that point.
 4. Leader epochs and producer state: the newest snapshot at or below the recovery point, then the batch
    headers from there on, which also restores the index of aborted transactions.
 
-When `open_log` returns, all records that the log holds are durable, and nothing that was cut can come back:
+When `open_log` returns, all records of the log are durable, and nothing that was removed can appear again:
 files are synced and the directory is, before anything can be appended.
 
 A hole between two segments beyond the recovery point means that the end of the first was lost while the
-second, which came later, was not; the log is cut at the hole. Only in a compacted log holes are normal.
+second, which was written later, was not; the log is cut at the hole. Only in a compacted log holes are normal.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _logger = structlog.get_logger(__name__)
 
 
 class LastKnown(msgspec.Struct, frozen=True):
-    """What the checkpoints of the log directory say about a log."""
+    """The state of a log in the checkpoints of its log directory."""
 
     clean: bool = False
     recovery_point: int = 0
@@ -224,7 +224,7 @@ class _Recovery:
             LogLocation(self._disk, self._directory, self._directory.rpartition("/")[0]).sync_new()
 
     def _verify_segment(self, segment: Segment) -> tuple[int, bool]:
-        """Judge a segment: the offset after its last sound batch, and whether all of it was sound."""
+        """Check a segment: the offset after its last sound batch, and whether all of it was sound."""
         size = segment.written_size
         expected, sound = self._scan(segment, segment.restart_indexes(self._recovery_point))
         if sound < size and expected < self._recovery_point:
@@ -266,7 +266,7 @@ class _Recovery:
             self._remove_last()
 
     def _report_cut(self, segment: Segment, position: int, end_offset: int) -> None:
-        """Say what is about to be cut off, and keep it if some of it is good."""
+        """Log what is about to be removed, and keep it if some of it is valid."""
         damage.refuse_old_format(segment, position)
         kept = None
         if damage.has_sound_batches(segment, position):
@@ -295,21 +295,21 @@ class _Recovery:
         for segment in self._segments:
             if segment.base_offset >= self._replay_from:
                 segment.txn_index.truncate_to(self._replay_from)
-        # A snapshot is of use if all that must be replayed comes after it.
+        # A snapshot can be used if all that must be replayed is after it.
         first = self._segments[0].base_offset
         usable = max(first, min(end_offset, self._replay_from))
         load_producers(state, snapshots, self._segments, usable, self._now_ms)
         snapshots.keep_for({segment.base_offset for segment in self._segments})
         for segment in self._segments:
             after = state.end_offset
-            place = segment.find(after, segment.written_size) if segment.base_offset < end_offset else None
-            if place is None:
+            found = segment.find(after, segment.written_size) if segment.base_offset < end_offset else None
+            if found is None:
                 continue
             if segment.base_offset > after:
                 state.end_offset = segment.base_offset
             if segment.base_offset == state.end_offset and segment is not self._segments[0]:
                 snapshots.take(state, sync=False)
-            for position, header in walk(segment.file, place.position, segment.written_size):
+            for position, header in walk(segment.file, found.position, segment.written_size):
                 ended = replay_stored(state, header, segment.file, position)
                 if ended is not None and ended.aborted and ended.last_offset >= self._replay_from:
                     segment.txn_index.append(
@@ -330,7 +330,7 @@ class _Recovery:
 
 
 def _learn_epoch(epochs: EpochCache, epoch: int, base_offset: int) -> None:
-    """Batches tell their epoch; what the checkpoint already knows stays as it is."""
+    """Record the epoch of a batch, unless the checkpoint has it already."""
     latest = epochs.latest_epoch
     if epoch >= 0 and (latest is None or epoch > latest):
         epochs.assign(epoch, base_offset)

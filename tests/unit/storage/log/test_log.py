@@ -133,7 +133,7 @@ def test_raw_batches_must_be_sound_and_in_order() -> None:
     for data in (b"", bytes(broken), good[:-1], behind + b"rest"):
         with pytest.raises(ApiError):
             log.append_raw(data, NOW_MS)
-    with pytest.raises(ApiError, match="came where 6 is next"):
+    with pytest.raises(ApiError, match="was received where 6 is next"):
         log.append_raw(behind, NOW_MS)
     assert log.log_end_offset == 6
 
