@@ -1,4 +1,4 @@
-"""Where Ottla answers otherwise than Apache Kafka on purpose. `docs/GAPS.md` tells users the same."""
+"""The deliberate differences from Apache Kafka. `docs/GAPS.md` describes them for users."""
 
 from __future__ import annotations
 
@@ -30,6 +30,11 @@ DELIBERATE = (
         "describe-configs", "broker$",
         r".*configs\.(node\.id|process\.roles|controller\.listener\.names|listener\.security\.protocol\.map)\.syn",
         "Ottla starts without a file, so these have defaults",
+    ),
+    Deliberate(
+        "describe-configs", "broker$",
+        r".*configs\.(offsets\.topic|transaction\.state\.log|share\.coordinator\.state\.topic)\..*\.synonyms",
+        "one node is enough: the default of replication factor and minimum ISR of internal topics is 1",
     ),
     Deliberate(
         "describe-configs", "loggers$", r"\.results\[0\]\.configs",
