@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from ottla.base.errors import StorageFault
 from ottla.testing.disk import Survival
 from tests.support.faults import DiskFaults, needs_compiler
 from tests.support.io_jobs import JOBS, Result
@@ -57,6 +58,19 @@ def test_one_error_at_any_change_takes_the_directory_offline(name: str, code: in
                 assert found.log_start_offset >= start, case
         failed_at += 1
     assert failed_at >= job.changes, f"{name} has only {failed_at} changes"
+
+
+def test_a_job_that_succeeds_after_the_directory_failed_acknowledges_nothing() -> None:
+    bench = JOBS["one synced write"].bench()
+    acknowledged = bench.acknowledged
+    bench.append()
+    bench.end_turn()
+    bench.dirs.fail(
+        StorageFault(bench.log.log_dir, OSError(errno.EIO, "another log of this directory failed"))
+    )
+    assert bench.executor.step()
+    assert bench.acknowledged == acknowledged
+    assert not bench.executor.waiting
 
 
 @needs_compiler
