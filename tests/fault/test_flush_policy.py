@@ -13,10 +13,11 @@ from itertools import product
 import pytest
 
 from ottla.base.rng import Random
+from ottla.storage.checkpoints import RECOVERY_POINT_FILE, read_offsets
 from ottla.storage.log.log_config import LogConfig
 from ottla.testing.disk import SimDisk, Survival
 from tests.support.logs import NOW_MS
-from tests.support.storage_bench import StorageBench
+from tests.support.storage_bench import PARTITION, ROOT, StorageBench
 
 SHAPES = ((1,), (2,), (1, 1), (1, 2, 1))
 """Jobs, as the records of their batches."""
@@ -140,3 +141,15 @@ def test_flush_ms_counts_from_the_last_flush_of_any_kind() -> None:
     made.clock.at_ms += 40
     made.flush_due()
     assert made.log.flushed_offset == 4
+
+
+def test_a_checkpoint_does_not_pass_what_is_flushed() -> None:
+    """Everything below a recovery point is durable: recovery does not check it again."""
+    made = bench(LARGE)
+    for _ in range(5):
+        made.produce(1)
+        made.dirs.checkpoint()
+        points = read_offsets(made.disk, f"{ROOT}/{RECOVERY_POINT_FILE}")
+        assert points[PARTITION] == made.log.flushed_offset < made.acknowledged
+        found = made.recovered()
+        assert (0 if found is None else found.log_end_offset) >= points[PARTITION]

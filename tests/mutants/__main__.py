@@ -42,7 +42,7 @@ class Result:
 def copy_tree(target: Path) -> Path:
     """Copy what tests and the simulation need, compiled modules included."""
     ignored = shutil.ignore_patterns("__pycache__", "*.pyc", "compat")
-    for name in ("src", "tests"):
+    for name in ("src", "tests", "fuzz"):
         shutil.copytree(ROOT / name, target / name, ignore=ignored)
     shutil.copy(ROOT / "pyproject.toml", target)
     return target

@@ -266,6 +266,14 @@ def test_an_exchange_of_segments_is_finished() -> None:
     assert offsets(again) == [(number, number) for number in range(10)]
 
 
+@pytest.mark.parametrize("position", [200, 1_300_000, 2_500_000])
+def test_damage_anywhere_in_a_batch_of_several_chunks_is_found(position: int) -> None:
+    disk = SimDisk(Random(1))
+    append(open_at(disk, DIRECTORY), batch(), batch(value=bytes(2_600_000)), batch())
+    disk.corrupt(log_path(0), position)
+    assert offsets(open_at(disk, DIRECTORY)) == [(0, 0)]
+
+
 def test_a_failing_disk_is_a_storage_fault() -> None:
     disk, _ = filled(3)
     disk.fail_at(0, errno.EIO)
