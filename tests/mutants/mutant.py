@@ -11,7 +11,9 @@ The mutants of an area are the tables of one TOML file:
     tests = ["tests/unit/coordinator/group", "sim"]
 
 `old` is one or more whole lines, `new` what replaces them; indentation at the left edge is ignored, so are line
-numbers and everything around the lines. `old` must occur once in the file, or once in the function `inside`.
+numbers and everything around the lines. A line of `old` that ends in `...` matches every line that begins like it, so
+that a mutant does not depend on the text of messages. `old` must occur once in the file, or once in `inside`, the name
+of a function or class.
 `tests` are paths, or `sim` for the simulation; they run in their order until one fails.
 """
 
@@ -53,7 +55,7 @@ class Mutant:
         found = [
             at
             for at in range(first, last - len(wanted) + 1)
-            if [line.strip() for line in lines[at : at + len(wanted)]] == wanted
+            if all(map(_matches, lines[at : at + len(wanted)], wanted))
         ]
         if len(found) != 1:
             where = f"{self.file}::{self.inside}" if self.inside else self.file
@@ -80,6 +82,12 @@ class Mutant:
             if line.strip() and len(line) - len(line.lstrip()) <= indent and line.strip()[0] not in ")]}":
                 return first, at
         return first, len(lines)
+
+
+def _matches(line: str, wanted: str) -> bool:
+    if wanted.endswith("..."):
+        return line.strip().startswith(wanted.removesuffix("..."))
+    return line.strip() == wanted
 
 
 def load(path: Path) -> list[Mutant]:

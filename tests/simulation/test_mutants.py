@@ -46,3 +46,7 @@ def test_lines_that_occur_twice_need_the_name_of_their_function() -> None:
 def test_lines_that_are_gone_do_not_apply() -> None:
     with pytest.raises(DoesNotApply):
         Mutant("m", "r", "f.py", "return 3", "return 2", ()).mutate(EXAMPLE)
+
+
+def test_the_end_of_a_line_may_be_left_open() -> None:
+    assert Mutant("m", "r", "f.py", "if ...", "if y:", ()).mutate(EXAMPLE) == EXAMPLE.replace("if x", "if y")
