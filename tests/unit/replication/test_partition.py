@@ -11,6 +11,7 @@ import pytest
 from ottla.base.errors import ApiError, ErrorCode, StorageFault
 from ottla.base.ids import TopicPartition
 from ottla.metadata.image import PartitionImage
+from ottla.records.batch import iter_batches
 from ottla.records.builder import NewRecord, build_batch
 from ottla.records.control import EndTxnMarker
 from ottla.replication.partition import Partition
@@ -322,3 +323,33 @@ def test_the_last_stable_offset_is_not_below_the_log_start(setup: Fixture) -> No
     setup.write()
     setup.partition.delete_records(2)
     assert setup.log.last_stable_offset == 2
+
+
+def offsets_read(setup: Fixture, *, committed: bool) -> list[int]:
+    found = setup.partition.read(0, 10_000, committed=committed).slice
+    assert found is not None
+    return [header.base_offset for _, header in iter_batches(found.read())]
+
+
+def test_a_consumer_reads_up_to_the_high_watermark(setup: Fixture) -> None:
+    """Records that are written here but not replicated yet are not read."""
+    for _ in range(3):
+        setup.produce()
+        setup.write()
+    setup.log.high_watermark = 1
+    assert offsets_read(setup, committed=False) == [0]
+    assert offsets_read(setup, committed=True) == [0]
+    setup.log.high_watermark = 3
+    assert offsets_read(setup, committed=False) == [0, 1, 2]
+
+
+def test_a_reader_of_committed_records_stops_at_the_first_open_transaction(setup: Fixture) -> None:
+    setup.produce()
+    setup.write()
+    of_transaction(0, setup.partition.verify(9, 0, 0, NOW_MS), setup)
+    setup.write()
+    setup.produce()
+    setup.write()
+    assert setup.log.high_watermark == 3
+    assert offsets_read(setup, committed=False) == [0, 1, 2]
+    assert offsets_read(setup, committed=True) == [0]
