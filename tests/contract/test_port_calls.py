@@ -64,6 +64,15 @@ CUT = [
     "write+sync cut/t-0/*0.log",
 ]
 
+# Deletion of a segment: its log file is renamed for good before its indexes are.
+DELETE = [
+    "mark deleting",
+    "rename deleted/t-0/*.log deleted/t-0/*.log.deleted",
+    "sync deleted/t-0",
+    "rename deleted/t-0/*.index deleted/t-0/*.index.deleted",
+    "rename deleted/t-0/*.timeindex deleted/t-0/*.timeindex.deleted",
+]
+
 
 @pytest.fixture(scope="module")
 def trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
@@ -91,5 +100,10 @@ def test_a_log_is_cut_durably_and_from_its_end(trace: Trace) -> None:
     assert missing(calls, CUT) is None, [str(call) for call in calls]
 
 
+def test_the_log_file_of_a_deleted_segment_is_renamed_first(trace: Trace) -> None:
+    calls = trace.between("begin delete a segment", "end delete a segment")
+    assert missing(calls, DELETE) is None, [str(call) for call in calls]
+
+
 def test_every_step_is_checked() -> None:
-    assert set(EXACT) | {"cut a log"} == set(STEPS)
+    assert set(EXACT) | {"cut a log", "delete a segment"} == set(STEPS)

@@ -107,3 +107,17 @@ def test_a_scan_ends_at_a_frame_of_another_shape() -> None:
     assert compiled[0] == len(frames[0]) * 2
     assert compiled[1] == 2
     assert compiled[3] == 12
+
+
+def test_a_scan_ends_at_a_batch_with_a_wrong_crc() -> None:
+    """Each byte that the CRC covers, and the CRC itself, of the second of two batches."""
+    batch = build_batch([NewRecord(b"k", b"value", (), NOW)])
+    first = frame_of(9, 1, batch)
+    limits = AppendLimits(10, 100, 10_000, 7, NOW - 1, NOW + 1, 0, 4096, 1 << 20, False)
+    start = len(first) + first.index(batch)
+    for at in range(17, len(batch)):
+        data = bytearray(first + frame_of(9, 2, batch))
+        data[start + at] ^= 0x01
+        for found in scan_both(9, first, batch, bytes(data), limits):
+            assert isinstance(found, tuple), at
+            assert found[:2] == (len(first), 1), f"byte {at} of the batch"

@@ -14,6 +14,7 @@ from ottla.base.clock import SystemClock
 from ottla.base.executor import ThreadExecutor
 from ottla.base.files import Buffer, OsDisk, OsFile
 from ottla.base.writer import ExecutorWriter, NativeWriter
+from ottla.storage.log import log_files
 from ottla.storage.log.log_config import LogConfig
 from tests.support.disk_calls import Trace
 from tests.support.logs import NOW_MS, append, batch, open_at, truncate
@@ -70,6 +71,15 @@ def cut_log(folder: str) -> None:
     append(log, batch(1))
 
 
+def delete_segment(folder: str) -> None:
+    """A segment of a log gets its names of deleted files."""
+    log = open_at(OsDisk(), f"{folder}/deleted/t-0")
+    append(log, batch(1))
+    log.segments.first.sync_indexes()
+    trace.mark("deleting")
+    log.segments.first.rename(log_files.DELETED)
+
+
 STEPS: dict[str, Callable[[str], None]] = {
     "create a file": lambda folder: OsDisk().open(f"{folder}/file", create=True).close(),
     "write": on_file(lambda file: file.pwritev(SMALL, 0)),
@@ -91,6 +101,7 @@ STEPS: dict[str, Callable[[str], None]] = {
         for sync in (False, True)
     },
     "cut a log": cut_log,
+    "delete a segment": delete_segment,
 }
 
 

@@ -89,3 +89,11 @@ def test_a_sequence_of_uvarints_is_checked() -> None:
         decode_uvarints(b"\x01\x80", 9)
     with pytest.raises(VarintTooLong):
         decode_uvarints(b"\x80" * 9 + b"\x01", 9)
+
+
+def test_a_varint_that_passes_the_end_of_its_record_is_cut() -> None:
+    assert read_varint(b"\x80\x01\x02", 0, 2) == (64, 2)
+    with pytest.raises(VarintCut):
+        read_varint(b"\x80\x01\x02", 0, 1)
+    with pytest.raises(VarintCut):
+        read_varint(b"\x02", 0, 0)

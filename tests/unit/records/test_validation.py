@@ -155,3 +155,12 @@ def test_producer_fields_survive_packing_again() -> None:
     assert (header.producer_id, header.producer_epoch, header.base_sequence) == (7, 3, 11)
     assert header.is_transactional
     assert not header.is_control
+
+
+def test_a_batch_that_grows_by_the_topics_compression_is_checked_again() -> None:
+    sent = bytearray(build_batch([NewRecord(b"k", bytes(5000), (), NOW_MS)], codec=Codec.GZIP))
+    rules = BatchRules(max_message_bytes=5200, compression_type="uncompressed")
+    assert len(validate(memoryview(sent), rules, NOW_MS, api_version=13).data) > 5000
+    rules = BatchRules(max_message_bytes=len(sent), compression_type="uncompressed")
+    with pytest.raises(BatchRefused, match="MESSAGE_TOO_LARGE"):
+        validate(memoryview(sent), rules, NOW_MS, api_version=13)

@@ -8,6 +8,7 @@ import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 
+import pytest
 import structlog
 
 from ottla.base.errors import RemoteProtocolError
@@ -352,3 +353,36 @@ def test_a_response_to_a_closed_connection_is_dropped_and_its_memory_released() 
         writer.close()
 
     run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("limits", "weight"),
+    [(Limits(connection_pending_max=3), 0), (Limits(connection_in_flight_bytes_max=25), 10)],
+    ids=["requests", "bytes"],
+)
+def test_a_connection_with_too_much_in_flight_is_not_read(limits: Limits, weight: int) -> None:
+    """Three requests are taken; each response admits one more."""
+
+    async def scenario(setup: Setup) -> None:
+        handler = setup.handler
+        payloads = [PRODUCE + b"%d" % number for number in range(8)]
+        handler.later, handler.weight = True, weight
+        reader, writer = await setup.connect()
+        writer.write(b"".join(map(framed, payloads)))
+        await handler.until_taken(3)
+        for taken in range(3, len(payloads) + 1):
+            # The round trip of a second connection proves that the loop has looked at the first one's bytes.
+            handler.later = False
+            other_reader, other_writer = await setup.connect()
+            other_writer.write(framed(OTHER))
+            await read_frame(other_reader)
+            other_writer.close()
+            handler.later = True
+            assert [frame for frame in handler.taken if frame != OTHER] == payloads[:taken]
+            handler.finish()
+            assert await read_frame(reader) == payloads[taken - 3]
+            if taken < len(payloads):
+                await handler.until_taken(taken + 1 + taken - 2)
+        writer.close()
+
+    run(scenario, limits)

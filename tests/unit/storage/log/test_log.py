@@ -226,6 +226,18 @@ def test_staged_bytes_are_not_read() -> None:
     assert log.readable_offset == 6
 
 
+def test_a_slice_ends_where_the_written_bytes_end() -> None:
+    """Also if a job has written more that it has not reported yet."""
+    _, log = sim_log()
+    append(log, batch(2))
+    written = log.segments.active.written_size
+    append(log, batch(2), flush=False)
+    job = log.take_staged()
+    assert job is not None
+    job.run()
+    assert log.read(0, 1000, upto=4).size == written
+
+
 def test_everything_appended_meanwhile_is_one_write() -> None:
     disk, log = sim_log()
     append(log, batch())
