@@ -42,6 +42,7 @@ from ottla.storage.producers.producer_state import ProducerState
 
 _STEP_BYTES_MAX: Final = 128 * 1024
 _NO_LAG: Final = 2**63 - 1
+_JOB_WAIT_SECONDS: Final = 0.02
 _DISK_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _log = structlog.get_logger(__name__)
 
@@ -217,6 +218,12 @@ class Cleaner:
             self._failed(current, failure)
         elif current.step is None:
             self._finished(current)
+        elif not self._running or current.log.offline or current.log.closed:
+            current.steps.close()
+            self._ended()
+        elif current.step.swap is not None and current.log.job_beside_writes:
+            # The job may be writing indexes of segments that the exchange replaces.
+            self._later(_JOB_WAIT_SECONDS, lambda: self._advanced(None))
         else:
             swap = current.step.swap
             if swap is not None and not self._swap(current, swap):

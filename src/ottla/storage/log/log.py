@@ -449,6 +449,7 @@ class Log(ReadableLog):
 
     def replace_segments(self, old: list[Segment], new: Segment, now_ms: int) -> None:
         """Compaction puts `new`, complete and synced under `.cleaned`, instead of sealed segments."""
+        invariant(self._job is None, f"{self}: segments replaced while a job is outstanding")
         with self._faults():
             self.segments.replace(old, new, now_ms + self.config.file_delete_delay_ms)
             self._forget(old)

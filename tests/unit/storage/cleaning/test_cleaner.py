@@ -52,6 +52,26 @@ def test_the_last_value_of_each_key_stays(tmp_path: Path) -> None:
     assert log.faults == []
 
 
+def test_segments_are_exchanged_only_when_no_job_of_the_log_runs(tmp_path: Path) -> None:
+    """A checkpoint that runs meanwhile would write the index of a segment over that of its replacement."""
+    log = log_at(tmp_path)
+    log.write((b"a", b"1"), (b"a", b"2"))
+    log.roll()
+    log.write((b"b", b"1"))
+    job = log.log.take_checkpoint()
+    assert job is not None
+    log.cleaner.start()
+    for _ in range(20):
+        log.time.fire()
+    assert [record.value for record in log.records()] == [b"1", b"2", b"1"]
+    job.run()
+    log.log.finished(job)
+    while len(log.records()) == 3:
+        log.time.fire()
+    assert [record.value for record in log.records()] == [b"2", b"1"]
+    assert log.faults == []
+
+
 def test_a_batch_keeps_its_place_and_its_records_their_time(tmp_path: Path) -> None:
     log = log_at(tmp_path)
     log.write((b"a", b"1"), (b"b", b"1"), (b"a", b"2"), codec=Codec.ZSTD, producer_id=4, epoch=1, sequence=7)
