@@ -123,9 +123,9 @@ def test_the_ledger_is_compacted_by_every_query_together(broker: BrokerProcess, 
     assert {name: told[name].value for name in CONFIGS} == CONFIGS
 
 
-def test_a_ledger_with_too_few_partitions_is_refused(broker: BrokerProcess, cluster: Cluster) -> None:
+def test_a_commit_log_with_too_few_partitions_is_rejected(broker: BrokerProcess, cluster: Cluster) -> None:
     topic = create_topic(broker.bootstrap, fresh("commit_log"), 3)
-    with pytest.raises(LocalError, match="has 3 partitions, it needs 16"):
+    with pytest.raises(LocalError, match="has 3 partitions, but needs 16"):
         TopicCommitLog(cluster, topic, "query", "run").entry()
 
 

@@ -31,7 +31,7 @@ class _Offsets:
 
     wanted = frozenset({columns.OFFSET})
 
-    def make(self, decoded: columns.DecodedColumns) -> list[int]:
+    def build(self, decoded: columns.DecodedColumns) -> list[int]:
         return list(memoryview(decoded.offset or b"").cast("B").cast("q"))
 
 
@@ -126,7 +126,7 @@ def test_who_reads_committed_records_is_told_that_they_end(broker: BrokerProcess
     Publisher(broker.bootstrap).send(topic, [{"value": b"", "partition": 0}] * 2)
     producer = writer(broker)
     write(producer, topic, records=2)
-    with pytest.raises(reader.DataLoss, match="ends at offset 2, 3 was planned"):
+    with pytest.raises(reader.DataLoss, match="ends at offset 2, but offset 3 was planned"):
         read(broker, topic, 0, 4, "read_committed", patience_ms=0)
     producer.abort_transaction(PATIENCE_S)
     assert read(broker, topic, 0, 4, "read_committed") == [0, 1]
