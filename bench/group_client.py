@@ -22,7 +22,7 @@ import time
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 SESSION_TIMEOUT_MS = 6000
-PATIENCE_S = 120.0
+TIMEOUT_S = 120.0
 PRODUCERS = 8
 
 
@@ -57,7 +57,7 @@ class Member:
 
 
 def wait_until_owned(members: list[Member], count: int) -> None:
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + TIMEOUT_S
     while sum(len(member.owned) for member in members) != count or not all(m.owned for m in members):
         if time.monotonic() > deadline:
             raise SystemExit(f"{sum(len(m.owned) for m in members)} of {count} partitions are owned")
@@ -82,7 +82,7 @@ def own(bootstrap: str, topic: str, partitions: int, members: int, protocol: str
     for member in alive:
         member.stopping = True
     for member in alive:
-        member.thread.join(PATIENCE_S)
+        member.thread.join(TIMEOUT_S)
     return {"own_s": owned_s, "again_s": again_s}
 
 

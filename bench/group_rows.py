@@ -152,7 +152,7 @@ class _Asker:
         raise LoadFailed("the coordinator is still loading")
 
     def settle(self, group: str, epochs: dict[str, int]) -> None:
-        """Beat for all members, taking and giving up what they are told, until nothing has changed for a while."""
+        """Send heartbeats for all members and follow their assignments until nothing has changed for a while."""
         quiet_since = time.monotonic()
         while time.monotonic() - quiet_since < QUIET_S:
             for member, epoch in epochs.items():

@@ -47,7 +47,7 @@ GROUPS = {
     "group.consumer.session.timeout.ms": "6000",
     "group.consumer.max.size": "2147483647",
 }
-"""Nobody waits for members that are not coming; a dead one is missed after 6 s."""
+"""No initial delay for a rebalance; a member expires after 6 s."""
 KAFKA_FLUSH_POLICY = {"log.flush.interval.messages": "9223372036854775807"}
 EVERY_MESSAGE_FLUSHED = {"log.flush.interval.messages": "1"}
 

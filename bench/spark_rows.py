@@ -2,7 +2,7 @@
 
 On each broker one Spark runs both connectors in turns (`bench.spark_client`). Connectors are compared on the same
 broker in the same run; real-time mode, which only Spark's own has, is compared between the brokers: what Kafka
-acknowledges is in memory, what Ottla does is on the disk, unless either is told otherwise. Each is measured both ways.
+acknowledges is in memory, what Ottla does is on the disk, by default. Both are measured with both settings.
 """
 
 from __future__ import annotations
@@ -130,8 +130,8 @@ def _run(broker: str, mode: str, numbers: list[str]) -> Figures:
             command, cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
         )
         if ran.returncode:
-            told = [line[:200] for line in ran.stderr.splitlines() if not line.lstrip().startswith("at ")]
-            raise RuntimeError("\n".join(["Spark failed", *[line for line in told if line.strip()][-15:]]))
+            lines = [line[:200] for line in ran.stderr.splitlines() if not line.lstrip().startswith("at ")]
+            raise RuntimeError("\n".join(["Spark failed", *[line for line in lines if line.strip()][-15:]]))
         figures: Figures = json.loads(ran.stdout.splitlines()[-1])
         return figures
     finally:

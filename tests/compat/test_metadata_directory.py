@@ -24,7 +24,7 @@ from ottla.quorum.quorum import ListenerAddress
 from ottla.storage.checkpoints import read_meta_properties
 from ottla.testing.executor import InlineExecutor
 from ottla.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from tests.support.clients import PATIENCE_S, create_topic
+from tests.support.clients import TIMEOUT_S, create_topic
 
 LIBS = Path(__file__).parents[2] / ".bench/kafka/libs"
 
@@ -100,7 +100,7 @@ def test_a_directory_goes_to_ottla_and_back(tmp_path: Path) -> None:
 
     with peer:
         admin = AdminClient({"bootstrap.servers": peer.bootstrap})
-        topics = admin.list_topics(timeout=PATIENCE_S).topics
+        topics = admin.list_topics(timeout=TIMEOUT_S).topics
         assert {"from-kafka", "from-ottla-0", "from-ottla-59"} <= set(topics)
         assert len(topics["from-ottla-7"].partitions) == 2
         create_topic(peer.bootstrap, "from-kafka-again")

@@ -61,7 +61,7 @@ GROUP = "group"
 
 @pytest.fixture(scope="module")
 def lonely(tmp_path_factory: pytest.TempPathFactory, peer: MakeBroker) -> Iterator[RawClient]:
-    """A broker that nobody has asked for a coordinator, so that there is none."""
+    """A broker that has received no FindCoordinator request, so that it has no coordinator."""
     with peer(tmp_path_factory.mktemp("lonely") / "data") as process:
         create_topic(process.bootstrap, "t")
         with RawClient(Address.parse(process.bootstrap)) as client:
@@ -95,7 +95,7 @@ def _fetch_of_groups() -> OffsetFetchRequest:
 
 
 Place = Callable[[Any], int]
-NOBODY_COORDINATES: list[tuple[Message, type[Message], int, Place]] = [
+WITHOUT_COORDINATOR: list[tuple[Message, type[Message], int, Place]] = [
     (_commit(GROUP, "t", 1), OffsetCommitResponse, 2, lambda it: it.topics[0].partitions[0].error_code),
     (_commit(GROUP, "t", 1), OffsetCommitResponse, 9, lambda it: it.topics[0].partitions[0].error_code),
     (_fetch(GROUP, "t"), OffsetFetchResponse, 1, lambda it: it.topics[0].partitions[0].error_code),
@@ -127,8 +127,8 @@ NOBODY_COORDINATES: list[tuple[Message, type[Message], int, Place]] = [
 
 @pytest.mark.parametrize(
     ("request_", "response", "version", "place"),
-    NOBODY_COORDINATES,
-    ids=[f"{type(row[0]).__name__}-v{row[2]}" for row in NOBODY_COORDINATES],
+    WITHOUT_COORDINATOR,
+    ids=[f"{type(row[0]).__name__}-v{row[2]}" for row in WITHOUT_COORDINATOR],
 )
 def test_who_is_asked_but_does_not_coordinate_says_so(
     lonely: RawClient, request_: Message, response: type[Message], version: int, place: Place

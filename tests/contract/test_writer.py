@@ -16,7 +16,7 @@ from ottla.base.files import Buffer, OsDisk, OsFile
 from ottla.base.writer import ExecutorWriter, NativeWriter
 
 Writer = ExecutorWriter | NativeWriter
-PATIENCE_S = 20
+TIMEOUT_S = 20
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def write(writer: Writer, file: OsFile, loop: asyncio.AbstractEventLoop) -> Writ
     def call(buffers: list[Buffer], position: int, sync: bool) -> BaseException | None:
         answer: asyncio.Future[BaseException | None] = loop.create_future()
         writer.write(file, buffers, position, sync, answer.set_result)
-        return loop.run_until_complete(asyncio.wait_for(answer, PATIENCE_S))
+        return loop.run_until_complete(asyncio.wait_for(answer, TIMEOUT_S))
 
     return call
 
@@ -110,7 +110,7 @@ def test_many_writes_are_each_reported_once(
     for number in range(200):
         data = bytes([number]) * 50
         writer.write(file, [data], number * 50, True, lambda failure, number=number: done(number, failure))
-    loop.run_until_complete(asyncio.wait_for(everything, PATIENCE_S))
+    loop.run_until_complete(asyncio.wait_for(everything, TIMEOUT_S))
 
     assert sorted(reported) == list(range(200))
     assert file.pread(20_000, 0) == b"".join(bytes([number]) * 50 for number in range(200))
@@ -126,6 +126,6 @@ def test_the_compiled_threads_hold_a_buffer_until_it_is_reported(
     writer.write(file, [data], 0, True, answer.set_result)
     with pytest.raises(BufferError):
         data.clear()
-    loop.run_until_complete(asyncio.wait_for(answer, PATIENCE_S))
+    loop.run_until_complete(asyncio.wait_for(answer, TIMEOUT_S))
     data.clear()
     writer.close()

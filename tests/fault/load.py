@@ -1,4 +1,4 @@
-"""Producers that keep sending while the broker comes and goes, and remember what they were told.
+"""Producers that keep sending while the broker restarts, and record the responses.
 
 Each runs in a thread of its own with a history of its own. `acknowledged` may be read from any thread. A
 record that was given up on (its delivery timed out) stays unknown in the history: it may be in the log or

@@ -43,7 +43,7 @@ def errors(client: RawClient, partitions: list[int]) -> set[ErrorCode]:
 
 
 def clean(broker: BrokerProcess) -> None:
-    """Nothing went wrong that nobody had thought of."""
+    """Check that the broker logged no traceback."""
     assert "Traceback" not in broker.output()
 
 

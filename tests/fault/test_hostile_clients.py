@@ -78,7 +78,7 @@ class Canary:
             while not self.asked or not self._stop.wait(0.02):
                 assert asking.ping(self._client)
                 self.asked += 1
-        except BaseException as failure:  # noqa: BLE001 - told to the test
+        except BaseException as failure:  # noqa: BLE001 - raised again in `stop`
             self._failure = failure
 
     def stop(self) -> None:

@@ -36,7 +36,7 @@ def torture(broker: BrokerProcess, loads: list[type[Load]], *, kills: int, seed:
                 load.acknowledged >= goal or load.failure for load, goal in goals.items()
             ),
             f"producing to go on before kill {number + 1} (seed {seed})",
-            patience_s=120,
+            timeout_s=120,
         )
         broker.kill()
         broker.start()

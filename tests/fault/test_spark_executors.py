@@ -19,7 +19,7 @@ import pytest
 from tests.conftest import MakeBroker
 from tests.support.sink_queries import open_transactions
 from tests.support.sink_run import Run, command_of, descendants
-from tests.support.spark_cluster import PATIENCE_S, Processes, start_cluster
+from tests.support.spark_cluster import TIMEOUT_S, Processes, start_cluster
 from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -37,7 +37,7 @@ SPECULATION = {
     "spark.speculation.quantile": "0.3",
     "spark.speculation.minTaskRuntime": "500ms",
 }
-IMPATIENCE = {
+SHORT_TIMEOUTS = {
     "spark.network.timeout": "10s",
     "spark.network.timeoutInterval": "1s",
     "spark.executor.heartbeatInterval": "1s",
@@ -82,7 +82,7 @@ def make_run(tmp_path: Path, make_broker: MakeBroker, master: str) -> Iterator[M
 def held(run: Run, place: str) -> int:
     """The process that has taken the order to stay there."""
     note = run.orders / f"held-task-{place}"
-    wait_until(lambda: note.exists() and note.read_text() != "", f"a task at {place}", PATIENCE_S)
+    wait_until(lambda: note.exists() and note.read_text() != "", f"a task at {place}", TIMEOUT_S)
     return int(note.read_text())
 
 
@@ -143,7 +143,7 @@ def test_an_executor_that_was_given_up_wakes_up(
     make_run: MakeRun, stopped: list[int], place: str, then: str
 ) -> None:
     """All of a machine stands still: were it only the executor, Spark's worker would end it."""
-    run = make_run(IMPATIENCE)
+    run = make_run(SHORT_TIMEOUTS)
     (run.orders / f"hold-task-{place}").touch()
     run.lines.add()
     zombie = held(run, place)

@@ -17,7 +17,7 @@ import pytest
 from tests.conftest import MakeBroker
 from tests.support.dying_sink import STEPS
 from tests.support.sink_queries import LINES
-from tests.support.sink_run import PATIENCE_S, Run
+from tests.support.sink_run import TIMEOUT_S, Run
 from tests.support.waiting import wait_until
 
 KILLS = int(os.environ.get("OTTLA_SPARK_KILLS", "100"))
@@ -45,7 +45,7 @@ def test_a_driver_a_worker_and_a_broker_are_killed(run: Run) -> None:
     run.kill_broker()
     (run.orders / "driver-4").touch()
     run.lines.add()
-    wait_until(run.driver_is_dead, "the driver to die in the middle of its commit", PATIENCE_S)
+    wait_until(run.driver_is_dead, "the driver to die in the middle of its commit", TIMEOUT_S)
     run.lines.add()
     run.start_driver()
     run.finish()
@@ -61,7 +61,7 @@ def test_a_driver_killed_at_every_step_of_its_commit(run: Run) -> None:
         wait_until(
             lambda: run.driver_is_dead() or run.files_done() == len(run.lines.written) // LINES,
             f"the driver to die at step {step}",
-            PATIENCE_S,
+            TIMEOUT_S,
         )
         if not run.driver_is_dead():
             assert step >= 8, "a commit of three transactions has more steps than that"

@@ -1,4 +1,4 @@
-"""Bad and odd requests over a real socket: each is answered as the table says, and harms nobody else."""
+"""Invalid and unusual requests over a socket: each gets the expected response; other clients are not affected."""
 
 from __future__ import annotations
 

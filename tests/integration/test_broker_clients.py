@@ -15,7 +15,7 @@ from kafka import TopicPartition as KafkaTopicPartition
 from ottla.local.broker_process import BrokerProcess
 from tests.support.clients import Publisher, Reader, create_topic, fresh
 
-PATIENCE_S = 30
+TIMEOUT_S = 30
 
 
 @pytest.mark.parametrize("idempotent", [True, False])
@@ -37,7 +37,7 @@ def test_every_kind_of_acknowledgement(broker: BrokerProcess, acks: str) -> None
     producer = Producer({"bootstrap.servers": broker.bootstrap, "acks": acks, "enable.idempotence": False})
     for number in range(50):
         producer.produce(topic, value=b"%d" % number)
-    assert producer.flush(PATIENCE_S) == 0
+    assert producer.flush(TIMEOUT_S) == 0
     with Reader(broker.bootstrap, topic, [0]) as reader:
         assert [one.value() for one in reader.take(50)] == [b"%d" % number for number in range(50)]
 
@@ -45,21 +45,21 @@ def test_every_kind_of_acknowledgement(broker: BrokerProcess, acks: str) -> None
 def test_a_missing_topic_is_created_when_somebody_produces_to_it(broker: BrokerProcess) -> None:
     topic = fresh("auto")
     Publisher(broker.bootstrap).send(topic, [{"value": b"first"}])
-    metadata = AdminClient({"bootstrap.servers": broker.bootstrap}).list_topics(topic, PATIENCE_S)
+    metadata = AdminClient({"bootstrap.servers": broker.bootstrap}).list_topics(topic, TIMEOUT_S)
     assert len(metadata.topics[topic].partitions) == 1
 
 
 def test_topics_are_created_grown_listed_and_deleted(broker: BrokerProcess) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     topic = create_topic(broker.bootstrap, fresh("admin"), partitions=2)
-    admin.create_partitions([NewPartitions(topic, 5)])[topic].result(PATIENCE_S)
-    partitions = admin.list_topics(topic, PATIENCE_S).topics[topic].partitions
+    admin.create_partitions([NewPartitions(topic, 5)])[topic].result(TIMEOUT_S)
+    partitions = admin.list_topics(topic, TIMEOUT_S).topics[topic].partitions
     assert sorted(partitions) == [0, 1, 2, 3, 4]
     with pytest.raises(KafkaException) as twice:
-        admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(PATIENCE_S)
+        admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(TIMEOUT_S)
     assert twice.value.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS
-    admin.delete_topics([topic])[topic].result(PATIENCE_S)
-    assert topic not in admin.list_topics(timeout=PATIENCE_S).topics
+    admin.delete_topics([topic])[topic].result(TIMEOUT_S)
+    assert topic not in admin.list_topics(timeout=TIMEOUT_S).topics
 
 
 def test_offsets_are_listed_by_every_kind_of_question(broker: BrokerProcess) -> None:
@@ -72,7 +72,7 @@ def test_offsets_are_listed_by_every_kind_of_question(broker: BrokerProcess) -> 
 
     def offset(spec: OffsetSpec) -> int:
         place = TopicPartition(topic, 0)
-        return int(admin.list_offsets({place: spec})[place].result(PATIENCE_S).offset)
+        return int(admin.list_offsets({place: spec})[place].result(TIMEOUT_S).offset)
 
     assert offset(OffsetSpec.earliest()) == 0
     assert offset(OffsetSpec.latest()) == 3
@@ -86,7 +86,7 @@ def test_records_are_deleted_up_to_an_offset(broker: BrokerProcess) -> None:
     Publisher(broker.bootstrap).send(topic, [{"value": b"%d" % number} for number in range(10)])
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     place = TopicPartition(topic, 0, 4)
-    deleted = admin.delete_records([place])[place].result(PATIENCE_S)
+    deleted = admin.delete_records([place])[place].result(TIMEOUT_S)
     assert deleted.low_watermark == 4
     with Reader(broker.bootstrap, topic, [0], start=4) as reader:
         assert reader.take(1)[0].offset() == 4
@@ -94,7 +94,7 @@ def test_records_are_deleted_up_to_an_offset(broker: BrokerProcess) -> None:
 
 def test_the_cluster_describes_itself(broker: BrokerProcess) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    cluster = admin.describe_cluster().result(PATIENCE_S)
+    cluster = admin.describe_cluster().result(TIMEOUT_S)
     assert [node.port for node in cluster.nodes] == [broker.port]
     assert len(cluster.cluster_id) == 22
 
@@ -132,7 +132,7 @@ def test_aiokafka(broker: BrokerProcess) -> None:
         consumer = AIOKafkaConsumer(bootstrap_servers=broker.bootstrap, auto_offset_reset="earliest")
         await consumer.start()
         consumer.assign([AioTopicPartition(topic, 0), AioTopicPartition(topic, 1)])
-        got = [(await asyncio.wait_for(consumer.getone(), PATIENCE_S)).value for _ in range(100)]
+        got = [(await asyncio.wait_for(consumer.getone(), TIMEOUT_S)).value for _ in range(100)]
         await consumer.stop()
         return got
 
@@ -144,7 +144,7 @@ def test_kafka_python(broker: BrokerProcess) -> None:
     producer = KafkaProducer(bootstrap_servers=broker.bootstrap, acks="all")
     for number in range(100):
         producer.send(topic, value=b"%d" % number)
-    producer.flush(PATIENCE_S)
+    producer.flush(TIMEOUT_S)
     producer.close()
     consumer = KafkaConsumer(
         bootstrap_servers=broker.bootstrap, auto_offset_reset="earliest", consumer_timeout_ms=30_000

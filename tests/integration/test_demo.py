@@ -16,7 +16,7 @@ import pytest
 from tests.support.waiting import wait_until
 
 MATCHES = ("Canada vs USA", "France vs Spain", "Japan vs Brazil")
-PATIENCE_S = 400
+TIMEOUT_S = 400
 
 pytestmark = pytest.mark.skipif(
     shutil.which("java") is None and "OTTLA_REQUIRE_SPARK" not in os.environ, reason="Spark needs Java"
@@ -28,7 +28,7 @@ def test_the_demo_shows_every_match_to_its_end_in_both_groups_twice(tmp_path: Pa
     command = [sys.executable, "-m", "ottla.cli.main", "demo", "--data", str(tmp_path), "--speed", "400"]
     finals = []
     for _ in range(2):
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
         assert ran.returncode == 0, ran.stdout + ran.stderr
         lines = ran.stdout.splitlines()
         for device in ("mobile", "computer"):
@@ -84,31 +84,33 @@ def interrupted(data: Path, when: Callable[[str], bool], how: Callable[[int], No
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-    wait_until(lambda: process.poll() is not None or when(said.read_text()), "the moment", PATIENCE_S)
+    wait_until(lambda: process.poll() is not None or when(said.read_text()), "the moment", TIMEOUT_S)
     how(process.pid)
-    code = process.wait(PATIENCE_S)
+    code = process.wait(TIMEOUT_S)
     return code, said.read_text()
 
 
 @pytest.mark.slow
 def test_ctrl_c_in_the_terminal_ends_clients_before_their_broker(tmp_path: Path) -> None:
     """The terminal sends it to all processes of the foreground at once."""
-    code, told = interrupted(
+    code, output = interrupted(
         tmp_path / "data", lambda said: "  mobile: " in said, lambda pid: os.killpg(pid, signal.SIGINT)
     )
-    assert code == 130, told
-    assert "Stopped all processes of the demo." in told
-    assert not [noise for noise in ("Traceback", "ERROR", "broker process has ended") if noise in told], told
+    assert code == 130, output
+    assert "Stopped all processes of the demo." in output
+    assert not [noise for noise in ("Traceback", "ERROR", "broker process has ended") if noise in output], (
+        output
+    )
     assert left_behind(tmp_path / "data") == []
 
 
 def test_an_early_end_leaves_no_broker_behind(tmp_path: Path) -> None:
-    code, told = interrupted(
+    code, output = interrupted(
         tmp_path / "data", lambda said: "Starting a broker" in said, lambda pid: os.kill(pid, signal.SIGTERM)
     )
-    assert code == 130, told
-    assert told.endswith("Stopping ...\nStopped all processes of the demo.\n")
-    assert "Traceback" not in told
+    assert code == 130, output
+    assert output.endswith("Stopping ...\nStopped all processes of the demo.\n")
+    assert "Traceback" not in output
     wait_until(lambda: left_behind(tmp_path / "data") == [], "the end of all it started")
 
 

@@ -49,7 +49,7 @@ GOOD: dict[str, list[Line]] = {
         processed("b", 0, 2, 3, 4),
         committed("b", 0, 5),
     ],
-    "a paused member goes on until it is told": [
+    "a paused member continues until it is notified": [
         *A_HAS_ALL,
         {"event": "paused", "members": ["a"]},
         by("b", "assigned", 0, 1),

@@ -50,11 +50,11 @@ def size(broker: BrokerProcess, topic: str) -> int:
 
 def test_matches_are_played_to_their_end_keyed_by_match(broker: BrokerProcess) -> None:
     topic = fresh("matches")
-    told = play(
+    output = play(
         broker, topic, "--speed", "0", "--seed", "3", "--matches", "4", "--duplicates", "0", "--late", "0"
     )
     found = arrived(broker, topic)
-    assert f"{len(found)} events sent, seed 3" in told
+    assert f"{len(found)} events sent, seed 3" in output
     assert all(key == event.match for key, event in found)
     for match in {key for key, _ in found}:
         of_match = [event for key, event in found if key == match]
@@ -114,13 +114,13 @@ def test_a_signal_ends_the_matches_with_everything_delivered(
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         wait_until(lambda: bool(size(broker, topic)), "the first events", 60)
         process.send_signal(number)
-        told, _ = process.communicate(timeout=60)
-    assert process.returncode == 0, told
-    assert told.startswith("Stopping ...\n")
-    assert f"\n{len(arrived(broker, topic))} events sent, seed " in told
+        output, _ = process.communicate(timeout=60)
+    assert process.returncode == 0, output
+    assert output.startswith("Stopping ...\n")
+    assert f"\n{len(arrived(broker, topic))} events sent, seed " in output
 
 
-def test_an_event_that_is_not_delivered_is_told(broker: BrokerProcess) -> None:
+def test_an_event_that_is_not_delivered_is_reported(broker: BrokerProcess) -> None:
     topic = create_topic(broker.bootstrap, fresh("matches"), config={"max.message.bytes": "10"})
     (event,) = islice(season(1, 0, 1), 1)
     feed = Feed(broker.bootstrap, topic)
@@ -183,6 +183,6 @@ def test_topics_are_made_as_declared_and_then_left_alone(broker: BrokerProcess) 
     assert create_missing(broker.bootstrap, wanted, {}) == {first: 2, second: 4}
 
 
-def test_a_topic_that_cannot_be_made_is_told(broker: BrokerProcess) -> None:
+def test_a_topic_that_cannot_be_created_is_reported(broker: BrokerProcess) -> None:
     with pytest.raises(LocalError, match="cannot create topic"):
         create_missing(broker.bootstrap, [declared(fresh("made"), config={"cleanup.policy": "never"})], {})

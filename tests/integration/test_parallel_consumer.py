@@ -26,7 +26,7 @@ from ottla.local.broker_process import BrokerProcess
 from tests.conftest import MakeBroker
 from tests.support.clients import Publisher, create_topic, fresh, read_all
 from tests.support.parallel import BRISK_GROUPS, Running, Seen, committed, settings_of, wait_committed
-from tests.support.waiting import PATIENCE_S, wait_until
+from tests.support.waiting import TIMEOUT_S, wait_until
 
 PROTOCOLS = {
     "eager": {"partition.assignment.strategy": "range"},
@@ -95,7 +95,7 @@ def test_a_handler_that_outlives_its_partition_is_ignored(prompt: BrokerProcess)
     release = threading.Event()
     seen = Seen()
     impatient = Options(workers=2, commit_interval_s=0.05, handover_timeout_s=0.1)
-    with Running(settings, topic, lambda _message: release.wait(PATIENCE_S), impatient) as first:
+    with Running(settings, topic, lambda _message: release.wait(TIMEOUT_S), impatient) as first:
         wait_until(lambda: first.consumer.progress().running == 2, "both records under way")
         with Running(settings, topic, seen.note, impatient) as second:
             second.wait_done(1)
@@ -117,9 +117,9 @@ def test_a_failing_record_is_retried_and_holds_only_its_own_key(prompt: BrokerPr
     def handle(message: Message) -> None:
         if message.value() == b"a1" and len(attempts) < 2:
             attempts.append(b"a1")
-            raise ConnectionError("nobody there")
+            raise ConnectionError("connection refused")
         if message.value() == b"a1":
-            assert others_done.wait(PATIENCE_S)
+            assert others_done.wait(TIMEOUT_S)
         seen.note(message)
         if message.value() == b"b3":
             others_done.set()
@@ -164,13 +164,13 @@ def test_dead_letters_carry_the_record_and_its_story(prompt: BrokerProcess) -> N
     assert set(letters) == {b"poison", None}
     headers = letters[b"poison"].headers() or []
     assert headers[0] == ("trace", b"42")
-    told = dict(headers[1:])
-    assert told["__dlq.errors.topic"] == topic.encode()
-    assert told["__dlq.errors.partition"] == b"0"
-    assert told["__dlq.errors.offset"] == b"0"
-    assert told["__dlq.errors.group"] == str(settings["group.id"]).encode()
-    assert told["__dlq.errors.delivery.count"] == b"3"
-    assert told["__dlq.errors.message"] == b"ValueError: not an order"
+    values = dict(headers[1:])
+    assert values["__dlq.errors.topic"] == topic.encode()
+    assert values["__dlq.errors.partition"] == b"0"
+    assert values["__dlq.errors.offset"] == b"0"
+    assert values["__dlq.errors.group"] == str(settings["group.id"]).encode()
+    assert values["__dlq.errors.delivery.count"] == b"3"
+    assert values["__dlq.errors.message"] == b"ValueError: not an order"
     assert letters[b"poison"].key() == b"k"
     assert letters[None].key() is None
     assert dict(letters[None].headers() or [])["__dlq.errors.delivery.count"] == b"1"
@@ -224,15 +224,15 @@ def test_commits_go_over_offsets_that_hold_no_record(prompt: BrokerProcess) -> N
     """Markers of transactions and aborted records lie between the records and at the end."""
     topic = create_topic(prompt.bootstrap, fresh("accounts"))
     producer = Producer({"bootstrap.servers": prompt.bootstrap, "transactional.id": fresh("teller")})
-    producer.init_transactions(PATIENCE_S)
+    producer.init_transactions(TIMEOUT_S)
     for number in range(6):
         producer.begin_transaction()
         producer.produce(topic, str(number), key=str(number))
         if number % 3 == 2:
-            producer.flush(PATIENCE_S)
-            producer.abort_transaction(PATIENCE_S)
+            producer.flush(TIMEOUT_S)
+            producer.abort_transaction(TIMEOUT_S)
         else:
-            producer.commit_transaction(PATIENCE_S)
+            producer.commit_transaction(TIMEOUT_S)
     settings = settings_of(prompt.bootstrap)
     seen = Seen()
     with Running(settings, topic, seen.note, BRISK) as consumer:
@@ -262,7 +262,7 @@ def test_reading_pauses_while_handlers_are_slow_and_goes_on_after(prompt: Broker
     release = threading.Event()
     options = Options(workers=2, records_max=40, commit_interval_s=0.05)
     with Running(
-        settings_of(prompt.bootstrap), topic, lambda _message: release.wait(PATIENCE_S), options
+        settings_of(prompt.bootstrap), topic, lambda _message: release.wait(TIMEOUT_S), options
     ) as consumer:
         progress = consumer.consumer.progress
         wait_until(lambda: any(figures.paused for figures in progress().partitions), "a partition to pause")
@@ -282,7 +282,7 @@ def test_metadata_beyond_the_clusters_limit_is_made_smaller(prompt: BrokerProces
 
     def handle(message: Message) -> None:
         if int(message.value() or b"") % 4 == 0 and int(message.value() or b"") < 200:
-            release.wait(PATIENCE_S)
+            release.wait(TIMEOUT_S)
 
     options = Options(workers=60, commit_interval_s=0.05, metadata_bytes_max=4096)
     with Running(settings, topic, handle, options) as consumer:
@@ -300,7 +300,7 @@ def test_stop_with_drain_finishes_what_was_read_and_without_only_what_runs(promp
     step = threading.Semaphore(0)
 
     def handle(_message: Message) -> None:
-        assert step.acquire(timeout=PATIENCE_S)
+        assert step.acquire(timeout=TIMEOUT_S)
 
     with Running(settings, topic, handle, BRISK) as consumer:
         wait_until(lambda: consumer.consumer.progress().in_flight == 20, "all records read")
@@ -361,8 +361,8 @@ def test_the_example_runs_and_ends_with_what_it_read(prompt: BrokerProcess) -> N
         try:
             wait_committed(settings, topic, 41)
             example.send_signal(signal.SIGINT)
-            told, _ = example.communicate(timeout=PATIENCE_S)
+            output, _ = example.communicate(timeout=TIMEOUT_S)
         finally:
             example.kill()
-    assert (example.returncode, told) == (0, "41 orders confirmed\n")
+    assert (example.returncode, output) == (0, "41 orders confirmed\n")
     assert len(read_all(prompt.bootstrap, f"{topic}.dead", 0)) == 1

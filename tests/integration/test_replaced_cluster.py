@@ -76,7 +76,7 @@ def test_a_producer_does_not_go_on_there(
         write(producer)
         replace()
         if is_known_already:
-            assert describe_transaction(cluster, "nobody") is None, "the process has connected again"
+            assert describe_transaction(cluster, "unknown") is None, "the process has connected again"
         assert producer.is_known is not is_known_already
         with pytest.raises(ClusterReplaced, match=f"another cluster responds at 127.0.0.1:{broker.port}"):
             write(producer)

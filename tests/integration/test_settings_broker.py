@@ -40,7 +40,7 @@ def changing(tmp_path_factory: pytest.TempPathFactory, peer: MakeBroker) -> Iter
 
 @pytest.fixture(scope="module")
 def strict(tmp_path_factory: pytest.TempPathFactory, peer: MakeBroker) -> Iterator[BrokerProcess]:
-    """A broker that lets nobody make a topic by mistake, or delete one."""
+    """A broker that does not create topics automatically and does not delete topics."""
     settings = {
         "auto.create.topics.enable": "false",
         "delete.topic.enable": "false",
@@ -95,7 +95,7 @@ def test_log_retention_ms_takes_old_records_of_topics_without_their_own(changing
 
 
 def test_the_cleaner_takes_a_new_rhythm_at_once(changing: BrokerProcess) -> None:
-    """The cleaner of this broker looks once an hour, until it is told otherwise."""
+    """The cleaner of this broker runs once an hour until the setting is changed."""
     config = {"cleanup.policy": "compact", "segment.ms": "1", "min.cleanable.dirty.ratio": "0.01"}
     topic = create_topic(changing.bootstrap, fresh("cleaned"), config=config)
     publisher = Publisher(changing.bootstrap)

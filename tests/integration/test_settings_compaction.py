@@ -45,7 +45,7 @@ def wait_for_a_round(broker: BrokerProcess) -> None:
 def test_compact_keeps_the_last_value_of_each_key_and_all_that_is_active(brisk: BrokerProcess) -> None:
     topic = create_topic(brisk.bootstrap, fresh("compact"), config=COMPACTED)
     write(brisk, topic, ("a", b"1"), ("b", b"1"), ("a", b"2"), ("c", b"1"), ("b", b"2"), ("a", b"3"))
-    # The last record lies in the active segment: it is not touched, and takes nobody's place yet.
+    # The last record is in the active segment: it is not compacted and does not replace an earlier record yet.
     wait_for(brisk, topic, (2, b"a", b"2"), (3, b"c", b"1"), (4, b"b", b"2"), (5, b"a", b"3"))
     write(brisk, topic, ("z", b"1"), hours_ago=0)
     wait_for(brisk, topic, (3, b"c", b"1"), (4, b"b", b"2"), (5, b"a", b"3"), (6, b"z", b"1"))

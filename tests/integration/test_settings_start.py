@@ -267,7 +267,7 @@ def test_each_listener_tells_its_own_address(tmp_path: Path) -> None:
         assert [one.value() for one in read_all(addresses["FOUR"], "over-six", 0)] == [b"v"]
 
 
-def test_advertised_listeners_is_what_clients_are_told(make_broker: MakeBroker) -> None:
+def test_clients_receive_the_advertised_listeners(make_broker: MakeBroker) -> None:
     port = free_port()
     broker = make_broker({"advertised.listeners": f"PLAINTEXT://localhost:{port}"}, port=port)
     nodes = described(broker.bootstrap).nodes
@@ -297,7 +297,7 @@ def test_partitions_are_spread_over_several_log_dirs_and_found_again(
 
 
 def spoil_second_batch(folder: Path) -> None:
-    """Change a byte of its records, so that whoever checks the batch finds it damaged."""
+    """Change a byte of its records, so that the CRC of the batch is wrong."""
     (file,) = segment_files(folder)
     data = bytearray(file.read_bytes())
     second = 12 + struct.unpack_from(">i", data, 8)[0]

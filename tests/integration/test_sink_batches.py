@@ -74,45 +74,45 @@ def job(broker: BrokerProcess) -> Job:
     return Job(broker)
 
 
-def test_what_tasks_have_told_is_committed_and_the_rest_aborted(job: Job) -> None:
-    told, untold = [job.task(0), job.task(1)], job.task(2)
-    assert untold.transaction is not None
-    job.writer.commit([*told, None])
+def test_reported_transactions_are_committed_and_the_others_aborted(job: Job) -> None:
+    reported, unreported = [job.task(0), job.task(1)], job.task(2)
+    assert unreported.transaction is not None
+    job.writer.commit([*reported, None])
     assert job.open == []
     job.expect("0", "1")
 
 
 def test_nothing_is_committed_when_something_is_lost(job: Job) -> None:
-    told = [job.task(0), job.task(1)]
-    assert told[1].transaction is not None
-    assert end_transactions(job.cluster, [told[1].transaction], commit=False) == [TransactionEnd.ENDED]
+    reported = [job.task(0), job.task(1)]
+    assert reported[1].transaction is not None
+    assert end_transactions(job.cluster, [reported[1].transaction], commit=False) == [TransactionEnd.ENDED]
     with pytest.raises(TransactionLost, match="1 of 2 transactions"):
-        job.writer.commit(told)
-    job.writer.abort(told)
+        job.writer.commit(reported)
+    job.writer.abort(reported)
     assert job.open == []
     job.expect()
 
 
 def test_a_job_that_is_committed_has_not_failed(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever repeated it would write everything twice."""
+    """To repeat it would write everything twice."""
 
     def fail(*_: object, **__: object) -> None:
-        raise ClusterUnreachable("nobody answers any more")
+        raise ClusterUnreachable("no broker responds")
 
     monkeypatch.setattr(QueryTransactions, "abandoned", fail)
     job.writer.commit([job.task(0)])
     job.expect("0")
 
 
-@pytest.mark.parametrize("is_heard", [True, False])
+@pytest.mark.parametrize("is_reported", [True, False])
 def test_a_job_that_failed_leaves_nothing_open(
-    job: Job, monkeypatch: pytest.MonkeyPatch, is_heard: bool
+    job: Job, monkeypatch: pytest.MonkeyPatch, is_reported: bool
 ) -> None:
-    """What tasks have told is taken back even if brokers do not list it; what they did not tell is listed."""
-    told = [job.task(0), job.task(1)]
-    if is_heard:
+    """Reported transactions are aborted even if brokers do not list them; the others are found in the list."""
+    reported = [job.task(0), job.task(1)]
+    if is_reported:
         monkeypatch.setattr(QueryTransactions, "abandoned", lambda *_, **__: [])
-    job.writer.abort(told if is_heard else [None, None])
+    job.writer.abort(reported if is_reported else [None, None])
     assert job.open == []
     job.expect()
 
@@ -132,7 +132,7 @@ def test_a_task_that_fails_takes_back_what_it_wrote(job: Job, monkeypatch: pytes
 
 
 def test_a_task_that_fails_leaves_no_answers_behind(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At least once: nobody waits for what it has sent."""
+    """At least once: no response is waited for."""
     monkeypatch.setattr(producer_module, "REQUEST_BYTES", 1)
     options = replace(job.options, exactly_once=False)
     closed: list[RawProducer] = []

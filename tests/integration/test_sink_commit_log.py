@@ -119,8 +119,8 @@ def test_the_ledger_is_compacted_by_every_query_together(broker: BrokerProcess, 
     assert len(cluster.topics([topic])[topic].partitions) == PARTITIONS
     resource = ConfigResource(ResourceType.TOPIC, topic)
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    told = admin.describe_configs([resource])[resource].result(30)
-    assert {name: told[name].value for name in CONFIGS} == CONFIGS
+    found = admin.describe_configs([resource])[resource].result(30)
+    assert {name: found[name].value for name in CONFIGS} == CONFIGS
 
 
 def test_a_commit_log_with_too_few_partitions_is_rejected(broker: BrokerProcess, cluster: Cluster) -> None:
@@ -200,6 +200,6 @@ def test_two_phase_commit_is_used_where_it_is_offered(
         assert transactions.end([one], commit=True) == [TransactionEnd.ENDED]
 
 
-def test_a_timeout_that_is_not_allowed_is_told(cluster: Cluster) -> None:
+def test_a_timeout_that_is_not_allowed_is_reported(cluster: Cluster) -> None:
     with pytest.raises(LocalError, match=r"transaction\.max\.timeout\.ms"):
         open_producer(cluster, fresh("sink"), 1_000_000_000)

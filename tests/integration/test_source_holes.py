@@ -15,7 +15,7 @@ from ottla.records import columns
 from ottla.spark.source import range_reader as reader
 from ottla.spark.source.options import SourceOptions
 from ottla.spark.source.ranges import OffsetRange
-from tests.support.clients import PATIENCE_S, Publisher, create_topic, fresh
+from tests.support.clients import TIMEOUT_S, Publisher, create_topic, fresh
 from tests.support.settings import pairs
 from tests.support.waiting import wait_until
 
@@ -36,7 +36,7 @@ class _Offsets:
 
 
 def read(
-    broker: BrokerProcess, topic: str, start: int, end: int, isolation: str, patience_ms: int = 2000
+    broker: BrokerProcess, topic: str, start: int, end: int, isolation: str, timeout_ms: int = 2000
 ) -> list[int]:
     options = SourceOptions.parse(
         {
@@ -44,7 +44,7 @@ def read(
             "subscribe": topic,
             "kafka.isolation.level": isolation,
             "kafka.fetch.max.wait.ms": "50",
-            "kafkaConsumer.pollTimeoutMs": str(patience_ms),
+            "kafkaConsumer.pollTimeoutMs": str(timeout_ms),
         },
         streaming=False,
     )
@@ -76,7 +76,7 @@ def test_every_range_of_a_compacted_log_ends(brisk: BrokerProcess) -> None:
 
 def writer(broker: BrokerProcess) -> Producer:
     producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": fresh("writer")})
-    producer.init_transactions(PATIENCE_S)
+    producer.init_transactions(TIMEOUT_S)
     return producer
 
 
@@ -85,7 +85,7 @@ def write(producer: Producer, topic: str, records: int) -> None:
     producer.begin_transaction()
     for _ in range(records):
         producer.produce(topic, b"", partition=0)
-        assert producer.flush(PATIENCE_S) == 0
+        assert producer.flush(TIMEOUT_S) == 0
 
 
 @pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
@@ -94,7 +94,7 @@ def test_every_range_of_markers_and_aborted_records_ends(broker: BrokerProcess, 
     producer = writer(broker)
     for commit in (True, False, False):
         write(producer, topic, records=2)
-        (producer.commit_transaction if commit else producer.abort_transaction)(PATIENCE_S)
+        (producer.commit_transaction if commit else producer.abort_transaction)(TIMEOUT_S)
     there = [0, 1] if isolation == "read_committed" else [0, 1, 3, 4, 6, 7]
     for start in range(9):
         for end in range(start, 10):
@@ -110,11 +110,11 @@ def test_a_producer_that_aborts_and_then_commits(
     topic = create_topic(broker.bootstrap, fresh("markers"))
     producer, publisher = writer(broker), Publisher(broker.bootstrap)
     write(producer, topic, records=3)
-    producer.abort_transaction(PATIENCE_S)
+    producer.abort_transaction(TIMEOUT_S)
     for _ in range(4):
         publisher.send(topic, [{"value": b"", "partition": 0}])
     write(producer, topic, records=3)
-    producer.commit_transaction(PATIENCE_S)
+    producer.commit_transaction(TIMEOUT_S)
     for start in range(12):
         expected = [offset for offset in (4, 5, 6, 7, 8, 9, 10) if start <= offset]
         assert read(broker, topic, start, 12, "read_committed") == expected, start
@@ -127,6 +127,6 @@ def test_who_reads_committed_records_is_told_that_they_end(broker: BrokerProcess
     producer = writer(broker)
     write(producer, topic, records=2)
     with pytest.raises(reader.DataLoss, match="ends at offset 2, but offset 3 was planned"):
-        read(broker, topic, 0, 4, "read_committed", patience_ms=0)
-    producer.abort_transaction(PATIENCE_S)
+        read(broker, topic, 0, 4, "read_committed", timeout_ms=0)
+    producer.abort_transaction(TIMEOUT_S)
     assert read(broker, topic, 0, 4, "read_committed") == [0, 1]

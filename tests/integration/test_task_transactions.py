@@ -162,9 +162,9 @@ def test_two_phase_commit_holds_for_all_transactions_of_a_producer(
         written = worker.write(value)
         assert not written.can_expire
         assert written.transaction is not None
-        told = describe_transaction(worker.cluster, written.transaction.transactional_id)
-        assert told is not None
-        assert told.timeout_ms == NEVER_TIMES_OUT_MS
+        description = describe_transaction(worker.cluster, written.transaction.transactional_id)
+        assert description is not None
+        assert description.timeout_ms == NEVER_TIMES_OUT_MS
         worker.end(written, commit=True)
 
 

@@ -40,7 +40,7 @@ FENCED, NOT_ALLOWED, WRONG_STATE = 90, 53, 48
 
 
 class Participant:
-    """A process that takes part in an outside coordinator's transactions. It knows only what it is told."""
+    """A participant in the transactions of an external coordinator. It keeps no state of its own."""
 
     def __init__(self, broker: BrokerProcess, transactional_id: str) -> None:
         self._broker = broker

@@ -14,7 +14,7 @@ from ottla.local.broker_process import BrokerProcess
 from tests.conftest import MakeBroker
 from tests.support.clients import Publisher, create_topic, fresh
 from tests.support.parallel import BRISK_GROUPS, Running, Seen, committed, settings_of, wait_committed
-from tests.support.waiting import PATIENCE_S, wait_until
+from tests.support.waiting import TIMEOUT_S, wait_until
 
 MATCHES = [b"Canada vs USA", b"France vs Spain", b"Japan vs Brazil", b"Kenya vs Ghana"]
 
@@ -36,7 +36,7 @@ def test_B4_two_threads_keep_the_order_of_each_key(prompt: BrokerProcess) -> Non
 
     def show(message: Message) -> None:
         if message.value() == b"000" and message.key() in MATCHES[:2]:
-            both_busy.wait(PATIENCE_S)  # passes only when two threads have a record at the same time
+            both_busy.wait(TIMEOUT_S)  # passes only when two threads have a record at the same time
         seen.note(message)
         threads.add(threading.current_thread().name)
 
@@ -55,7 +55,7 @@ def test_B4_no_offset_is_committed_before_the_work_below_it_is_done(prompt: Brok
 
     def show(message: Message) -> None:
         if message.value() == b"5":
-            assert release.wait(PATIENCE_S)
+            assert release.wait(TIMEOUT_S)
 
     with Running(settings, topic, show, Options(workers=2, commit_interval_s=0.05)) as consumer:
         consumer.wait_done(31)  # all of the three other matches, and the one event before the held one
@@ -72,7 +72,7 @@ def test_B4_a_hundred_records_wait_at_the_same_time_in_threads(prompt: BrokerPro
     all_waiting = threading.Barrier(100)
 
     def send_mail(_message: Message) -> None:
-        all_waiting.wait(PATIENCE_S)
+        all_waiting.wait(TIMEOUT_S)
 
     with Running(settings_of(prompt.bootstrap), topic, send_mail, Options(workers=100)) as consumer:
         consumer.wait_done(200)
@@ -90,7 +90,7 @@ def test_B4_a_thousand_records_wait_at_the_same_time_in_tasks(prompt: BrokerProc
         waiting += 1
         if waiting == 1_000:
             all_waiting.set()
-        await asyncio.wait_for(all_waiting.wait(), PATIENCE_S)
+        await asyncio.wait_for(all_waiting.wait(), TIMEOUT_S)
 
     with Running(settings_of(prompt.bootstrap), topic, send_mail, Options(workers=1_000)) as consumer:
         consumer.wait_done(1_000)
@@ -106,7 +106,7 @@ def test_B4_a_restart_repeats_only_what_was_not_done(prompt: BrokerProcess) -> N
 
     def first_life(message: Message) -> None:
         if message.value() in (b"3", b"17"):
-            held.wait(PATIENCE_S)
+            held.wait(TIMEOUT_S)
 
     options = Options(workers=4, commit_interval_s=0.05, handover_timeout_s=0)
     with Running(settings, topic, first_life, options) as consumer:

@@ -21,7 +21,7 @@ from tests.support.waiting import wait_until
 
 PIPELINE = "ottla.scoreboard.pipeline"
 LOCAL = ("--master", "local[2]")
-PATIENCE_S = 300.0
+TIMEOUT_S = 300.0
 needs_java = pytest.mark.skipif(
     shutil.which("java") is None and "OTTLA_REQUIRE_SPARK" not in os.environ, reason="Spark needs Java"
 )
@@ -45,29 +45,31 @@ def test_the_data_pipeline(command: PipelineCommand, make_broker: MakeBroker, tm
     thirds = [arrived[:200], arrived[200:400], arrived[400:]]
 
     def has_read(rows: int) -> bool:
-        told = RunProgress.read(state)
-        return told is not None and told.pid == process.pid and told.flows["scoreboard"].rows >= rows
+        progress = RunProgress.read(state)
+        return (
+            progress is not None and progress.pid == process.pid and progress.flows["scoreboard"].rows >= rows
+        )
 
     judge.send(broker.bootstrap, thirds[0])
     process = command(PIPELINE, broker.bootstrap, *LOCAL)
-    wait_until(lambda: has_read(1), "the first batch", PATIENCE_S)
+    wait_until(lambda: has_read(1), "the first batch", TIMEOUT_S)
     judge.send(broker.bootstrap, thirds[1])
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
 
     process = command(PIPELINE, broker.bootstrap, *LOCAL)
-    wait_until(lambda: has_read(1), "the batches after the crash", PATIENCE_S)
+    wait_until(lambda: has_read(1), "the batches after the crash", TIMEOUT_S)
     process.send_signal(signal.SIGTERM)
-    told, _ = process.communicate(timeout=PATIENCE_S)
-    assert process.returncode == 0, told
+    output, _ = process.communicate(timeout=TIMEOUT_S)
+    assert process.returncode == 0, output
     for noise in ("ERROR", "WARN", "Traceback", "Exception"):
-        assert noise not in told
-    assert "stopped" in told
+        assert noise not in output
+    assert "stopped" in output
 
     judge.send(broker.bootstrap, thirds[2])
     process = command(PIPELINE, broker.bootstrap, *LOCAL, "--once")
-    told, _ = process.communicate(timeout=PATIENCE_S)
-    assert process.returncode == 0, told
+    output, _ = process.communicate(timeout=TIMEOUT_S)
+    assert process.returncode == 0, output
     standings, statistics = judge.expected(broker.bootstrap)
     assert judge.shown(broker.bootstrap) == standings
     assert judge.figures(broker.bootstrap) == statistics

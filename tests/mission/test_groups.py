@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 from ottla.local.broker_process import BrokerProcess
-from tests.support.clients import PATIENCE_S, Publisher, Reader, create_topic, fresh
+from tests.support.clients import TIMEOUT_S, Publisher, Reader, create_topic, fresh
 from tests.support.member import Member, wait_shared
 from tests.support.waiting import wait_until
 
@@ -65,14 +65,14 @@ def test_C1_one_topic_is_a_queue_for_a_group_and_a_stream_for_a_processor(broker
     # As a stream: the same records again from the start, state per key, results into another topic.
     state: Counter[str] = Counter()
     producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": fresh("totals")})
-    producer.init_transactions(PATIENCE_S)
+    producer.init_transactions(TIMEOUT_S)
 
     def add_up(message: Message) -> None:
         team = (message.key() or b"").decode()
         state[team] += int((message.value() or b"").split()[1])
         producer.begin_transaction()
         producer.produce(totals, str(state[team]), key=team)
-        producer.commit_transaction(PATIENCE_S)
+        producer.commit_transaction(TIMEOUT_S)
 
     with Member(broker.bootstrap, fresh("stream"), topic, on_message=add_up) as processor:
         wait_until(lambda: len(processor.messages) >= 90, "the processor to have seen the stream")
@@ -116,6 +116,6 @@ def _committed(bootstrap: str, group: str, topic: str, partitions: int) -> list[
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
     try:
         places = [TopicPartition(topic, number) for number in range(partitions)]
-        return [place.offset for place in consumer.committed(places, PATIENCE_S)]
+        return [place.offset for place in consumer.committed(places, TIMEOUT_S)]
     finally:
         consumer.close()

@@ -126,7 +126,7 @@ def test_both_read_the_same(
 def test_both_refuse_the_same(
     data: bytes, changes: list[tuple[int, int]], mend: bool, check_crc: bool
 ) -> None:
-    """Damage that a CRC would find, and damage by somebody who computes the CRC anew."""
+    """Damage that the CRC detects, and damage with a CRC that was computed again."""
     damaged = bytearray(data)
     for position, value in changes:
         if damaged:

@@ -45,10 +45,10 @@ def _java_problem() -> str | None:
     java = str(Path(home, "bin", "java")) if home else shutil.which("java")
     if java is None or not Path(java).exists():
         return f"Spark needs Java {JAVA_VERSION_MIN} or newer, and there is no `java` on the PATH or in JAVA_HOME"
-    told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
-    found = re.search(r'version "(\d+)', told)
+    output = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    found = re.search(r'version "(\d+)', output)
     if found is None or int(found[1]) < JAVA_VERSION_MIN:
-        first = told.splitlines()[0] if told else "nothing"
+        first = output.splitlines()[0] if output else "nothing"
         return f"Spark needs Java {JAVA_VERSION_MIN} or newer; `{java} -version` says: {first}"
     return None
 

@@ -19,7 +19,7 @@ from tests.conftest import MakeBroker
 from tests.support import scoreboard as judge
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "declarative_pipelines"
-PATIENCE_S = 600
+TIMEOUT_S = 600
 
 pytestmark = [
     pytest.mark.compat,
@@ -29,7 +29,7 @@ pytestmark = [
 
 
 def test_the_scoreboard_of_declared_tables(make_broker: MakeBroker, tmp_path: Path) -> None:
-    """The second run adds what the first has not seen, and closed minutes are told once."""
+    """The second run adds what the first has not seen, and closed minutes are written once."""
     broker = make_broker()
     create_missing(
         broker.bootstrap, [topic("matches", partitions=3), topic("closed-minutes", partitions=3)], {}
@@ -54,7 +54,7 @@ def test_the_scoreboard_of_declared_tables(make_broker: MakeBroker, tmp_path: Pa
             env=environment,
             capture_output=True,
             text=True,
-            timeout=PATIENCE_S,
+            timeout=TIMEOUT_S,
             check=False,
         )
         assert ran.returncode == 0, ran.stdout + ran.stderr
@@ -64,9 +64,9 @@ def test_the_scoreboard_of_declared_tables(make_broker: MakeBroker, tmp_path: Pa
     places = [(each["match"], each["started_ms"], each["window_start_ms"]) for each in closed]
     assert len(set(places)) == len(places), "each minute once"
     assert 0 < len(places) < len(statistics), "the last minutes are still open"
-    for place, told in zip(places, closed, strict=True):
-        assert told["home_points"] == statistics[place].home_points
-        assert told["events"] == statistics[place].events
+    for place, minute in zip(places, closed, strict=True):
+        assert minute["home_points"] == statistics[place].home_points
+        assert minute["events"] == statistics[place].events
     from pyarrow import parquet
 
     rows = parquet.read_table(next(project.glob("spark-warehouse/scoreboard"))).to_pylist()

@@ -3,7 +3,7 @@
 A fenced block in Python is executed with `spark`, `checkpoint` (a folder of its own), `reader` (of the topic `orders`),
 `frame` (its rows) and `stream` (its stream) at hand. Data frames that it makes and leaves are run, streams until they
 have read what is there: a snippet that only plans proves nothing. Queries that it leaves running must have worked
-off everything, and are stopped. A block in a language that nobody runs must be named in `SHOWN`.
+off everything, and are stopped. A block in a language that is not run must be named in `SHOWN`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.support.clients import PATIENCE_S, Publisher
+from tests.support.clients import TIMEOUT_S, Publisher
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "SPARK.md"
 ADDRESSES = re.compile(r"(?:localhost|127\.0\.0\.1):9092")
@@ -71,7 +71,7 @@ def orders(broker: Any) -> str:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     for future in admin.create_topics([NewTopic(name, 2, 1) for name in names | {"orders"}]).values():
         try:
-            future.result(PATIENCE_S)
+            future.result(TIMEOUT_S)
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise

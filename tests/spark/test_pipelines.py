@@ -1,4 +1,4 @@
-"""Flows on Spark: the scoreboard by its rules, changes told once, tables, either connector's columns."""
+"""Flows on Spark: the rules of the scoreboard, changes written once, tables, columns of both connectors."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_events_of_a_clock_gone_wrong_are_left_out_and_counted(
     pipeline.flow(reads=MATCHES, writes=STATISTICS, mode="update")(statistics)
     broker, now_ms = make_broker(), SystemClock().now_ms()
     create_missing(broker.bootstrap, pipeline.topics().values(), {})
-    reports, told = QueryReports(), {name: FlowProgress() for name in pipeline.flows}
+    reports, progress = QueryReports(), {name: FlowProgress() for name in pipeline.flows}
     listener = reports.listener()
     spark.streams.addListener(listener)
     for ahead_ms in (400 * DAY_MS, DAY_MS - 60_000, 600_000):
@@ -99,21 +99,21 @@ def test_events_of_a_clock_gone_wrong_are_left_out_and_counted(
     def counted() -> bool:
         for report in reports.take():
             if report.batch is not None:
-                told[str(report.batch["name"])].report(report.batch)
-        return all(flow.left_out == 15 for flow in told.values())
+                progress[str(report.batch["name"])].report(report.batch)
+        return all(flow.left_out == 15 for flow in progress.values())
 
     wait_until(counted, "the count of what was left out")
     spark.streams.removeListener(listener)
-    assert all(flow.late_rows == 0 for flow in told.values())
+    assert all(flow.late_rows == 0 for flow in progress.values())
     assert {started_ms for _, started_ms in judge.shown(broker.bootstrap)} == {now_ms - ROUND_MS}
     assert {place[1] for place in judge.figures(broker.bootstrap)} == {now_ms - ROUND_MS}
 
 
 @pytest.mark.slow
-def test_a_change_is_told_once_though_its_batch_is_repeated(
+def test_a_change_is_written_once_if_its_batch_is_repeated(
     spark: Any, broker: Any, new_topic: Any, checkpoint: str
 ) -> None:
-    """The driver fails after the commit and before Spark has noted it: the batch comes again."""
+    """The driver fails after the commit and before Spark has recorded it: the batch is repeated."""
     from ottla.spark.updates import updates
 
     source, target = new_topic(2), new_topic(2)
@@ -127,11 +127,11 @@ def test_a_change_is_told_once_though_its_batch_is_repeated(
         .count()
         .selectExpr("key", "cast(count AS string) AS value")
     )
-    told = updates({**servers, "topic": target})
+    write_updates = updates({**servers, "topic": target})
     tried = []
 
     def write(batch: Any, number: int) -> None:
-        told(batch, number)
+        write_updates(batch, number)
         tried.append(number)
         if len(tried) == 1:
             raise RuntimeError("killed")

@@ -16,7 +16,7 @@ from tests.support import scoreboard as judge
 from tests.support.pipeline_command import pipeline_command
 from tests.support.waiting import wait_until
 
-PATIENCE_S = 300.0
+TIMEOUT_S = 300.0
 APPENDING = """
 from ottla.pipelines import Pipeline, topic
 pipeline = Pipeline("appending")
@@ -53,20 +53,20 @@ def test_the_scoreboard_in_real_time(command: Command, make_broker: MakeBroker, 
             or (judge.shown(broker.bootstrap) == standings and judge.figures(broker.bootstrap) == statistics)
         ),
         "the scoreboard",
-        PATIENCE_S,
+        TIMEOUT_S,
     )
     process.send_signal(signal.SIGINT)
-    told, _ = process.communicate(timeout=PATIENCE_S)
-    assert process.returncode == 0, told
-    assert judge.shown(broker.bootstrap) == standings, told
-    assert judge.figures(broker.bootstrap) == statistics, told
+    output, _ = process.communicate(timeout=TIMEOUT_S)
+    assert process.returncode == 0, output
+    assert judge.shown(broker.bootstrap) == standings, output
+    assert judge.figures(broker.bootstrap) == statistics, output
 
 
 def test_too_few_slots_are_refused_before_spark_starts(command: Command, make_broker: MakeBroker) -> None:
     process = command("ottla.scoreboard.pipeline", make_broker().bootstrap, "--master", "local[4]")
-    told, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=60)
     assert process.returncode == 2
-    assert "needs 11 task slots" in " ".join(told.split())
+    assert "needs 11 task slots" in " ".join(output.split())
 
 
 def test_a_refusal_of_real_time_mode_is_explained(
@@ -75,6 +75,6 @@ def test_a_refusal_of_real_time_mode_is_explained(
     path = tmp_path / "appending.py"
     path.write_text(APPENDING)
     process = command(str(path), make_broker().bootstrap)
-    told, _ = process.communicate(timeout=PATIENCE_S)
+    output, _ = process.communicate(timeout=TIMEOUT_S)
     assert process.returncode == 2, "it would be refused for ever"
-    assert 'must be declared with mode="update"' in " ".join(told.split())
+    assert 'must be declared with mode="update"' in " ".join(output.split())

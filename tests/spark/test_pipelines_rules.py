@@ -19,18 +19,18 @@ from ottla.scoreboard.standings import statistics as figures_of
 
 
 def event(number: int, **fields: Any) -> dict[str, Any]:
-    told = {
+    required = {
         "match": "Canada vs USA",
         "started_ms": 0,
         "number": number,
         "time_ms": number * 1000,
         "quarter": 1,
     }
-    return {**told, "clock": "09:00", "kind": "score", "event": "Score", "side": "home", **fields}
+    return {**required, "clock": "09:00", "kind": "score", "event": "Score", "side": "home", **fields}
 
 
 def test_the_rules_hold_for_events_that_leave_something_out(spark: Any) -> None:
-    """Points that are not told are none; an event without what every event has, or of the future, is left out."""
+    """Missing points count as none; an event without a required field, or with a time in the future, is dropped."""
     from ottla.scoreboard.pipeline import standings_of, statistics, valid
 
     sent = [event(1, points=2, home_points=2), event(2), event(3, points=3, side="away")]

@@ -17,7 +17,7 @@ from tests.support.clients import Publisher, Reader, create_topic
 from tests.support.pipeline_command import PipelineCommand, pipeline_command
 from tests.support.waiting import wait_until
 
-PATIENCE_S = 300.0
+TIMEOUT_S = 300.0
 COUNTING = """
 from pyspark.sql import functions as F
 from ottla.pipelines import Pipeline, topic
@@ -58,29 +58,29 @@ def test_snapshots_of_the_state_are_kept(
         """Events one at a time: each waits until the one before is counted, so that it is a batch of its own."""
         for number in range(first, last):
             publisher.send("words", [{"value": json.dumps({"word": "one"}).encode()}])
-            wait_until(lambda number=number: has_read(number + 1 - first), f"batch {number}", PATIENCE_S)
+            wait_until(lambda number=number: has_read(number + 1 - first), f"batch {number}", TIMEOUT_S)
 
     def has_read(rows: int) -> bool:
-        told = RunProgress.read(state)
+        progress = RunProgress.read(state)
         assert process.poll() is None, process.communicate()
-        return told is not None and told.pid == process.pid and told.flows["counts"].rows >= rows
+        return progress is not None and progress.pid == process.pid and progress.flows["counts"].rows >= rows
 
     def snapshots() -> list[Path]:
         return list(state.glob("checkpoints/**/state/**/*.zip"))
 
     process = command(str(file), broker.bootstrap, "--restarts", "0", *SOON)
     batches(0, FIRST)
-    wait_until(lambda: bool(snapshots()), "a snapshot", PATIENCE_S)
+    wait_until(lambda: bool(snapshots()), "a snapshot", TIMEOUT_S)
     assert not list(state.glob("checkpoints/**/offsets/.*.crc")), "Hadoop's own checksums cost a process each"
     process.send_signal(signal.SIGINT)
-    told, _ = process.communicate(timeout=PATIENCE_S)
-    assert process.returncode == 0, told
+    output, _ = process.communicate(timeout=TIMEOUT_S)
+    assert process.returncode == 0, output
 
     process = command(str(file), broker.bootstrap, "--restarts", "0", *SOON)
     batches(FIRST, ALL)
     process.send_signal(signal.SIGINT)
-    told, _ = process.communicate(timeout=PATIENCE_S)
-    assert process.returncode == 0, told
+    output, _ = process.communicate(timeout=TIMEOUT_S)
+    assert process.returncode == 0, output
     assert "Exception" not in (state / "spark.log").read_text()
     with Reader(broker.bootstrap, "counts", [0]) as reader:
         counted = [json.loads(message.value())["times"] for message in reader.take(ALL)]

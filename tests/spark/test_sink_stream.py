@@ -157,7 +157,7 @@ def _short_lived(orders: Path) -> dict[str, str]:
     return {**_patient(orders), "kafka.transaction.timeout.ms": "12000"}
 
 
-def test_a_timeout_that_brokers_do_not_allow_is_told(
+def test_a_timeout_that_brokers_do_not_allow_is_reported(
     spark: Any, broker: Any, new_topic: Callable[..., str], lines: Lines, checkpoint: str
 ) -> None:
     lines.add()

@@ -12,7 +12,7 @@ from tests.conftest import MakeBroker
 from tests.support.clients import Publisher, create_topic
 from tests.support.waiting import wait_until
 
-PATIENCE_S = 180.0
+TIMEOUT_S = 180.0
 
 
 def stream(spark: Any, bootstrap: str, topic: str, **more: str) -> Any:
@@ -32,7 +32,7 @@ def test_a_stream_outlives_its_broker(
     for total in (50, 100):
         values = [f"{total}-{number}".encode() for number in range(50)]
         Publisher(broker.bootstrap).send(topic, [{"value": value} for value in values])
-        wait_until(lambda: len(seen) >= total or not query.isActive, "the rows", PATIENCE_S)  # noqa: B023
+        wait_until(lambda: len(seen) >= total or not query.isActive, "the rows", TIMEOUT_S)  # noqa: B023
         broker.kill()
         broker.start()
     assert query.exception() is None
@@ -55,7 +55,7 @@ def test_a_topic_made_anew_is_a_loss_and_never_read_from_before(
             .trigger(availableNow=True)
             .start()
         )
-        assert query.awaitTermination(PATIENCE_S)
+        assert query.awaitTermination(TIMEOUT_S)
         return seen
 
     assert [run(name) for name in ("strict", "lax")] == [[b"old"] * 9] * 2

@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 
 from ottla.spark.source.prefetch import OFFSETS_MAX
 
-PATIENCE_S = 180.0
+TIMEOUT_S = 180.0
 TYPED = (
     "id BIGINT COMMENT 'of the order', name STRING, at TIMESTAMP, day DATE, tags ARRAY<STRING>, "
     "place STRUCT<row: INT, seats: ARRAY<INT>>, ratio DOUBLE, fits BOOLEAN, price DECIMAL(10, 2)"
@@ -46,7 +46,7 @@ class Seen:
         partitions = self._admin.list_topics(self._topic).topics[self._topic].partitions
         ends = [TopicPartition(self._topic, number, OFFSET_END) for number in partitions]
         for future in self._admin.delete_records(ends).values():
-            future.result(PATIENCE_S)
+            future.result(TIMEOUT_S)
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def run(checkpoint: str) -> Callable[[Any, Seen], Any]:
     def start(frame: Any, seen: Any) -> Any:
         writer = frame.writeStream.foreachBatch(seen).option("checkpointLocation", checkpoint)
         query = writer.trigger(availableNow=True).start()
-        assert query.awaitTermination(PATIENCE_S), "the query did not end"
+        assert query.awaitTermination(TIMEOUT_S), "the query did not end"
         assert query.exception() is None
         return query
 
@@ -138,7 +138,7 @@ def test_a_record_that_is_too_large_is_read_by_a_task(
     topic = new_topic()
     producer = Producer({"bootstrap.servers": broker.bootstrap, "compression.type": codec})
     producer.produce(topic, b"x" * 500_000)
-    assert not producer.flush(PATIENCE_S)
+    assert not producer.flush(TIMEOUT_S)
     seen = watch(topic)
     run(stream(subscribe=topic, startingOffsets="earliest"), seen)
     assert seen.was_handed == [False]

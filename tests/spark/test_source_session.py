@@ -10,7 +10,7 @@ import pytest
 import ottla.spark
 
 NOWHERE = {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "t", "columns": "offset, value as text"}
-"""The schema is told without asking the cluster."""
+"""Options for a cluster that does not exist: the schema needs no request."""
 
 
 def test_a_new_session_finds_the_source_by_itself(spark: Any) -> None:

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from tests.support.clients import Publisher
 from tests.support.waiting import wait_until
 
-PATIENCE_S = 180.0
+TIMEOUT_S = 180.0
 
 
 class Kept:
@@ -48,7 +48,7 @@ def run_available(frame: Any, kept: Any, checkpoint: str) -> Any:
         .trigger(availableNow=True)
         .start()
     )
-    assert query.awaitTermination(PATIENCE_S), "the query did not end"
+    assert query.awaitTermination(TIMEOUT_S), "the query did not end"
     return query
 
 
@@ -107,14 +107,14 @@ def test_latest_starts_at_the_end_and_survives_a_crash_of_the_first_batch(
 
     query = start()
     wait_until(
-        lambda: Path(checkpoint, "commits", "0").exists() or not query.isActive, "the start", PATIENCE_S
+        lambda: Path(checkpoint, "commits", "0").exists() or not query.isActive, "the start", TIMEOUT_S
     )
     send(topic, values(4, 3))
-    wait_until(lambda: not query.isActive, "the failure", PATIENCE_S)
+    wait_until(lambda: not query.isActive, "the failure", TIMEOUT_S)
     assert failures
     send(topic, values(2, 7))
     again = start()
-    wait_until(lambda: len(kept.rows) >= 6 or not again.isActive, "the rest", PATIENCE_S)
+    wait_until(lambda: len(kept.rows) >= 6 or not again.isActive, "the rest", TIMEOUT_S)
     again.stop()
     assert kept.values() == names(6, 3)
 
@@ -127,12 +127,12 @@ def test_new_partitions_are_found_and_read_from_their_beginning(
     kept = Kept()
     frame = stream(subscribe=topic, startingOffsets="earliest")
     query = run_query(frame.writeStream.foreachBatch(kept).option("checkpointLocation", checkpoint))
-    wait_until(lambda: len(kept.rows) == 2 or not query.isActive, "the first rows", PATIENCE_S)
+    wait_until(lambda: len(kept.rows) == 2 or not query.isActive, "the first rows", TIMEOUT_S)
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     admin.create_partitions([NewPartitions(topic, 3)])[topic].result(30)
     send_fresh = Publisher(broker.bootstrap).send
     send_fresh(topic, [{**record, "partition": 2} for record in values(3, 2)])
-    wait_until(lambda: len(kept.rows) == 5 or not query.isActive, "rows of a new partition", PATIENCE_S)
+    wait_until(lambda: len(kept.rows) == 5 or not query.isActive, "rows of a new partition", TIMEOUT_S)
     query.stop()
     assert kept.values() == names(5)
 

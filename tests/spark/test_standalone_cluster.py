@@ -24,7 +24,7 @@ from ottla.scoreboard.generator import Arrival, disturbed, faster, season
 from ottla.scoreboard.match import encode
 from ottla.scoreboard.standings import Standing, standings
 from tests.support.clients import create_topic
-from tests.support.spark_cluster import PATIENCE_S, Processes, start_cluster
+from tests.support.spark_cluster import TIMEOUT_S, Processes, start_cluster
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.compat
@@ -57,11 +57,11 @@ def send(bootstrap: str, arrivals: list[Arrival]) -> None:
     for arrival in arrivals:
         producer.produce("matches", encode(arrival.event), arrival.event.match)
         producer.poll(0)
-    assert producer.flush(PATIENCE_S) == 0
+    assert producer.flush(TIMEOUT_S) == 0
 
 
-class Told:
-    """Every row that the scoreboard has told, in order within each match, as far as it was committed."""
+class Scoreboard:
+    """Every committed row of the topic of the scoreboard, in order within each match."""
 
     def __init__(self, bootstrap: str) -> None:
         settings: dict[str, Any] = {
@@ -129,17 +129,17 @@ def test_the_scoreboard_survives_the_broker_and_a_worker(
             assert processes.alive("driver"), f"the pipeline has ended:\n{processes.said('driver')[-4000:]}"
             return condition()
 
-        wait_until(holds, what, PATIENCE_S)
+        wait_until(holds, what, TIMEOUT_S)
 
     def follows(sent: list[Arrival]) -> Callable[[], bool]:
         expected = standings(arrival.event for arrival in sent)
-        return lambda: told.newest() == expected
+        return lambda: shown.newest() == expected
 
     first, second, third = in_thirds(arrivals)
     send(broker.bootstrap, first)
     check_until(lambda: _there(broker.bootstrap), "the topic of the scoreboard")
-    told = Told(broker.bootstrap)
-    request.addfinalizer(told.close)
+    shown = Scoreboard(broker.bootstrap)
+    request.addfinalizer(shown.close)
     check_until(follows(first), "the first third of the matches")
 
     broker.kill()
@@ -155,7 +155,7 @@ def test_the_scoreboard_survives_the_broker_and_a_worker(
     assert all(row.ended for row in expected.values())
     check_until(lambda: table(tmp_path / "state/scoreboard/tables/scoreboard") == expected, "the table")
     for match in expected:
-        ages = [row.age for row in told.rows if (row.match, row.started_ms) == match]
+        ages = [row.age for row in shown.rows if (row.match, row.started_ms) == match]
         assert all(before <= after for before, after in pairwise(ages)), "the scoreboard went back"
     assert processes.stop("driver") == 0, processes.said("driver")[-4000:]
 

@@ -408,7 +408,7 @@ FETCH = [
 
 
 def create(*topics: CreatableTopic, timeout_ms: int = 10_000, validate_only: bool = True) -> Play:
-    """The error codes by name; nothing is created unless told."""
+    """The error codes by name; nothing is created with `validate_only`."""
 
     def play(client: RawClient) -> Outcome:
         request = CreateTopicsRequest(topics=list(topics), timeout_ms=timeout_ms, validate_only=validate_only)

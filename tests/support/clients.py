@@ -9,7 +9,7 @@ from uuid import uuid4
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-PATIENCE_S = 30.0
+TIMEOUT_S = 30.0
 
 
 def fresh(name: str) -> str:
@@ -20,7 +20,7 @@ def fresh(name: str) -> str:
 def create_topic(bootstrap: str, name: str, partitions: int = 1, config: dict[str, str] | None = None) -> str:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     new = NewTopic(name, num_partitions=partitions, replication_factor=1, config=config or {})
-    admin.create_topics([new], request_timeout=PATIENCE_S)[name].result(PATIENCE_S)
+    admin.create_topics([new], request_timeout=TIMEOUT_S)[name].result(TIMEOUT_S)
     return name
 
 
@@ -49,7 +49,7 @@ class Publisher:
         for count, record in enumerate(records, start=1):
             self._producer.produce(topic, **record, on_delivery=self._keep(places, count))
             self._producer.poll(0)
-        assert self._producer.flush(PATIENCE_S) == 0, "not everything was acknowledged in time"
+        assert self._producer.flush(TIMEOUT_S) == 0, "not everything was acknowledged in time"
         return [places[number] for number in range(1, count + 1)]
 
     @staticmethod
@@ -87,7 +87,7 @@ class Reader:
         """Exactly `count` more records."""
         taken: list[Message] = []
         while len(taken) < count:
-            messages = self._consumer.consume(count - len(taken), timeout=PATIENCE_S)
+            messages = self._consumer.consume(count - len(taken), timeout=TIMEOUT_S)
             assert messages, f"only {len(taken)} of {count} records arrived"
             for message in messages:
                 if message.error():
@@ -103,10 +103,10 @@ class Reader:
         )
 
     def end(self, partition: int, topic: str) -> int:
-        return int(self._consumer.get_watermark_offsets(TopicPartition(topic, partition), PATIENCE_S)[1])
+        return int(self._consumer.get_watermark_offsets(TopicPartition(topic, partition), TIMEOUT_S)[1])
 
     def start(self, partition: int, topic: str) -> int:
-        return int(self._consumer.get_watermark_offsets(TopicPartition(topic, partition), PATIENCE_S)[0])
+        return int(self._consumer.get_watermark_offsets(TopicPartition(topic, partition), TIMEOUT_S)[0])
 
 
 def read_all(bootstrap: str, topic: str, partition: int) -> list[Message]:

@@ -80,7 +80,7 @@ class _Steps:
         self._count += 1
 
 
-class _DyingLedger:
+class _DyingCommitLog:
     def __init__(self, commit_log: CommitLog, step: _Steps) -> None:
         self._commit_log, self._step = commit_log, step
 
@@ -149,7 +149,7 @@ class DyingStreamWriter(OttlaStreamWriter):
         decisions = super()._batch_commit(task, began_ms)
         step = _Steps(self.orders)
         return BatchCommit(
-            _DyingLedger(decisions.commit_log, step), _DyingTransactions(decisions.transactions, step)
+            _DyingCommitLog(decisions.commit_log, step), _DyingTransactions(decisions.transactions, step)
         )
 
 

@@ -1,7 +1,7 @@
-"""Spark as a runner sees it, without Java: a session, a frame that writes, queries that end as they are told.
+"""Fake Spark for the runner, without Java: a session, a data frame, and queries that end when the test ends them.
 
 `FakeSession` takes the place of the module `ottla.pipelines.session`: starting costs nothing, Java can be made to die
-and starting to fail. A flow's function gets a `FakeFrame`; its query does nothing until a test says how it goes on.
+and starting to fail. A flow's function gets a `FakeFrame`; its query does nothing until the test ends it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ottla.pipelines.java.process import Stopped
 
 
 class FakeClock:
-    """Time passes when somebody waits for it."""
+    """Time passes only in `wait`."""
 
     def __init__(self) -> None:
         self.now_s = 1_000_000.0
@@ -81,7 +81,7 @@ class FakeFrame:
 
     @property
     def schema(self) -> Any:
-        """All columns are of the type that the frame has: text, unless told otherwise."""
+        """All columns have the type of the frame; the default is text."""
         from pyspark.sql.types import StructField, StructType
 
         return StructType([StructField(name, self._kind) for name in self.columns])

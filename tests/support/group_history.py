@@ -1,22 +1,22 @@
-"""What the members of one consumer group did, and whether a group may do that.
+"""Checker of the history of one consumer group.
 
 Every member appends JSON lines to one file, each with a single write, so that the order of the lines is the
-order in which things happened: no clock is needed. A member says
+order of the events: no clock is needed. A member writes
 
-- `assigned` (partitions that it now has in addition, and its generation where the client tells it),
-- `revoked` or `lost` (partitions that it has no more), said before it lets the coordinator go on,
-- `processed` (partition, offsets), said before it commits them,
-- `committed` (partition and the offset after the last processed one), said after the coordinator agreed,
-- `refused` (a commit that the coordinator did not take) and `closed` (it left the group).
+- `assigned` (partitions that were added, and its generation if the client exposes it),
+- `revoked` or `lost` (partitions that were removed), written before the coordinator continues,
+- `processed` (partition, offsets), written before it commits them,
+- `committed` (partition and the offset after the last processed one), written after the commit succeeded,
+- `refused` (a commit that the coordinator refused) and `closed` (it left the group).
 
-Whoever runs the members adds `killed`, `paused` and `resumed`, `cut` when nobody can reach the coordinator
-any more, `mended` when that was over before sessions could end, and, from one thread, `asked` before and
-`observed` after it asked the coordinator for the committed offsets. All partitions are of one topic and start
+The test adds `killed`, `paused` and `resumed`, `cut` when the coordinator becomes unreachable, `mended` when it is
+reachable again before sessions expire, and, from one thread, `asked` before and `observed` after an OffsetFetch
+request. All partitions are of one topic and start
 at offset 0.
 
-A paused member is not believed before it has been told where it stands (`lost`, `revoked` or `assigned`):
-until then it goes on with what it had, and that is no anomaly as long as nobody takes its commits. The same
-holds for a member that was cut off, if its partitions are given to others before it has been heard again.
+A paused member is not checked until it has learned its assignment (`lost`, `revoked` or `assigned`): until then it
+continues with its old partitions, which is no anomaly while its commits are refused. The same applies to a member
+that was cut off, if its partitions are assigned to others before its next event.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Anomaly:
 
 @dataclass
 class GroupHistory:
-    """Fed with events in order; knows at any time who owns what, and collects what may not happen."""
+    """The owners of all partitions after the events so far, and the anomalies found."""
 
     owners: dict[int, str] = field(default_factory=dict)
     processed: dict[int, set[int]] = field(default_factory=dict)
@@ -69,7 +69,7 @@ class GroupHistory:
             getattr(self, f"_{event['event']}")(event)
 
     def anomalies(self, produced: Mapping[int, int] | None = None) -> list[Anomaly]:
-        """Everything found; with the number of records of each partition also what nobody processed."""
+        """All anomalies; if the number of records per partition is given, also records that were not processed."""
         found = list(self._found)
         for partition, count in (produced or {}).items():
             missing = set(range(count)) - self.processed.get(partition, set())

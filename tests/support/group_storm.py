@@ -26,10 +26,10 @@ from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 HEARTBEAT_MS = 300
-PATIENCE_S = 60.0
-LEAVE_PATIENCE_S = 30.0
+TIMEOUT_S = 60.0
+LEAVE_TIMEOUT_S = 30.0
 LOOK_EVERY_S = 0.1
-ASK_PATIENCE_S = 2.0
+OFFSET_FETCH_TIMEOUT_S = 2.0
 
 
 def broker_settings(session_ms: int) -> dict[str, str]:
@@ -142,7 +142,7 @@ class Storm:
         assert host.process.stdin is not None
         host.process.stdin.close()
         try:
-            code = host.process.wait(LEAVE_PATIENCE_S)
+            code = host.process.wait(LEAVE_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"{host.members} do not leave") from None
         assert code == 0, f"{host.members} ended with {code}:\n{self._errors(host)}"
@@ -208,7 +208,7 @@ class Storm:
             return condition()
 
         try:
-            wait_until(holds, what, PATIENCE_S)
+            wait_until(holds, what, TIMEOUT_S)
         except AssertionError as failure:
             raise AssertionError(f"{failure}\n{self._picture()}") from None
 
@@ -257,7 +257,7 @@ class Storm:
         while not self._over.wait(LOOK_EVERY_S):
             self._mark("asked")
             try:
-                answer = asking.committed(places, timeout=ASK_PATIENCE_S)
+                answer = asking.committed(places, timeout=OFFSET_FETCH_TIMEOUT_S)
             except KafkaException:
                 continue
             self._mark("observed", offsets={one.partition: one.offset for one in answer if one.offset >= 0})

@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, Message, TopicPartition
 
 from ottla.client.parallel import Options, ParallelConsumer
 from tests.support.clients import fresh
-from tests.support.waiting import PATIENCE_S, wait_until
+from tests.support.waiting import TIMEOUT_S, wait_until
 
 BRISK_GROUPS = {
     "group.initial.rebalance.delay.ms": "0",
@@ -87,7 +87,7 @@ class Running:
         self.wait_end()
 
     def wait_end(self) -> None:
-        self._thread.join(PATIENCE_S)
+        self._thread.join(TIMEOUT_S)
         assert not self._thread.is_alive(), "run() did not return"
 
     def wait_done(self, count: int) -> None:
@@ -103,9 +103,7 @@ def committed(
     """What the cluster has for the group, offset and metadata."""
     consumer = Consumer({**settings})
     try:
-        return consumer.committed(
-            [TopicPartition(topic, number) for number in partitions], timeout=PATIENCE_S
-        )
+        return consumer.committed([TopicPartition(topic, number) for number in partitions], timeout=TIMEOUT_S)
     finally:
         consumer.close()
 
@@ -116,7 +114,7 @@ def wait_committed(settings: dict[str, object], topic: str, offset: int, partiti
     entry = [TopicPartition(topic, partition)]
     try:
         wait_until(
-            lambda: consumer.committed(entry, timeout=PATIENCE_S)[0].offset == offset,
+            lambda: consumer.committed(entry, timeout=TIMEOUT_S)[0].offset == offset,
             f"offset {offset} of {topic}-{partition} to be committed",
         )
     finally:

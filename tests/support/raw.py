@@ -1,4 +1,4 @@
-"""A client that sends exactly the bytes it is told to, and says what came back."""
+"""A client that sends given bytes and returns the response."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ottla.wire.schema import Message
 
 R = TypeVar("R", bound=Message)
 
-PATIENCE_SECONDS = 20.0
+TIMEOUT_S = 20.0
 
 
 class Closed:
@@ -42,7 +42,7 @@ class RawClient:
     """One connection. `frame` and `send` never look at what they carry."""
 
     def __init__(self, address: Address) -> None:
-        self._socket = socket.create_connection((address.host, address.port), timeout=PATIENCE_SECONDS)
+        self._socket = socket.create_connection((address.host, address.port), timeout=TIMEOUT_S)
         self._correlation = count(1)
 
     def __enter__(self) -> RawClient:
@@ -51,7 +51,7 @@ class RawClient:
     def __exit__(self, *_: object) -> None:
         self._socket.close()
 
-    def be_patient(self, seconds: float) -> None:
+    def set_timeout(self, seconds: float) -> None:
         """How long an answer may take from now on."""
         self._socket.settimeout(seconds)
 

@@ -12,7 +12,7 @@ from ottla.base.rng import Random
 from ottla.scoreboard.generator import ROUND_MS, Arrival, disturbed, season
 from ottla.scoreboard.match import decode, encode
 from ottla.scoreboard.standings import Standing, Statistics, standings, statistics
-from tests.support.clients import PATIENCE_S, Publisher
+from tests.support.clients import TIMEOUT_S, Publisher
 
 
 def arrivals(matches: int, ended_ms: int, seed: int = 7) -> list[Arrival]:
@@ -37,11 +37,11 @@ def committed(bootstrap: str, topic: str) -> list[Any]:
             "isolation.level": "read_committed",
         }
     )
-    count = len(consumer.list_topics(topic, timeout=PATIENCE_S).topics[topic].partitions)
+    count = len(consumer.list_topics(topic, timeout=TIMEOUT_S).topics[topic].partitions)
     consumer.assign([TopicPartition(topic, number, 0) for number in range(count)])
     found, ended = [], set()
     while len(ended) < count:
-        message = consumer.poll(PATIENCE_S)
+        message = consumer.poll(TIMEOUT_S)
         assert message is not None, f"no end of {topic} in sight"
         if message.error():
             ended.add(message.partition())

@@ -15,7 +15,7 @@ from ottla.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from tests.support.clients import PATIENCE_S
+from tests.support.clients import TIMEOUT_S
 from tests.support.raw import Address, Closed, RawClient
 
 _SET, _DELETE = 0, 1
@@ -53,7 +53,7 @@ def alter_broker(bootstrap: str, changes: dict[str, str | None], node: int | Non
 def describe(bootstrap: str, kind: ResourceType, name: str) -> dict[str, ConfigEntry]:
     resource = ConfigResource(kind, name)
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    found: dict[str, ConfigEntry] = admin.describe_configs([resource])[resource].result(PATIENCE_S)
+    found: dict[str, ConfigEntry] = admin.describe_configs([resource])[resource].result(TIMEOUT_S)
     return found
 
 
@@ -68,7 +68,7 @@ def refusal(
 
     producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": False, **(settings or {})})
     producer.produce(topic, **record, on_delivery=delivered)
-    producer.flush(PATIENCE_S)
+    producer.flush(TIMEOUT_S)
     return codes[0]
 
 
@@ -83,12 +83,12 @@ def contents(bootstrap: str, topic: str, partition: int = 0) -> list[Message]:
             "enable.partition.eof": True,
         }
     )
-    start, _ = consumer.get_watermark_offsets(TopicPartition(topic, partition), PATIENCE_S)
+    start, _ = consumer.get_watermark_offsets(TopicPartition(topic, partition), TIMEOUT_S)
     consumer.assign([TopicPartition(topic, partition, start)])
     found: list[Message] = []
     try:
         while True:
-            message = consumer.poll(PATIENCE_S)
+            message = consumer.poll(TIMEOUT_S)
             assert message is not None, "neither a record nor the end of the log came"
             if message.error() is None:
                 found.append(message)

@@ -17,7 +17,7 @@ from tests.support.sink_queries import LINES, Lines, committed_values, open_tran
 from tests.support.waiting import wait_until
 
 PARTITIONS = 3
-PATIENCE_S = 180.0
+TIMEOUT_S = 180.0
 LOCAL = "local[2,4]"
 
 
@@ -89,7 +89,7 @@ class Run:
         wait_until(
             lambda: self.files_done() >= count or self.driver_is_dead(),
             f"file {count} to be copied; {self._output.read_text()[-2000:]}",
-            PATIENCE_S,
+            TIMEOUT_S,
         )
 
     def finish(self) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from ottla.local.broker_process import free_port
 from tests.support.waiting import wait_until
 
-PATIENCE_S = 240.0
+TIMEOUT_S = 240.0
 """Five Java processes start on what may be two cores."""
 HOSTS = ("127.0.0.1", "127.0.0.2")
 """Two names of one machine: Spark never runs a second attempt of a task on the host of the first."""
@@ -53,7 +53,7 @@ class Processes:
     def stop(self, name: str) -> int:
         process = self._running.pop(name)
         process.send_signal(signal.SIGTERM)
-        return process.wait(PATIENCE_S)
+        return process.wait(TIMEOUT_S)
 
     def close(self) -> None:
         for name in list(self._running):
@@ -72,12 +72,12 @@ def start_cluster(processes: Processes, folder: Path, cores: int) -> str:
     address = f"spark://127.0.0.1:{port}"
     master = ("org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", str(port))
     processes.start("master", spark_class, *master, "--webui-port", "0")
-    wait_until(lambda: "New state: ALIVE" in processes.said("master"), "the master", PATIENCE_S)
+    wait_until(lambda: "New state: ALIVE" in processes.said("master"), "the master", TIMEOUT_S)
     for number, host in enumerate(HOSTS):
         here = ("--host", host, "--webui-port", "0", "--work-dir", str(folder / f"work-{number}"))
         size = ("--cores", str(cores), "--memory", "1g")
         processes.start(
             f"worker-{number}", spark_class, "org.apache.spark.deploy.worker.Worker", *here, *size, address
         )
-    wait_until(lambda: processes.said("master").count("Registering worker") == 2, "two workers", PATIENCE_S)
+    wait_until(lambda: processes.said("master").count("Registering worker") == 2, "two workers", TIMEOUT_S)
     return address

@@ -15,7 +15,7 @@ from kafka import KafkaProducer, OffsetAndMetadata
 from kafka import TopicPartition as KafkaPythonPartition
 from kafka.errors import KafkaError as KafkaPythonError
 
-PATIENCE_S = 30.0
+TIMEOUT_S = 30.0
 
 
 class Refused(Exception):
@@ -54,7 +54,7 @@ class ConfluentTransactions(Transactions):
         quiet = {"log_level": 0, "error_cb": lambda _: None, "reconnect.backoff.max.ms": 200}
         limits = {"transaction.timeout.ms": timeout_ms, "message.timeout.ms": timeout_ms}
         self.producer = Producer({**settings, **quiet, **limits})
-        self._do(self.producer.init_transactions, PATIENCE_S)
+        self._do(self.producer.init_transactions, TIMEOUT_S)
 
     @staticmethod
     def _do(call: Any, *arguments: Any) -> None:
@@ -70,7 +70,7 @@ class ConfluentTransactions(Transactions):
         # No delivery reports: the binding raises a fatal error while it makes them, and loses it.
         for value in values:
             self._do(self.producer.produce, topic, value, None, partition)
-        self._do(self.producer.flush, PATIENCE_S)
+        self._do(self.producer.flush, TIMEOUT_S)
 
     def send_offset(self, topic: str, offset: int, group: str) -> None:
         consumer = Consumer({"bootstrap.servers": self.bootstrap(), "group.id": group})
@@ -79,19 +79,19 @@ class ConfluentTransactions(Transactions):
             self.producer.send_offsets_to_transaction,
             [TopicPartition(topic, 0, offset)],
             metadata,
-            PATIENCE_S,
+            TIMEOUT_S,
         )
         consumer.close()
 
     def bootstrap(self) -> str:
-        (node,) = self.producer.list_topics(timeout=PATIENCE_S).brokers.values()
+        (node,) = self.producer.list_topics(timeout=TIMEOUT_S).brokers.values()
         return f"{node.host}:{node.port}"
 
     def commit(self) -> None:
-        self._do(self.producer.commit_transaction, PATIENCE_S)
+        self._do(self.producer.commit_transaction, TIMEOUT_S)
 
     def abort(self) -> None:
-        self._do(self.producer.abort_transaction, PATIENCE_S)
+        self._do(self.producer.abort_transaction, TIMEOUT_S)
 
     def close(self) -> None:
         self.producer.purge()
@@ -123,7 +123,7 @@ class AiokafkaTransactions(Transactions):
 
     def _do(self, call: Awaitable[Any]) -> None:
         async def bounded() -> None:
-            await asyncio.wait_for(call, PATIENCE_S)
+            await asyncio.wait_for(call, TIMEOUT_S)
 
         try:
             self.runner.run(bounded())
@@ -181,7 +181,7 @@ class KafkaPythonTransactions(Transactions):
     def send(self, topic: str, values: Iterable[bytes], partition: int = 0) -> None:
         def all_of_them() -> None:
             for sent in [self.producer.send(topic, value, partition=partition) for value in values]:
-                sent.get(PATIENCE_S)
+                sent.get(TIMEOUT_S)
 
         self._do(all_of_them)
 
@@ -200,7 +200,7 @@ class KafkaPythonTransactions(Transactions):
 
 
 def read_to_end(bootstrap: str, topic: str, isolation: str, partition: int = 0) -> list[bytes]:
-    """What a reader of this isolation gets before it is told that there is no more."""
+    """The values that a consumer at this isolation level reads up to the end of the partition."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -214,7 +214,7 @@ def read_to_end(bootstrap: str, topic: str, isolation: str, partition: int = 0) 
     values: list[bytes] = []
     try:
         while True:
-            message = consumer.poll(PATIENCE_S)
+            message = consumer.poll(TIMEOUT_S)
             assert message is not None, f"no end of {topic} after {len(values)} records"
             if message.error() is None:
                 values.append(message.value())
@@ -230,6 +230,6 @@ def committed_offset(bootstrap: str, topic: str, group: str) -> int | None:
     """What is committed now. With read_committed the answer would wait for an open transaction."""
     settings = {"bootstrap.servers": bootstrap, "group.id": group, "isolation.level": "read_uncommitted"}
     consumer = Consumer(settings)
-    (place,) = consumer.committed([TopicPartition(topic, 0)], timeout=PATIENCE_S)
+    (place,) = consumer.committed([TopicPartition(topic, 0)], timeout=TIMEOUT_S)
     consumer.close()
     return place.offset if place.offset >= 0 else None

@@ -22,7 +22,7 @@ from tests.support.group_storm import ROOT, broker_settings
 from tests.support.members.copier import EXIT_FENCED
 from tests.support.waiting import wait_until
 
-PATIENCE_S = 90.0
+TIMEOUT_S = 90.0
 SESSION_MS = 3_000
 BROKER_SETTINGS = {**broker_settings(SESSION_MS), "transaction.state.log.num.partitions": "4"}
 
@@ -169,7 +169,7 @@ def copy_under_fire(
         while reader.count < records:
             goal = records if feed.count == records else feed.count - window // 2
             goal = min([goal, *kill_at[killed : killed + 1]])
-            wait_until(lambda goal=goal: moved_on(goal), f"{goal} records to be copied", PATIENCE_S)
+            wait_until(lambda goal=goal: moved_on(goal), f"{goal} records to be copied", TIMEOUT_S)
             if feed.count < min(records, reader.count + window):
                 feed.add(min(window, records - feed.count))
             if killed < kills and reader.count >= kill_at[killed]:

@@ -36,17 +36,17 @@ IMAGE = MetadataImage(
 
 
 class Markers:
-    """Keeps markers until the test sends them."""
+    """Keeps markers until the test completes them."""
 
     def __init__(self) -> None:
         self.waiting: list[tuple[TxnMarkerEntry, Any]] = []
 
-    def send(self, marker: TxnMarkerEntry, told: Any) -> None:
-        self.waiting.append((marker, told))
+    def send(self, marker: TxnMarkerEntry, on_result: Any) -> None:
+        self.waiting.append((marker, on_result))
 
     def arrive(self) -> None:
-        for marker, told in self.waiting:
-            told(dict.fromkeys(marker.partitions, ErrorCode.NONE))
+        for marker, on_result in self.waiting:
+            on_result(dict.fromkeys(marker.partitions, ErrorCode.NONE))
         self.waiting.clear()
 
 

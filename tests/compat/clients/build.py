@@ -1,7 +1,7 @@
 """Fetches and builds the programs beside this file, below `.bench/clients`, when a source is newer.
 
-Run as a program it builds all of them. What is fetched comes from where Go, npm and Maven of this machine
-are told to fetch from.
+Run as a program it builds all of them. Downloads use the registries
+that Go, npm and Maven are configured with.
 """
 
 from __future__ import annotations

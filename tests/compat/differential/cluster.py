@@ -44,7 +44,7 @@ def api_versions(player: Player) -> None:
 
 @scenario(ApiVersionsRequest, since=3)
 def tags(player: Player) -> None:
-    """Tagged fields that nobody knows, in any number and order, pass."""
+    """Unknown tagged fields are accepted, in any number and order."""
     for name, fields in {
         "unknown": b"\1\5\1x",
         "twice": b"\2\5\1x\5\1y",

@@ -19,8 +19,7 @@ from ottla.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from ottla.wire.messages.list_groups import ListGroupsRequest
 from ottla.wire.messages.offset_commit import OffsetCommitRequest
 from tests.compat.differential.catalog import scenario
-from tests.compat.differential.group_members import join, settled, sync
-from tests.compat.differential.group_members import told as call_it
+from tests.compat.differential.group_members import join, name_member, settled, sync
 from tests.compat.differential.group_offsets import commit, erase, fetch, ready
 from tests.compat.differential.player import Player
 
@@ -47,15 +46,15 @@ def owned(player: Player, topic: str, *partitions: int) -> list[TopicPartitions]
     return [TopicPartitions(topic_id=player.topic_id(topic), partitions=list(partitions))]
 
 
-def told(player: Player, label: str, *groups: str) -> None:
+def describe(player: Player, label: str, *groups: str) -> None:
     player.ask(f"{label}: described", ConsumerGroupDescribeRequest(group_ids=list(groups)), DESCRIBE)
 
 
 @scenario(ConsumerGroupHeartbeatRequest)
 def consumer_group_heartbeat(player: Player) -> None:
     here, there = player.create("here", 3), player.create("there", 2)
-    group, nobody, classic = player.topic("group"), player.topic("nobody"), player.topic("classic")
-    ready(player, group, nobody, classic)
+    group, unknown, classic = player.topic("group"), player.topic("unknown"), player.topic("classic")
+    ready(player, group, unknown, classic)
     ask = player.ask
     for label, request in {
         "no group": entering("", here),
@@ -68,16 +67,16 @@ def consumer_group_heartbeat(player: Player) -> None:
         "empty assignor": entering(group, here, server_assignor=""),
         "owns something": entering(group, here, topic_partitions=owned(player, here, 0)),
         "owns null": entering(group, here, topic_partitions=None),
-        "unknown group": beat(nobody, 5),
-        "leaves nobody": beat(nobody, -1),
-        "epoch -3": beat(nobody, -3),
+        "unknown group": beat(unknown, 5),
+        "leave of an unknown group": beat(unknown, -1),
+        "epoch -3": beat(unknown, -3),
         "away without a name": beat(group, -2),
     }.items():
         if not (label == "no member" and player.version == 0):
             ask(label, request)
     ask("joins", entering(group, here))
     ask("joins again", entering(group, here))
-    told(player, "one", group)
+    describe(player, "one", group)
     ask("beats", beat(group, 2))
     ask("has what it was given", beat(group, 2, topic_partitions=owned(player, here, 0, 1, 2)))
     ask("an epoch ahead", beat(group, 9))
@@ -87,16 +86,16 @@ def consumer_group_heartbeat(player: Player) -> None:
     _commits(player, group, here)
     _others(player, group, here)
     player.until(lambda: _moved(player, group, here, there))
-    told(player, "more topics", group)
+    describe(player, "more topics", group)
     ask("leaves", beat(group, -1))
-    told(player, "left", group)
+    describe(player, "left", group)
     ask("leaves again", beat(group, -1))
     ask("another joins", entering(group, here, member_id=OTHER))
     leaving = LeaveGroupRequest(group_id=group, members=[MemberIdentity(member_id=OTHER)])
     ask("and is removed as a classic member is", leaving, 5)
-    told(player, "removed", group)
+    describe(player, "removed", group)
     ask("deleted", DeleteGroupsRequest(groups_names=[group]), 2)
-    told(player, "gone", group)
+    describe(player, "gone", group)
 
 
 def _moved(player: Player, group: str, *topics: str) -> bool:
@@ -121,7 +120,7 @@ def _others(player: Player, group: str, topic: str) -> None:
     player.ask("classic describe", DescribeGroupsRequest(groups=[group]), 6)
     player.ask("classic describe, old", DescribeGroupsRequest(groups=[group]), 5)
     player.ask("sync", sync(group, MEMBER, 2, 5), 5)
-    player.ask("sync of nobody", sync(group, OTHER, 2, 5), 5)
+    player.ask("sync of an unknown member", sync(group, OTHER, 2, 5), 5)
     player.ask("classic beat", HeartbeatRequest(group_id=group, member_id=MEMBER, generation_id=2), 4)
     strangers = [MemberIdentity(member_id=OTHER), MemberIdentity(member_id="", group_instance_id="i")]
     player.ask("strangers leave", LeaveGroupRequest(group_id=group, members=strangers), 5)
@@ -148,10 +147,10 @@ def consumer_group_instance(player: Player) -> None:
     ask("its double", entering(group, here, instance_id="i", member_id=OTHER))
     ask("the wrong instance", beat(group, 2, instance_id="j"))
     ask("goes for a while", beat(group, -2, instance_id="i"))
-    told(player, "away", group)
+    describe(player, "away", group)
     ask("its successor", entering(group, here, instance_id="i", member_id=OTHER))
     ask("who it was", beat(group, 2, instance_id="i"))
-    told(player, "back", group)
+    describe(player, "back", group)
     ask("the wrong one leaves", beat(group, -1, OTHER, instance_id="j"))
     ask("leaves", beat(group, -1, OTHER, instance_id="i"))
 
@@ -200,12 +199,12 @@ def consumer_group_of_both_protocols(player: Player) -> None:
     ask = player.ask
     ask("a consumer", entering(group, here), BEAT)
     joined = player.quietly(join(group, topics=(here,), group_instance_id="i"), 9)
-    call_it(player, "classic", joined.member_id)
+    name_member(player, "classic", joined.member_id)
     player.keep("a classic member", player.plain(joined))
-    told(player, "both", group)
+    describe(player, "both", group)
     ask("the consumer gives up", beat(group, 2), BEAT)
     ask("it has given up", beat(group, 2, topic_partitions=owned(player, here, 0, 1)), BEAT)
-    told(player, "shared", group)
+    describe(player, "shared", group)
     ask("an unknown classic member", join(group, OTHER, topics=(here,)), 9)
     ask("the consumer leaves", beat(group, -1), BEAT)
     ask("described as consumer group", ConsumerGroupDescribeRequest(group_ids=[group]), DESCRIBE)
@@ -217,16 +216,16 @@ def consumer_group_of_both_protocols(player: Player) -> None:
 @scenario(ConsumerGroupDescribeRequest)
 def consumer_group_describe(player: Player) -> None:
     here = player.create("here", 2)
-    group, nobody, classic, empty = (player.topic(name) for name in ("group", "nobody", "classic", "empty"))
-    ready(player, group, nobody, classic, empty)
+    group, unknown, classic, empty = (player.topic(name) for name in ("group", "unknown", "classic", "empty"))
+    ready(player, group, unknown, classic, empty)
     player.quietly(entering(group, here, rack_id="r", server_assignor="range"), BEAT)
     player.quietly(commit(player, empty, (here, {0: 1}), version=9), 9)
     settled(player, classic)
-    for name in (group, nobody, classic, empty, ""):
+    for name in (group, unknown, classic, empty, ""):
         player.ask(name, ConsumerGroupDescribeRequest(group_ids=[name]))
         asked = ConsumerGroupDescribeRequest(group_ids=[name], include_authorized_operations=True)
         player.ask(f"{name} and operations", asked)
-    player.ask("all", ConsumerGroupDescribeRequest(group_ids=[group, nobody, classic]))
+    player.ask("all", ConsumerGroupDescribeRequest(group_ids=[group, unknown, classic]))
     player.ask("none", ConsumerGroupDescribeRequest(group_ids=[]))
 
 
@@ -238,9 +237,9 @@ def empty_groups_change_their_kind(player: Player) -> None:
     ready(player, group)
     player.ask("offsets first", commit(player, group, (here, {0: 5})))
     player.ask("a consumer joins", entering(group, here), BEAT)
-    told(player, "consumer", group)
+    describe(player, "consumer", group)
     player.ask("it leaves", beat(group, -1), BEAT)
     settled(player, group, "classic member", topics=(here,))
     player.ask("classic", DescribeGroupsRequest(groups=[group]), 6)
-    told(player, "not consumer", group)
+    describe(player, "not consumer", group)
     player.ask("offsets stayed", fetch(player, group, everything=True, version=9), 9)

@@ -17,7 +17,7 @@ from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicSt
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic
 from tests.compat.differential.catalog import scenario
 from tests.compat.differential.player import Player
-from tests.compat.differential.records import NOBODY, batch, record, write
+from tests.compat.differential.records import UNKNOWN_ID, batch, record, write
 
 LOTS = 1 << 24
 
@@ -39,7 +39,7 @@ def fetch(
 ) -> FetchRequest:
     def identify(topic: str) -> uuid.UUID:
         known = {name: key for key, name in player.names.items()} | (ids or {})
-        return known.get(topic, NOBODY)
+        return known.get(topic, UNKNOWN_ID)
 
     topics: dict[str, FetchTopic] = {}
     for topic, partition in wanted:

@@ -36,12 +36,12 @@ from tests.compat.differential.player import Player
 
 GROUP, TRANSACTION = 0, 1
 STARTING = (14, 15, 16)
-NOBODY = uuid.UUID(int=77)
+UNKNOWN_ID = uuid.UUID(int=77)
 TOPIC_IDS = 10
 
 
 def ready(player: Player, *groups: str) -> None:
-    """Until somebody coordinates these groups."""
+    """Wait for the coordinators of these groups."""
     for group in groups:
         asked = FindCoordinatorRequest(key=group)
         player.until(lambda asked=asked: player.quietly(asked, 3).error_code == 0)
@@ -68,7 +68,7 @@ def commit(
         topics=[
             OffsetCommitRequestTopic(
                 name="" if by_id else name,
-                topic_id=known.get(name, NOBODY) if by_id else ZERO_UUID,
+                topic_id=known.get(name, UNKNOWN_ID) if by_id else ZERO_UUID,
                 partitions=[
                     OffsetCommitRequestPartition(
                         partition_index=index,
@@ -125,7 +125,7 @@ def fetch(
         else [
             OffsetFetchRequestTopics(
                 name="" if by_id else name,
-                topic_id=known.get(name, NOBODY) if by_id else ZERO_UUID,
+                topic_id=known.get(name, UNKNOWN_ID) if by_id else ZERO_UUID,
                 partition_indexes=indexes,
             )
             for name, indexes in topics
@@ -180,16 +180,16 @@ def offset_commit(player: Player) -> None:
     if player.version >= TOPIC_IDS:
         ask("no id", commit(player, group, (here, {0: 1}), ids={here: ZERO_UUID}))
     ask("the empty group", commit(player, "", (here, {0: 1})))
-    for told in (group, new, ""):
-        ask(f"stored in {told}", fetch(player, told, everything=True, version=9), 9)
+    for name in (group, new, ""):
+        ask(f"stored in {name}", fetch(player, name, everything=True, version=9), 9)
 
 
 @scenario(OffsetFetchRequest)
 def offset_fetch(player: Player) -> None:
     here, there = player.create("here", 3), player.create("there")
-    group, other, nobody = player.topic("group"), player.topic("other"), player.topic("nobody")
+    group, other, unknown = player.topic("group"), player.topic("other"), player.topic("unknown")
     nowhere = player.topic("nowhere")
-    ready(player, group, other, nobody)
+    ready(player, group, other, unknown)
     for request in (
         commit(player, group, (here, {0: 5, 1: 6}), (there, {0: 7}), version=9, epoch=3),
         commit(player, other, (here, {2: 8}), version=9, metadata=None),
@@ -202,14 +202,14 @@ def offset_fetch(player: Player) -> None:
     ask("unknown", fetch(player, group, (nowhere, [0, 1]), (here, [9, -1])))
     ask("nothing", fetch(player, group))
     ask("no partitions", fetch(player, group, (here, [])))
-    ask("of nobody", fetch(player, nobody, (here, [0])))
+    ask("of an unknown group", fetch(player, unknown, (here, [0])))
     ask("stable", fetch(player, group, (here, [0, 2]), stable=True))
     if player.version >= 2:
         ask("everything", fetch(player, group, everything=True))
         ask("everything, stable", fetch(player, group, everything=True, stable=True))
-        ask("everything of nobody", fetch(player, nobody, everything=True))
+        ask("everything of an unknown group", fetch(player, unknown, everything=True))
     if player.version >= 8:
-        asked = [fetch(player, name, (here, [0, 2])).groups[0] for name in (group, other, nobody, group)]
+        asked = [fetch(player, name, (here, [0, 2])).groups[0] for name in (group, other, unknown, group)]
         asked.append(fetch(player, other, everything=True).groups[0])
         ask("groups", OffsetFetchRequest(groups=asked))
         ask("no groups", OffsetFetchRequest(groups=[]))
@@ -237,11 +237,11 @@ def erase(group: str, *topics: tuple[str, list[int]]) -> OffsetDeleteRequest:
 @scenario(OffsetDeleteRequest)
 def offset_delete(player: Player) -> None:
     here, there = player.create("here", 3), player.create("there")
-    group, nobody, nowhere = player.topic("group"), player.topic("nobody"), player.topic("nowhere")
-    ready(player, group, nobody)
+    group, unknown, nowhere = player.topic("group"), player.topic("unknown"), player.topic("nowhere")
+    ready(player, group, unknown)
     player.quietly(commit(player, group, (here, {0: 1, 1: 2, 2: 3}), (there, {0: 4}), version=9), 9)
-    player.ask("of nobody", erase(nobody, (here, [0])))
-    player.ask("nothing of nobody", erase(nobody))
+    player.ask("of an unknown group", erase(unknown, (here, [0])))
+    player.ask("nothing of an unknown group", erase(unknown))
     player.ask("of the empty group", erase("", (here, [0])))
     player.ask("nothing", erase(group))
     player.ask("no partitions", erase(group, (here, [])))

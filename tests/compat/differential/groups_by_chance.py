@@ -1,7 +1,8 @@
-"""Any sequence of requests about one group, by members of both protocols and by strangers, ends alike.
+"""Random sequences of requests about one group, by members of both protocols and by other clients.
 
-Seeded: a sequence is the same in every run and on both brokers. One connection asks, so nothing may wait for a
-second member, and who gets which partition is nobody's promise: before somebody joins the others leave.
+Seeded: a sequence is the same in every run and on both brokers. All requests use one connection, so none may wait
+for a second member. The assignment of partitions to several members is not specified: before a member joins, the
+others leave.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from ottla.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from ottla.wire.messages.offset_commit import OffsetCommitRequest
 from tests.compat.differential.catalog import scenario
 from tests.compat.differential.consumer_groups import BEAT, DESCRIBE, beat, entering, plan_at_once
-from tests.compat.differential.group_members import LEAVE, SYNC, join, plan, sync, told
+from tests.compat.differential.group_members import LEAVE, SYNC, join, name_member, plan, sync
 from tests.compat.differential.group_offsets import commit, erase, fetch, ready
 from tests.compat.differential.player import Player
 
@@ -41,7 +42,7 @@ class _Run:
         self._rng = Random(seed)
         self._topic = topic
         self._group = player.topic(f"group-{seed}")
-        self._classic, self._generation, self._epoch = "nobody", 0, 0
+        self._classic, self._generation, self._epoch = "unknown", 0, 0
         ready(player, self._group)
         plan_at_once(player, self._group)
 
@@ -85,7 +86,7 @@ class _Run:
         self._player.quietly(beat(self._group, -1, CONSUMER), BEAT)
         answer = self._player.quietly(join(self._group, topics=(self._topic,)), 3)
         if answer.member_id:
-            told(self._player, label, answer.member_id)
+            name_member(self._player, label, answer.member_id)
             self._classic, self._generation = answer.member_id, answer.generation_id
         self._player.keep(label, self._player.plain(answer))
 
@@ -97,7 +98,7 @@ class _Run:
         self._epoch = answer.member_epoch or self._epoch
 
     def _commit(self, label: str) -> None:
-        member = self._rng.choice(("", self._classic, CONSUMER, "nobody"))
+        member = self._rng.choice(("", self._classic, CONSUMER, "unknown"))
         version = self._rng.choice((8, 9, 10))
         offset, partition = self._rng.randrange(50), self._rng.randrange(2)
         epoch = self._rng.choice((self._generation, self._epoch, *EPOCHS))
@@ -108,7 +109,7 @@ class _Run:
         self._player.ask(f"{label} in {epoch}, version {version}", request, version)
 
     def _fetch(self, label: str) -> None:
-        member = self._rng.choice((None, "", CONSUMER, "nobody"))
+        member = self._rng.choice((None, "", CONSUMER, "unknown"))
         epoch = self._rng.choice((self._epoch, *EPOCHS))
         request = fetch(
             self._player,

@@ -102,7 +102,7 @@ class Player:
     secrets: dict[str, dict[Any, str]] = field(default_factory=dict)
     only_own_topics: bool = False
     records_by_content: bool = False
-    patience_s: float = 15.0
+    timeout_s: float = 15.0
 
     def __post_init__(self) -> None:
         self._client: RawClient | None = None
@@ -111,13 +111,13 @@ class Player:
     def client(self) -> RawClient:
         if self._client is None:
             self._client = RawClient(self.address)
-            self._client.be_patient(self.patience_s)
+            self._client.set_timeout(self.timeout_s)
         return self._client
 
-    def be_patient(self, seconds: float) -> None:
-        """How long an answer may take from now on before it counts as none."""
-        self.patience_s = seconds
-        self.client.be_patient(seconds)
+    def set_timeout(self, seconds: float) -> None:
+        """Set the timeout of a response, in seconds."""
+        self.timeout_s = seconds
+        self.client.set_timeout(seconds)
 
     def reconnect(self) -> None:
         if self._client is not None:

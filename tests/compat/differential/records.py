@@ -25,7 +25,7 @@ from tests.compat.differential.catalog import scenario
 from tests.compat.differential.player import Player, now_ms
 from tests.support.bad_input import odd_batch, patched
 
-NOBODY = uuid.UUID("11111111-2222-4333-8444-555555555555")
+UNKNOWN_ID = uuid.UUID("11111111-2222-4333-8444-555555555555")
 DAY = 86_400_000
 # Old enough to be no "now" in a transcript, young enough for records and their producers to be kept.
 BASE = now_ms() - DAY // 2
@@ -54,7 +54,7 @@ def produce(
 
 
 def _id(player: Player, topic: str) -> uuid.UUID:
-    return next((key for key, name in player.names.items() if name == topic), NOBODY)
+    return next((key for key, name in player.names.items() if name == topic), UNKNOWN_ID)
 
 
 def write(player: Player, topic: str, *batches: bytes, partition: int = 0) -> None:
@@ -217,9 +217,9 @@ def produce_odd_insides(player: Player) -> None:
     sections = {
         "in order": (_section(0, 1, 2), three),
         "jump": (_section(0, 1, 3), three),
-        "jump, told": (_section(0, 1, 3), three | {"last_offset_delta": 3}),
+        "jump, declared": (_section(0, 1, 3), three | {"last_offset_delta": 3}),
         "backwards": (_section(2, 1, 0), three),
-        "all the same": (_section(0, 0, 0), three),
+        "equal": (_section(0, 0, 0), three),
         "one too many": (_section(0, 1, 2, 3), three),
         "one too few": (_section(0, 1), three),
         "bytes behind": (_section(0, 1, 2) + b"\0\0", three),

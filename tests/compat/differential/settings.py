@@ -109,7 +109,7 @@ def _look(player: Player, label: str, kind: int, name: str) -> None:
 
 
 def _forget_metrics(player: Player) -> None:
-    """A subscription would change what other scenarios are told."""
+    """Remove the subscription: it would change the responses in other scenarios."""
     keys = ("interval.ms", "metrics", "match")
     player.quietly(change((CLIENT_METRICS, player.topic("m"), [(key, DELETE, None) for key in keys])), 1)
 
@@ -136,7 +136,7 @@ def alter_configs_whole(player: Player) -> None:
         (TOPIC, topic, {"flush.ms": "soon"}),
         (TOPIC, player.topic("nowhere"), {"flush.ms": "1"}),
     )
-    player.be_patient(2.0)
+    player.set_timeout(2.0)
     ask("the same twice", (TOPIC, topic, {"flush.ms": "1"}), (TOPIC, topic, {"flush.ms": "2"}))
     ask("bad names", (TOPIC, "", {}), (TOPIC, "a/b", {"flush.ms": "1"}))
     ask("broker read-only", (BROKER, "1", {"broker.id": "5"}))

@@ -27,7 +27,7 @@ from tests.compat.differential.player import Player
 from tests.compat.differential.records import batch, produce
 from tests.compat.differential.settings import TOPIC, describe
 
-NOBODY = uuid.UUID("11111111-2222-4333-8444-555555555555")
+UNKNOWN_ID = uuid.UUID("11111111-2222-4333-8444-555555555555")
 
 
 def _metadata(player: Player, *names: str | None, **options: bool) -> MetadataRequest:
@@ -101,14 +101,14 @@ def metadata_by_id(player: Player) -> None:
         return MetadataRequest(topics=list(topics), allow_auto_topic_creation=False)
 
     player.ask("known", by(MetadataRequestTopic(topic_id=topic_id, name=None)))
-    player.ask("unknown", by(MetadataRequestTopic(topic_id=NOBODY, name=None)))
+    player.ask("unknown", by(MetadataRequestTopic(topic_id=UNKNOWN_ID, name=None)))
     player.ask("twice", by(*[MetadataRequestTopic(topic_id=topic_id, name=None)] * 2))
     player.ask("with its name", by(MetadataRequestTopic(topic_id=topic_id, name=one)))
     player.ask("with another name", by(MetadataRequestTopic(topic_id=topic_id, name="other")))
     player.ask("neither", by(MetadataRequestTopic(name=None)))
     player.ask(
         "mixed",
-        by(MetadataRequestTopic(name=one), MetadataRequestTopic(topic_id=NOBODY, name=None)),
+        by(MetadataRequestTopic(name=one), MetadataRequestTopic(topic_id=UNKNOWN_ID, name=None)),
     )
 
 
@@ -196,7 +196,7 @@ def create_topics(player: Player) -> None:
     create("assigned with partitions", _assigned(player, "bad-hand", (0, [1]), count=1))
     create("assigned with a gap", _assigned(player, "bad-hand", (0, [1]), (2, [1])))
     create("assigned twice", _assigned(player, "bad-hand", (0, [1]), (0, [1])))
-    create("assigned to nobody", _assigned(player, "bad-hand", (0, [])))
+    create("no replicas", _assigned(player, "bad-hand", (0, [])))
     create("assigned to a stranger", _assigned(player, "bad-hand", (0, [9])))
     create("assigned to one broker twice", _assigned(player, "bad-hand", (0, [1, 1])))
     create("assigned unevenly", _assigned(player, "bad-hand", (0, [1]), (1, [1, 9])))
@@ -234,12 +234,12 @@ def delete_topics(player: Player) -> None:
         def ask(label: str, *topics: DeleteTopicState) -> None:
             player.ask(label, DeleteTopicsRequest(topics=list(topics), timeout_ms=30_000))
 
-        ask("unknown id", DeleteTopicState(topic_id=NOBODY))
+        ask("unknown id", DeleteTopicState(topic_id=UNKNOWN_ID))
         ask("neither", DeleteTopicState())
         ask("both in one", DeleteTopicState(name=names[1], topic_id=by_id))
         ask("name and id", DeleteTopicState(name=names[1]), DeleteTopicState(topic_id=by_id))
         ask("id twice", DeleteTopicState(topic_id=by_id), DeleteTopicState(topic_id=by_id))
-        ask("id", DeleteTopicState(topic_id=by_id), DeleteTopicState(topic_id=NOBODY))
+        ask("id", DeleteTopicState(topic_id=by_id), DeleteTopicState(topic_id=UNKNOWN_ID))
         player.wait_gone(names[1])
         ask("id again", DeleteTopicState(topic_id=by_id))
     again = player.quietly(CreateTopicsRequest(topics=[_creation(player, "t0", 2)], timeout_ms=30_000), 7)
@@ -274,7 +274,7 @@ def create_partitions(player: Player) -> None:
     grow("twice", to(2), to(3))
     grow("no time", to(2), timeout_ms=0)
     grow("assigned to a stranger", to(2, [9]))
-    grow("assigned to nobody", to(2, []))
+    grow("no replicas", to(2, []))
     grow("assigned to one twice", to(2, [1, 1]))
     grow("too few assigned", to(3, [1]))
     grow("too many assigned", to(2, [1], [1]))

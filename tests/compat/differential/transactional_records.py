@@ -53,7 +53,7 @@ def end(player: Player, client: Client, *, committed: bool) -> None:
 
 
 def seen(player: Player, label: str, topic: str, *clients: Client, partition: int = 0) -> None:
-    """What both kinds of readers are told about a partition, and its producers."""
+    """The fetch responses for a partition at both isolation levels, and its producers."""
     names = {client.id: client.name for client in clients}
     for isolation in (UNCOMMITTED, COMMITTED):
         asked = stored(player, topic, partition=partition)

@@ -26,7 +26,7 @@ INIT_ANY, ADD_ANY, END_ANY = 5, 3, 5
 
 
 class Client:
-    """A transactional producer that does what it is told, and the name that its id goes by in transcripts."""
+    """A transactional producer, and the name of its id in transcripts."""
 
     def __init__(self, player: Player, name: str = "id") -> None:
         self.player = player
@@ -147,7 +147,7 @@ def transactional_ids_by_their_producers(player: Player) -> None:
     client.settle()
     number(player, "after its abort", player.quietly(client.starting(**now)))
     unknown = Client(player, "never seen")
-    number(player, "of an id nobody knows", player.quietly(unknown.starting(producer_id=5, producer_epoch=5)))
+    number(player, "of an unknown id", player.quietly(unknown.starting(producer_id=5, producer_epoch=5)))
 
 
 @scenario(AddPartitionsToTxnRequest)
@@ -170,7 +170,7 @@ def add_partitions(player: Player) -> None:
     player.ask("another producer", client.adding(topic, 0))
     client.id -= 1000
     name, client.name = client.name, player.topic("other")
-    player.ask("an id nobody knows", client.adding(topic, 0))
+    player.ask("an unknown id", client.adding(topic, 0))
     client.name = ""
     player.ask("no id", client.adding(topic, 0))
     client.name = name
@@ -218,7 +218,7 @@ def add_offsets(player: Player) -> None:
     client.look("open")
     player.ask("an epoch ahead", asked(producer_epoch=client.epoch + 1))
     player.ask("another producer", asked(producer_id=client.id + 1000))
-    player.ask("an id nobody knows", asked(transactional_id=player.topic("other")))
+    player.ask("an unknown id", asked(transactional_id=player.topic("other")))
     player.ask("no id", asked(transactional_id=""))
 
 
@@ -246,7 +246,7 @@ def end_transactions(player: Player) -> None:
     player.ask("nothing to commit", client.ending(committed=True))
     player.ask("nothing to abort", client.ending(committed=False))
     client.name = player.topic("other")
-    player.ask("an id nobody knows", client.ending(committed=True))
+    player.ask("an unknown id", client.ending(committed=True))
     client.name = ""
     player.ask("no id", client.ending(committed=True))
 
@@ -269,7 +269,7 @@ def describe_transactions(player: Player) -> None:
     client, topic = Client(player), player.create("t", 2)
     client.start(timeout_ms=5000)
     asked = DescribeTransactionsRequest(
-        transactional_ids=[client.name, player.topic("nobody"), "", client.name]
+        transactional_ids=[client.name, player.topic("unknown"), "", client.name]
     )
     player.ask("idle", asked)
     client.add(topic, 0)

@@ -22,7 +22,7 @@ ADD_VERSIONS = (3, 5)
 
 
 class _Run:
-    """One sequence; `known` are all producers that a client was ever told of."""
+    """One sequence; `known` are all producer ids and epochs that were returned."""
 
     def __init__(self, player: Player, seed: int, topic: str) -> None:
         self._player = player

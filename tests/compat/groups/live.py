@@ -72,7 +72,7 @@ class LiveGroup:
 
 
 def commit(bootstrap: str, group: str, topic: str, offsets: dict[int, int]) -> None:
-    """Commits as somebody who is no member: the group has offsets and nobody in it."""
+    """Commit without joining: the group has offsets and no members."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
     places = [TopicPartition(topic, partition, offset) for partition, offset in offsets.items()]
     consumer.commit(offsets=places, asynchronous=False)

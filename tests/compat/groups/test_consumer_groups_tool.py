@@ -114,7 +114,7 @@ def test_a_group_without_members_is_described(tool: Tool, broker: BrokerProcess,
 
 
 def test_a_group_that_does_not_exist(tool: Tool) -> None:
-    group = fresh("nobody")
+    group = fresh("unknown")
     for form in ([], ["--members"], ["--state"], ["--offsets"]):
         ran = tool("--describe", "--group", group, *form)
         assert f"GroupIdNotFoundException: Group {group} not found." in ran.out

@@ -111,11 +111,11 @@ def _end(player: Player, producer: Producer) -> int:
     player.until(lambda: player.quietly(ending, 3).error_code == 0)
     asked = fetch(player, PENDING, (player.topic("t"), [0]), stable=True)
 
-    def told() -> Any:
+    def pending() -> Any:
         return player.quietly(asked, 9).groups[0].topics[0].partitions[0]
 
-    player.until(lambda: told().error_code == 0)
-    offset: int = told().committed_offset
+    player.until(lambda: pending().error_code == 0)
+    offset: int = pending().committed_offset
     return offset
 
 

@@ -73,7 +73,7 @@ def test_words_are_counted_exactly_once(make_broker: MakeBroker, tmp_path: Path)
         publisher.send("lines", [{"key": " ".join(words), "value": " ".join(words)} for words in lines])
 
     def counted(least: int) -> None:
-        wait_until(lambda: reader.count >= least, f"{least} counts", patience_s=90)
+        wait_until(lambda: reader.count >= least, f"{least} counts", timeout_s=90)
 
     try:
         publish(parts[0])

@@ -16,7 +16,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from tests.support.clients import PATIENCE_S, Publisher, create_topic, fresh
+from tests.support.clients import TIMEOUT_S, Publisher, create_topic, fresh
 from tests.support.waiting import wait_until
 
 OURS, STOCK = "ottla", "kafka"
@@ -64,23 +64,23 @@ class Column:
 
     def transaction(self, topic: str, values: Iterable[str], *, commit: bool) -> None:
         producer = Producer({"bootstrap.servers": self.bootstrap, "transactional.id": fresh("writer")})
-        producer.init_transactions(PATIENCE_S)
+        producer.init_transactions(TIMEOUT_S)
         producer.begin_transaction()
         for value in values:
             producer.produce(topic, value, partition=0)
-        assert producer.flush(PATIENCE_S) == 0
-        (producer.commit_transaction if commit else producer.abort_transaction)(PATIENCE_S)
+        assert producer.flush(TIMEOUT_S) == 0
+        (producer.commit_transaction if commit else producer.abort_transaction)(TIMEOUT_S)
 
     def delete_below(self, topic: str, offset: int) -> None:
         """Deletes the records of partition 0 below an offset, as retention would."""
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
         for future in admin.delete_records([TopicPartition(topic, 0, offset)]).values():
-            assert future.result(PATIENCE_S).low_watermark == offset
+            assert future.result(TIMEOUT_S).low_watermark == offset
 
     def add_partitions(self, topic: str, total: int) -> None:
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
         for future in admin.create_partitions([NewPartitions(topic, total)]).values():
-            future.result(PATIENCE_S)
+            future.result(TIMEOUT_S)
 
     def stored(self, topic: str, partition: int = 0) -> list[Message]:
         """What was committed to a partition: markers of transactions take offsets but are no records."""
@@ -111,9 +111,9 @@ class Column:
             return self.sink(frame, checkpoint, **options).outputMode("update")
         from ottla.spark.updates import updates
 
-        told = {"kafka.bootstrap.servers": self.bootstrap}
-        told |= {name.replace("__", "."): _option(value) for name, value in options.items()}
-        writer = frame.writeStream.outputMode("update").foreachBatch(updates(told))
+        given = {"kafka.bootstrap.servers": self.bootstrap}
+        given |= {name.replace("__", "."): _option(value) for name, value in options.items()}
+        writer = frame.writeStream.outputMode("update").foreachBatch(updates(given))
         return writer.option("checkpointLocation", checkpoint)
 
     def _with(self, side: Any, options: dict[str, object]) -> Any:
@@ -141,7 +141,7 @@ def committed(bootstrap: str, topic: str, partition: int) -> list[Message]:
     found: list[Message] = []
     try:
         while True:
-            message = consumer.poll(PATIENCE_S)
+            message = consumer.poll(TIMEOUT_S)
             assert message is not None, f"the end of {topic}-{partition} was not reached"
             if message.error() is None:
                 found.append(message)

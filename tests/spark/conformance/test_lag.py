@@ -38,7 +38,7 @@ def test_kafkas_tool_shows_a_pipelines_lag(
     column.publish(topic, ["c"], partition=1)
     query = seen.start(column.stream(**options), checkpoint)
     query.processAllAvailable()
-    # Where a batch ends is told with the next one.
+    # The end of a batch is committed with the next batch.
     column.publish(topic, ["d"], partition=1)
     query.processAllAvailable()
     query.stop()

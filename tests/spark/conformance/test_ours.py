@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartiti
 from confluent_kafka.admin import AdminClient
 
 from tests.spark.conformance.columns import Collector, Column, finish, values_of
-from tests.support.clients import PATIENCE_S, fresh
+from tests.support.clients import TIMEOUT_S, fresh
 
 pytestmark = pytest.mark.ours
 
@@ -24,9 +24,7 @@ def numbers(first: int, last: int) -> list[str]:
 
 def committed_offsets(column: Column, group: str, topic: str) -> dict[int, int]:
     admin = AdminClient({"bootstrap.servers": column.bootstrap})
-    answer = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(
-        PATIENCE_S
-    )
+    answer = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(TIMEOUT_S)
     return {place.partition: place.offset for place in answer.topic_partitions if place.topic == topic}
 
 
@@ -57,8 +55,8 @@ def test_a_read_up_to_the_last_records(column: Column) -> None:
     assert values_of(column.read(subscribe=topic, endingOffsets="-4")) == numbers(0, 2)
 
 
-def test_a_table_is_told_its_options_by_each_query(column: Column) -> None:
-    """Spark keeps back what CREATE TABLE says: sources in Python have views."""
+def test_a_table_needs_its_options_in_each_query(column: Column) -> None:
+    """Spark does not pass the options of CREATE TABLE to a source in Python; a view has them."""
     topic = column.topic()
     column.publish(topic, numbers(0, 4))
     options = f"'kafka.bootstrap.servers' = '{column.bootstrap}', subscribe = '{topic}'"
@@ -66,8 +64,8 @@ def test_a_table_is_told_its_options_by_each_query(column: Column) -> None:
     try:
         with pytest.raises(Exception, match="use CREATE TEMPORARY VIEW"):
             column.spark.sql("SELECT count(*) FROM conform_table").collect()
-        told = column.spark.sql(f"SELECT count(*) FROM conform_table WITH ({options})")  # noqa: S608 - our own text
-        assert told.first()[0] == 4
+        counted = column.spark.sql(f"SELECT count(*) FROM conform_table WITH ({options})")  # noqa: S608 - our own text
+        assert counted.first()[0] == 4
     finally:
         column.spark.sql("DROP TABLE conform_table")
 
@@ -121,7 +119,7 @@ def test_a_stream_writes_transactions_by_itself(column: Column, checkpoint: str,
     assert [m.value().decode() for m in column.stored(target)] == numbers(0, 20)
     last = column.stored(target)[-1]
     consumer = Consumer({"bootstrap.servers": column.bootstrap, "group.id": "unused"})
-    end = consumer.get_watermark_offsets(TopicPartition(target, 0), PATIENCE_S)[1]
+    end = consumer.get_watermark_offsets(TopicPartition(target, 0), TIMEOUT_S)[1]
     consumer.close()
     assert end == last.offset() + 2, "a commit marker follows the last record"
 

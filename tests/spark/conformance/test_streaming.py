@@ -246,9 +246,9 @@ def test_what_a_stream_cannot_mean_is_refused(
     word: str,
 ) -> None:
     topic = column.topic()
-    with pytest.raises(Exception, match=f"(?i){word}") as told:
+    with pytest.raises(Exception, match=f"(?i){word}") as raised:
         seen.drain(column.stream(subscribe=topic, **options(topic)), checkpoint)
-    assert "During handling of the above" not in str(told.value), "the reason is the last that is told"
+    assert "During handling of the above" not in str(raised.value), "the message has one cause"
 
 
 def test_a_stream_needs_a_topic_to_write_to(column: Column, checkpoint: str, run_query: RunQuery) -> None:

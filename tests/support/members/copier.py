@@ -15,7 +15,7 @@ import sys
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 
 EXIT_FENCED = 3
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 QUIET_S = 0.3
 
 
@@ -59,14 +59,14 @@ class Copier:
         self.moved = False
 
     def run(self) -> None:
-        self.producer.init_transactions(PATIENCE_S)
+        self.producer.init_transactions(TIMEOUT_S)
         if self.mode == "assign":
-            partitions = self.consumer.list_topics(self.source, PATIENCE_S).topics[self.source].partitions
+            partitions = self.consumer.list_topics(self.source, TIMEOUT_S).topics[self.source].partitions
             self.consumer.assign([TopicPartition(self.source, number) for number in partitions])
         else:
             self.consumer.subscribe([self.source], on_revoke=self.on_revoke, on_lost=self.on_revoke)
         while True:
-            first = self.consumer.poll(PATIENCE_S)
+            first = self.consumer.poll(TIMEOUT_S)
             if first is not None and first.error() is None:
                 self.copy(first)
 
@@ -81,13 +81,13 @@ class Copier:
             offsets = self.produce(first)
             if not self.moved:
                 metadata = self.consumer.consumer_group_metadata()
-                self.again(lambda: self.producer.send_offsets_to_transaction(offsets, metadata, PATIENCE_S))
-                self.again(lambda: self.producer.commit_transaction(PATIENCE_S))
+                self.again(lambda: self.producer.send_offsets_to_transaction(offsets, metadata, TIMEOUT_S))
+                self.again(lambda: self.producer.commit_transaction(TIMEOUT_S))
                 return
         except KafkaException as failure:
             if not failure.args[0].txn_requires_abort():
                 raise
-        self.again(lambda: self.producer.abort_transaction(PATIENCE_S))
+        self.again(lambda: self.producer.abort_transaction(TIMEOUT_S))
         self.rewind()
 
     def produce(self, first: Message) -> list[TopicPartition]:
@@ -123,7 +123,7 @@ class Copier:
     def again_committed(self, places: list[TopicPartition]) -> list[TopicPartition]:
         while True:
             try:
-                return self.consumer.committed(places, PATIENCE_S)
+                return self.consumer.committed(places, TIMEOUT_S)
             except KafkaException as failure:
                 if failure.args[0].fatal():
                     raise

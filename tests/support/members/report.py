@@ -37,8 +37,8 @@ class Report:
         os.write(sys.stdout.fileno(), line.encode() + b"\n")
 
     def assigned(self, partitions: Iterable[int], generation: int | None = None) -> None:
-        told = {} if generation is None else {"generation": generation}
-        self.say("assigned", partitions=sorted(partitions), **told)
+        fields = {} if generation is None else {"generation": generation}
+        self.say("assigned", partitions=sorted(partitions), **fields)
 
     def revoked(self, partitions: Iterable[int]) -> None:
         self.say("revoked", partitions=sorted(partitions))

@@ -1,4 +1,4 @@
-"""The demo around its parts: how it ends, and whose fault a failure is said to be."""
+"""The command `demo`: how it ends, and which cause it reports for a failure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ottla.local import broker_process
 
 
 class Broker:
-    """A broker that starts as it is told."""
+    """Fake broker; `fails` is the error of its start."""
 
     bootstrap = "127.0.0.1:1"
     fails: Exception | None = None
@@ -47,7 +47,7 @@ def console() -> Console:
     return Console(file=io.StringIO(), record=True)
 
 
-def test_a_broker_that_does_not_start_is_told(broker: type[Broker], console: Console) -> None:
+def test_a_broker_that_does_not_start_is_reported(broker: type[Broker], console: Console) -> None:
     broker.fails = TimeoutError("not ready\nreason=no room")
     with (
         pytest.raises(LocalError, match=r"^the broker did not start: no room$"),

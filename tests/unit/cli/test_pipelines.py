@@ -49,9 +49,9 @@ def state(tmp_path: Path) -> Path:
 
 
 def test_the_scoreboard_is_listed_with_its_flows() -> None:
-    told = ottla("list").output
+    output = ottla("list").output
     for words in ("scoreboard", "topic matches", "delta table scoreboard", "topic statistics", "never run"):
-        assert words in told
+        assert words in output
 
 
 def test_a_file_is_listed(tmp_path: Path) -> None:
@@ -64,11 +64,11 @@ def test_a_file_is_listed(tmp_path: Path) -> None:
     assert "mine" in ottla("list", str(path)).output
 
 
-def test_status_tells_of_past_runs(state: Path) -> None:
-    told = ottla("status", "--state", str(state))
-    assert told.exit_code == 0
+def test_status_shows_past_runs(state: Path) -> None:
+    result = ottla("status", "--state", str(state))
+    assert result.exit_code == 0
     for words in ("words", "count", "stopped", "1,234", "41", "late", "67", "dropped", "89"):
-        assert words in told.output
+        assert words in result.output
 
 
 @pytest.mark.parametrize("width", [40, 200])
@@ -78,16 +78,16 @@ def test_a_narrow_terminal_gets_a_line_for_each_flow(state: Path, width: int) ->
     run.flows["count"].error = "the broker is away"
     console = Console(width=width, record=True, file=io.StringIO())
     console.print(status_table([run], 2_002))
-    told = console.export_text()
-    assert ("words, count: stopped" in told) == (width == 40)
-    assert ("pipeline" in told) == (width == 200)
+    output = console.export_text()
+    assert ("words, count: stopped" in output) == (width == 40)
+    assert ("pipeline" in output) == (width == 200)
     for words in (
         "1,234",
         "67 late" if width == 40 else "67",
         "(the broker is away)" if width == 40 else "2 s ago",
     ):
-        assert words in " ".join(told.split())
-    assert " ".join(told.split()).count("the broker is away") == 1
+        assert words in " ".join(output.split())
+    assert " ".join(output.split()).count("the broker is away") == 1
     console.print(progress_table(run))
     shown = console.export_text()
     assert ("count: stopped, 1,234 rows" in shown) == (width == 40)
@@ -100,17 +100,17 @@ def test_status_is_json_too(state: Path) -> None:
 
 
 def test_status_of_what_never_ran_is_refused(state: Path) -> None:
-    told = ottla("status", "other", "--state", str(state))
-    assert told.exit_code == 2
-    assert "no run of other" in told.output
+    result = ottla("status", "other", "--state", str(state))
+    assert result.exit_code == 2
+    assert "no run of other" in result.output
 
 
-def test_an_empty_state_is_told(tmp_path: Path) -> None:
+def test_an_empty_state_is_reported(tmp_path: Path) -> None:
     assert "No pipeline has run" in ottla("status", "--state", str(tmp_path)).output
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (("nowhere.py",), "file not found: nowhere.py"),
         (("ottla.scoreboard.pipeline", "--connector", "pulsar"), "--connector must be one of ottla, kafka"),
@@ -118,15 +118,15 @@ def test_an_empty_state_is_told(tmp_path: Path) -> None:
         (("ottla.scoreboard.pipeline", "--realtime", "--once"), "use only one of them"),
     ],
 )
-def test_what_cannot_be_run_is_told_in_a_line(words: tuple[str, ...], told: str) -> None:
+def test_a_run_with_invalid_arguments_is_refused_in_one_line(words: tuple[str, ...], message: str) -> None:
     result = ottla("run", *words)
     assert result.exit_code == 2
     assert result.output.startswith("ottla: ")
-    assert told in " ".join(result.output.split())
+    assert message in " ".join(result.output.split())
     assert "Traceback" not in result.output
 
 
-def test_a_missing_java_is_told_in_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_java_is_reported_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     result = ottla("run", "ottla.scoreboard.pipeline", "--state", str(tmp_path / "state"))
     assert result.exit_code == 2
@@ -134,9 +134,11 @@ def test_a_missing_java_is_told_in_a_line(tmp_path: Path, monkeypatch: pytest.Mo
     assert not (tmp_path / "state").exists(), "nothing was begun"
 
 
-@pytest.mark.skipif(shutil.which("java") is None, reason="a missing Java is told first")
+@pytest.mark.skipif(shutil.which("java") is None, reason="a missing Java is reported first")
 @pytest.mark.parametrize("words", [(), ("--dry-run",)])
-def test_a_state_that_is_no_folder_is_told_in_a_line(tmp_path: Path, words: tuple[str, ...]) -> None:
+def test_a_state_that_is_not_a_directory_is_reported_in_one_line(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
     taken = tmp_path / "taken"
     taken.write_text("a file")
     result = ottla("run", "ottla.scoreboard.pipeline", "--state", str(taken), *words)
@@ -145,7 +147,7 @@ def test_a_state_that_is_no_folder_is_told_in_a_line(tmp_path: Path, words: tupl
 
 
 @pytest.mark.parametrize("words", [("run", "ottla.scoreboard.pipeline"), ("list",), ("prepare",)])
-def test_a_missing_spark_is_told_before_anything_imports_it(
+def test_a_missing_spark_is_reported_before_it_is_imported(
     words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def load(_: str) -> None:
@@ -165,14 +167,14 @@ def test_delta_tables_need_their_package(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "pipelines need deltalake" in result.output
 
 
-def test_a_run_that_was_killed_is_not_said_to_run(state: Path) -> None:
+def test_a_run_that_was_killed_is_shown_as_dead(state: Path) -> None:
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
-    told = RunProgress.read(state / "words")
-    assert told is not None
-    told.state, told.pid, told.pipeline = "running", gone.pid, "scoreboard"
+    progress = RunProgress.read(state / "words")
+    assert progress is not None
+    progress.state, progress.pid, progress.pipeline = "running", gone.pid, "scoreboard"
     (state / "scoreboard").mkdir()
-    told.write(state / "scoreboard")
+    progress.write(state / "scoreboard")
     listed = ottla("list", "--state", str(state)).output
     assert f"dead: process {gone.pid} ended without reporting a result" in listed
     assert "running" not in listed
@@ -180,25 +182,28 @@ def test_a_run_that_was_killed_is_not_said_to_run(state: Path) -> None:
 
 def test_names_are_whole_where_there_is_no_terminal(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
-    told = RunProgress.read(state / "words")
-    assert told is not None
-    told.pipeline, flow = "a-pipeline-with-a-name-as-people-give-them", "a-flow-that-counts-words-by-letter"
-    told.flows = {flow: told.flows["count"]}
-    told.write(state / "words")
+    progress = RunProgress.read(state / "words")
+    assert progress is not None
+    progress.pipeline, flow = (
+        "a-pipeline-with-a-name-as-people-give-them",
+        "a-flow-that-counts-words-by-letter",
+    )
+    progress.flows = {flow: progress.flows["count"]}
+    progress.write(state / "words")
     (line,) = [
         each
         for each in CliRunner().invoke(app, ["status", "--state", str(state)]).output.splitlines()
-        if told.pipeline in each
+        if progress.pipeline in each
     ]
     assert flow in line
     assert "1,234" in line
 
 
 def test_why_a_run_failed_is_in_its_status(state: Path) -> None:
-    told = RunProgress.read(state / "words")
-    assert told is not None
-    told.state, told.error = "failed", "Spark did not start: no memory"
-    told.write(state / "words")
+    progress = RunProgress.read(state / "words")
+    assert progress is not None
+    progress.state, progress.error = "failed", "Spark did not start: no memory"
+    progress.write(state / "words")
     assert "words: Spark did not start: no memory" in ottla("status", "--state", str(state)).output
 
 

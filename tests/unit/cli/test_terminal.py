@@ -1,4 +1,4 @@
-"""Signals that ask for the end, and those that somebody has switched off."""
+"""Signals that stop a command, and signals that are ignored."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ def test_handlers_are_given_back() -> None:
     assert signal.getsignal(signal.SIGTERM) is before
 
 
-def test_a_folder_that_cannot_be_is_told_with_its_option(
+def test_a_directory_that_cannot_be_created_is_reported_with_its_option(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken = tmp_path / "taken"
     taken.write_text("a file")
     for folder, why in ((taken, "File exists"), (taken / "below", "Not a directory")):
-        with pytest.raises(LocalError) as told:
+        with pytest.raises(LocalError) as raised:
             make_folder("--state", folder)
-        assert str(told.value) == f"--state: cannot create the directory {folder}: {why}"
+        assert str(raised.value) == f"--state: cannot create the directory {folder}: {why}"
     monkeypatch.setattr(os, "access", lambda *_: False)
     with pytest.raises(LocalError, match=r"--data: no permission to write to the directory"):
         make_folder("--data", tmp_path)
@@ -56,18 +56,20 @@ def test_a_folder_is_made_with_those_above_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-@pytest.mark.parametrize("told", [True, False])
-def test_a_signal_asks_for_the_end_and_a_second_one_interrupts(number: signal.Signals, told: bool) -> None:
+@pytest.mark.parametrize("has_console", [True, False])
+def test_a_signal_requests_a_stop_and_a_second_one_interrupts(
+    number: signal.Signals, has_console: bool
+) -> None:
     stop, console = threading.Event(), Console(file=io.StringIO(), record=True)
-    with stop_on_signals(stop, console if told else None):
+    with stop_on_signals(stop, console if has_console else None):
         signal.raise_signal(number)
         assert stop.is_set()
-        assert console.export_text() == ("Stopping ...\n" if told else "")
+        assert console.export_text() == ("Stopping ...\n" if has_console else "")
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(number)
 
 
-def test_a_signal_that_comes_while_something_is_printed_still_asks() -> None:
+def test_a_signal_during_printing_requests_a_stop() -> None:
     class Busy(io.StringIO):
         def write(self, text: str) -> int:
             raise RuntimeError("reentrant call inside <_io.BufferedWriter>")

@@ -50,18 +50,20 @@ def test_an_interrupted_start_leaves_no_process(
     assert not broker.running
 
 
-def test_one_that_ends_at_once_is_told(broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broker_that_ends_at_once_is_reported(
+    broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(broker, "command", lambda: [sys.executable, "-c", "print('no disk'); exit(3)"])
     with pytest.raises(BrokerNotStarted, match=r"ended with 3:\n.*no disk"):
         broker.start()
 
 
 def test_it_does_not_outlive_a_process_that_is_killed(tmp_path: Path) -> None:
-    """Nobody is left to end it."""
+    """The broker ends itself when its owner is killed."""
     owner = subprocess.Popen([sys.executable, "-c", OWNER, str(tmp_path / "data")], stdout=subprocess.PIPE)
     assert owner.stdout is not None
-    with owner.stdout as told:
-        pid = int(told.readline())
+    with owner.stdout as output:
+        pid = int(output.readline())
     os.kill(pid, 0)
     owner.kill()
     owner.wait()

@@ -18,7 +18,7 @@ MAP = "EXTERNAL:PLAINTEXT,PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURE:SASL_S
 
 
 @pytest.mark.parametrize(
-    ("entry", "host", "port", "told"),
+    ("entry", "host", "port", "advertised"),
     [
         ("PLAINTEXT://127.0.0.1:9092", "127.0.0.1", 9092, "127.0.0.1"),
         ("plaintext://localhost:0", "localhost", 0, "localhost"),
@@ -28,9 +28,9 @@ MAP = "EXTERNAL:PLAINTEXT,PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURE:SASL_S
         ("PLAINTEXT://my-host.example:19092", "my-host.example", 19092, "my-host.example"),
     ],
 )
-def test_one_listener(entry: str, host: str, port: int, told: str) -> None:
+def test_one_listener(entry: str, host: str, port: int, advertised: str) -> None:
     (listener,) = _parse(entry).clients
-    assert listener == ("PLAINTEXT", host, port, told, port, ListenerType.BROKER)
+    assert listener == ("PLAINTEXT", host, port, advertised, port, ListenerType.BROKER)
 
 
 def test_several_with_advertised_addresses_and_a_controller() -> None:

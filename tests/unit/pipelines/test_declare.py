@@ -174,10 +174,10 @@ def test_a_file_declares_one_pipeline(tmp_path: Path, text: str, words: str) -> 
         ("..", "there is neither a file nor a module with the name .."),
     ],
 )
-def test_what_is_not_there_is_told(what: str, words: str) -> None:
-    with pytest.raises(LocalError) as told:
+def test_a_missing_file_or_pipeline_is_reported(what: str, words: str) -> None:
+    with pytest.raises(LocalError) as raised:
         load(what)
-    assert str(told.value) == words
+    assert str(raised.value) == words
 
 
 DECLARED = b"from ottla.pipelines import Pipeline, topic\npipeline = Pipeline('p')\n"
@@ -204,7 +204,7 @@ DECLARED = b"from ottla.pipelines import Pipeline, topic\npipeline = Pipeline('p
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("as_module", [False, True])
-def test_what_is_wrong_with_the_users_code_is_told_in_a_line_with_its_place(
+def test_an_error_in_user_code_is_reported_in_one_line_with_its_location(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: bytes, words: str, as_module: bool
 ) -> None:
     monkeypatch.setattr("pyspark.SparkContext._active_spark_context", None)
@@ -212,10 +212,10 @@ def test_what_is_wrong_with_the_users_code_is_told_in_a_line_with_its_place(
     path.write_bytes(text)
     sys.path.insert(0, str(tmp_path))
     what = "broken_code" if as_module else str(path)
-    with pytest.raises(LocalError) as told:
+    with pytest.raises(LocalError) as raised:
         load(what)
-    assert str(told.value).startswith(f"{what}{words}")
-    assert "\n" not in str(told.value)
+    assert str(raised.value).startswith(f"{what}{words}")
+    assert "\n" not in str(raised.value)
     assert "broken_code" not in sys.modules
 
 

@@ -64,10 +64,10 @@ def test_a_pause_is_no_speed() -> None:
     assert (flow.rows, flow.rows_per_s) == (10, 0.0)
 
 
-@pytest.mark.parametrize("told", [float("nan"), float("inf"), None, "NaN", "Infinity"])
-def test_rates_that_are_no_numbers_are_none(told: Any) -> None:
+@pytest.mark.parametrize("rate", [float("nan"), float("inf"), None, "NaN", "Infinity"])
+def test_a_rate_that_is_not_a_number_is_zero(rate: Any) -> None:
     flow = FlowProgress()
-    flow.report(report(0, processedRowsPerSecond=told))
+    flow.report(report(0, processedRowsPerSecond=rate))
     assert flow.rows_per_s == 0.0
 
 

@@ -110,9 +110,9 @@ def test_a_start_that_fails_leaves_nothing_of_itself(tmp_path: Path, monkeypatch
 
     monkeypatch.setattr("pyspark.java_gateway.launch_gateway", lambda *_: gateway)
     monkeypatch.setattr(pyspark.SparkContext, "__init__", fails)
-    with pytest.raises(LocalError) as told:
+    with pytest.raises(LocalError) as raised:
         session.start(SessionSettings("p", tmp_path))
-    assert str(told.value) == f"Spark did not start: no such master; see {tmp_path / 'spark.log'}"
+    assert str(raised.value) == f"Spark did not start: no such master; see {tmp_path / 'spark.log'}"
     assert gateway.proc.poll() is not None, "the Java process is gone"
     assert pyspark.SparkContext._gateway is None, "the next start begins anew"
 
@@ -218,7 +218,7 @@ class JavaExited(Exception):
 
 
 @pytest.mark.parametrize(
-    ("told", "expected"),
+    ("output", "expected"),
     [
         ("Invalid maximum heap size: -Xmxlots\nError: Could not", "Invalid maximum heap size: -Xmxlots"),
         (
@@ -229,6 +229,6 @@ class JavaExited(Exception):
         ("", "exited"),
     ],
 )
-def test_javas_own_words_tell_why_it_ended(told: str, expected: str) -> None:
-    assert session.reason(JavaExited("exited"), told) == expected
-    assert session.reason(RuntimeError("else"), told) == "RuntimeError: else"
+def test_the_reason_is_taken_from_the_output_of_java(output: str, expected: str) -> None:
+    assert session.reason(JavaExited("exited"), output) == expected
+    assert session.reason(RuntimeError("else"), output) == "RuntimeError: else"

@@ -1,4 +1,4 @@
-"""Errors of Spark in our words."""
+"""Messages for errors of Spark."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from ottla.pipelines.spark_errors import PlanRejected, condition_of, error_message, is_final, location_of
 
 
-class Told(Exception):
+class SparkError(Exception):
     """An error with a condition, as PySpark's are."""
 
     def __init__(self, text: str, condition: str | None) -> None:
@@ -19,13 +19,13 @@ class Told(Exception):
 
 
 def test_a_known_condition_gives_advice() -> None:
-    error = Told("long story", "STREAMING_REAL_TIME_MODE.OUTPUT_MODE_NOT_SUPPORTED")
+    error = SparkError("long text", "STREAMING_REAL_TIME_MODE.OUTPUT_MODE_NOT_SUPPORTED")
     assert 'mode="update"' in error_message(error)
     assert "STREAMING_REAL_TIME_MODE.OUTPUT_MODE_NOT_SUPPORTED" in error_message(error)
 
 
 def test_a_condition_is_found_in_the_text_of_a_failed_query() -> None:
-    error = Told("[STREAMING_REAL_TIME_MODE.SINK_NOT_SUPPORTED] The sink", "STREAM_FAILED")
+    error = SparkError("[STREAMING_REAL_TIME_MODE.SINK_NOT_SUPPORTED] The sink", "STREAM_FAILED")
     assert condition_of(error) == "STREAMING_REAL_TIME_MODE.SINK_NOT_SUPPORTED"
     assert "topics only" in error_message(error)
 
@@ -33,12 +33,12 @@ def test_a_condition_is_found_in_the_text_of_a_failed_query() -> None:
 @pytest.mark.parametrize(
     "error",
     [
-        Told("\n first \nsecond", None),
-        Told("first", "ELSE"),
-        Told("An error occurred while calling o7.start.\n: first", None),
+        SparkError("\n first \nsecond", None),
+        SparkError("first", "ELSE"),
+        SparkError("An error occurred while calling o7.start.\n: first", None),
     ],
 )
-def test_any_other_error_is_told_by_its_first_line(error: Exception) -> None:
+def test_the_message_of_any_other_error_is_its_first_line(error: Exception) -> None:
     assert error_message(error) == "first"
 
 
@@ -58,7 +58,7 @@ ENDS = [
 
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize(
-    ("raised", "told"),
+    ("raised", "message"),
     [
         ("ottla.base.errors.LocalError: value is int: string", "value is int: string"),
         ("_internal.SchemaMismatchError: 2 vs 1", "SchemaMismatchError: 2 vs 1"),
@@ -69,34 +69,39 @@ ENDS = [
         (f"KeyError: 'a'\n\nThe above:\n\n{IN_PYTHON}LookupError: b", "LookupError: b"),
     ],
 )
-def test_an_error_in_python_is_told_by_what_its_traceback_ends_with(raised: str, told: str, end: str) -> None:
-    assert error_message(Told(f"{IN_PYTHON}{raised}\n{end}", "STREAM_FAILED")) == told
+def test_the_message_of_a_python_error_is_the_end_of_its_traceback(
+    raised: str, message: str, end: str
+) -> None:
+    assert error_message(SparkError(f"{IN_PYTHON}{raised}\n{end}", "STREAM_FAILED")) == message
 
 
-def test_a_traceback_that_is_cut_off_is_told_by_its_first_line() -> None:
-    assert error_message(Told(IN_PYTHON, None)) == "[ANY] Failed to do it: Traceback (most recent call last):"
+def test_the_message_of_a_truncated_traceback_is_its_first_line() -> None:
+    assert (
+        error_message(SparkError(IN_PYTHON, None))
+        == "[ANY] Failed to do it: Traceback (most recent call last):"
+    )
 
 
-def test_an_error_without_words_has_a_name() -> None:
+def test_the_message_of_an_error_without_text_is_its_class() -> None:
     assert error_message(KeyError()) == "KeyError"
 
 
-def test_a_slip_of_the_users_code_has_its_kind_and_its_place() -> None:
-    with pytest.raises(KeyError) as slip:
+def test_an_error_in_user_code_has_its_class_and_its_line() -> None:
+    with pytest.raises(KeyError) as raised:
         _ = {}["word"]
-    assert error_message(slip.value) == "KeyError: 'word'"
-    assert location_of(slip.value, __file__).startswith(" (test_spark_errors.py, line ")
-    assert location_of(slip.value, "elsewhere.py") == ""
+    assert error_message(raised.value) == "KeyError: 'word'"
+    assert location_of(raised.value, __file__).startswith(" (test_spark_errors.py, line ")
+    assert location_of(raised.value, "elsewhere.py") == ""
 
 
 @pytest.mark.parametrize(
     ("error", "final"),
     [
         (PlanRejected("no"), True),
-        (Told("[STREAMING_REAL_TIME_MODE.SINK_NOT_SUPPORTED] The sink", "STREAM_FAILED"), True),
-        (Told("the broker is away", "STREAM_FAILED"), False),
+        (SparkError("[STREAMING_REAL_TIME_MODE.SINK_NOT_SUPPORTED] The sink", "STREAM_FAILED"), True),
+        (SparkError("the broker is away", "STREAM_FAILED"), False),
         (ValueError("no"), False),
     ],
 )
-def test_what_is_refused_once_is_refused_for_ever(error: Exception, final: bool) -> None:
+def test_a_rejected_plan_is_final(error: Exception, final: bool) -> None:
     assert is_final(error) is final

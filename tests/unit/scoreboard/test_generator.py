@@ -49,7 +49,7 @@ def test_a_match_follows_the_rules(seed: int) -> None:
     quarters = events[-1].quarter
     assert kinds["quarter start"] == kinds["quarter end"] == quarters >= 4
     assert (events[0].kind, events[-1].kind) == ("quarter start", "match end")
-    assert events[-1].home_points != events[-1].away_points, "overtimes until somebody leads"
+    assert events[-1].home_points != events[-1].away_points, "overtimes until one team leads"
     level = [event for event in events if event.kind == "quarter end" and 4 <= event.quarter < quarters]
     assert all(event.home_points == event.away_points for event in level), "overtimes only when level"
 

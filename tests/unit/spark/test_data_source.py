@@ -206,21 +206,21 @@ def group(name: str | None) -> ClientSettings:
     return ClientSettings(bootstrap=(("h", 1),), group_id=name, api_timeout_ms=60_000)
 
 
-def test_progress_is_told_once(cluster: FakeCluster) -> None:
-    told = readers.GroupProgress(group("g"))
-    told({A0: 5})
+def test_progress_is_committed_once(cluster: FakeCluster) -> None:
+    progress = readers.GroupProgress(group("g"))
+    progress({A0: 5})
     assert cluster.groups == {"g": {A0: 5}}
     cluster.groups.clear()
-    told({A0: 5})
+    progress({A0: 5})
     assert cluster.groups == {}
     readers.GroupProgress(group(None))({A0: 6})
     assert cluster.groups == {}
 
 
-def test_progress_that_cannot_be_told_is_never_in_the_way(
+def test_progress_that_cannot_be_committed_does_not_fail_the_query(
     cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is given up soon, and not tried again with every batch."""
+    """The commit times out soon and is not retried with every batch."""
     used: list[ClientSettings] = []
     attempts: list[str] = []
 
@@ -235,12 +235,12 @@ def test_progress_that_cannot_be_told_is_never_in_the_way(
     monkeypatch.setattr(cluster, "commit_offsets", refuse)
     monkeypatch.setattr(readers, "cluster_for", connect)
     clock = FakeClock()
-    told = readers.GroupProgress(group("g"), clock)
+    progress = readers.GroupProgress(group("g"), clock)
     for offset in range(50):
-        told({A0: offset})
+        progress({A0: offset})
         clock.seconds += 1
     assert attempts == ["g"]
     assert max(used[0].api_timeout_ms, used[0].request_timeout_ms, used[0].connect_timeout_ms) <= 5_000
     clock.seconds += 60
-    told({A0: 99})
+    progress({A0: 99})
     assert attempts == ["g", "g"]

@@ -177,11 +177,11 @@ def test_a_deleted_log_is_gone_at_once_and_its_files_later() -> None:
     assert bench.dirs.get(topic()) is None
     assert bench.again().dirs.get(topic()) is None
     assert len(slice_held.read()) == slice_held.size
-    (doomed,) = [name for name in bench.disk.listdir("/a") if name.endswith("-delete")]
-    assert doomed.startswith("t-0.")
+    (renamed,) = [name for name in bench.disk.listdir("/a") if name.endswith("-delete")]
+    assert renamed.startswith("t-0.")
     assert bench.dirs.remove_deleted(NOW_MS + 999).result() == 0
     assert bench.dirs.remove_deleted(NOW_MS + 1000).result() == 1
-    assert doomed not in bench.disk.listdir("/a")
+    assert renamed not in bench.disk.listdir("/a")
     append(bench.create(topic()), batch())
 
 

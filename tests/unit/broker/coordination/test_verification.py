@@ -30,12 +30,12 @@ def test_the_first_batch_adds_its_partition_to_the_transaction() -> None:
 
 def test_an_older_client_must_have_added_the_partition() -> None:
     stage = Stage()
-    early = stage.ask(add=False)
+    abortable = stage.ask(add=False)
     stage.run()
-    assert code_of(early) is ErrorCode.TRANSACTION_ABORTABLE
-    untold = stage.ask(add=False, abortable=False)
+    assert code_of(abortable) is ErrorCode.TRANSACTION_ABORTABLE
+    not_abortable = stage.ask(add=False, abortable=False)
     stage.run()
-    assert code_of(untold) is ErrorCode.INVALID_TXN_STATE
+    assert code_of(not_abortable) is ErrorCode.INVALID_TXN_STATE
     stage.runtime.write(0, lambda machine: machine.add_partitions(ID, stage.producer, frozenset({WHERE})))
     stage.run()
     asked = stage.ask(add=False)

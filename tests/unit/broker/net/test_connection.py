@@ -20,7 +20,7 @@ from ottla.broker.net.outbox import PendingResponse
 from ottla.broker.net.server import Server, listening_socket
 
 PRODUCE, OTHER = b"\x00\x00", b"\x00\x03"
-PATIENCE_SECONDS = 10
+TIMEOUT_S = 10
 
 
 def framed(payload: bytes) -> bytes:
@@ -61,7 +61,7 @@ class Handler:
     async def until_taken(self, count: int) -> None:
         while len(self.taken) < count:
             self.arrived.clear()
-            await asyncio.wait_for(self.arrived.wait(), PATIENCE_SECONDS)
+            await asyncio.wait_for(self.arrived.wait(), TIMEOUT_S)
 
 
 class Setup:
@@ -93,7 +93,7 @@ async def running(limits: Limits | None = None) -> AsyncIterator[Setup]:
 def run(scenario: Callable[[Setup], Awaitable[None]], limits: Limits | None = None) -> None:
     async def body() -> None:
         async with running(limits) as setup:
-            await asyncio.wait_for(scenario(setup), 2 * PATIENCE_SECONDS)
+            await asyncio.wait_for(scenario(setup), 2 * TIMEOUT_S)
 
     asyncio.run(body())
 
@@ -105,7 +105,7 @@ async def read_frame(reader: asyncio.StreamReader) -> bytes:
 
 async def closes(reader: asyncio.StreamReader) -> bool:
     try:
-        return await asyncio.wait_for(reader.read(), PATIENCE_SECONDS) == b""
+        return await asyncio.wait_for(reader.read(), TIMEOUT_S) == b""
     except ConnectionError:
         return True
 
@@ -333,7 +333,7 @@ def test_a_stop_completes_pending_requests_first() -> None:
         setup.handler.finish()
         assert await read_frame(reader) == PRODUCE + b"a"
         assert await closes(reader)
-        await asyncio.wait_for(drained.wait(), PATIENCE_SECONDS)
+        await asyncio.wait_for(drained.wait(), TIMEOUT_S)
         writer.close()
 
     run(scenario)

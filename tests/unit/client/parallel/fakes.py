@@ -31,7 +31,7 @@ class StillClock:
 
 @dataclass
 class FakeConsumer:
-    """Answers `commit` and `committed` as told; keeps the rest in `calls`."""
+    """Fake consumer with committed offsets in `stored`; records `calls`, and raises `refusals` in turn."""
 
     calls: list[tuple[str, list[tuple[str, int, int]]]] = field(default_factory=list)
     stored: dict[tuple[str, int], tuple[int, str]] = field(default_factory=dict)

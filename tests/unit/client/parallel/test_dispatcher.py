@@ -8,7 +8,7 @@ from ottla.client.parallel.errors import RecordFailed, Unprocessable
 from ottla.client.parallel.options import Options, RetryPolicy
 from tests.unit.client.parallel.fakes import P0, add, dispatcher_of, take
 
-PATIENCE_S = 30.0
+TIMEOUT_S = 30.0
 
 
 def test_reporting_a_result_returns_the_next_record() -> None:
@@ -25,14 +25,14 @@ def test_reporting_a_result_returns_the_next_record() -> None:
 
 def test_workers_are_woken_for_each_ready_record() -> None:
     dispatcher, _, _ = dispatcher_of()
-    told: list[bool] = []
-    dispatcher.attach(lambda: told.append(True))
+    calls: list[bool] = []
+    dispatcher.attach(lambda: calls.append(True))
     add(dispatcher, 0)
-    assert len(told) == 1
+    assert len(calls) == 1
     dispatcher.scheduler.add(P0, 1, None, take(dispatcher).message)
     with dispatcher.lock:
         dispatcher.wake_workers_if_ready()
-    assert len(told) == 2
+    assert len(calls) == 2
 
 
 def test_a_record_is_retried_after_an_error_of_the_handler() -> None:
@@ -48,7 +48,7 @@ def test_a_record_is_retried_after_an_error_of_the_handler() -> None:
 def test_an_unprocessable_record_becomes_a_dead_letter_at_once() -> None:
     dispatcher, _, box = dispatcher_of(Options(dead_letter_topic="dead"))
     add(dispatcher, 0)
-    work, error = take(dispatcher), Unprocessable("no use")
+    work, error = take(dispatcher), Unprocessable("invalid")
     with dispatcher.lock:
         dispatcher.next_work(work, error)
     assert box.letters == [(work, error)]
@@ -113,14 +113,14 @@ def test_waiting_ends_with_the_last_result() -> None:
     def wait() -> None:
         with dispatcher.lock:
             waiting.set()
-            outcome.append(dispatcher.wait_for(lambda: dispatcher.scheduler.running([P0]) == 0, PATIENCE_S))
+            outcome.append(dispatcher.wait_for(lambda: dispatcher.scheduler.running([P0]) == 0, TIMEOUT_S))
 
     thread = threading.Thread(target=wait)
     thread.start()
-    assert waiting.wait(PATIENCE_S)
+    assert waiting.wait(TIMEOUT_S)
     with dispatcher.lock:  # free only once the other waits
         dispatcher.next_work(work, None)
-    thread.join(PATIENCE_S)
+    thread.join(TIMEOUT_S)
     assert outcome == [True]
 
 

@@ -13,7 +13,7 @@ from ottla.base.clock import SystemClock
 from ottla.client.parallel.dispatcher import Dispatcher
 from ottla.client.parallel.membership import Membership
 from ottla.client.parallel.offset_committer import OffsetCommitter
-from tests.support.waiting import PATIENCE_S, wait_until
+from tests.support.waiting import TIMEOUT_S, wait_until
 from tests.unit.client.parallel.fakes import P0, P1, FakeConsumer, add, dispatcher_of, take
 
 PLACES = [PartitionOffset("t", 0), PartitionOffset("t", 1)]
@@ -39,7 +39,7 @@ def assign(
 @pytest.mark.parametrize("cooperative", [False, True])
 def test_partitions_start_at_the_committed_offset(cooperative: bool) -> None:
     dispatcher, membership, consumer = prepared(cooperative=cooperative)
-    consumer.stored[("t", 1)] = (7, "somebody else's")
+    consumer.stored[("t", 1)] = (7, "metadata of another client")
     assign(membership, consumer)
     starts = [("t", 0, OFFSET_INVALID), ("t", 1, 7)]
     name = "incremental_assign" if cooperative else "assign"
@@ -74,7 +74,7 @@ def test_committed_offsets_that_cannot_be_read_are_requested_a_few_times_only() 
 
 
 def test_a_revocation_waits_for_running_handlers_commits_and_drops_the_rest() -> None:
-    dispatcher, membership, consumer = prepared(timeout_s=PATIENCE_S)
+    dispatcher, membership, consumer = prepared(timeout_s=TIMEOUT_S)
     assign(membership, consumer, [PartitionOffset("t", 0)])
     for offset in range(3):
         add(dispatcher, offset)
@@ -84,7 +84,7 @@ def test_a_revocation_waits_for_running_handlers_commits_and_drops_the_rest() ->
     wait_until(lambda: not running.assignment.open, "its work to be held back")
     with dispatcher.lock:
         assert dispatcher.next_work(running, None) is None, "no more work of that partition"
-    revoking.join(PATIENCE_S)
+    revoking.join(TIMEOUT_S)
     assert consumer.stored == {("t", 0): (1, "")}
     assert dispatcher.scheduler.partitions() == []
 

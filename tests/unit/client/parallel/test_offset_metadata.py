@@ -44,9 +44,9 @@ def test_metadata_respects_its_limit_and_contains_no_unfinished_offset(
     base, runs = case
     text, whole = encode(base, runs, bytes_max)
     assert len(text.encode()) <= bytes_max
-    told = offsets(decode(base, text))
-    assert told <= offsets(runs)
-    assert whole == (told == offsets(runs))
+    decoded = offsets(decode(base, text))
+    assert decoded <= offsets(runs)
+    assert whole == (decoded == offsets(runs))
 
 
 @given(cases(), st.integers(0, 200))
@@ -106,6 +106,6 @@ def test_offsets_that_do_not_fit_are_cut_off_at_the_end() -> None:
     scattered = [(number, number + 1) for number in range(1, 60_000, 2)]
     text, whole = encode(0, scattered, 4096)
     assert not whole
-    told = decode(0, text)
-    assert told == tuple(scattered[: len(told)])
-    assert len(told) * 2 >= 8 * body_bytes_max(4096) - 2
+    decoded = decode(0, text)
+    assert decoded == tuple(scattered[: len(decoded)])
+    assert len(decoded) * 2 >= 8 * body_bytes_max(4096) - 2

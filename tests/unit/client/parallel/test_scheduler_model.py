@@ -51,10 +51,10 @@ class OffsetRange:
         offset, metadata = self.cluster or (None, None)
         self.scheduler.assign(P, offset, metadata)
         self.position = offset or 0
-        self.covered = self.told_finished()
+        self.covered = self.committed_finished()
         self.known = set(self.covered)
 
-    def told_finished(self) -> set[int]:
+    def committed_finished(self) -> set[int]:
         """What the cluster's commit claims to be finished."""
         if self.cluster is None:
             return set()
@@ -130,7 +130,7 @@ class OffsetRange:
             arrives = reliably or self.rng.random() < 0.8
             if arrives:
                 self.cluster = (commit.offset, commit.metadata)
-                assert self.options.metadata_bytes_max < 4096 or self.told_finished() == self.known
+                assert self.options.metadata_bytes_max < 4096 or self.committed_finished() == self.known
             if arrives and (reliably or self.rng.random() < 0.8):
                 self.scheduler.committed(commit)
             else:
@@ -175,7 +175,7 @@ class OffsetRange:
     # What must hold.
 
     def check(self) -> None:
-        assert self.told_finished() <= self.finished, "something unfinished is committed"
+        assert self.committed_finished() <= self.finished, "something unfinished is committed"
         if self.cluster is not None:
             assert len(self.cluster[1]) <= self.options.metadata_bytes_max
         progress = self.scheduler.progress()

@@ -12,7 +12,7 @@ from ottla.base.errors import InvariantViolation
 from ottla.client.parallel.dispatcher import Dispatcher
 from ottla.client.parallel.options import Options, RetryPolicy
 from ottla.client.parallel.workers import TaskWorkers, ThreadWorkers, Workers
-from tests.support.waiting import PATIENCE_S, wait_until
+from tests.support.waiting import TIMEOUT_S, wait_until
 from tests.unit.client.parallel.fakes import add, dispatcher_of
 
 
@@ -24,12 +24,12 @@ def done(dispatcher: Dispatcher) -> int:
 def test_the_configured_number_of_threads_runs_at_once() -> None:
     dispatcher, _, _ = dispatcher_of()
     together = threading.Barrier(5)
-    workers = ThreadWorkers(dispatcher, lambda _message: together.wait(PATIENCE_S), 5)
+    workers = ThreadWorkers(dispatcher, lambda _message: together.wait(TIMEOUT_S), 5)
     workers.start()
     for offset in range(20):
         add(dispatcher, offset)
     wait_until(lambda: done(dispatcher) == 20, "all done, five by five")
-    assert workers.end(PATIENCE_S)
+    assert workers.end(TIMEOUT_S)
 
 
 def test_the_configured_number_of_tasks_runs_at_once() -> None:
@@ -50,7 +50,7 @@ def test_the_configured_number_of_tasks_runs_at_once() -> None:
     for offset in range(100):
         add(dispatcher, offset)
     wait_until(lambda: done(dispatcher) == 100, "all done")
-    assert workers.end(PATIENCE_S)
+    assert workers.end(TIMEOUT_S)
     assert most == 5
 
 
@@ -72,7 +72,7 @@ def test_a_coroutine_that_never_waits_does_not_block_the_loop() -> None:
         while done(dispatcher) < 1_000:
             turns += 1
             await asyncio.sleep(0)
-        assert await asyncio.to_thread(workers.end, PATIENCE_S)
+        assert await asyncio.to_thread(workers.end, TIMEOUT_S)
 
     asyncio.run(program())
     assert turns >= 10
@@ -100,7 +100,7 @@ def test_a_worker_continues_after_an_error_of_the_handler(kind: str) -> None:
     add(dispatcher, 0)
     add(dispatcher, 1)
     wait_until(lambda: done(dispatcher) == 2, "both done")
-    assert workers.end(PATIENCE_S)
+    assert workers.end(TIMEOUT_S)
     assert dispatcher.scheduler.progress().retried == 1
 
 
@@ -120,7 +120,7 @@ def test_a_blocked_task_is_cancelled_at_the_end_and_its_record_is_unfinished() -
     workers = TaskWorkers(dispatcher, hang, 1, None)
     workers.start()
     add(dispatcher, 0)
-    assert begun.wait(PATIENCE_S)
+    assert begun.wait(TIMEOUT_S)
     with dispatcher.lock:
         dispatcher.scheduler.drop(dispatcher.scheduler.partitions())
     assert not workers.end(0.01)
@@ -135,15 +135,15 @@ def test_a_blocked_thread_does_not_delay_the_end() -> None:
 
     def hang(_message: Message) -> None:
         begun.set()
-        release.wait(PATIENCE_S)
+        release.wait(TIMEOUT_S)
 
     workers = ThreadWorkers(dispatcher, hang, 2)
     workers.start()
     add(dispatcher, 0)
-    assert begun.wait(PATIENCE_S)
+    assert begun.wait(TIMEOUT_S)
     assert not workers.end(0.01)
     release.set()
-    assert workers.end(PATIENCE_S)
+    assert workers.end(TIMEOUT_S)
 
 
 @pytest.mark.parametrize("kind", ["threads", "tasks"])

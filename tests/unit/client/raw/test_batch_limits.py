@@ -38,8 +38,8 @@ def test_a_batch_that_is_too_large_is_reported_and_the_limit_is_read_again(
     producer.init()
     (single,) = batches_of(1)
     producer.send(TP, [single])
-    told = rf"the batch of a single record has {len(single)} bytes, more than max.message.bytes of topic t allows"
-    with pytest.raises(Refused, match=told):
+    message = rf"the batch of a single record has {len(single)} bytes, more than max.message.bytes of topic t allows"
+    with pytest.raises(Refused, match=message):
         producer.flush()
     assert cluster.batch_limit("t") == 100
     producer = RawProducer(cluster)

@@ -30,7 +30,7 @@ Door = Callable[[socket.socket], object]
 
 
 def cluster_of(settings: ClientSettings) -> Cluster:
-    """Whose patience takes no time."""
+    """A cluster whose timeouts pass without waiting."""
     time = Time()
     return Cluster(settings, clock=time, wait=time.wait)
 
@@ -119,7 +119,7 @@ def test_an_error_of_tls_is_final(listening: Callable[[Door], Listener], said: b
 
 
 class Doorkeeper:
-    """A broker that asks for a password, and answers it in turn as told; None hangs up."""
+    """A broker with SASL that returns the given responses in turn; None closes the connection."""
 
     def __init__(self, *answers: SaslAuthenticateResponse | None) -> None:
         self._responses = list(answers)

@@ -102,7 +102,7 @@ def test_an_out_of_order_error_without_a_failed_batch_is_final(brokers: TwoBroke
 def test_sequences_restart_after_the_abort_of_batches_that_may_be_stored(
     brokers: TwoBrokers, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, is_known: bool
 ) -> None:
-    """In the generation whose ends keep the epoch: it takes a new one where nobody knows the next sequence number."""
+    """Without KIP-890, the epoch is raised only if the next sequence number is unknown."""
     monkeypatch.setattr(transactions, "IMPLICIT_SINCE", 99)
     monkeypatch.setattr(producer_module, "REQUEST_BYTES", 1)
     producer = begun(cluster, "id")

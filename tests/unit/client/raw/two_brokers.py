@@ -85,7 +85,7 @@ class TwoBrokers:
         self.refusals: list[int] = []
         """The next batches are answered with these errors, and not stored."""
         self.denied: set[str] = set()
-        """Transactional ids that nobody may use."""
+        """Transactional ids that are not authorized."""
         self.not_over = 0
         """So many more times the coordinator says that the last transaction is not over yet."""
         self.listing_error = 0
@@ -94,7 +94,7 @@ class TwoBrokers:
         self.throttles_ms: list[int] = []
         """The next fetches are answered with these times to wait, and no partition."""
         self.batch_limit: int | None = None
-        """What max.message.bytes is; None if nobody may know."""
+        """The value of max.message.bytes; None if it may not be described."""
         self.epoch = -1
         self.stored: list[int] = []
         """The sequence numbers of the newest epoch that has written."""
@@ -159,8 +159,8 @@ class TwoBrokers:
             return DescribeConfigsResponse(
                 results=[DescribeConfigsResult(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)]
             )
-        told = DescribeConfigsResourceResult(name="max.message.bytes", value=str(self.batch_limit))
-        return DescribeConfigsResponse(results=[DescribeConfigsResult(configs=[told])])
+        config = DescribeConfigsResourceResult(name="max.message.bytes", value=str(self.batch_limit))
+        return DescribeConfigsResponse(results=[DescribeConfigsResult(configs=[config])])
 
     def _fetch(self, error: int) -> FetchResponse:
         if self.throttles_ms:

@@ -38,9 +38,9 @@ def test_groups_are_listed_with_state_and_kind(bench: GroupBench) -> None:
 
 
 def test_an_unknown_group_is_described_as_dead(bench: GroupBench) -> None:
-    described = bench.machine.describe("nobody")
+    described = bench.machine.describe("unknown")
     assert (described.group_state, described.error_code) == ("Dead", ErrorCode.GROUP_ID_NOT_FOUND)
-    assert described.error_message == "Group nobody not found."
+    assert described.error_message == "Group unknown not found."
 
 
 def test_a_classic_group_is_described_with_its_members(bench: GroupBench) -> None:
@@ -63,7 +63,7 @@ def test_a_classic_group_is_no_consumer_group(bench: GroupBench) -> None:
         ErrorCode.GROUP_ID_NOT_FOUND,
         "Group g is not a consumer group.",
     )
-    assert bench.machine.describe_consumer("nobody").error_message == "Group nobody not found."
+    assert bench.machine.describe_consumer("unknown").error_message == "Group unknown not found."
 
 
 # --- deleting

@@ -1,4 +1,4 @@
-"""The jars of Spark's own connector: given, kept, or told to be missing."""
+"""The jars of Spark's own connector: given, cached, or reported as missing."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def test_kept_jars_are_taken(folder: Path) -> None:
     assert connector_jars([]) == [str(folder / file_name(name)) for name in COORDINATES]
 
 
-def test_without_maven_it_says_what_is_missing_and_what_to_do(folder: Path) -> None:
+def test_without_maven_the_error_names_the_missing_jars_and_the_option(folder: Path) -> None:
     (folder / file_name(COORDINATES[0])).touch()
     with pytest.raises(LocalError) as refused:
         connector_jars([])
-    told = str(refused.value)
-    assert COORDINATES[0] not in told
-    assert all(name in told for name in COORDINATES[1:])
-    assert "--jars" in told
+    message = str(refused.value)
+    assert COORDINATES[0] not in message
+    assert all(name in message for name in COORDINATES[1:])
+    assert "--jars" in message

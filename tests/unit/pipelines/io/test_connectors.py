@@ -14,7 +14,7 @@ WAIT = "kafka.fetch.max.wait.ms"
 
 
 class Reader:
-    """Stands for a session and its reader; keeps what it is told."""
+    """Fake session and reader; records its options."""
 
     def __init__(self) -> None:
         self.name = ""

@@ -1,4 +1,4 @@
-"""How a cluster is reached to make topics: by the options of the connector, whoever spelled them."""
+"""The connection for creating topics: taken from the options of the connector, in any spelling."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from ottla.pipelines.java.installation import Java, JavaUnusable, archive_path, 
 
 
 @pytest.mark.parametrize(
-    ("told", "version"),
+    ("output", "version"),
     [
         ('openjdk version "17.0.15" 2025-04-15', 17),
         ('openjdk version "21" 2023-09-19', 21),
@@ -21,18 +21,18 @@ from ottla.pipelines.java.installation import Java, JavaUnusable, archive_path, 
         ("", None),
     ],
 )
-def test_versions_are_read_from_what_java_says(told: str, version: int | None) -> None:
-    assert version_of(told) == version
+def test_the_version_is_parsed_from_the_output_of_java(output: str, version: int | None) -> None:
+    assert version_of(output) == version
 
 
-def fake_java(home: Path, says: str) -> None:
+def fake_java(home: Path, output: str) -> None:
     program = home / "bin" / "java"
     program.parent.mkdir(parents=True)
-    program.write_text(f"#!/bin/sh\necho '{says}' >&2\n")
+    program.write_text(f"#!/bin/sh\necho '{output}' >&2\n")
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
 
 
-def test_java_home_goes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_java_home_has_precedence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_java(tmp_path, 'openjdk version "21.0.1" 2023-10-17')
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     assert find_java() == Java(str(tmp_path / "bin" / "java"), 21, 'openjdk version "21.0.1" 2023-10-17')
@@ -52,13 +52,13 @@ def test_a_java_that_talks_nonsense_is_refused(tmp_path: Path, monkeypatch: pyte
         find_java()
 
 
-def test_a_java_home_without_java_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_java_home_without_java_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(JavaUnusable, match="JAVA_HOME is"):
         find_java()
 
 
-def test_no_java_at_all_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_java_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(JavaUnusable, match="Java was not found"):

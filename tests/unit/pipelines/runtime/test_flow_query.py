@@ -119,10 +119,10 @@ def test_a_function_must_return_a_data_frame(function: Any, what: str) -> None:
     pipeline.flow(reads=topic("in"), writes=topic("out"))(function)
     spark: Any = FakeSpark()
     name, line = function.__name__, function.__code__.co_firstlineno
-    with pytest.raises(LocalError) as told:
+    with pytest.raises(LocalError) as raised:
         FlowQuery("p", pipeline.flows[name], options()).frame(spark)
     where = f"{name} (test_flow_query.py, line {line})"
-    assert str(told.value) == f"{where} returned {what}, not a data frame; is a return missing?"
+    assert str(raised.value) == f"{where} returned {what}, not a data frame; is a return missing?"
 
 
 def test_an_error_in_the_users_function_has_its_place_though_it_was_elsewhere() -> None:

@@ -103,9 +103,9 @@ def test_a_failed_query_starts_again(spark: FakeSession, pipeline: Pipeline, tmp
     away = ends(spark, 0, RuntimeError("away"))
     assert make(pipeline, tmp_path, away, nothing, nothing, ends(spark, 1)).run()
     assert (len(spark.made), len(spark.spark.queries)) == (1, 2)
-    told = RunProgress.read(tmp_path)
-    assert told is not None
-    assert (told.state, told.flows["copy"].restarts, told.error) == ("ended", 1, None)
+    progress = RunProgress.read(tmp_path)
+    assert progress is not None
+    assert (progress.state, progress.flows["copy"].restarts, progress.error) == ("ended", 1, None)
 
 
 def test_javas_death_leads_to_a_new_session(spark: FakeSession, pipeline: Pipeline, tmp_path: Path) -> None:
@@ -126,9 +126,9 @@ def test_sessions_that_do_not_start_again_are_abandoned(
         spark.fails = [LocalError("no memory")] * 9
 
     assert not make(pipeline, tmp_path, dies, restarts_max=2).run()
-    told = RunProgress.read(tmp_path)
-    assert told is not None
-    assert (told.state, told.flows["copy"].error) == ("failed", "no memory")
+    progress = RunProgress.read(tmp_path)
+    assert progress is not None
+    assert (progress.state, progress.flows["copy"].error) == ("failed", "no memory")
     assert len(spark.settings) == 1 + 2
 
 
@@ -138,9 +138,9 @@ def test_a_first_session_that_does_not_start_ends_the_run_and_is_recorded(
     spark.fails = [LocalError("Spark did not start: no memory")]
     with pytest.raises(LocalError, match="no memory"):
         make(pipeline, tmp_path).run()
-    told = RunProgress.read(tmp_path)
-    assert told is not None
-    assert (told.state, told.error) == ("failed", "Spark did not start: no memory")
+    progress = RunProgress.read(tmp_path)
+    assert progress is not None
+    assert (progress.state, progress.error) == ("failed", "Spark did not start: no memory")
 
 
 @pytest.mark.parametrize("again", [False, True])
@@ -159,9 +159,9 @@ def test_a_stop_while_spark_starts_is_no_failure(
 
     monkeypatch.setattr(spark, "start", start)
     assert made.run()
-    told = RunProgress.read(tmp_path)
-    assert told is not None
-    assert (told.state, told.error, told.flows["copy"].state) == ("stopped", None, "stopped")
+    progress = RunProgress.read(tmp_path)
+    assert progress is not None
+    assert (progress.state, progress.error, progress.flows["copy"].state) == ("stopped", None, "stopped")
     assert len(spark.settings) == len(spark.made) + 1, "the last one was given up"
 
 
@@ -178,9 +178,9 @@ def test_a_function_that_raises_ends_the_run(
 
     with pytest.raises(PlanRejected, match=r"flow wrong: .*\(test_runner.py, line \d+\)"):
         make(pipeline, tmp_path, once=once).run()
-    told = RunProgress.read(tmp_path)
-    assert told is not None
-    assert (told.state, told.flows["wrong"].state) == ("failed", "failed")
+    progress = RunProgress.read(tmp_path)
+    assert progress is not None
+    assert (progress.state, progress.flows["wrong"].state) == ("failed", "failed")
     with pytest.raises(PlanRejected):
         make(pipeline, tmp_path).plan()
 

@@ -1,6 +1,6 @@
 """A cluster as small as it can be: a commit log's log, transactions with their states, and drivers that stop anywhere.
 
-Every call of a port is a step. A driver is told to die before or after its k-th step, or runs in turns with another.
+Every call of a port is a step. A driver is killed before or after its k-th step, or runs in turns with another.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class World:
         return written
 
     def is_fenced(self, one: PreparedTransaction) -> bool:
-        """Whether its id is used by a later transaction: then nobody tells how the earlier one has ended."""
+        """Whether its id is used by a later transaction: then the result of the earlier one is unknown."""
         return one._replace(epoch=one.epoch + 1) in self.states
 
     def time_out(self) -> None:
@@ -66,10 +66,10 @@ class World:
         return [one for one, found in self.states.items() if found == state]
 
     def driver(self, run: int, step: Step = no_step) -> BatchCommit:
-        return BatchCommit(ModelLedger(self, str(run), step), ModelTransactions(self, run, step))
+        return BatchCommit(ModelCommitLog(self, str(run), step), ModelTransactions(self, run, step))
 
 
-class ModelLedger:
+class ModelCommitLog:
     def __init__(self, world: World, run: str, step: Step) -> None:
         self._world, self._run, self._step = world, run, step
         self._state = CommitLogState()

@@ -75,7 +75,7 @@ def test_a_driver_may_die_at_every_step(first_death: int, second_death: int) -> 
 
 
 @pytest.mark.parametrize("death", range(STEPS_MAX))
-def test_timeouts_are_repaired_or_told(death: int) -> None:
+def test_timeouts_are_repaired_or_reported(death: int) -> None:
     world = World()
     first = world.write(1, TASKS)
     try:
@@ -161,7 +161,7 @@ def test_a_driver_does_not_look_for_others_and_finds_out_all_the_same() -> None:
     assert {world.states[one] for one in counted} == {COMMITTED}
 
 
-def test_a_batch_whose_tasks_saw_a_later_one_is_told() -> None:
+def test_a_batch_whose_tasks_saw_a_later_one_is_refused() -> None:
     """They have written nothing, so nothing is recorded: it has to be looked for who has decided more."""
     world = World()
     slow = world.driver(1)
@@ -212,7 +212,7 @@ def test_losers_are_aborted_with_the_batch() -> None:
 
 def test_a_batch_does_not_depend_on_what_is_swept_away(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> list[PreparedTransaction]:
-        raise ClusterUnreachable("nobody answers")
+        raise ClusterUnreachable("no broker responds")
 
     world = World()
     written = world.write(1, TASKS)
@@ -221,7 +221,7 @@ def test_a_batch_does_not_depend_on_what_is_swept_away(monkeypatch: pytest.Monke
     assert is_whole(world, written)
 
 
-def test_a_second_sink_of_the_same_name_is_told() -> None:
+def test_a_second_sink_of_the_same_name_is_refused() -> None:
     """Not taken for a repetition, which would drop its records in silence: a run never repeats a batch."""
     world = World()
     first, second = world.write(1, TASKS), world.write(1, TASKS)
@@ -237,7 +237,7 @@ def test_a_second_sink_of_the_same_name_is_told() -> None:
 
 @pytest.mark.parametrize("state", [State.PREPARED, State.DONE])
 @pytest.mark.parametrize("task_count", [0, TASKS])
-def test_a_checkpoint_that_went_back_is_told(state: State, task_count: int) -> None:
+def test_a_checkpoint_that_went_back_is_refused(state: State, task_count: int) -> None:
     """Its batches would be taken for those that are done, whatever is in them. Tasks that found that out wrote none."""
     world = World()
     later = world.write(1, TASKS)
@@ -386,7 +386,7 @@ def test_a_driver_given_up_for_dead_changes_nothing(part: int, tasks: int, can_e
 def test_a_driver_given_up_for_dead_that_goes_on_changes_nothing(
     part: int, tasks: int, can_expire: bool
 ) -> None:
-    """Its ids are in use again, so the other one is not told how they ended: that must not count as aborted."""
+    """Its ids are in use again, so the other driver cannot read their results: that must not count as aborted."""
     for order in ORDERS[part::6]:
         world = World()
         attempts, _ = run_in_turns(world, order, tasks, can_expire=can_expire, goes_on=True)

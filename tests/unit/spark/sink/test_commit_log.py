@@ -81,6 +81,6 @@ def test_other_queries_are_left_alone() -> None:
     assert decode_record("query", 0, None, value) is None
 
 
-def test_a_record_that_cannot_be_read_is_told() -> None:
+def test_a_record_that_cannot_be_decoded_is_reported() -> None:
     with pytest.raises(CommitLogDamaged, match="offset 5"):
         decode_record("query", 5, key_of("query", "run"), b"{}")

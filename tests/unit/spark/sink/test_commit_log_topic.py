@@ -18,8 +18,8 @@ from tests.support.fake_cluster import FakeClock
 SETTINGS = ClientSettings.from_options({"bootstrap.servers": "h:1"})
 
 
-class LedgerCluster:
-    """A topic that is there, ends where it is told to, and whose records cannot be fetched."""
+class CommitLogCluster:
+    """A topic with a given end offset, whose records cannot be fetched."""
 
     def __init__(self) -> None:
         self.clock = FakeClock()
@@ -53,17 +53,17 @@ class LedgerCluster:
 
 
 @pytest.fixture
-def cluster() -> LedgerCluster:
-    return LedgerCluster()
+def cluster() -> CommitLogCluster:
+    return CommitLogCluster()
 
 
 @pytest.fixture
-def commit_log(cluster: LedgerCluster) -> TopicCommitLog:
+def commit_log(cluster: CommitLogCluster) -> TopicCommitLog:
     return TopicCommitLog(cast(Cluster, cluster), "commit_log", "query", "run")
 
 
 def test_a_ledger_that_cannot_be_read_is_told_in_the_end(
-    cluster: LedgerCluster, commit_log: TopicCommitLog
+    cluster: CommitLogCluster, commit_log: TopicCommitLog
 ) -> None:
     cluster.end = 5
     with pytest.raises(TimedOut, match="reading the commit log"):
@@ -72,7 +72,7 @@ def test_a_ledger_that_cannot_be_read_is_told_in_the_end(
 
 
 def test_a_ledger_that_was_cut_is_damaged(
-    cluster: LedgerCluster, commit_log: TopicCommitLog, monkeypatch: pytest.MonkeyPatch
+    cluster: CommitLogCluster, commit_log: TopicCommitLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     producers = Producers(monkeypatch)
     assert commit_log.entry() is None
@@ -84,7 +84,7 @@ def test_a_ledger_that_was_cut_is_damaged(
 
 
 class Producers:
-    """Producers that store one record after the other, and fail when they are told to."""
+    """Fake producers that store one record after the other, and fail while `is_failing`."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.made = 0
@@ -104,7 +104,7 @@ class Producers:
 
     def flush(self) -> None:
         if self.is_failing:
-            raise TimedOut("nobody answers")
+            raise TimedOut("no broker responds")
 
     def close(self) -> None:
         self.closed += 1
@@ -114,7 +114,7 @@ class Producers:
 
 
 def test_a_producer_that_has_failed_is_not_used_again(
-    cluster: LedgerCluster, commit_log: TopicCommitLog, monkeypatch: pytest.MonkeyPatch
+    cluster: CommitLogCluster, commit_log: TopicCommitLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     producers = Producers(monkeypatch)
     assert commit_log.entry() is None
@@ -133,7 +133,7 @@ def test_a_producer_that_has_failed_is_not_used_again(
 
 
 def test_who_does_not_know_whether_its_record_is_there_looks(
-    cluster: LedgerCluster, commit_log: TopicCommitLog, monkeypatch: pytest.MonkeyPatch
+    cluster: CommitLogCluster, commit_log: TopicCommitLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     producers = Producers(monkeypatch)
     assert commit_log.expected(0) is None

@@ -55,12 +55,12 @@ def test_a_job_that_is_no_query_is_refused(properties: dict[str, str]) -> None:
 class Attempts:
     """Attempts at the tasks of a query in one process, each with a transaction that it leaves open."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, told: dict[str, str]) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, properties: dict[str, str]) -> None:
         self.entry = CommitEntry(0, State.DONE)
         self.looks = 0
         self.aborted: list[PreparedTransaction] = []
         self.takes_ms = 0
-        self._told = told
+        self._properties = properties
         self._number = 0
         self._writer = sink.OttlaStreamWriter(options())
         monkeypatch.setattr(sink, "_COMMIT_LOGS", sink._CommitLogs())
@@ -79,9 +79,9 @@ class Attempts:
         return TaskCommitMessage(task, began_ms, 1, PreparedTransaction(f"id-{self._number}", 1, 0))
 
     def run(self, batch: int, *, number: int = 0) -> TaskCommitMessage:
-        self._told["streaming.sql.batchId"] = str(batch)
+        self._properties["streaming.sql.batchId"] = str(batch)
         self._context = SimpleNamespace(
-            getLocalProperty=self._told.get, partitionId=lambda: 0, attemptNumber=lambda: number
+            getLocalProperty=self._properties.get, partitionId=lambda: 0, attemptNumber=lambda: number
         )
         self._number += 1
         return cast(TaskCommitMessage, self._writer.write(iter(())))
@@ -92,7 +92,7 @@ def attempts(monkeypatch: pytest.MonkeyPatch, properties: dict[str, str]) -> Att
     return Attempts(monkeypatch, properties)
 
 
-def test_first_attempts_at_new_batches_do_not_look_at_the_ledger(attempts: Attempts) -> None:
+def test_first_attempts_at_new_batches_do_not_read_the_commit_log(attempts: Attempts) -> None:
     for batch in range(1, 6):
         assert attempts.run(batch).transaction is not None
     assert attempts.looks == 1, "with the first batch of a run, which may be a repeated one"
@@ -176,7 +176,7 @@ def sweeps(monkeypatch: pytest.MonkeyPatch) -> Sweeps:
 def test_what_stragglers_of_a_failed_job_leave_is_aborted(
     sweeps: Sweeps, missing: int, at_s: list[float]
 ) -> None:
-    """Tasks that Spark has told to stop may begin a transaction yet; where only the failed one is missing, none."""
+    """Tasks that Spark is stopping may still begin a transaction, unless only the failed one is missing."""
     written = TaskCommitMessage(Task("q", RUN, 1, 0, 0), 0, 1, PreparedTransaction("id", 1, 0))
     sink.OttlaWriter(options(), "name").abort([written, *[None] * missing])
     assert sweeps.at_s == at_s

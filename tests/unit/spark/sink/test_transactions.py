@@ -112,8 +112,8 @@ class Coordinator:
         self.query = QueryTransactions(cluster, "sink", "query", "run", 0)
 
     def open(self, name: str, producer_id: int, epoch: int) -> PreparedTransaction:
-        told = TransactionDescription(OPEN_STATE, producer_id, epoch, 60_000, 1, frozenset())
-        self.known[name] = told
+        described = TransactionDescription(OPEN_STATE, producer_id, epoch, 60_000, 1, frozenset())
+        self.known[name] = described
         return PreparedTransaction(name, producer_id, epoch)
 
     def _list(self, _: Cluster, prefix: str) -> OpenTransactions:
@@ -121,9 +121,9 @@ class Coordinator:
         if self.lists <= self.unheard:
             return OpenTransactions({}, complete=False)
         found = {
-            name: told.producer_id
-            for name, told in self.known.items()
-            if name.startswith(prefix) and told.state == OPEN_STATE
+            name: described.producer_id
+            for name, described in self.known.items()
+            if name.startswith(prefix) and described.state == OPEN_STATE
         }
         return OpenTransactions(found, complete=True)
 

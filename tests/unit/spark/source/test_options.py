@@ -136,7 +136,7 @@ def test_limits_of_streams_mean_nothing_in_a_batch(streaming: bool | None) -> No
 
 
 def test_options_of_tables_do_not_reach_the_source() -> None:
-    """What is missing then is told with the way out."""
+    """The error names the missing option and suggests a temporary view."""
     for given in ({"kafka.bootstrap.servers": "x"}, {"subscribe": "a"}):
         with pytest.raises(LocalError, match=r"must be given; .* CREATE TEMPORARY VIEW"):
             SourceOptions.parse(given, streaming=False)

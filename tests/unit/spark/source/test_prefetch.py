@@ -42,7 +42,7 @@ SMALL = OffsetRange(A0, 10, 10 + OFFSETS_MAX)
 
 
 class _Reading:
-    """Reads nothing and answers what it is told to, an error too."""
+    """Fake read: returns the given result, or raises it if it is an error."""
 
     def __init__(self, answer: Any) -> None:
         self.answer = answer
@@ -135,7 +135,7 @@ def test_columns_that_arrow_describes_wholly_fit(kind: DataType) -> None:
 
 
 def test_comments_go_along_and_collations_do_not() -> None:
-    told = StructType().add("column", BinaryType(), metadata={"comment": "as it came"})
-    assert schemas_match(told, arrow_schema(told))
+    schema = StructType().add("column", BinaryType(), metadata={"comment": "as it came"})
+    assert schemas_match(schema, arrow_schema(schema))
     collated = StructType().add("column", StringType("UNICODE_CI"))
     assert not schemas_match(collated, arrow_schema(collated))

@@ -84,7 +84,7 @@ def test_an_answer_without_a_batch_proves_nothing(cluster: FakeCluster, start: i
         read(cluster, start, 30)
 
 
-def test_patience_begins_anew_with_each_record(cluster: FakeCluster) -> None:
+def test_the_poll_timeout_restarts_with_each_record(cluster: FakeCluster) -> None:
     """Silence of 1.2 s before each batch, under a limit of 1.5 s."""
     patient = {"kafkaConsumer.pollTimeoutMs": "1500"}
     offsets: list[int] = []
@@ -115,7 +115,7 @@ def test_a_log_that_ends_too_early_is_a_loss(cluster: FakeCluster) -> None:
 
 
 def test_a_log_that_was_cut_and_filled_again_is_a_loss(cluster: FakeCluster) -> None:
-    """The offset is out of range when it is fetched, and inside when somebody looks."""
+    """The offset is out of range when it is fetched, and in range when offsets are listed."""
     cluster.out_of_range_answers = 1
     with pytest.raises(DataLoss, match="offset 5 of a-0 was out of range"):
         read(cluster, 5, 25)

@@ -1,4 +1,4 @@
-"""Limits and ranges: nothing twice, nothing left out, nobody starves."""
+"""Limits and ranges: each offset once, and every partition makes progress."""
 
 from __future__ import annotations
 

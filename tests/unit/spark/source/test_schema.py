@@ -1,4 +1,4 @@
-"""Columns that are chosen, and schemas as Spark is told them."""
+"""Selected columns, and the schemas that are returned to Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A query's progress: its start is kept, limits hold, losses are told, the group follows."""
+"""The progress of a query: its start is kept, limits hold, data loss is reported, the group follows."""
 
 from __future__ import annotations
 
@@ -188,13 +188,13 @@ def test_a_query_that_stands_at_its_start_is_told_of_losses() -> None:
         query.progress.ranges(start, query.latest(start))
 
 
-def test_losses_are_told() -> None:
+def test_data_loss_is_reported() -> None:
     def losses(start: Offsets, end: Offsets, log_start: int = 0) -> str:
         query = Query(FakeCluster(a=2))
         query.cluster.logs[A1].start = log_start
-        with pytest.raises(DataLoss) as told:
+        with pytest.raises(DataLoss) as raised:
             query.progress.ranges(start, end)
-        return str(told.value)
+        return str(raised.value)
 
     assert "do not exist any more: a-1" in losses({A0: 1, A1: 1}, {A0: 1})
     assert "has moved back from 5 to 2" in losses({A0: 5}, {A0: 2})
@@ -216,7 +216,7 @@ def test_losses_that_are_allowed_never_go_back() -> None:
 
 @pytest.mark.parametrize("choice", [{"subscribe": "a,b"}, {"subscribePattern": "."}])
 def test_a_new_topic_that_is_gone_again(choice: dict[str, str]) -> None:
-    """The end is in the checkpoint, the topic is deleted: told, or passed over for ever after."""
+    """The end is in the checkpoint, the topic is deleted: it is reported, or skipped from then on."""
     cluster = FakeCluster(a=1, b=1)
     cluster.delete("b")
     cluster.logs[A0].append(3)

@@ -179,17 +179,17 @@ def test_a_log_deleted_under_a_job_is_no_fault() -> None:
     assert not bench.log.job_outstanding
 
 
-def test_idleness_is_told() -> None:
+def test_when_idle_calls_back_when_no_job_is_left() -> None:
     bench = Bench()
-    told: list[str] = []
-    bench.group_commit.when_idle(lambda: told.append("at once"))
-    assert told == ["at once"]
+    calls: list[str] = []
+    bench.group_commit.when_idle(lambda: calls.append("at once"))
+    assert calls == ["at once"]
     bench.append()
-    bench.group_commit.when_idle(lambda: told.append("later"))
+    bench.group_commit.when_idle(lambda: calls.append("later"))
     bench.end_turn()
-    assert told == ["at once"]
+    assert calls == ["at once"]
     bench.executor.run_all()
-    assert told == ["at once", "later"]
+    assert calls == ["at once", "later"]
 
 
 def test_what_is_reported_survives_the_loss_of_power() -> None:

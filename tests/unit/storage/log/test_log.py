@@ -78,7 +78,7 @@ def test_small_batches_may_change_after_the_append() -> None:
     assert b"before" in bytes(data)
 
 
-def test_log_append_time_is_told() -> None:
+def test_log_append_time_is_returned() -> None:
     _, log = sim_log()
     stamped = batch(time_ms=123, timestamp_type=TimestampType.LOG_APPEND_TIME)
     assert [each.log_append_time_ms for each in append(log, batch(), stamped)] == [-1, 123]

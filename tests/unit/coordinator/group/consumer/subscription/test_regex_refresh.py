@@ -145,7 +145,7 @@ def test_only_one_refresh_is_scheduled_at_a_time(many: ConsumerBench) -> None:
 
 def test_a_deleted_group_is_not_refreshed(many: ConsumerBench) -> None:
     many.join("a", subscribed_topic_regex="t.*")
-    many.timers.schedule(("x",), 0, lambda: many.machine.consumer._regexes._refresh("nobody", ["t"]))
+    many.timers.schedule(("x",), 0, lambda: many.machine.consumer._regexes._refresh("unknown", ["t"]))
     many.written()
     many.advance(0)
     assert resolutions(many) == []
