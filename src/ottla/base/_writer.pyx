@@ -200,7 +200,7 @@ cdef class WriterThreads:
         self._shared.wake_fd = wake_fd
         pthread_mutex_init(&self._shared.lock, NULL)
         pthread_cond_init(&self._shared.work, NULL)
-        # Signals are the main thread's business.
+        # Signals are handled by the main thread.
         sigfillset(&all_signals)
         pthread_sigmask(SIG_SETMASK, &all_signals, &before)
         for index in range(min(threads, THREADS_MAX)):

@@ -1,6 +1,6 @@
 """Blocking work beside the event loop: a small pool of threads, with results delivered on the loop.
 
-`Executor` is the port; the storage layer only knows it. `ThreadExecutor` runs work in threads and calls
+`Executor` is the port that the storage layer uses. `ThreadExecutor` runs work in threads and calls
 `done` on the loop; `ottla.testing.executor` has one that runs work at once or when stepped.
 
 Completions are collected: the first of a burst wakes the loop and delivers all of them, because waking the loop

@@ -1,6 +1,6 @@
 """The bit fields of authorized operations; without an authorizer every client may do everything.
 
-Bit n stands for the ACL operation with code n.
+Bit n represents the ACL operation with code n.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Changes of one partition: ISR, eligible leader replicas, leader and reassignment. The only author of such records.
 
-A caller says what changes (`isr`, `replicas`, …) and which election is allowed; `build` completes the consequences in
+The caller sets what changes (`isr`, `replicas`, …) and which election is allowed; `build` completes the consequences in
 Kafka 4.3's order and returns the record, or None if nothing changes:
 
 1. A reassignment whose new replicas are all in the ISR is completed.
@@ -54,7 +54,7 @@ class PartitionChange:
         min_insync_replicas: int,
         elr_enabled: bool = True,
     ) -> None:
-        """`is_acceptable` says whether the replica of a broker may lead: broker active, directory online."""
+        """`is_acceptable` returns whether the replica of a broker may lead: broker active, directory online."""
         self.isr = partition.isr
         self.replicas = partition.replicas
         self.removing = partition.removing_replicas

@@ -8,7 +8,7 @@ Every node has one, with or without a controller. For each delivery of the quoru
 A listener that needs time, because it creates logs for instance, returns a promise.
 
 The image moves only here, so it never contains a record that could still be lost. A listener that raises is
-logged; the others are notified all the same, because the records are committed. Records that cannot be decoded
+logged; the other listeners are still called, because the records are committed. Records that cannot be decoded
 or replayed, or that finalize a feature level this release does not support, raise: the quorum then stops this
 replica (`CommitListener`), and the image stays at the last state that was applied.
 

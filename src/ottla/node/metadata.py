@@ -56,7 +56,7 @@ class MetadataNode:
         await self.controller.start()
 
     def close(self) -> None:
-        """Close the log; no write may be under way."""
+        """Close the log; no write may be outstanding."""
         self.log.close(self._clock.now_ms())
 
 

@@ -49,7 +49,7 @@ class ListenerAddress(NamedTuple):
 
 
 class ReplicaStatus(NamedTuple):
-    """One voter or observer, as the leader sees it."""
+    """The progress of one voter or observer, as known to the leader."""
 
     node_id: int
     directory_id: uuid.UUID
@@ -115,14 +115,14 @@ class Quorum(Protocol):
         ...
 
     def start(self, commits: CommitListener, leadership: LeadershipListener) -> None:
-        """Deliver what is known to be committed, then take part in the quorum."""
+        """Deliver the committed records, then join the quorum."""
         ...
 
     def append(self, epoch: int, values: Sequence[bytes]) -> int:
         """Append records that are committed all or none, and return the offset of the last.
 
         Several appends may be outstanding; they are committed in order. Appends of one turn of the event loop,
-        and those made while a write is under way, share the next write. Raises NotLeader for any other epoch
+        and those made during a write, share the next write. Raises NotLeader for any other epoch
         than the one this node leads.
         """
         ...
@@ -141,5 +141,5 @@ class Quorum(Protocol):
         ...
 
     def describe(self) -> QuorumStatus:
-        """The state of the quorum as this replica knows it."""
+        """The state of the quorum on this replica."""
         ...

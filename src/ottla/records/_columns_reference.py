@@ -1,6 +1,6 @@
 """The kernel of columns in plain Python: the specification of `_columns.pyx`. Tests compare the two.
 
-Decoding trusts nothing it reads: every length is checked against the available bytes, what a batch unpacks to is
+Input is not trusted: every length is checked against the available bytes, what a batch unpacks to is
 bounded, and bytes that are no batch raise `CorruptBatch`.
 """
 
@@ -389,7 +389,7 @@ class _HeaderCells:
 
 
 def check_rows(offsets: int, validity: Buffer | None, start: int, rows: int) -> None:
-    """A column must have what its rows are said to be."""
+    """Check that the buffers of a column are large enough for its rows."""
     if start < 0 or rows < 0 or offsets < start + rows + 1:
         raise LocalError("a column has fewer offsets than rows")
     if validity is not None and memoryview(validity).nbytes * 8 < start + rows:

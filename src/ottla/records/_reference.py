@@ -1,7 +1,7 @@
 """The kernel in plain Python: the specification of `_kernel.pyx`. Tests compare the two.
 
 `check_batch` checks the structure of a produced batch in one call; `walk` is its part for a
-records section alone, for batches that had to be unpacked first. Neither trusts a single length it reads.
+records section alone, for batches that had to be unpacked first. Both check every length before they use it.
 """
 
 from __future__ import annotations

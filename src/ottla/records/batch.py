@@ -14,7 +14,7 @@ The batch length counts what follows it (from byte 12). The CRC covers everythin
 base offset and leader epoch can be stamped without touching it. Attributes: bits 0-2 codec, 3 timestamp type
 (1 = log append time), 4 transactional, 5 control, 6 the base timestamp is a delete horizon.
 
-Nothing here looks at single records, knows offsets of a log, or does I/O. Functions that change a batch take
+Nothing here reads single records, depends on the offsets of a log, or does I/O. Functions that change a batch take
 a writable buffer owned by the caller.
 """
 

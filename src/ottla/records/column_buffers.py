@@ -1,14 +1,14 @@
-"""Records as columns: the buffers that stand for many records at once, in Arrow's memory layout.
+"""Records as columns: buffers that represent many records, in Arrow's memory layout.
 
 Nothing here imports Arrow: its layout is plain bytes, which `pyarrow.Array.from_buffers` takes without copying.
 All numbers are little-endian, as on every machine we run on.
 
     validity   one bit per row, lowest bit first, 1 = there is a value; None when no row lacks one
-    offsets    int32, one more than rows: row i lies in data[offsets[i]:offsets[i + 1]]
+    offsets    int32, one more than rows: row i is data[offsets[i]:offsets[i + 1]]
     data       the bytes of all rows one after another
 
-`start` is Arrow's offset of an array: the row within the buffers that counts as row 0. What we make starts at 0;
-what comes from Spark may not. Values only; made once, never changed.
+`start` is Arrow's offset of an array: the row within the buffers that counts as row 0. Columns made here start at 0;
+columns from Spark may not. Values are immutable.
 """
 
 from __future__ import annotations

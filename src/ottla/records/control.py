@@ -2,7 +2,7 @@
 
 A control record's key is version (i16) and type (i16). What its value holds depends on the type: for the end
 of a transaction version (i16) and coordinator epoch (i32), for the quorum's own types a message that the
-quorum encodes. Readers never hand these records to applications, but learn from them. Pure.
+quorum encodes. Readers use these records but never pass them to applications. Pure.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Results are those of Apache Kafka 4.3: the same error code for the same bytes, the same order of checks, and
 the same bytes stored. Cost: one kernel call for header, CRC and record walk; a packed batch is unpacked
 besides (bounded), only to look at it. Producer state (duplicates, order, fencing), offsets and segment size
-are the log's business, not known here. Pure: the caller passes the time.
+are checked by the log. Pure: the caller passes the time.
 
 What may change in a batch that is accepted:
 - a wrong max timestamp, and with it the CRC; a client's log-append-time bit is cleared

@@ -41,7 +41,7 @@ NO_EPOCH: Final = -1
 EPOCH_PER_TRANSACTION_SINCE: Final = 12
 """The first Produce version whose clients raise their epoch with every transaction (KIP-890) ..."""
 EPOCH_PER_TRANSACTION_VERSION: Final = 2
-"""... and the transaction.version that says so."""
+"""... and the transaction.version that enables it."""
 _LOADING_CHUNK_BYTES: Final = 256 * 1024
 
 
@@ -272,7 +272,7 @@ class Partition:
         self._schedule(self.log)
 
     def _under_min_isr(self) -> bool:
-        # A topic with fewer replicas than the setting asks for could never be written to: the limit is capped.
+        # A topic with fewer replicas than the setting requires could never be written to: the limit is capped.
         return len(self.isr) < min(self._min_insync_replicas, len(self.replicas))
 
     def wait_append(self, end_offset: int, acks: int, waiter: AppendWaiter) -> None:

@@ -5,7 +5,7 @@ the order of arrival:
 
 - score, quarter, clock and last event are those of the newest event by (time_ms, number);
 - a team's fouls are its distinct foul events, by number;
-- a window's figures are of the distinct events whose time lies in it.
+- the figures of a window count the distinct events with a time in it.
 
 So duplicates change nothing, and a late event never changes a score back to an older one. Pure.
 """

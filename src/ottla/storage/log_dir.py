@@ -4,7 +4,7 @@ Files beside the partitions: `.lock`, `meta.properties`, `recovery-point-offset-
 `log-start-offset-checkpoint`, `replication-offset-checkpoint` (high watermarks) and, between a clean stop and
 the next start, `.kafka_cleanshutdown`.
 
-Crash policy: a checkpoint is replaced as a whole, and what it promises is made durable before it is written.
+Crash policy: a checkpoint is replaced as a whole, and the state that it describes is durable before it is written.
 The clean-shutdown marker is written last at a stop and removed, durably, before anything changes at a start.
 A checkpoint that does not parse is treated as missing: the logs are then recovered from their start.
 

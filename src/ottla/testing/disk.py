@@ -41,7 +41,7 @@ class Change(NamedTuple):
 
 
 class Survival(Enum):
-    """Which of the unsynced changes a crash leaves."""
+    """Which of the unsynced changes survive a crash."""
 
     NONE = "none"
     ALL = "all"

@@ -11,7 +11,7 @@ from ottla.metadata.image import DIRECTORY_UNASSIGNED, PartitionImage
 from ottla.metadata.records import PartitionChangeRecord
 
 UNCHANGED = -2
-NOBODY = -1
+NO_LEADER = -1
 
 
 def partition(
@@ -67,7 +67,7 @@ def test_a_replica_outside_the_isr_is_not_elected() -> None:
     made.isr = ()
     record = made.build()
     assert record is not None
-    assert (record.leader, record.isr, record.last_known_elr) == (NOBODY, [], [1])
+    assert (record.leader, record.isr, record.last_known_elr) == (NO_LEADER, [], [1])
 
 
 @pytest.mark.parametrize(
@@ -99,18 +99,18 @@ def test_a_replica_that_stopped_uncleanly_is_not_eligible() -> None:
 
 
 def test_an_eligible_replica_is_elected_when_the_isr_is_empty() -> None:
-    image = partition(isr=(), leader=NOBODY, elr=(2, 3), last_known=(1,))
+    image = partition(isr=(), leader=NO_LEADER, elr=(2, 3), last_known=(1,))
     record = change(image, alive=(3,)).build()
     assert record == PartitionChangeRecord(leader=3, isr=[3], eligible_leader_replicas=[2], last_known_elr=[])
 
 
 def test_an_eligible_replica_is_not_elected_while_the_isr_has_members() -> None:
-    image = partition(isr=(1,), leader=NOBODY, elr=(2,))
+    image = partition(isr=(1,), leader=NO_LEADER, elr=(2,))
     assert change(image, alive=(2,)).build() is None
 
 
 def test_the_last_known_leader_is_elected_when_no_replica_is_eligible() -> None:
-    image = partition(isr=(), leader=NOBODY, last_known=(1,))
+    image = partition(isr=(), leader=NO_LEADER, last_known=(1,))
     record = change(image, alive=(1, 2)).build()
     assert record == PartitionChangeRecord(
         leader=1, isr=[1], last_known_elr=[], leader_recovery_state=RECOVERING
@@ -172,7 +172,7 @@ def test_without_eligible_replicas_an_empty_isr_is_never_written() -> None:
     made = change(partition(isr=(1,)), alive=(2, 3), elr=False)
     made.isr = ()
     record = made.build()
-    assert record == PartitionChangeRecord(leader=NOBODY)
+    assert record == PartitionChangeRecord(leader=NO_LEADER)
 
 
 def test_a_leader_is_unchanged_by_default() -> None:

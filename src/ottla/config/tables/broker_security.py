@@ -1,7 +1,7 @@
 """Broker settings that protect: TLS, SASL, authorizer, tokens. Refused until they are honoured.
 
 All of them are PROTECTIVE: a value other than the default stops the start, because a broker that
-ignored it would leave open what its operator believes closed.
+ignores it is unprotected although its operator has configured protection.
 """
 
 from __future__ import annotations

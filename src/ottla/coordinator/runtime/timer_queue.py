@@ -61,8 +61,8 @@ class TimerQueue:
             self._wake_ms = self._heap[0][0]
             self._scheduler.call_at(self._wake_ms, partial(self._wake, self._wake_ms))
 
-    def _wake(self, asked_ms: int) -> None:
-        if asked_ms != self._wake_ms:
+    def _wake(self, scheduled_ms: int) -> None:
+        if scheduled_ms != self._wake_ms:
             return  # an earlier wake-up was scheduled since and has handled the timers
         self._wake_ms = None
         now_ms = self.now_ms()

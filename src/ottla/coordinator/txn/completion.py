@@ -1,8 +1,8 @@
 """Completes prepared transactions: sends markers to all partitions, then appends the completion record.
 
 Every partition of the transaction must acknowledge its marker, unless the partition no longer exists. A failed marker
-is sent again after a delay, without a limit: the coordinator never gives up and never changes the result. After a
-reload it sends all markers again. A marker that a partition gets twice has no effect the second time.
+is sent again after a delay, without a limit: the coordinator never changes the result. After a reload it sends all
+markers again. A marker that a partition gets twice has no effect the second time.
 
 Concurrency: one thread. Results may arrive in any order, also before `send` returns. A result of an attempt that is
 not the latest one, or of a coordinator that has been unloaded, is ignored.

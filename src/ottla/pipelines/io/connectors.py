@@ -27,8 +27,8 @@ CORRUPT: Final = "_corrupt"
 COMMITTED: Final = {"kafka.isolation.level": "read_committed"}
 """The defaults for reading topics; options override them."""
 SHORT_FETCHES: Final = {"kafka.fetch.max.wait.ms": "5"}
-"""The same for micro-batches of Spark's Kafka connector. After the last record of a batch, the consumer leaves a fetch
-request open, which waits half a second for a record by default, and the next batch waits for its response.
+"""The same for micro-batches of Spark's Kafka connector. After the last record of a batch, the consumer has a
+fetch request outstanding, which waits half a second for a record by default, and the next batch waits for its response.
 """
 _SOURCE_COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "timestampType")
 _SINK_COLUMNS: Final = ("key", "value", "headers", "topic", "partition")

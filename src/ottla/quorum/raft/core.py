@@ -1,10 +1,10 @@
 """The KRaft protocol of one replica, as a pure state machine: elections with pre-vote, replication by Fetch.
 
-Events come in as method calls with the current time; effects (`messages`) collect in order and are taken with
+Events are method calls with the current time; effects (`messages`) are collected in order and returned by
 `take_effects`. The core reads no clock, opens no socket and waits for nothing. The log is a port (`raft_log`).
 
-Parts: `election` counts votes, `leader` and `follower` hold what belongs to one role in one epoch, `outbound` the
-requests under way. Rules that the protocol rests on:
+Parts: `election` counts votes, `leader` and `follower` hold the state of one role in one epoch, `outbound` the
+outstanding requests. Rules that the protocol depends on:
 
 - The election state is durable before a response or request that depends on it is sent (`Persist` is a barrier).
 - A replica votes once per epoch, and only for a candidate whose log is at least as up to date as its own.
@@ -14,9 +14,9 @@ requests under way. Rules that the protocol rests on:
 - A follower truncates only in response to its outstanding fetch of the current epoch, never below the high watermark.
 - A response to a request that is no longer outstanding is ignored, so nothing from an earlier role has an effect.
 
-A connection to the leader that was closed or refused is evidence that the leader died (`peer_lost`). A follower
+A connection to the leader that was closed or refused is evidence that the leader has failed (`peer_lost`). A follower
 then starts a pre-vote without waiting for its fetch timeout, one voter after another in the order of node ids, so that
-votes rarely split. Wrong evidence is harmless: voters that hear from the leader refuse the pre-vote.
+votes rarely split. Wrong evidence is harmless: voters in contact with the leader refuse the pre-vote.
 
 Concurrency: one owner. Time: milliseconds of any clock that does not go backwards.
 """
@@ -140,7 +140,7 @@ class Core:
     # Events
 
     def start(self, now_ms: float) -> None:
-        """Begin to take part. The only voter elects itself at once."""
+        """Join the quorum. The only voter elects itself at once."""
         if self.voters.ids == (self.local.node_id,) and self.is_voter:
             self._become_prospective(now_ms)
         elif self.leader_id not in (NO_LEADER, self.local.node_id):
@@ -467,7 +467,7 @@ class Core:
         epoch, leader_id = response.epoch, response.leader_id
         if epoch < self.epoch:
             return True
-        # A nominee that knows the leader of its epoch does not return to it: it has lost contact with that leader.
+        # A nominee with a known leader in its epoch does not return to it: it has lost contact with that leader.
         is_news = epoch > self.epoch or self.leader_id == NO_LEADER
         if is_news and self._heard_of(now_ms, epoch, leader_id):
             return True

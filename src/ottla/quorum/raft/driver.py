@@ -1,13 +1,13 @@
-"""Runs the quorum core on a node: effects go to the log, the executor, the other voters and the listeners.
+"""Runs the quorum core on a node: effects are applied to the log, the executor, the other voters and the listeners.
 
 Implements the port `quorum.quorum.Quorum`. Effects are executed in their order. `Persist` is written by the executor,
-and everything behind it waits, so no vote and no request leaves this node before the state it depends on is durable.
+and everything behind it waits, so no vote and no request is sent before the state it depends on is durable.
 
 Committed batches are delivered to the commit listener in order, once they are in the local log. This node counts as
 leading when the first batch of its epoch has been delivered: from then on its state contains everything committed
 before.
 
-Concurrency: the event loop. Failure: a storage fault ends the replica; it reports `failed` and no longer takes part.
+Concurrency: the event loop. Failure: a storage fault ends the replica; it reports `failed` and stops.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ class RaftQuorum:
         return self._core.epoch
 
     def start(self, commits: CommitListener, leadership: LeadershipListener) -> None:
-        """Deliver the latest snapshot, then take part. What follows it is delivered once it is known as committed."""
+        """Deliver the latest snapshot, then join the quorum. Later records are delivered once they are committed."""
         self._commits, self._leadership = commits, leadership
         self._log.on_durable = self._on_durable
         self._log.on_fault = self._fail
@@ -198,7 +198,7 @@ class RaftQuorum:
         return promise
 
     def describe(self) -> QuorumStatus:
-        """The quorum as this replica knows it; only the leader knows the progress of the others."""
+        """The state of the quorum on this replica; only the leader has the progress of the others."""
         core, now_ms = self._core, self._clock.now_ms()
         leadership = core.leadership
         known = {} if leadership is None else {one.key.node_id: one for one in leadership.progress.replicas}
@@ -317,8 +317,8 @@ class RaftQuorum:
         if response is None:
             self._step(lambda now_ms: self._core.failed(now_ms, node_id, request))
         else:
-            answer = response
-            self._step(lambda now_ms: self._core.responded(now_ms, node_id, request, answer))
+            decoded = response
+            self._step(lambda now_ms: self._core.responded(now_ms, node_id, request, decoded))
 
     def _arm_timer(self) -> None:
         at_ms = self._core.wake_at_ms()

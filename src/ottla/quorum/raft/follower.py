@@ -1,8 +1,8 @@
 """The follower's side of replication: what to fetch next, and what a response changes in the log.
 
 A follower fetches again only when all records that it has appended are on stable storage, because the leader counts
-what lies below a fetch offset as stored. It truncates only when the leader says where the logs diverge, and never
-below the high watermark.
+records below a fetch offset as stored. It truncates only when a response of the leader has a diverging epoch, and
+never below the high watermark.
 
 Owned by the core for as long as this replica follows one leader in one epoch.
 """
@@ -30,9 +30,9 @@ class Following:
         self.epoch = epoch
         self.leader_id = leader_id
         self.has_fetched = False
-        """The leader has answered a fetch in this epoch."""
+        """The leader has responded to a fetch in this epoch."""
         self.leader_suspected = False
-        """There is evidence that the leader has ended, and nothing has been heard from it since."""
+        """There is evidence that the leader has failed, and no later response of it."""
         self._log = log
         self._snapshot: tuple[OffsetAndEpoch, int] | None = None
 
@@ -63,7 +63,7 @@ class Following:
         offset = min(mine.offset, diverging.offset) if mine.epoch == diverging.epoch else mine.offset
         invariant(
             offset >= high_watermark,
-            f"the leader asks to truncate to {offset}, below the high watermark {high_watermark}",
+            f"the leader requests truncation to {offset}, below the high watermark {high_watermark}",
         )
         self._log.truncate(offset)
 

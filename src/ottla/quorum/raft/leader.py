@@ -1,8 +1,8 @@
 """The leader's side of replication: fetches of replicas, those that wait, and the high watermark.
 
-A fetch names the end of the replica's log. If that position is not in this log, the response says where the logs
-diverge, or which snapshot to fetch. Otherwise everything below the fetch offset is on the replica's stable storage,
-which may move the high watermark. A fetch that would get nothing new waits until it does, or until its time is over.
+A fetch names the end of the replica's log. If that position is not in this log, the response names the diverging
+epoch, or the snapshot to fetch. Otherwise everything below the fetch offset is on the replica's stable storage,
+which may move the high watermark. A fetch without new data waits for data, or until its deadline.
 
 Owned by the core for as long as this replica leads one epoch.
 """
@@ -92,7 +92,7 @@ class Leadership:
                 self._parked.append(one)
 
     def expired(self, now_ms: float, voters: VoterSet) -> Completed:
-        """Remove the waiting fetches whose time is over, with their responses."""
+        """Remove the waiting fetches with a passed deadline, and return their responses."""
         due = [one for one in self._parked if one.deadline_ms <= now_ms]
         self._parked = [one for one in self._parked if one.deadline_ms > now_ms]
         for one in due:

@@ -25,7 +25,7 @@ class OffsetAndEpoch(NamedTuple):
 
 
 class Vote(NamedTuple):
-    """A candidate (or a prospective candidate) asks `voter` for its vote."""
+    """A request for the vote of `voter`, by a candidate or a prospective candidate."""
 
     candidate: ReplicaKey
     voter: ReplicaKey
@@ -57,7 +57,7 @@ class BeginEpochResponse(NamedTuple):
 
 
 class EndEpoch(NamedTuple):
-    """A leader gives up; the successors are ordered by how much of the log they have."""
+    """A leader resigns; the successors are ordered by how much of the log they have."""
 
     leader_id: int
     epoch: int
@@ -71,7 +71,7 @@ class EndEpochResponse(NamedTuple):
 
 
 class Fetch(NamedTuple):
-    """A replica asks for the log from `offset` on. It has everything below `offset` on stable storage."""
+    """A replica fetches the log from `offset` on. It has everything below `offset` on stable storage."""
 
     replica: ReplicaKey
     epoch: int
@@ -95,7 +95,7 @@ class FetchResponse(NamedTuple):
 
 
 class FetchSnapshot(NamedTuple):
-    """A replica asks for the bytes of a snapshot from `position` on."""
+    """A replica fetches the bytes of a snapshot from `position` on."""
 
     replica: ReplicaKey
     epoch: int
@@ -118,7 +118,7 @@ Response = VoteResponse | BeginEpochResponse | EndEpochResponse | FetchResponse 
 
 
 class ElectionState(NamedTuple):
-    """What a replica must not forget: its epoch, the leader of it if known, and its vote in it."""
+    """The durable state of a replica: its epoch, the leader of it if known, and its vote in it."""
 
     epoch: int = 0
     leader_id: int = NO_LEADER

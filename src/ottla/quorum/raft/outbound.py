@@ -1,6 +1,6 @@
 """The requests that a replica has sent: one at most per node, with a pause after a failure.
 
-A response counts only while its request is outstanding. Changing the role forgets all requests, so that a response
+A response counts only while its request is outstanding. A change of the role discards all requests, so that a response
 from an earlier role has no effect.
 """
 
@@ -28,7 +28,7 @@ class Outbound:
         return node_id not in self._outstanding and node_id not in self._retry_at_ms
 
     def end_pauses(self, now_ms: float) -> None:
-        """Allow requests to the nodes whose pause is over."""
+        """Allow requests to the nodes whose backoff has ended."""
         for node_id in [node_id for node_id, at in self._retry_at_ms.items() if at <= now_ms]:
             del self._retry_at_ms[node_id]
 

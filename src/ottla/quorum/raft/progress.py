@@ -32,7 +32,7 @@ class ReplicaProgress:
 
 
 class LeaderProgress:
-    """What one leader knows about its replicas during one epoch."""
+    """The progress of the replicas of one leader in one epoch."""
 
     def __init__(self, local: ReplicaKey, epoch_start: int, now_ms: float) -> None:
         self.epoch_start = epoch_start
@@ -41,7 +41,7 @@ class LeaderProgress:
         self._replicas: dict[ReplicaKey, ReplicaProgress] = {}
 
     def fetched(self, key: ReplicaKey, now_ms: float, offset: int, leader_end: int) -> None:
-        """A replica asks for records from `offset` on, so it has everything below on stable storage."""
+        """A replica fetches from `offset` on, so it has everything below on stable storage."""
         replica = self._replicas.get(key)
         if replica is None:
             replica = self._replicas[key] = ReplicaProgress(key)

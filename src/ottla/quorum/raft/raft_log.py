@@ -16,7 +16,7 @@ from ottla.wire.schema import Message
 class RaftLog(Protocol):
     @property
     def start_offset(self) -> int:
-        """The first offset that can be read; what lies below it is in a snapshot."""
+        """The first offset that can be read; records below it are in a snapshot."""
         ...
 
     @property

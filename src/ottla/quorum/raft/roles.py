@@ -18,7 +18,7 @@ class Role(Enum):
     PROSPECTIVE = "Prospective"
     """Asks the voters whether they would vote for it (pre-vote). The epoch is not raised."""
     CANDIDATE = "Candidate"
-    """Voted for itself in a new epoch and asks for the votes of the others."""
+    """Voted for itself in a new epoch and requests the votes of the others."""
     LEADER = "Leader"
     FOLLOWER = "Follower"
     """Fetches from the leader of its epoch."""

@@ -1,7 +1,7 @@
 """The quorum's log over a storage log: appends are written and synced in the executor, one write at a time.
 
 Batches that are not written yet can be read already, so a leader replicates a batch while its own disk syncs it.
-A follower has no write under way when it truncates or installs a snapshot, because it fetches only when its whole log
+A follower has no outstanding write when it truncates or installs a snapshot, because it fetches only when its whole log
 is durable. Snapshots lie beside the log (`quorum.snapshots`); one that is being fetched is collected in memory.
 
 Crash policy: as for any log. A write of several batches may be torn anywhere; recovery keeps whole batches.

@@ -1,9 +1,9 @@
 """The options of the source: those of Spark's Kafka connector with their defaults and checks, and additional ones.
 
-Spark hands options over case-insensitively; here they are looked up in lower case and named in messages as the
-documentation spells them. What begins with `kafka.` is the client's (`ClientSettings.from_options`), in Java's or
-librdkafka's spelling, except what would break the source: that is refused rather than overridden in silence.
-An option that nobody knows is ignored, as Spark's own sources do. Pure.
+Spark passes options case-insensitively; here they are looked up in lower case and named in messages as in the
+documentation. An option that begins with `kafka.` is a client setting (`ClientSettings.from_options`), in Java's or
+librdkafka's spelling, except settings that would break the source: they are refused, not overridden silently.
+Unknown options are ignored, as in Spark's own sources. Pure.
 """
 
 from __future__ import annotations

@@ -43,14 +43,14 @@ from ottla.storage.producers.producer_replay import read_marker
 
 
 class LastBatch(NamedTuple):
-    """What must stay of a live producer: the batch ending at `last_offset`, or (-1) its epoch's marker."""
+    """What must be retained of an active producer: the batch ending at `last_offset`, or (-1) its epoch's marker."""
 
     last_offset: int
     epoch: int
 
 
 class RecordPosition(NamedTuple):
-    """Where a record lies in its section, and what a cleaning needs to know of it."""
+    """The position of a record in its section, and the fields that a cleaning needs."""
 
     start: int
     body: int  # behind the length

@@ -13,7 +13,7 @@ without effect.
 Every batch read is checked against its CRC: nothing is derived from a damaged segment, and nothing in it is
 dropped.
 
-Crash policy: `.cleaned` files are synced before they are returned. What a crash leaves of them, or of the
+Crash policy: `.cleaned` files are synced before they are returned. After a crash, the rest of them, or of the
 exchange, is handled by `leftovers`. It relies on one rule: a new segment ends exactly where the last
 of those it replaces ended, so that offsets alone determine which ones these are.
 """

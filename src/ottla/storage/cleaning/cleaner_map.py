@@ -1,7 +1,7 @@
 """From a key to the last offset it was seen at, for as many keys as a fixed number of bytes holds.
 
 An open-addressing table: a slot is 24 bytes, two words of a 128-bit hash of the key and one of the offset, in
-three arrays. The hash stands for the key (no collisions are expected among 128-bit hashes); it is a
+three arrays. The hash represents the key (no collisions are expected among 128-bit hashes); it is a
 cryptographic one, so no client can choose keys that replace each other. The table starts small and doubles up to
 its limit, so that `log.cleaner.dedupe.buffer.size` is a bound and not a price.
 

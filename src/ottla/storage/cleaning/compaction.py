@@ -22,7 +22,7 @@ Candidate = TypeVar("Candidate")
 
 
 class SegmentFacts(NamedTuple):
-    """A segment as the cleaner sees it."""
+    """The properties of a segment that the cleaner needs."""
 
     base_offset: int
     size_bytes: int
@@ -33,7 +33,7 @@ class SegmentFacts(NamedTuple):
 
 
 class LogFacts(NamedTuple):
-    """A log as the cleaner sees it; the last segment is the active one."""
+    """The properties of a log that the cleaner needs; the last segment is the active one."""
 
     log_start_offset: int
     log_end_offset: int
@@ -106,7 +106,7 @@ def group_segments(
 ) -> list[range]:
     """Runs of neighbouring segments that fit into one new segment, as ranges of their numbers.
 
-    Cleaning makes segments small; putting neighbours together keeps their number from growing for ever.
+    Cleaning makes segments small; grouping neighbours limits their number.
     `end_offset` bounds the offsets of the last segment.
     """
     groups = []
@@ -137,7 +137,7 @@ def _sizes(segment: SegmentFacts) -> tuple[int, int, int]:
 
 
 def _segment_of(segments: Sequence[SegmentFacts], offset: int) -> int:
-    """The number of the segment that `offset` lies in; the first one for what lies before it."""
+    """The number of the segment that contains `offset`; the first one for lower offsets."""
     number = len(segments) - 1
     while number > 0 and segments[number].base_offset > offset:
         number -= 1

@@ -85,7 +85,7 @@ class SegmentWrite:
 
 
 class LogLocation(NamedTuple):
-    """Where a log lives."""
+    """The directory of a log."""
 
     disk: Disk
     directory: str

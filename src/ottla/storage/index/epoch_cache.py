@@ -140,7 +140,7 @@ class EpochCache:
             self._keep(bisect_left(self._starts, end_offset))
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """Drop the epochs that ended before `start_offset`; the one it lies in starts there now."""
+        """Drop the epochs that ended before `start_offset`; the epoch that contains it then starts there."""
         gone = bisect_right(self._starts, start_offset) - 1
         if gone < 0 or (gone == 0 and self._starts[0] == start_offset):
             return

@@ -2,8 +2,8 @@
 
 Owns the conversion from a file to columns (one `array` per field, never an object per entry) and back. Entries are
 appended in memory and reach the file with `flush`; no file stays open between calls, so ten thousand logs
-cost no descriptors here and renaming a segment is a matter of `path`. Nothing is read until an index is first
-asked for something.
+cost no descriptors here and renaming a segment is a matter of `path`. Nothing is read before an index is
+first used.
 
 Files are dense: unlike Kafka, which preallocates the active index and trims it at roll or close, only real
 entries are written. A zero tail that Kafka left behind is recognised and cut.
@@ -250,15 +250,15 @@ def never_decreases(column: array[int]) -> bool:
 
 
 def _interleave(columns: Sequence[array[int]], entry_bytes: int) -> bytearray:
-    """Entries of the columns, big endian. Byte lanes are copied with strides: no step per entry."""
+    """Entries of the columns, big endian. Bytes are copied with strides: no step per entry."""
     out = bytearray(entry_bytes * len(columns[0]))
     at = 0
     for column in columns:
         width = column.itemsize
-        lane = column.tobytes()
+        column_bytes = column.tobytes()
         for byte in range(width):
             source = width - 1 - byte if sys.byteorder == "little" else byte
-            out[at + byte :: entry_bytes] = lane[source::width]
+            out[at + byte :: entry_bytes] = column_bytes[source::width]
         at += width
     return out
 
@@ -270,11 +270,11 @@ def _split(data: bytes, fields: Sequence[str], entry_bytes: int) -> list[array[i
     for code in fields:
         column: array[int] = array(code)
         width = column.itemsize
-        lane = bytearray(width * (len(data) // entry_bytes))
+        column_bytes = bytearray(width * (len(data) // entry_bytes))
         for byte in range(width):
             target = width - 1 - byte if sys.byteorder == "little" else byte
-            lane[target::width] = data[at + byte :: entry_bytes]
-        column.frombytes(lane)
+            column_bytes[target::width] = data[at + byte :: entry_bytes]
+        column.frombytes(column_bytes)
         columns.append(column)
         at += width
     return columns

@@ -5,7 +5,7 @@
 
 Big endian, 12 bytes an entry, written together with entries of the offset index and once more when the
 segment is rolled or closed. Timestamps strictly increase, offsets never decrease; an entry (t, o) means that
-every record of the segment later than t lies after o. A batch older than what was seen adds no entry.
+every record of the segment later than t is after o. A batch older than what was seen adds no entry.
 
 Crash policy and concurrency: see `sparse_index`.
 """

@@ -71,7 +71,7 @@ class TxnIndex(SparseIndex):
         return map(self._entry, range(self.entry_count))
 
     def truncate_to(self, offset: int) -> None:
-        """Drop the transactions whose marker lies at or above `offset`."""
+        """Drop the transactions with a marker at or above `offset`."""
         self._keep(self._count_below(self._columns[3], offset))
 
     def flush(self, *, sync: bool = False) -> None:

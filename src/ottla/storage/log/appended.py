@@ -21,7 +21,7 @@ class Appendable(Protocol):
 
 
 class Appended(msgspec.Struct, gc=False, frozen=True):
-    """Where a batch lies.
+    """The position of a batch.
 
     `log_append_time_ms` is -1 unless the broker set the time, or the batch was there already.
     """

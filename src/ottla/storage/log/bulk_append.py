@@ -1,7 +1,7 @@
 """Bulk appends: several batches that were validated and numbered together and are staged as one write.
 
-`Log.bulk_limits` returns the limits that the batches must observe; whoever builds the batches within them passes the
-result to `Log.append_bulk`, before anything else is appended. The log is left exactly as single appends leave it.
+`Log.bulk_limits` returns the limits that the batches must observe. The caller builds the batches within them and passes
+the result to `Log.append_bulk`, before anything else is appended. The log is left exactly as single appends leave it.
 """
 
 from __future__ import annotations

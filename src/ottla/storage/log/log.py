@@ -150,7 +150,7 @@ class Log(ReadableLog):
         epoch_per_transaction: bool,
         verification: Verification | None,
     ) -> Appended | None:
-        """Check and append a batch with a producer id; returns where it lies if it is there already."""
+        """Check and append a batch with a producer id; returns its position if it is a duplicate."""
         header = batch.header
         data = batch.data
         marker, duplicate = check_producer(self.producers, data, header, epoch_per_transaction, verification)

@@ -65,7 +65,7 @@ class LogConfig:
     def roll_ms(self) -> int:
         """Age, by record time, at which a segment is full.
 
-        Compaction leaves the active segment alone, so what must be compacted in time must not stay in it.
+        The active segment is not compacted, so records that must be compacted in time must not stay in it.
         """
         if "compact" in self.cleanup_policy:
             return min(self.segment_ms, self.max_compaction_lag_ms)

@@ -26,4 +26,4 @@ class LogParts(msgspec.Struct):
     fresh: bool
     """Whether the log was created, empty, and nothing of it is durable."""
     saved: bool
-    """Whether the files are as a clean stop leaves them."""
+    """Whether the files are in the state of a clean stop."""

@@ -4,7 +4,7 @@ The last segment is active. Segments are removed at the old end (retention), at 
 replaced (compaction). One that readers may still hold a slice of is renamed to `.deleted` and kept open until
 `file.delete.delay.ms` have passed; others are removed immediately.
 
-Concurrency: the log's task only. Durability of names is said at each operation.
+Concurrency: the log's task only. The durability of names is documented at each operation.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Segments(Sequence[Segment]):
         return self._bases
 
     def slot_of(self, offset: int) -> int:
-        """Number of the segment in whose range `offset` lies; 0 for offsets before the first."""
+        """Number of the segment that contains `offset`; 0 for offsets before the first."""
         return max(0, bisect_right(self._bases, offset) - 1)
 
     def from_offset(self, offset: int) -> list[Segment]:

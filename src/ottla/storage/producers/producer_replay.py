@@ -91,7 +91,7 @@ def replay(
 def replay_stored(
     state: ProducerState, header: BatchHeader, file: File, position: int
 ) -> CompletedTxn | None:
-    """Record a batch that lies in a file; its body is only read where it matters."""
+    """Replay a batch of a file; its body is read only if it is a control batch."""
     if header.producer_id < 0:
         return None
     marker = None

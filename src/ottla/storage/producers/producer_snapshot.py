@@ -158,7 +158,7 @@ class ProducerSnapshots:
             self.delete(snapshot)
 
     def keep_for(self, segment_base_offsets: Collection[int]) -> None:
-        """Delete the snapshots that belong to no segment, save the newest if it lies above all of them.
+        """Delete the snapshots that belong to no segment, except the newest if it is above all segments.
 
         That one was taken at a clean stop.
         """

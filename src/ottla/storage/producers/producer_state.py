@@ -76,12 +76,12 @@ class Verification:
     While it is open no batch is accepted before the one with the lowest sequence number that is being verified.
     """
 
-    __slots__ = ("asked_ms", "epoch", "lowest_sequence")
+    __slots__ = ("epoch", "lowest_sequence", "started_ms")
 
-    def __init__(self, epoch: int, sequence: int, asked_ms: int) -> None:
+    def __init__(self, epoch: int, sequence: int, started_ms: int) -> None:
         self.epoch = epoch
         self.lowest_sequence = sequence
-        self.asked_ms = asked_ms
+        self.started_ms = started_ms
 
     def include(self, epoch: int, sequence: int) -> None:
         if epoch > self.epoch:
@@ -368,8 +368,8 @@ class ProducerState:
         ]
         for producer_id in expired:
             del self._producers[producer_id]
-        for producer_id, asked in list(self._verifications.items()):
-            if now_ms - asked.asked_ms >= self.expiration_ms:
+        for producer_id, verification in list(self._verifications.items()):
+            if now_ms - verification.started_ms >= self.expiration_ms:
                 del self._verifications[producer_id]
         return len(expired)
 

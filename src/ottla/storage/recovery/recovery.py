@@ -196,7 +196,7 @@ class _Recovery:
         return active.end()[1] != active.written_size
 
     def _first_verified(self) -> int:
-        """Number of the segment in which the recovery point lies."""
+        """Number of the segment that contains the recovery point."""
         first = 0
         while (
             first + 1 < len(self._segments) and self._segments[first + 1].base_offset <= self._recovery_point

@@ -1,8 +1,8 @@
 """A quorum log in memory, with a disk that finishes writes later and loses unfinished ones in a crash.
 
 Operations (append, truncate, install a snapshot) change the log at once and reach the disk in their order. A crash
-keeps the operations that were finished, and perhaps some of those that follow: a disk may have written them without
-having said so.
+keeps the operations that were finished, and perhaps some of those that follow: a disk may have written them before
+it reported them as finished.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class MemoryLog:
         self.durable_offset = min(self._written.end_offset, self.end_offset, *self._ends)
 
     def crash(self, kept: int) -> Image:
-        """The disk after a crash in which `kept` unfinished operations were written all the same."""
+        """The disk after a crash in which `kept` of the unfinished operations were written."""
         for operation in self._unfinished[:kept]:
             operation(self._written)
         return Image(self._written.snapshot, tuple(self._written.batches))

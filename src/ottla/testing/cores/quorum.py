@@ -4,10 +4,10 @@ Every event draws from one seeded generator, so a seed repeats a run exactly. Af
 what the replicas did with the invariants of the protocol:
 
 - one leader at most per epoch; epochs and high watermarks never go back; one vote per epoch, across restarts;
-- what is committed at an offset is the same on all replicas, for ever;
+- what is committed at an offset is the same on all replicas and never changes;
 - a new leader has every committed record;
 - when faults end, a leader is elected, and all replicas catch up, within a deadline;
-- when a leader dies for good, the majority that is left elects another, with or without evidence of its death.
+- when a leader fails permanently, the remaining majority elects another, with or without evidence of the failure.
 """
 
 from __future__ import annotations
@@ -314,7 +314,7 @@ class QuorumSimulation:
             self.boot(replica)
 
     def client(self) -> None:
-        """Append on every replica that believes to lead; snapshots now and then."""
+        """Append on every replica in the role of leader; sometimes take a snapshot."""
         for replica in self.replicas:
             core = replica.core
             if core is not None and core.role is Role.LEADER and replica.paused_until <= self.now:

@@ -1,4 +1,4 @@
-"""What members of classic groups tell each other. Made by tools/declare_messages.py."""
+"""Subscriptions and assignments of members of classic groups. Made by tools/declare_messages.py."""
 
 from __future__ import annotations
 

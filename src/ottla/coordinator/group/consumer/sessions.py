@@ -2,7 +2,7 @@
 
 Timers, each per member:
 - session: the maximum time between two heartbeats. A static member that left temporarily must return within it;
-- revocation: the time to revoke partitions, from the response that asked for it;
+- revocation: the time to revoke partitions, from the response that requested it;
 - join, sync: for members of the classic protocol, the time to join again during a rebalance, and to send SyncGroup
   after having joined.
 """

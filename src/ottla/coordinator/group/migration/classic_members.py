@@ -3,7 +3,7 @@
 These members send JoinGroup, SyncGroup, Heartbeat and LeaveGroup and get responses of those APIs. No request waits for
 another member: the generation of a member is its member epoch, a JoinGroup moves the member one step towards its target
 assignment and gets its response at once, and a SyncGroup returns the partitions that are assigned now. There is no
-group leader. The response to a heartbeat asks the member to join again when it has partitions to revoke or to receive.
+group leader. A heartbeat returns REBALANCE_IN_PROGRESS when the member has partitions to revoke or to receive.
 """
 
 from __future__ import annotations

@@ -167,7 +167,7 @@ def downgraded(
     """Records that convert the group to a classic group without the leaving members.
 
     `joining` replaces the static member with its instance id. When the records are replayed, the timers of the
-    classic group start and its members are asked to join again.
+    classic group start and its members must join again.
     """
     replaced = None if joining is None else group.static_member(joining.instance_id)
     leaving_ids = {member.member_id for member in leaving}

@@ -2,7 +2,7 @@
 
 Every commit of the simulation has a unique name in its metadata, so that a record in the log can be traced to its
 member and generation, and to whether the member had abandoned the commit. The checker replays the log as it is
-committed, including transactions, and so knows at any time what a request for offsets may return.
+committed, including transactions, and computes from that which offsets a request may return.
 
 Rules:
 

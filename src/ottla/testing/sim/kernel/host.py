@@ -1,7 +1,7 @@
 """Simulated machine with its own disk, wall clock, random streams, processes and sockets.
 
 A process of a host can be killed: its sockets are closed by the operating system, and all its writes survive. A host
-can also lose power: unsynced writes may be lost, no packet leaves it any more, and the other ends of its connections
+can also lose power: unsynced writes may be lost, it sends no more packets, and the other ends of its connections
 notice nothing until they send something to the host after it has been switched on again.
 """
 

@@ -2,7 +2,7 @@
 
 A connection has two ends. Each end belongs to a process. Closing an end is orderly, as in TCP: what was sent before
 still arrives, then the other end reads the end of the stream. A reset discards what was received and not read yet.
-Data that arrives for a closed end is answered with a reset. So a request of a client that has timed out may be
+Data that arrives for a closed end causes a reset. So a request of a client that has timed out may be
 executed much later, or twice if the client has sent it again.
 """
 
