@@ -24,6 +24,6 @@ class LogParts(msgspec.Struct):
     log_end_offset: int
     unsynced_indexes: list[Segment]
     fresh: bool
-    """Whether the log was created, empty, and nothing of it is durable."""
+    """Whether the log is empty and nothing of it need be durable: just created, or not written since."""
     saved: bool
     """Whether the files are in the state of a clean stop."""

@@ -124,6 +124,8 @@ class _Recovery:
         snapshots = ProducerSnapshots(self._disk, self._directory, names)
         saved = end_offset == log_start or (self._clean and snapshots.latest == end_offset)
         self._restore_producers(producers, snapshots, end_offset)
+        # A clean stop leaves an empty log as it is: its names may never have been synced.
+        unsynced = fresh or (self._clean and end_offset == log_start)
         return LogParts(
             self._segments,
             self._epochs,
@@ -132,7 +134,7 @@ class _Recovery:
             log_start,
             end_offset,
             self._unsynced_indexes,
-            fresh,
+            unsynced,
             saved,
         )
 

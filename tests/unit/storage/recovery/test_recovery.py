@@ -43,6 +43,14 @@ def test_a_new_log_is_empty_and_durable_with_its_first_flush() -> None:
     assert offsets(open_at(disk.crash(Survival.NONE), DIRECTORY)) == [(0, 0)]
 
 
+def test_records_of_a_log_that_was_empty_at_a_clean_stop_are_durable() -> None:
+    disk = SimDisk(Random(1))
+    open_at(disk, DIRECTORY).close(NOW_MS)
+    again = open_at(disk, DIRECTORY, last=LastKnown(clean=True))
+    append(again, batch())
+    assert offsets(open_at(disk.crash(Survival.NONE), DIRECTORY)) == [(0, 0)]
+
+
 def test_a_crash_loses_nothing_synced() -> None:
     disk, log = filled()
     again = open_at(disk.crash(Survival.NONE), DIRECTORY, SMALL)
