@@ -142,9 +142,9 @@ def test_segment_jitter_ms_rolls_earlier_by_chance(brisk: BrokerProcess) -> None
 
 
 def index_entries(file: Path) -> int:
-    """Entries of an offset index; a preallocated rest is zero."""
-    data = file.read_bytes()
-    return sum(1 for at in range(0, len(data), 8) if any(data[at : at + 8]))
+    """The entries of an index file, which exists when it was first written."""
+    data = file.read_bytes() if file.exists() else b""
+    return sum(any(data[at : at + 8]) for at in range(0, len(data), 8))
 
 
 @pytest.mark.parametrize(("interval", "least", "most"), [("0", 49, 49), ("4096", 2, 6)])

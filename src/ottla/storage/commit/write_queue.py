@@ -141,8 +141,8 @@ class WriteQueue:
         self.readable_offset = log_start_offset
         self.flushed_offset = min(self.flushed_offset, end_offset)
 
-    def truncated(self, end_offset: int) -> None:
-        """The records at and above `end_offset` have been removed."""
+    def truncated(self, start_offset: int, end_offset: int) -> None:
+        """The records at and above `end_offset` have been removed; a log that starts there has none at all."""
         self.readable_offset = end_offset
         self.committable_offset = end_offset
-        self.flushed_offset = min(self.flushed_offset, end_offset)
+        self.flushed_offset = max(start_offset, min(self.flushed_offset, end_offset))

@@ -355,7 +355,7 @@ class Log(ReadableLog):
         return job
 
     def _truncated(self) -> None:
-        self._writes.truncated(self.log_end_offset)
+        self._writes.truncated(self.segments.first.base_offset, self.log_end_offset)
 
     def _truncate(self, offset: int, now_ms: int) -> None:
         if offset < self.segments.first.base_offset:
@@ -379,6 +379,7 @@ class Log(ReadableLog):
         self._disk.sync_dir(self.directory)
         self._active.name_durable = True
         self.log_start_offset = offset
+        self.epochs.clear()
         self._end_moved(offset)
         self.producers.clear(offset)
 

@@ -483,6 +483,8 @@ def test_truncation_forgets_records_epochs_and_sequences() -> None:
 def test_truncation_below_the_start_begins_anew() -> None:
     disk, log = sim_log(segment_bytes=150)
     restart(log, 100, NOW_MS)
+    assert (log.readable_offset, log.committable_offset, log.flushed_offset) == (100, 100, 100)
+    assert (log.latest_epoch, log.epochs.entries()) == (-1, [])
     append(log, batch(), batch())
     assert truncate(log, 50, NOW_MS)
     assert (log.log_start_offset, log.log_end_offset) == (50, 50)
