@@ -10,7 +10,7 @@ INSTALLED := $(VENV)/.installed
 COMPILED := $(VENV)/.compiled
 KERNELS := $(shell find src -name '*.pyx' -o -name '*.pxd')
 CHECKED := src tests bench fuzz
-# What a test run may be told: make test ARGS='-k retention -x'
+# Arguments of a test run: make test ARGS='-k retention -x'
 ARGS ?=
 # What pipelines and Spark leave in the folder they are run from.
 LEFT := ottla-pipelines spark-warehouse metastore_db derby.log

@@ -90,7 +90,7 @@ APIS = {
     "write_txn_markers": "WriteTxnMarkers",
 }
 HEADERS = ("RequestHeader", "ResponseHeader")
-# What the members of a classic group tell each other through the coordinator, which reads it in a migration.
+# Metadata that members of a classic group exchange; the coordinator decodes it in a migration.
 CONSUMER_PROTOCOL = ("ConsumerProtocolSubscription", "ConsumerProtocolAssignment")
 CONTROL_RECORDS = (
     "ControlRecordTypeSchema",

@@ -68,7 +68,7 @@ def import_cost(modules: str) -> str:
 
 
 def main() -> None:
-    """Measure and tell."""
+    """Measure and report."""
     from kio.schema.metadata.v12 import response as kio_response
     from kio.serial import entity_reader, entity_writer
 

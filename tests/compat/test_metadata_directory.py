@@ -77,7 +77,7 @@ def dump(*files: Path) -> str:
     return subprocess.run(tool, check=True, capture_output=True, text=True).stdout
 
 
-def test_a_directory_goes_to_ottla_and_back(tmp_path: Path) -> None:
+def test_a_directory_can_be_moved_to_ottla_and_back(tmp_path: Path) -> None:
     peer = KafkaPeer(tmp_path / "data")
     with peer:
         create_topic(peer.bootstrap, "from-kafka", 3, {"cleanup.policy": "compact"})

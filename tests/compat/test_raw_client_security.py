@@ -140,7 +140,7 @@ def enters_at_last(settings: ClientSettings) -> bool:
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
-def test_a_wrong_password_is_said_at_once(doors: Doors, mechanism: str) -> None:
+def test_a_wrong_password_is_reported_at_once(doors: Doors, mechanism: str) -> None:
     settings = doors.settings(
         "SASLPLAIN",
         security_protocol="SASL_PLAINTEXT",

@@ -130,7 +130,7 @@ WITHOUT_COORDINATOR: list[tuple[Message, type[Message], int, Place]] = [
     WITHOUT_COORDINATOR,
     ids=[f"{type(row[0]).__name__}-v{row[2]}" for row in WITHOUT_COORDINATOR],
 )
-def test_who_is_asked_but_does_not_coordinate_says_so(
+def test_a_broker_that_does_not_coordinate_returns_an_error(
     lonely: RawClient, request_: Message, response: type[Message], version: int, place: Place
 ) -> None:
     assert place(lonely.ask(request_, version, response)) == NOT_COORDINATOR

@@ -340,7 +340,7 @@ REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
 
 
 @pytest.mark.parametrize(("damage", "named"), REFUSED.values(), ids=REFUSED)
-def test_damage_that_is_refused_in_plain_words(
+def test_refused_damage_is_reported(
     damage: Callable[[Path], None], named: str, pristine: Path, tmp_path: Path
 ) -> None:
     data = tmp_path / "data"
@@ -362,7 +362,7 @@ def flip(path: Path, position: int) -> None:
 
 
 def test_a_flipped_bit_after_a_clean_stop_costs_nothing_else(pristine: Path, tmp_path: Path) -> None:
-    """What was flushed is not judged again: clients see the wrong CRC of the one batch."""
+    """Flushed records are not checked again: clients detect the wrong CRC of the one batch."""
     data = tmp_path / "data"
     shutil.copytree(pristine, data)
     BrokerProcess(data).start().stop()
@@ -373,7 +373,7 @@ def test_a_flipped_bit_after_a_clean_stop_costs_nothing_else(pristine: Path, tmp
         assert last.values[0].rstrip(b"\0") == b"%d" % (RECORDS - 1)
 
 
-def test_what_recovery_cuts_off_is_said(pristine: Path, tmp_path: Path) -> None:
+def test_records_cut_off_by_recovery_are_logged(pristine: Path, tmp_path: Path) -> None:
     data = tmp_path / "data"
     shutil.copytree(pristine, data)
     flip(log_files(data)[1], 120_000)

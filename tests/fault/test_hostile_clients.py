@@ -177,7 +177,7 @@ def test_clients_that_never_read_what_they_fetch(make_broker: MakeBroker) -> Non
     check_sound(broker)
 
 
-def test_a_flood_that_wants_no_answer_is_held_back(make_broker: MakeBroker) -> None:
+def test_a_flood_of_requests_without_responses_is_throttled(make_broker: MakeBroker) -> None:
     broker = make_broker()
     with connect(broker) as client:
         assert asking.create(client, "t") == ErrorCode.NONE
@@ -213,7 +213,7 @@ def test_pipelining_without_reading(make_broker: MakeBroker) -> None:
     check_sound(broker)
 
 
-def test_what_is_pipelined_behind_a_slow_request_is_all_answered(broker: BrokerProcess) -> None:
+def test_all_requests_pipelined_behind_a_slow_request_get_responses(broker: BrokerProcess) -> None:
     """More than a receive buffer of requests that have to wait their turn."""
     count = 30_000
     with connect(broker) as client:

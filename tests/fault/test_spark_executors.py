@@ -139,7 +139,7 @@ def stopped() -> Iterator[list[int]]:
         pytest.param("begin", "failed", id="goes-on-in-its-transaction"),
     ],
 )
-def test_an_executor_that_was_given_up_wakes_up(
+def test_an_executor_that_was_presumed_dead_resumes(
     make_run: MakeRun, stopped: list[int], place: str, then: str
 ) -> None:
     """All of a machine stands still: were it only the executor, Spark's worker would end it."""

@@ -42,7 +42,7 @@ def test_every_kind_of_acknowledgement(broker: BrokerProcess, acks: str) -> None
         assert [one.value() for one in reader.take(50)] == [b"%d" % number for number in range(50)]
 
 
-def test_a_missing_topic_is_created_when_somebody_produces_to_it(broker: BrokerProcess) -> None:
+def test_a_missing_topic_is_created_when_a_client_produces_to_it(broker: BrokerProcess) -> None:
     topic = fresh("auto")
     Publisher(broker.bootstrap).send(topic, [{"value": b"first"}])
     metadata = AdminClient({"bootstrap.servers": broker.bootstrap}).list_topics(topic, TIMEOUT_S)
@@ -99,7 +99,7 @@ def test_the_cluster_describes_itself(broker: BrokerProcess) -> None:
     assert len(cluster.cluster_id) == 22
 
 
-def test_a_waiting_consumer_gets_a_record_when_it_comes(broker: BrokerProcess) -> None:
+def test_a_waiting_consumer_gets_a_record_when_it_is_produced(broker: BrokerProcess) -> None:
     topic = create_topic(broker.bootstrap, fresh("waiting"))
     consumer = Consumer(
         {

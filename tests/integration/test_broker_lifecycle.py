@@ -31,7 +31,7 @@ def test_a_clean_stop_leaves_a_marker_and_nothing_is_lost(make_broker: MakeBroke
     assert got == {(one.partition, one.offset): one.value for one in sent}
 
 
-def test_a_killed_broker_comes_back_with_everything_acknowledged(make_broker: MakeBroker) -> None:
+def test_a_killed_broker_has_all_acknowledged_records_after_a_restart(make_broker: MakeBroker) -> None:
     broker = make_broker()
     topic = create_topic(broker.bootstrap, "kept")
     Publisher(broker.bootstrap).send(topic, [{"value": b"%d" % n} for n in range(100)])
@@ -87,7 +87,7 @@ def test_standard_output_carries_the_ready_line_alone(tmp_path: Path) -> None:
     assert "no.such.setting" in err
 
 
-def test_a_port_in_use_is_said_so(make_broker: MakeBroker, tmp_path: Path) -> None:
+def test_a_port_in_use_is_reported(make_broker: MakeBroker, tmp_path: Path) -> None:
     broker = make_broker()
     second = BrokerProcess(tmp_path / "other", port=broker.port)
     result = subprocess.run(second.command(), capture_output=True, text=True, timeout=30, check=False)

@@ -44,7 +44,7 @@ def address(broker: BrokerProcess) -> Address:
     return Address.parse(broker.bootstrap)
 
 
-def test_pipelined_produce_requests_are_answered_in_order_with_rising_offsets(
+def test_pipelined_produce_requests_get_responses_in_order_with_rising_offsets(
     address: Address, topic: str
 ) -> None:
     with RawClient(address) as client:
@@ -83,7 +83,7 @@ def test_a_request_behind_produce_sees_what_was_produced(address: Address, topic
         assert response.topics[0].partitions[0].offset == 20
 
 
-def test_produce_without_acknowledgement_is_not_answered_and_keeps_its_place(
+def test_produce_without_acknowledgement_gets_no_response_and_keeps_its_order(
     address: Address, topic: str
 ) -> None:
     with RawClient(address) as client:
@@ -96,7 +96,7 @@ def test_produce_without_acknowledgement_is_not_answered_and_keeps_its_place(
         assert response.responses[0].partition_responses[0].base_offset == 1
 
 
-def test_a_request_that_comes_byte_by_byte_is_answered(address: Address, topic: str) -> None:
+def test_a_request_that_arrives_byte_by_byte_gets_a_response(address: Address, topic: str) -> None:
     with RawClient(address) as client:
         request = metadata.MetadataRequest(topics=[metadata.MetadataRequestTopic(name=topic)])
         for byte in request_frame(request, 9, 5, "raw"):

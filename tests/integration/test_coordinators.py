@@ -75,7 +75,7 @@ def committed(broker: BrokerProcess, group: str, topic: str) -> int:
     return answer.topics[0].partitions[0].committed_offset
 
 
-def test_the_first_who_ask_get_the_topic_made(make_broker: MakeBroker) -> None:
+def test_the_first_find_coordinator_requests_create_the_topic(make_broker: MakeBroker) -> None:
     broker = make_broker()
     beat = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
     assert ask(broker, beat, 3, HeartbeatResponse).error_code == ErrorCode.NOT_COORDINATOR
@@ -143,7 +143,7 @@ def test_a_stop_completes_waiting_join_requests(make_broker: MakeBroker) -> None
     assert answer.error_code == ErrorCode.NOT_COORDINATOR
 
 
-def test_a_record_that_nobody_can_read_costs_one_coordinator_and_not_the_broker(
+def test_a_record_that_cannot_be_decoded_stops_one_coordinator_and_not_the_broker(
     make_broker: MakeBroker,
 ) -> None:
     broker = make_broker({"offsets.topic.num.partitions": "2"})

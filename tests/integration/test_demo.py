@@ -44,7 +44,7 @@ def test_the_demo_shows_every_match_to_its_end_in_both_groups_twice(tmp_path: Pa
     assert len(finals[0]) == len(MATCHES)
 
 
-def test_without_java_the_demo_says_so(tmp_path: Path) -> None:
+def test_without_java_the_demo_reports_it(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "ottla.cli.main", "demo", "--data", str(tmp_path / "data")]
     environment = {**os.environ, "JAVA_HOME": str(tmp_path)}
     ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)
@@ -53,7 +53,7 @@ def test_without_java_the_demo_says_so(tmp_path: Path) -> None:
     assert not (tmp_path / "data").exists(), "nothing was started"
 
 
-def test_data_that_cannot_be_a_folder_are_told_in_a_line(tmp_path: Path) -> None:
+def test_a_data_directory_that_cannot_be_created_is_reported_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("a file")
     command = [sys.executable, "-m", "ottla.cli.main", "demo", "--data", str(tmp_path / "taken")]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
@@ -114,7 +114,7 @@ def test_an_early_end_leaves_no_broker_behind(tmp_path: Path) -> None:
     wait_until(lambda: left_behind(tmp_path / "data") == [], "the end of all it started")
 
 
-def test_a_port_that_is_taken_is_told_in_a_line(tmp_path: Path) -> None:
+def test_a_port_that_is_taken_is_reported_in_one_line(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         command = [sys.executable, "-m", "ottla.cli.main", "demo", "--data", str(tmp_path), "--port", port]

@@ -104,7 +104,7 @@ def test_what_a_group_may_not_do(kind: Kind) -> None:
     assert [one.kind for one in history.anomalies()] == [kind]
 
 
-def test_a_member_that_was_heard_after_it_was_cut_off_keeps_what_it_has() -> None:
+def test_a_member_with_an_event_after_it_was_cut_off_keeps_its_partitions() -> None:
     history = GroupHistory()
     heard = [processed("a", 0, 2), committed("a", 0, 3)]
     history.extend([*A_HAS_ALL, {"event": "cut"}, *heard, by("b", "assigned", 0)])
@@ -129,7 +129,7 @@ def test_a_commit_that_vanishes_is_found() -> None:
     assert [one.kind for one in history.anomalies()] == [Kind.COMMIT_WENT_BACK]
 
 
-def test_what_nobody_processed_is_found() -> None:
+def test_an_unprocessed_record_is_found() -> None:
     history = GroupHistory()
     history.extend(A_HAS_ALL)
     assert [(one.kind, one.partition) for one in history.anomalies({0: 3, 1: 0})] == [(Kind.UNPROCESSED, 0)]

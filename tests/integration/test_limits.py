@@ -68,7 +68,7 @@ def test_an_idle_connection_is_closed_and_a_busy_one_is_not(make_broker: MakeBro
         assert is_closed(idle)
 
 
-def test_a_frame_that_comes_byte_by_byte_is_given_up(make_broker: MakeBroker) -> None:
+def test_a_frame_that_arrives_byte_by_byte_times_out(make_broker: MakeBroker) -> None:
     broker = make_broker()
     with socket.create_connection(("127.0.0.1", broker.port), timeout=30) as slow:
         slow.sendall(struct.pack(">ihh", 1000, 18, 0))

@@ -21,7 +21,7 @@ from ottla.scoreboard.feed import EARLY_S_MAX, DeliveryFailed, Feed
 from ottla.scoreboard.generator import Arrival, season
 from ottla.scoreboard.match import MatchEvent, decode
 from tests.conftest import MakeBroker
-from tests.support import scoreboard as judge
+from tests.support import scoreboard as checker
 from tests.support.clients import create_topic, fresh
 from tests.support.waiting import wait_until
 
@@ -36,7 +36,7 @@ def play(broker: BrokerProcess, topic: str, *words: str) -> str:
 
 
 def arrived(broker: BrokerProcess, topic: str) -> list[tuple[str, MatchEvent]]:
-    found = judge.committed(broker.bootstrap, topic)
+    found = checker.committed(broker.bootstrap, topic)
     return [(each.key().decode(), decode(each.value())) for each in found]
 
 
@@ -72,10 +72,10 @@ def test_a_seed_sends_the_same_events_disturbed_the_same(broker: BrokerProcess) 
 
 
 @pytest.mark.parametrize("pace", [("--speed", "0"), ("--rate", "3000")])
-def test_no_event_lies_in_the_future_of_its_record(broker: BrokerProcess, pace: tuple[str, str]) -> None:
+def test_no_event_is_later_than_its_record(broker: BrokerProcess, pace: tuple[str, str]) -> None:
     topic = fresh("matches")
     play(broker, topic, *pace, "--matches", "2", "--rounds", "2")
-    found = judge.committed(broker.bootstrap, topic)
+    found = checker.committed(broker.bootstrap, topic)
     assert found
     for each in found:
         event = decode(each.value())
@@ -84,7 +84,7 @@ def test_no_event_lies_in_the_future_of_its_record(broker: BrokerProcess, pace: 
         assert early_ms <= EARLY_S_MAX * 1000 + 1, "sent before its moment by more than a wait is worth"
 
 
-def test_ctrl_c_while_the_broker_is_away_is_told_in_a_line(
+def test_ctrl_c_while_the_broker_is_unreachable_is_reported_in_one_line(
     make_broker: MakeBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from ottla.cli import matches

@@ -131,7 +131,7 @@ def test_a_failing_record_is_retried_and_holds_only_its_own_key(prompt: BrokerPr
     assert seen.by_key == {b"a": [b"a1", b"a2", b"a3"], b"b": [b"b1", b"b2", b"b3"]}
 
 
-def test_dead_letters_carry_the_record_and_its_story(prompt: BrokerProcess) -> None:
+def test_dead_letters_contain_the_record_and_its_errors(prompt: BrokerProcess) -> None:
     topic = create_topic(prompt.bootstrap, fresh("orders"))
     dead = create_topic(prompt.bootstrap, fresh("dead"))
     Publisher(prompt.bootstrap).send(
@@ -211,7 +211,7 @@ def test_a_record_that_fails_for_good_ends_run_with_its_error(prompt: BrokerProc
     assert committed(settings, topic)[0].offset == 1, "what was done before is committed"
 
 
-def test_a_consumer_that_cannot_begin_says_what_to_do(prompt: BrokerProcess) -> None:
+def test_a_consumer_that_cannot_start_reports_the_remedy(prompt: BrokerProcess) -> None:
     topic = create_topic(prompt.bootstrap, fresh("orders"))
     settings = {**settings_of(prompt.bootstrap), "auto.offset.reset": "error"}
     with Running(settings, topic, lambda _message: None) as consumer:
@@ -254,7 +254,7 @@ def test_a_place_left_by_a_plain_consumer_is_taken_over(prompt: BrokerProcess) -
     assert seen.values == [b"00003", b"00004"]
 
 
-def test_reading_pauses_while_handlers_are_slow_and_goes_on_after(prompt: BrokerProcess) -> None:
+def test_reading_pauses_while_handlers_are_slow_and_resumes_later(prompt: BrokerProcess) -> None:
     topic = create_topic(prompt.bootstrap, fresh("flood"), partitions=2)
     Publisher(prompt.bootstrap).send(
         topic, [{"value": str(number), "partition": number % 2} for number in range(500)]
@@ -338,7 +338,7 @@ def test_coroutines_run_on_the_loop_of_the_user(prompt: BrokerProcess) -> None:
     assert len(seen) == 50
 
 
-def test_seek_goes_back_and_the_commit_follows(prompt: BrokerProcess) -> None:
+def test_a_seek_moves_back_and_the_commit_follows(prompt: BrokerProcess) -> None:
     topic = create_topic(prompt.bootstrap, fresh("orders"))
     Publisher(prompt.bootstrap).send(topic, numbered(10, keys=1))
     settings = settings_of(prompt.bootstrap)

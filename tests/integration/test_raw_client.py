@@ -126,7 +126,7 @@ def test_offsets_by_time(cluster: Cluster, topic: str) -> None:
     assert found[3][1] == NOW_MS + 60_000
 
 
-def test_a_producer_knows_where_its_last_batch_lies(cluster: Cluster, topic: str) -> None:
+def test_a_producer_returns_the_offset_of_its_last_batch(cluster: Cluster, topic: str) -> None:
     tp = TopicPartition(topic, 0)
     produce(cluster, tp, [b"a", b"b", b"c"])
     producer = RawProducer(cluster)
@@ -201,7 +201,7 @@ def test_transactions_one_after_another(
     assert values_in(cluster, tp) == [b"0", b"1", b"3", b"4"]
 
 
-def test_whoever_comes_later_fences(cluster: Cluster, topic: str) -> None:
+def test_a_later_producer_fences_the_earlier_one(cluster: Cluster, topic: str) -> None:
     tp, name = TopicPartition(topic, 0), fresh("id")
     zombie = RawProducer(cluster, name)
     before = zombie.init()

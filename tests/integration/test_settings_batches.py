@@ -1,4 +1,4 @@
-"""Settings that judge or change a batch on its way in: size, time, compression."""
+"""Settings that check or change produced batches: size, time, compression."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_max_message_bytes_counts_after_recompression(brisk: BrokerProcess) -> N
     assert refusal(brisk.bootstrap, topic, compressed, value=bytes(2000)) == KafkaError.MSG_SIZE_TOO_LARGE
 
 
-def test_other_clients_are_told_that_a_message_is_too_large(brisk: BrokerProcess) -> None:
+def test_other_clients_get_an_error_for_a_message_that_is_too_large(brisk: BrokerProcess) -> None:
     topic = create_topic(brisk.bootstrap, fresh("size"), config={"max.message.bytes": "1000"})
     producer = KafkaProducer(bootstrap_servers=brisk.bootstrap)
     with pytest.raises(MessageSizeTooLargeError):
@@ -75,7 +75,7 @@ def test_other_clients_are_told_that_a_message_is_too_large(brisk: BrokerProcess
 # --- message.timestamp.*
 
 
-def test_message_timestamp_type_says_whose_clock_counts(brisk: BrokerProcess) -> None:
+def test_message_timestamp_type_selects_the_clock(brisk: BrokerProcess) -> None:
     config = {"message.timestamp.type": "LogAppendTime"}
     topic = create_topic(brisk.bootstrap, fresh("time"), config=config)
     publisher = Publisher(brisk.bootstrap)
@@ -132,7 +132,7 @@ def test_the_bounds_do_not_hold_for_log_append_time(brisk: BrokerProcess) -> Non
 
 @pytest.mark.parametrize("sent", ["none", "snappy", "zstd"])
 @pytest.mark.parametrize("wanted", ["uncompressed", "gzip", "snappy", "lz4", "zstd", "producer"])
-def test_compression_type_is_what_lies_on_the_disk(brisk: BrokerProcess, sent: str, wanted: str) -> None:
+def test_compression_type_is_applied_on_disk(brisk: BrokerProcess, sent: str, wanted: str) -> None:
     topic = create_topic(brisk.bootstrap, fresh("codec"), config={"compression.type": wanted})
     values = [TEXT + b"%d" % number for number in range(10)]
     publisher = Publisher(brisk.bootstrap, {"compression.type": sent, "linger.ms": 50})

@@ -199,7 +199,7 @@ def retention_of(broker: BrokerProcess, topic: str) -> str:
     return str(describe(broker.bootstrap, ResourceType.TOPIC, topic)["retention.ms"].value)
 
 
-def test_log_retention_in_milliseconds_goes_before_minutes_before_hours(
+def test_log_retention_in_milliseconds_overrides_minutes_and_hours(
     changing: BrokerProcess, strict: BrokerProcess, brisk: BrokerProcess
 ) -> None:
     topic = create_topic(changing.bootstrap, fresh("ms"))
@@ -220,7 +220,7 @@ def test_num_partitions_is_for_topics_that_do_not_say(changing: BrokerProcess) -
     assert [len(topics[name].partitions) for name in (named, automatic, said)] == [3, 3, 2]
 
 
-def test_auto_create_topics_enable_false_leaves_unknown_topics_unknown(strict: BrokerProcess) -> None:
+def test_auto_create_topics_enable_false_does_not_create_topics(strict: BrokerProcess) -> None:
     missing = fresh("missing")
     admin = AdminClient({"bootstrap.servers": strict.bootstrap})
     assert admin.list_topics(missing, 30).topics[missing].error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART

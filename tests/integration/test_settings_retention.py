@@ -86,7 +86,7 @@ def test_retention_bytes_keeps_at_least_that_much(brisk: BrokerProcess) -> None:
     assert [one.offset() for one in contents(brisk.bootstrap, topic)] == [7, 8, 9]
 
 
-def test_without_the_delete_policy_nothing_goes_by_age(brisk: BrokerProcess) -> None:
+def test_without_the_delete_policy_nothing_is_deleted_by_age(brisk: BrokerProcess) -> None:
     config = {"cleanup.policy": "compact", "retention.ms": "1000"}
     topic = create_topic(brisk.bootstrap, fresh("age"), config=config)
     publisher = Publisher(brisk.bootstrap)

@@ -206,7 +206,7 @@ log.retention.check.interval.ms=300000
     assert (tmp_path / "kraft-combined-logs" / "quickstart-events-0").is_dir()
 
 
-def test_environment_goes_before_the_file_and_overrides_before_both(tmp_path: Path) -> None:
+def test_the_environment_overrides_the_file_and_options_override_both(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text(
         f"""node.id=1
@@ -251,7 +251,7 @@ def test_odd_names_are_accepted_and_talked_about(tmp_path: Path) -> None:
 # --- addresses and directories
 
 
-def test_each_listener_tells_its_own_address(tmp_path: Path) -> None:
+def test_each_listener_advertises_its_own_address(tmp_path: Path) -> None:
     arguments = ["--data", str(tmp_path / "data")]
     arguments += ["--override", "listeners=FOUR://127.0.0.1:0,SIX://[::1]:0,NAMED://localhost:0"]
     arguments += ["--override", "listener.security.protocol.map=FOUR:PLAINTEXT,SIX:PLAINTEXT,NAMED:PLAINTEXT"]

@@ -131,7 +131,7 @@ def test_a_task_that_fails_takes_back_what_it_wrote(job: Job, monkeypatch: pytes
     job.expect()
 
 
-def test_a_task_that_fails_leaves_no_answers_behind(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_task_that_fails_closes_its_producer(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     """At least once: no response is waited for."""
     monkeypatch.setattr(producer_module, "REQUEST_BYTES", 1)
     options = replace(job.options, exactly_once=False)

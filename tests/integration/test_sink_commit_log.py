@@ -112,7 +112,7 @@ def test_any_process_of_a_run_may_decide_its_next_batch(cluster: Cluster) -> Non
         commit_log.record(CommitEntry(batch, State.DONE))
 
 
-def test_the_ledger_is_compacted_by_every_query_together(broker: BrokerProcess, cluster: Cluster) -> None:
+def test_all_queries_share_one_compacted_commit_log_topic(broker: BrokerProcess, cluster: Cluster) -> None:
     topic = fresh("commit_log")
     for query in ("a", "b", "c"):
         TopicCommitLog(cluster, topic, query, "run").entry()
@@ -168,7 +168,7 @@ def test_a_later_batch_under_the_same_name_aborts_what_is_left(
     assert transactions.end([again], commit=True) == [TransactionEnd.ENDED]
 
 
-def test_what_nobody_will_ask_for_is_abandoned(broker: BrokerProcess, cluster: Cluster) -> None:
+def test_transactions_that_no_run_needs_are_abandoned(broker: BrokerProcess, cluster: Cluster) -> None:
     topic, prefix = create_topic(broker.bootstrap, fresh("t")), fresh("sink")
     early = write(cluster, f"{run_prefix(prefix, 'q', 'run1')}p.0", topic)
     began_ms = cluster.clock.now_ms() + 1

@@ -35,7 +35,7 @@ def send(producer: RawProducer, cluster: Cluster, topic: str, values: Iterable[b
     producer.flush()
 
 
-def test_the_next_task_goes_on_with_the_same_producer(broker: BrokerProcess) -> None:
+def test_the_next_task_continues_with_the_same_producer(broker: BrokerProcess) -> None:
     topic = create_topic(broker.bootstrap, fresh("kept"))
     cluster, kept = cluster_of(broker, topic), ProducerCache()
     first = kept.acquire(cluster)

@@ -120,7 +120,7 @@ def test_a_producer_that_aborts_and_then_commits(
         assert read(broker, topic, start, 12, "read_committed") == expected, start
 
 
-def test_who_reads_committed_records_is_told_that_they_end(broker: BrokerProcess) -> None:
+def test_data_loss_is_reported_where_committed_records_end(broker: BrokerProcess) -> None:
     """A range into an open transaction: the log goes on, but not for this reader."""
     topic = create_topic(broker.bootstrap, fresh("open"))
     Publisher(broker.bootstrap).send(topic, [{"value": b"", "partition": 0}] * 2)

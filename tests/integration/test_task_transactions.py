@@ -77,7 +77,7 @@ def epoch(written: TaskCommitMessage) -> int:
     return written.transaction.epoch
 
 
-def test_the_next_task_goes_on_with_the_raised_epoch(worker: Worker) -> None:
+def test_the_next_task_continues_with_the_raised_epoch(worker: Worker) -> None:
     written = []
     for value in (b"a", b"b", b"c"):
         written.append(worker.write(value))
@@ -107,7 +107,7 @@ def test_a_transaction_that_was_aborted_is_followed_in_the_same_way(worker: Work
     worker.expect("b")
 
 
-def test_a_transaction_that_nobody_has_ended_is_aborted(worker: Worker) -> None:
+def test_a_transaction_that_was_not_ended_is_aborted(worker: Worker) -> None:
     left = worker.write(b"a", b"b")
     second = worker.write(b"c")
     assert second.transaction is not None
@@ -168,7 +168,7 @@ def test_two_phase_commit_holds_for_all_transactions_of_a_producer(
         worker.end(written, commit=True)
 
 
-def test_an_id_that_is_taken_over_is_not_gone_on_with(worker: Worker) -> None:
+def test_an_id_that_is_taken_over_is_not_used_again(worker: Worker) -> None:
     """Whatever the epoch is meanwhile, the task's records are there once."""
     first = worker.write(b"a")
     worker.end(first, commit=True)

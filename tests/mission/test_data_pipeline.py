@@ -15,7 +15,7 @@ from ottla.pipelines.io.topics import create_missing
 from ottla.pipelines.progress import RunProgress
 from ottla.scoreboard.screens import Board
 from tests.conftest import MakeBroker
-from tests.support import scoreboard as judge
+from tests.support import scoreboard as checker
 from tests.support.pipeline_command import PipelineCommand, pipeline_command
 from tests.support.waiting import wait_until
 
@@ -41,7 +41,7 @@ def test_the_data_pipeline(command: PipelineCommand, make_broker: MakeBroker, tm
 
     broker, state = make_broker(), tmp_path / "state" / "scoreboard"
     create_missing(broker.bootstrap, pipeline.topics().values(), {})
-    arrived = judge.arrivals(3, SystemClock().now_ms())
+    arrived = checker.arrivals(3, SystemClock().now_ms())
     thirds = [arrived[:200], arrived[200:400], arrived[400:]]
 
     def has_read(rows: int) -> bool:
@@ -50,10 +50,10 @@ def test_the_data_pipeline(command: PipelineCommand, make_broker: MakeBroker, tm
             progress is not None and progress.pid == process.pid and progress.flows["scoreboard"].rows >= rows
         )
 
-    judge.send(broker.bootstrap, thirds[0])
+    checker.send(broker.bootstrap, thirds[0])
     process = command(PIPELINE, broker.bootstrap, *LOCAL)
     wait_until(lambda: has_read(1), "the first batch", TIMEOUT_S)
-    judge.send(broker.bootstrap, thirds[1])
+    checker.send(broker.bootstrap, thirds[1])
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
 
@@ -66,17 +66,17 @@ def test_the_data_pipeline(command: PipelineCommand, make_broker: MakeBroker, tm
         assert noise not in output
     assert "stopped" in output
 
-    judge.send(broker.bootstrap, thirds[2])
+    checker.send(broker.bootstrap, thirds[2])
     process = command(PIPELINE, broker.bootstrap, *LOCAL, "--once")
     output, _ = process.communicate(timeout=TIMEOUT_S)
     assert process.returncode == 0, output
-    standings, statistics = judge.expected(broker.bootstrap)
-    assert judge.shown(broker.bootstrap) == standings
-    assert judge.figures(broker.bootstrap) == statistics
-    assert judge.table(str(state / "tables" / "scoreboard")) == {
+    standings, statistics = checker.expected(broker.bootstrap)
+    assert checker.shown(broker.bootstrap) == standings
+    assert checker.figures(broker.bootstrap) == statistics
+    assert checker.table(str(state / "tables" / "scoreboard")) == {
         match: each for (match, _), each in standings.items()
     }
     mobile = Board()
-    for standing in judge.shown(broker.bootstrap).values():
+    for standing in checker.shown(broker.bootstrap).values():
         mobile.show(standing)
     assert mobile.ended(3, 0), "what a device shows in the end"

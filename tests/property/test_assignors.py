@@ -47,7 +47,7 @@ def pairs(assignment: Assignment) -> set[tuple[uuid.UUID, int]]:
 
 @pytest.mark.parametrize("name", list(ASSIGNORS))
 @given(group=groups())
-def test_every_partition_goes_to_exactly_one_reader(name: str, group: GroupSpec) -> None:
+def test_every_partition_is_assigned_to_exactly_one_reader(name: str, group: GroupSpec) -> None:
     targets = ASSIGNORS[name].assign(group)
     assert targets.keys() == {member.member_id for member in group.members}
     given_away = [pair for target in targets.values() for pair in pairs(target)]

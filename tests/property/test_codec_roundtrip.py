@@ -20,7 +20,7 @@ SLOW_DRAWS = [HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 @settings(max_examples=12, suppress_health_check=SLOW_DRAWS)
 @given(data=st.data())
-def test_a_message_comes_back_as_it_was_written(
+def test_a_message_is_decoded_as_it_was_encoded(
     message: type[Message], version: int, data: st.DataObject
 ) -> None:
     written = data.draw(instances(message, version))

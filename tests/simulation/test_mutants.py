@@ -43,7 +43,7 @@ def test_lines_that_occur_twice_need_the_name_of_their_function() -> None:
     assert named.mutate(EXAMPLE) == EXAMPLE[: EXAMPLE.rindex("1")] + "2\n"
 
 
-def test_lines_that_are_gone_do_not_apply() -> None:
+def test_missing_lines_do_not_apply() -> None:
     with pytest.raises(DoesNotApply):
         Mutant("m", "r", "f.py", "return 3", "return 2", ()).mutate(EXAMPLE)
 

@@ -16,7 +16,7 @@ from ottla.base.clock import SystemClock
 from ottla.pipelines.declare import topic
 from ottla.pipelines.io.topics import create_missing
 from tests.conftest import MakeBroker
-from tests.support import scoreboard as judge
+from tests.support import scoreboard as checker
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "declarative_pipelines"
 TIMEOUT_S = 600
@@ -45,9 +45,9 @@ def test_the_scoreboard_of_declared_tables(make_broker: MakeBroker, tmp_path: Pa
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
     }
     command = [str(project / "run.sh")]
-    arrived = judge.arrivals(2, SystemClock().now_ms())
+    arrived = checker.arrivals(2, SystemClock().now_ms())
     for part in (arrived[:150], arrived[150:]):
-        judge.send(broker.bootstrap, part)
+        checker.send(broker.bootstrap, part)
         ran = subprocess.run(
             command,
             cwd=tmp_path,
@@ -59,8 +59,8 @@ def test_the_scoreboard_of_declared_tables(make_broker: MakeBroker, tmp_path: Pa
         )
         assert ran.returncode == 0, ran.stdout + ran.stderr
     assert (project / "storage").is_dir()
-    standings, statistics = judge.expected(broker.bootstrap)
-    closed = [json.loads(each.value()) for each in judge.committed(broker.bootstrap, "closed-minutes")]
+    standings, statistics = checker.expected(broker.bootstrap)
+    closed = [json.loads(each.value()) for each in checker.committed(broker.bootstrap, "closed-minutes")]
     places = [(each["match"], each["started_ms"], each["window_start_ms"]) for each in closed]
     assert len(set(places)) == len(places), "each minute once"
     assert 0 < len(places) < len(statistics), "the last minutes are still open"

@@ -12,7 +12,7 @@ import pytest
 from ottla.base.clock import SystemClock
 from ottla.pipelines.io.topics import create_missing
 from tests.conftest import MakeBroker
-from tests.support import scoreboard as judge
+from tests.support import scoreboard as checker
 from tests.support.pipeline_command import pipeline_command
 from tests.support.waiting import wait_until
 
@@ -44,13 +44,16 @@ def test_the_scoreboard_in_real_time(command: Command, make_broker: MakeBroker, 
 
     broker = make_broker()
     create_missing(broker.bootstrap, pipeline.topics().values(), {})
-    judge.send(broker.bootstrap, judge.arrivals(2, SystemClock().now_ms()))
-    standings, statistics = judge.expected(broker.bootstrap)
+    checker.send(broker.bootstrap, checker.arrivals(2, SystemClock().now_ms()))
+    standings, statistics = checker.expected(broker.bootstrap)
     process = command("ottla.scoreboard.pipeline", broker.bootstrap)
     wait_until(
         lambda: (
             process.poll() is not None
-            or (judge.shown(broker.bootstrap) == standings and judge.figures(broker.bootstrap) == statistics)
+            or (
+                checker.shown(broker.bootstrap) == standings
+                and checker.figures(broker.bootstrap) == statistics
+            )
         ),
         "the scoreboard",
         TIMEOUT_S,
@@ -58,8 +61,8 @@ def test_the_scoreboard_in_real_time(command: Command, make_broker: MakeBroker, 
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate(timeout=TIMEOUT_S)
     assert process.returncode == 0, output
-    assert judge.shown(broker.bootstrap) == standings, output
-    assert judge.figures(broker.bootstrap) == statistics, output
+    assert checker.shown(broker.bootstrap) == standings, output
+    assert checker.figures(broker.bootstrap) == statistics, output
 
 
 def test_too_few_slots_are_refused_before_spark_starts(command: Command, make_broker: MakeBroker) -> None:

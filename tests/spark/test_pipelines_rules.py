@@ -63,6 +63,6 @@ def test_state_is_bounded_by_event_time(spark: Any, broker: Any) -> None:
         assert re.search(rf"EventTimeWatermark ([0-9a-f-]+, )?{watermark}#", plan)
 
 
-def test_a_schema_that_is_none_is_told_as_it_was_given(spark: Any) -> None:
+def test_an_invalid_schema_is_reported_as_it_was_given(spark: Any) -> None:
     with pytest.raises(LocalError, match=r"^topic words: invalid schema 'word STRNG,, x': .*at or near ','"):
         Connector("ottla", "b:1").read(spark, topic("words", schema="word STRNG,, x"), "g")

@@ -85,7 +85,7 @@ def test_a_driver_that_dies_at_every_step_of_a_commit(
 
 
 @pytest.mark.parametrize("place", ["begin", "written"])
-def test_a_task_that_dies_leaves_nothing_behind(
+def test_a_task_that_is_killed_leaves_no_records(
     spark: Any,
     broker: Any,
     new_topic: Callable[..., str],
@@ -124,7 +124,7 @@ def test_a_batch_that_timed_out_before_its_first_commit_is_written_again(
     assert values(broker, topic) == sorted(lines.written)
 
 
-def test_a_batch_torn_by_timeouts_is_told_and_can_be_repaired(
+def test_a_batch_with_timed_out_transactions_is_reported_and_can_be_repaired(
     spark: Any, broker: Any, new_topic: Callable[..., str], lines: Lines, checkpoint: str, orders: Path
 ) -> None:
     spark.dataSource.register(DyingDataSource)

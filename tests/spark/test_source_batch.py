@@ -37,7 +37,7 @@ def test_rows_have_the_connectors_columns(read: Any, send: Any, new_topic: Any) 
     ]
 
 
-def test_headers_are_a_column_when_asked_for(read: Any, send: Any, new_topic: Any) -> None:
+def test_headers_are_a_column_when_requested(read: Any, send: Any, new_topic: Any) -> None:
     topic = new_topic()
     send(topic, [{"value": b"a", "headers": [("h", b"1"), ("h", None)]}, {"value": b"b"}])
     frame = read(subscribe=topic, includeHeaders="true")

@@ -52,7 +52,7 @@ def run_available(frame: Any, kept: Any, checkpoint: str) -> Any:
     return query
 
 
-def test_available_now_reads_what_is_there_and_goes_on_next_time(
+def test_available_now_reads_what_is_there_and_continues_in_the_next_run(
     stream: Any, send: Any, new_topic: Any, checkpoint: str
 ) -> None:
     topic = new_topic(2)

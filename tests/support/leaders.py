@@ -90,7 +90,7 @@ class Leaders:
         producer_id: int,
         epoch: int,
         sequence: int,
-        guard: Verification | None,
+        verification: Verification | None,
         version: int = FIRST_OF_SECOND_GENERATION,
     ) -> int:
         """Append one record of a transaction; its offset."""
@@ -102,4 +102,4 @@ class Leaders:
             transactional=True,
         )
         view = memoryview(bytearray(data))
-        return self.get(topic, 0).append(view, ALL, self._clock.now_ms(), version, guard).base_offset
+        return self.get(topic, 0).append(view, ALL, self._clock.now_ms(), version, verification).base_offset

@@ -1,4 +1,4 @@
-"""The scoreboard judged from outside: events go in, topics and the table are read back and compared with the rules."""
+"""Checks of the scoreboard from outside: sends events, reads topics and the table, and computes the expected rows."""
 
 from __future__ import annotations
 

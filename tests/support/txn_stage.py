@@ -102,8 +102,8 @@ class Stage:
     ) -> Promise[Verification | None]:
         return self.verifier.verify(ID, self.producer, WHERE, sequence, add=add, abortable=abortable)
 
-    def append(self, sequence: int, guard: Verification | None) -> int:
-        return self.leaders.append("t", *self.producer, sequence, guard)
+    def append(self, sequence: int, verification: Verification | None) -> int:
+        return self.leaders.append("t", *self.producer, sequence, verification)
 
     def end(self) -> None:
         """Prepare the end; its markers are not sent yet."""

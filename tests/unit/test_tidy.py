@@ -68,7 +68,7 @@ def test_a_source_does_not_print() -> None:
     assert offenders(SOURCES, prints) == {}
 
 
-def test_a_module_says_what_it_is() -> None:
+def test_a_module_has_a_docstring() -> None:
     def silent(path: Path) -> bool:
         tree = tree_of(path)
         return bool(tree.body) and not ast.get_docstring(tree)
@@ -76,7 +76,7 @@ def test_a_module_says_what_it_is() -> None:
     assert offenders(SOURCES, silent) == {}
 
 
-def test_nothing_names_a_place_on_somebodys_machine() -> None:
+def test_no_text_contains_a_path_of_a_machine() -> None:
     texts = [path for path in TEXTS if path != Path(__file__)]
     assert offenders(texts, lambda path: MACHINE_PATHS.findall(path.read_text())) == {}
 

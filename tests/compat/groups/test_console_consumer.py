@@ -28,7 +28,7 @@ def topic(broker: BrokerProcess) -> str:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_group_goes_on_where_it_was(
+def test_a_group_continues_at_its_committed_offset(
     tools: JavaTools, broker: BrokerProcess, topic: str, protocol: str
 ) -> None:
     group = fresh(f"console-{protocol}")

@@ -23,7 +23,7 @@ RunQuery = Callable[[Any], Any]
 
 @pytest.mark.stock
 @pytest.mark.parametrize(("first", "second"), [(STOCK, OURS), (OURS, STOCK)], ids=["to-ours", "to-stock"])
-def test_a_query_goes_on_with_the_other_connector(
+def test_a_query_continues_with_the_other_connector(
     column: Column, seen: Collector, checkpoint: str, first: str, second: str
 ) -> None:
     topic = column.topic(2)
@@ -37,7 +37,7 @@ def test_a_query_goes_on_with_the_other_connector(
 
 
 @pytest.mark.stock
-def test_a_topic_to_topic_query_goes_on_with_our_sink(
+def test_a_topic_to_topic_query_continues_with_the_ottla_sink(
     column: Column, checkpoint: str, run_query: RunQuery
 ) -> None:
     source, target = column.topic(), column.topic()

@@ -59,7 +59,7 @@ def test_a_row_holds_all_of_a_record(column: Column) -> None:
     assert (third.key, third.value, third.headers) == (bytearray(), bytearray(), None)
 
 
-def test_the_brokers_timestamp_is_told_from_the_producers(column: Column) -> None:
+def test_timestamps_of_brokers_and_producers_are_distinguished(column: Column) -> None:
     topic = column.topic(message_timestamp_type="LogAppendTime")
     column.publish(topic, ["now"], timestamp=MOMENT_MS)
     row = column.read(subscribe=topic).selectExpr("timestampType", "timestamp").first()
@@ -137,7 +137,7 @@ def test_offsets_say_where_to_begin_and_end(column: Column) -> None:
     assert values_of(frame) == [*numbers(2, 6), *numbers(0, 3)]
 
 
-def test_one_timestamp_says_where_to_begin_and_end(column: Column) -> None:
+def test_one_timestamp_selects_start_and_end(column: Column) -> None:
     topic = column.topic()
     column.send(topic, [{"value": str(n), "timestamp": MOMENT_MS + 10 * n, "partition": 0} for n in range(8)])
     frame = column.read(subscribe=topic, startingTimestamp=MOMENT_MS + 15, endingTimestamp=MOMENT_MS + 60)
@@ -177,7 +177,7 @@ def test_a_timestamp_after_all_records(column: Column) -> None:
     assert column.read(**late, startingOffsetsByTimestampStrategy="latest").count() == 0
 
 
-def test_aborted_records_are_seen_only_by_those_who_ask_for_all(column: Column) -> None:
+def test_aborted_records_are_read_only_by_read_uncommitted(column: Column) -> None:
     topic = column.topic()
     column.transaction(topic, ["kept"], commit=True)
     column.transaction(topic, ["aborted"], commit=False)

@@ -35,7 +35,7 @@ def test_all_that_is_there_and_then_the_end(column: Column, seen: Collector, che
     assert planned_offsets(checkpoint) == [{topic: {"0": 5, "1": 5}}]
 
 
-def test_a_restart_goes_on_where_the_checkpoint_ends(
+def test_a_restart_continues_at_the_end_of_the_checkpoint(
     column: Column, seen: Collector, checkpoint: str
 ) -> None:
     topic = column.topic()
@@ -47,7 +47,7 @@ def test_a_restart_goes_on_where_the_checkpoint_ends(
     assert seen.values() == numbers(3, 5), "what the checkpoint has is not read again"
 
 
-def test_a_new_query_begins_with_what_comes(column: Column, seen: Collector, checkpoint: str) -> None:
+def test_a_new_query_begins_at_the_end(column: Column, seen: Collector, checkpoint: str) -> None:
     topic = column.topic()
     column.publish(topic, ["before"])
     query = seen.start(column.stream(subscribe=topic), checkpoint)
@@ -71,7 +71,7 @@ def test_offsets_say_where_a_query_begins(column: Column, seen: Collector, check
     assert seen.values() == [*numbers(3, 4), *numbers(0, 4)]
 
 
-def test_a_timestamp_says_where_a_query_begins(column: Column, seen: Collector, checkpoint: str) -> None:
+def test_a_timestamp_selects_the_start_of_a_query(column: Column, seen: Collector, checkpoint: str) -> None:
     topic = column.topic()
     moment = 1_700_000_000_000
     column.send(topic, [{"value": str(n), "timestamp": moment + n, "partition": 0} for n in range(6)])

@@ -54,7 +54,7 @@ def test_the_topic_of_each_row(column: Column) -> None:
     assert [m.value() for m in column.stored(two)] == [b"2"]
 
 
-def test_the_topic_option_goes_before_the_column(column: Column) -> None:
+def test_the_topic_option_overrides_the_column(column: Column) -> None:
     one, two = column.topic(), column.topic()
     column.write(column.frame([(one, "x")], "topic string, value string"), topic=two)
     assert column.stored(one) == []

@@ -49,9 +49,9 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]
     def poll(self) -> dict[TopicPartition, list[object]]:
         try:
             return self.consumer.poll(timeout_ms=200, max_records=200)  # type: ignore[no-any-return]
-        except KafkaError as trouble:
+        except KafkaError as error:
             # This client lets a broker that is away interrupt a poll; the next one finds it again.
-            self.report.refused(repr(trouble))
+            self.report.refused(repr(error))
             return {}
 
     def process(self, batches: dict[TopicPartition, list[object]]) -> None:

@@ -23,7 +23,7 @@ sys.stdin.read()
 """
 
 
-def test_a_short_write_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_short_write_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = os.pwritev
     calls = []
 
@@ -58,7 +58,7 @@ def test_a_read_in_pieces_is_put_together(tmp_path: Path, monkeypatch: pytest.Mo
     file.close()
 
 
-def test_a_read_that_would_block_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_read_that_would_block_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = OsDisk().open(str(tmp_path / "a"), create=True)
     file.pwritev([b"abc"], 0)
     real = os.preadv

@@ -57,14 +57,14 @@ def test_a_broker_that_does_not_start_is_reported(broker: type[Broker], console:
     assert broker.stopped == 1
 
 
-def test_what_goes_wrong_later_is_not_the_brokers_start(broker: type[Broker], console: Console) -> None:
+def test_a_later_error_is_not_reported_as_a_failed_start(broker: type[Broker], console: Console) -> None:
     with pytest.raises(TimeoutError, match="something else"), demo._broker(console, Path("data"), None):
         raise TimeoutError("something else")
     assert broker.stopped == 1
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_the_end_is_told_at_once_and_asked_for_once(console: Console, number: signal.Signals) -> None:
+def test_the_stop_is_reported_at_once_and_requested_once(console: Console, number: signal.Signals) -> None:
     with demo._interruptible(console):
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(number)

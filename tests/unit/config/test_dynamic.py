@@ -43,7 +43,7 @@ def test_topics_follow() -> None:
     assert config.topic_values({})["retention.ms"] == 60000
 
 
-def test_a_stored_value_that_makes_no_sense_is_left_out_and_told_once() -> None:
+def test_an_invalid_stored_value_is_ignored_and_logged_once() -> None:
     config = _config()
     stored = {ALL: {"message.max.bytes": "many", "log.retention.ms": "7"}}
     complaints = config.update(stored)

@@ -50,7 +50,7 @@ FACTS = [
 ]
 
 
-def test_every_name_that_kafka_knows_is_declared_and_no_other() -> None:
+def test_exactly_the_settings_of_kafka_are_declared() -> None:
     for kind, table in TABLES.items():
         assert set(table) == {fact.name for fact in FACTS if fact.kind == kind}
 
@@ -94,7 +94,7 @@ def test_ranges_end_where_kafkas_do() -> None:
     assert ranges > 200
 
 
-def test_every_default_is_allowed_and_comes_back_as_the_same_text() -> None:
+def test_every_default_is_allowed_and_formatted_as_the_same_text() -> None:
     for table in TABLES.values():
         for key in table.values():
             if key.default is not None:

@@ -27,7 +27,7 @@ def _layers(
     return BrokerLayers(BrokerConfig(static), default or {}, broker or {})
 
 
-def test_topic_setting_of_its_own_comes_first_and_keeps_the_brokers_say() -> None:
+def test_a_topic_setting_overrides_the_broker_setting_which_stays_a_synonym() -> None:
     layers = _layers(broker={"log.retention.ms": "777777"})
     assert _row(describe_topic(layers, {"retention.ms": "12345"}), "retention.ms") == (
         "12345",
@@ -74,7 +74,7 @@ def test_topic_lists_every_public_setting_once_sorted_and_writable() -> None:
     assert next(e for e in described if e.name == "flush.messages").is_default
 
 
-def test_broker_settings_tell_their_layers() -> None:
+def test_broker_settings_list_their_layers() -> None:
     layers = _layers(
         {"log.retention.hours": "24", "node.id": "1"}, {"log.roll.ms": "99999"}, {"log.retention.ms": "5"}
     )
@@ -174,7 +174,7 @@ def test_typed_values_of_a_topic() -> None:
     assert "no.such" not in values
 
 
-def test_any_negative_retention_of_the_broker_means_for_ever() -> None:
+def test_any_negative_retention_of_the_broker_means_no_limit() -> None:
     values = effective_topic_values(BrokerConfig({"log.retention.hours": "-7"}), {}, {}, {})
     assert values["retention.ms"] == -1
 

@@ -91,7 +91,7 @@ def test_unfencing_twice_changes_nothing() -> None:
     ("broker", "epoch", "code"),
     [(2, 5, ErrorCode.BROKER_ID_NOT_REGISTERED), (1, 4, ErrorCode.STALE_BROKER_EPOCH)],
 )
-def test_unfencing_a_stranger(broker: int, epoch: int, code: ErrorCode) -> None:
+def test_unfencing_an_unknown_broker(broker: int, epoch: int, code: ErrorCode) -> None:
     with pytest.raises(ApiError) as refused:
         decide_unfence(one_node(), broker, epoch)
     assert refused.value.code is code

@@ -252,7 +252,7 @@ def test_alter_configs_of_a_resource_twice() -> None:
     assert [response.error_code for response in decision.response.responses] == [42, 42]
 
 
-def test_refusals_of_a_whole_request_answer_every_resource() -> None:
+def test_the_refusal_of_a_request_has_a_result_for_every_resource() -> None:
     code = ErrorCode.KAFKA_STORAGE_ERROR
     refused = refuse_incremental_alter(incremental((TOPIC, "a", []), (BROKER, "1", [])), code).responses
     assert [(r.resource_type, r.resource_name, r.error_code) for r in refused] == [(2, "a", 56), (4, "1", 56)]

@@ -23,7 +23,7 @@ def leaders(image: MetadataImage) -> list[int]:
     return [one.leader for one in image.topics.by_id[TOPIC].partitions.values()]
 
 
-def test_a_replica_is_noted_where_it_lies_and_only_once() -> None:
+def test_the_directory_of_a_replica_is_recorded_once() -> None:
     image = two_partitions()
     places = {(TOPIC, 0): SECOND, (TOPIC, 1): SECOND, (TOPIC, 9): FIRST, (uuid.UUID(int=3), 0): FIRST}
     records, _ = decide_assign(image, 1, places)
@@ -43,13 +43,13 @@ def test_a_failed_directory_loses_its_leaders_and_no_other() -> None:
     assert after.topics.by_id[TOPIC].partitions[1].isr == (1,)
 
 
-def test_a_broker_that_comes_back_without_a_directory_does_not_lead_what_lies_there() -> None:
+def test_a_broker_without_a_directory_does_not_lead_the_replicas_in_it() -> None:
     image = two_partitions(fenced=True, dirs=1)
     records, _ = decide_unfence(image, 1, image.brokers[1].epoch)
     assert leaders(replayed(records, image)) == [1, NO_LEADER]
 
 
-def test_a_directory_that_comes_back_is_led_again() -> None:
+def test_replicas_in_a_restored_directory_lead_again() -> None:
     image = two_partitions(fenced=True)
     image = replayed([PartitionChangeRecord(topic_id=TOPIC, partition_id=1, leader=NO_LEADER)], image)
     records, _ = decide_unfence(image, 1, image.brokers[1].epoch)

@@ -62,7 +62,7 @@ def test_one_bad_update_spoils_the_request() -> None:
     assert (records, response.error_code, response.results) == ([], 95, [])
 
 
-def test_old_version_says_downgrade_in_another_field() -> None:
+def test_old_versions_have_another_field_for_downgrades() -> None:
     update = FeatureUpdateKey(feature="group.version", max_version_level=0, allow_downgrade=True)
     records, response = decide_update(IMAGE, UpdateFeaturesRequest(feature_updates=[update]), 0, 1)
     assert response.error_code == 0

@@ -187,7 +187,7 @@ def test_good_topics_are_created_beside_bad_ones() -> None:
     assert [r.name for r in records if isinstance(r, TopicRecord)] == ["good"]
 
 
-def test_topic_named_twice_is_answered_once_and_not_created() -> None:
+def test_a_topic_named_twice_has_one_result_and_is_not_created() -> None:
     records, codes = created(one_node(), topic("d"), topic("e"), topic("d", 2))
     assert codes == {"e": 0, "d": 42}
     assert len(records) == 2
@@ -345,7 +345,7 @@ def test_create_partitions_is_bounded_too() -> None:
     assert len(extended(("t1", 10_003, None))[0]) == 10_000
 
 
-def test_refusals_of_a_whole_request_answer_every_item() -> None:
+def test_the_refusal_of_a_request_has_a_result_for_every_item() -> None:
     create = CreateTopicsRequest(topics=[topic("a"), topic("b")])
     assert [(t.name, t.error_code) for t in refuse_create(create, ErrorCode.REQUEST_TIMED_OUT).topics] == [
         ("a", 7),

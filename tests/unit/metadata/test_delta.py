@@ -157,7 +157,7 @@ def test_broker_changes(record: Message, expected: dict[str, Any]) -> None:
     assert delta.changed_brokers == {1}
 
 
-def test_unregistered_broker_is_gone() -> None:
+def test_an_unregistered_broker_is_removed() -> None:
     assert replayed([rec.UnregisterBrokerRecord(broker_id=1, broker_epoch=5)], one_node()).brokers == {}
 
 

@@ -39,6 +39,6 @@ def test_empty_image_has_no_records() -> None:
     assert list(image_records(EMPTY_IMAGE)) == []
 
 
-def test_digest_tells_images_apart() -> None:
+def test_different_images_have_different_digests() -> None:
     assert digest(one_node("a", "b")) == digest(one_node("a", "b"))
     assert digest(one_node("a")) != digest(one_node("b"))

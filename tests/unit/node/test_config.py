@@ -168,7 +168,7 @@ def test_protection_is_never_pretended(name: str, value: str) -> None:
     assert "hunter2" not in str(refused.value)
 
 
-def test_protection_at_its_default_asks_for_nothing() -> None:
+def test_protection_at_its_default_is_accepted() -> None:
     harmless = {"authorizer.class.name": "", "ssl.client.auth": "none", "ssl.protocol": "TLSv1.3"}
     assert assemble(harmless, {}).notices == ()
 

@@ -56,7 +56,7 @@ async def create(node: MetadataNode, name: str, partitions: int = 2) -> None:
     assert response.topics[0].error_code == 0
 
 
-def test_what_was_answered_is_there_after_a_restart(tmp_path: Path) -> None:
+def test_acknowledged_records_are_there_after_a_restart(tmp_path: Path) -> None:
     async def lives() -> None:
         epochs = []
         for life in (1, 2, 3):

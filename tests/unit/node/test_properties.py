@@ -55,7 +55,7 @@ _TEXTS = st.text(st.characters(max_codepoint=0xFFFF, exclude_categories=["Cs"]))
 
 
 @given(st.dictionaries(_TEXTS, _TEXTS))
-def test_what_is_escaped_comes_back(entries: dict[str, str]) -> None:
+def test_escaped_characters_are_decoded(entries: dict[str, str]) -> None:
     text = "\n".join(f"{_escaped(name)}={_escaped(value)}" for name, value in entries.items())
     assert parse_properties(text) == entries
 

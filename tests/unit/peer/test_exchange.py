@@ -181,7 +181,7 @@ def test_too_many_bytes_are_rejected_but_one_large_request_is_sent() -> None:
     assert len(node.requests()) == 2
 
 
-def test_a_failure_fails_everything_and_tells_what_was_sent() -> None:
+def test_a_failure_fails_all_requests_and_reports_which_were_sent() -> None:
     node = Connected()
     queued = node.submit()
     node.exchange.fail(Reason.REFUSED, "refused")

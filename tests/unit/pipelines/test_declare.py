@@ -91,7 +91,7 @@ def test_two_flows_of_one_name_are_refused() -> None:
     assert list(pipeline.flows) == ["passes", "again"]
 
 
-def test_who_writes_a_topic_comes_before_who_reads_it() -> None:
+def test_a_flow_that_writes_a_topic_is_ordered_before_its_readers() -> None:
     pipeline = Pipeline("chain")
     for name, source, target in (
         ("last", "b", "c"),
@@ -133,7 +133,7 @@ def copy(frame):
 """
 
 
-def test_a_file_is_loaded_with_what_lies_beside_it(tmp_path: Path) -> None:
+def test_a_file_can_import_modules_of_its_directory(tmp_path: Path) -> None:
     (tmp_path / "beside.py").write_text('NAME = "found"')
     (tmp_path / "copying.py").write_text(FILE)
     pipeline = load(str(tmp_path / "copying.py"))

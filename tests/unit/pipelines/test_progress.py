@@ -42,7 +42,7 @@ def test_batches_add_up() -> None:
     assert (flow.state_rows, flow.late_rows, flow.watermark) == (7, 2, "2026-01-01T00:00:00.000Z")
 
 
-def test_what_a_flow_leaves_out_is_counted() -> None:
+def test_dropped_rows_of_a_flow_are_counted() -> None:
     flow = FlowProgress()
     flow.report(report(0, observedMetrics={"left_out": {"left_out": 3}, "other": {"rows": 9}}))
     flow.report(report(1, observedMetrics={"left_out": {"left_out": 4}}))
@@ -89,7 +89,7 @@ def test_a_watermark_that_has_not_moved_is_none() -> None:
         ([{"endOffset": '{"t":{"0":1}}', "latestOffset": '{"t":{"0":3}}'}] * 2, 4),
     ],
 )
-def test_lag_is_what_lies_between(sources: Any, expected: int | None) -> None:
+def test_lag_is_the_difference_of_the_offsets(sources: Any, expected: int | None) -> None:
     assert lag(sources) == expected
 
 

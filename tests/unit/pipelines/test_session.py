@@ -23,7 +23,7 @@ from tests.support.waiting import wait_until
 STATE = Path("/state")
 
 
-def test_a_users_setting_goes_before_ours() -> None:
+def test_a_user_setting_overrides_the_default() -> None:
     conf = spark_conf(SessionSettings("p", STATE, conf={"spark.sql.shuffle.partitions": "7"}), "-XX:+A")
     assert conf["spark.sql.shuffle.partitions"] == "7"
 
@@ -99,7 +99,7 @@ def no_spark_yet(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("no_spark_yet")
-def test_a_start_that_fails_leaves_nothing_of_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_start_stops_its_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import pyspark
 
     gateway = Gateway()
@@ -198,7 +198,7 @@ def test_a_start_abandoned_before_there_is_a_process_ends_it_when_there_is(
     wait_until(lambda: not home.up or home.gone, "the end of Java's process")
 
 
-def test_what_pyspark_says_of_a_plan_goes_to_the_log(
+def test_warnings_of_pyspark_are_written_to_the_log(
     tmp_path: Path, no_spark_yet: None, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(java_process.Launch, "result", lambda *_: (_ for _ in ()).throw(ValueError("no")))

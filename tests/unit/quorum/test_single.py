@@ -88,7 +88,7 @@ def test_new_address_of_the_voter_is_written_down(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("me", "text"), [(voter(2), "voters"), (voter(1, 8), "directory")])
-def test_directory_of_somebody_else_is_refused(tmp_path: Path, me: object, text: str) -> None:
+def test_a_directory_of_another_node_is_refused(tmp_path: Path, me: object, text: str) -> None:
     opened(tmp_path).lead().close()
     with pytest.raises(LocalError, match=text):
         opened(tmp_path, me=me)

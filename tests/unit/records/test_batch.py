@@ -105,7 +105,7 @@ def test_stamp_leaves_the_crc_right() -> None:
     assert crc_ok(batch)
 
 
-def test_crc_sees_every_byte_it_covers() -> None:
+def test_the_crc_detects_a_change_of_every_covered_byte() -> None:
     batch = bytearray(plain(NOW_MS, 1))
     for position in range(17, len(batch)):
         batch[position] ^= 1

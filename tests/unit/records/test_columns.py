@@ -69,7 +69,7 @@ def read(kernel: Any, data: bytes, start: int = 0, end: int = 1000, **options: A
     return made
 
 
-def test_arrow_sees_what_the_records_hold(kernel: Any) -> None:
+def test_arrow_reads_the_contents_of_the_records(kernel: Any) -> None:
     records = [
         NewRecord(b"k", b"v", (Header("a", b"1"), Header("ü", None)), 1_000),
         NewRecord(None, None, (), 2_000),
@@ -178,7 +178,7 @@ def test_aborted_records_and_markers_are_left_out(kernel: Any) -> None:
     assert values_of(everything) == [b"aborted", b"committed", b"plain", b"later"]
 
 
-def test_who_goes_on_in_the_middle_is_told_what_is_still_open(kernel: Any) -> None:
+def test_aborted_transactions_that_are_still_open_are_returned_at_a_limit(kernel: Any) -> None:
     first = read(kernel, TRANSACTIONS, aborted=[(1, 0)], limit_rows=1)
     assert first.aborted == [(1, 0)]
     rest = read(kernel, TRANSACTIONS[first.consumed :], first.next_offset, aborted=first.aborted)

@@ -152,7 +152,7 @@ def test_a_duplicate_waits_only_for_its_original(setup: Fixture) -> None:
     assert waiter.errors == [ErrorCode.NONE]
 
 
-def test_readers_are_told_when_the_high_watermark_moves(setup: Fixture) -> None:
+def test_readers_are_notified_when_the_high_watermark_moves(setup: Fixture) -> None:
     reader = Waiter()
     setup.partition.read_waiters[reader] = None
     setup.produce()
@@ -161,7 +161,7 @@ def test_readers_are_told_when_the_high_watermark_moves(setup: Fixture) -> None:
     assert reader.moved == 1
 
 
-def test_losing_leadership_fails_who_waits_and_refuses_who_comes(setup: Fixture) -> None:
+def test_losing_leadership_fails_waiting_and_later_requests(setup: Fixture) -> None:
     _, waiter = setup.produce()
     reader = Waiter()
     setup.partition.read_waiters[reader] = None
@@ -174,7 +174,7 @@ def test_losing_leadership_fails_who_waits_and_refuses_who_comes(setup: Fixture)
     assert waiter.errors == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
 
 
-def test_the_epoch_a_client_believes_in_is_checked(setup: Fixture) -> None:
+def test_the_leader_epoch_of_the_client_is_checked(setup: Fixture) -> None:
     setup.lead(epoch=4)
     setup.partition.check_leader()
     setup.partition.check_leader(4)
@@ -205,7 +205,7 @@ def test_settings_change_while_running(setup: Fixture) -> None:
     setup.produce(5)
 
 
-def test_a_reader_with_another_history_is_told_where_it_leaves_ours(setup: Fixture) -> None:
+def test_a_reader_with_another_history_gets_the_diverging_epoch(setup: Fixture) -> None:
     setup.produce(3)
     setup.write()
     setup.lead(epoch=2)
@@ -234,7 +234,7 @@ def test_delete_records_moves_the_start_and_refuses_what_is_not_committed(setup:
     assert policy.value.code is ErrorCode.POLICY_VIOLATION
 
 
-def test_a_failed_log_answers_storage_error(setup: Fixture) -> None:
+def test_a_failed_log_returns_storage_error(setup: Fixture) -> None:
     _, waiter = setup.produce()
     setup.log.fail()
     setup.partition.failed()
@@ -247,7 +247,9 @@ def test_a_failed_log_answers_storage_error(setup: Fixture) -> None:
     assert unread.value.code is ErrorCode.KAFKA_STORAGE_ERROR
 
 
-def of_transaction(sequence: int, guard: Verification | None, setup: Fixture, version: int = VERSION) -> int:
+def of_transaction(
+    sequence: int, verification: Verification | None, setup: Fixture, version: int = VERSION
+) -> int:
     data = build_batch(
         [NewRecord(b"k", b"v", timestamp=NOW_MS)],
         producer_id=9,
@@ -256,14 +258,14 @@ def of_transaction(sequence: int, guard: Verification | None, setup: Fixture, ve
         transactional=True,
     )
     view = memoryview(bytearray(data))
-    return setup.partition.append(view, ALL, NOW_MS, version, guard).base_offset
+    return setup.partition.append(view, ALL, NOW_MS, version, verification).base_offset
 
 
-def test_a_transaction_is_asked_about_once_and_ended_by_a_marker(setup: Fixture) -> None:
+def test_a_transaction_is_verified_once_and_ended_by_a_marker(setup: Fixture) -> None:
     with pytest.raises(ApiError, match="INVALID_TXN_STATE"):
         of_transaction(0, None, setup)
-    guard = setup.partition.verify(9, 0, 0, NOW_MS)
-    assert of_transaction(0, guard, setup) == 0
+    verification = setup.partition.verify(9, 0, 0, NOW_MS)
+    assert of_transaction(0, verification, setup) == 0
     assert setup.partition.verify(9, 0, 1, NOW_MS) is None
     assert of_transaction(1, None, setup) == 1
     setup.write()
@@ -288,10 +290,10 @@ def test_markers_of_fenced_producers_and_coordinators_are_refused(setup: Fixture
 
 
 def test_the_second_generation_begins_its_transactions_at_sequence_0(setup: Fixture) -> None:
-    guard = setup.partition.verify(9, 0, 4, NOW_MS)
+    verification = setup.partition.verify(9, 0, 4, NOW_MS)
     with pytest.raises(ApiError, match="OUT_OF_ORDER"):
-        of_transaction(4, guard, setup, version=12)
-    assert of_transaction(4, guard, setup, version=11) == 0
+        of_transaction(4, verification, setup, version=12)
+    assert of_transaction(4, verification, setup, version=11) == 0
 
 
 def test_coordinators_write_like_acks_all(setup: Fixture) -> None:

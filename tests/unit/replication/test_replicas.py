@@ -116,7 +116,7 @@ def test_partitions_of_other_brokers_are_not_made_here(setup: Setup) -> None:
     assert setup.dirs.get(TopicPartition("t", 0)) is None
 
 
-def test_a_deleted_topic_is_gone_with_its_logs_and_may_come_back(setup: Setup) -> None:
+def test_a_deleted_topic_is_removed_with_its_logs_and_may_be_created_again(setup: Setup) -> None:
     setup.create(0)
     first = setup.replicas.get("t", 0)
     setup.replay(RemoveTopicRecord(topic_id=TOPIC_ID))
@@ -128,7 +128,7 @@ def test_a_deleted_topic_is_gone_with_its_logs_and_may_come_back(setup: Setup) -
     assert setup.replicas.get("t", 0).log is not first.log
 
 
-def test_the_partitions_of_a_deleted_topic_are_gone_durably_with_one_sync(setup: Setup) -> None:
+def test_the_partitions_of_a_deleted_topic_are_removed_durably_with_one_sync(setup: Setup) -> None:
     setup.create(*range(20))
     before = len(setup.disk.trace)
     setup.replay(RemoveTopicRecord(topic_id=TOPIC_ID))
@@ -158,7 +158,7 @@ def test_at_the_start_a_whole_image_is_taken_over(setup: Setup) -> None:
     other.replicas.get("t", 1).check_leader(3)
 
 
-def test_a_partition_whose_log_cannot_be_made_is_reported_and_answers_storage_error(setup: Setup) -> None:
+def test_a_partition_whose_log_cannot_be_created_is_reported_and_returns_storage_error(setup: Setup) -> None:
     setup.dirs.dirs[0].fail(OSError("broken"))
     setup.create(0)
     assert setup.errors == [TopicPartition("t", 0)]

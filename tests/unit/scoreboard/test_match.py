@@ -26,11 +26,11 @@ SCORE = MatchEvent(
 )
 
 
-def test_an_event_comes_back_as_it_was() -> None:
+def test_an_event_is_decoded_as_it_was_encoded() -> None:
     assert decode(encode(SCORE)) == SCORE
 
 
-def test_spark_is_told_of_every_field_in_order() -> None:
+def test_the_schema_for_spark_has_every_field_in_order() -> None:
     assert [column.split()[0] for column in EVENT_DDL.split(", ")] == list(json.loads(encode(SCORE)))
 
 

@@ -63,7 +63,7 @@ def test_a_round_is_over_when_each_of_its_matches_is() -> None:
 
 
 @pytest.mark.parametrize(("draw", "width"), [(mobile, MOBILE_WIDTH), (computer, COMPUTER_WIDTH)])
-def test_screens_fit_their_device_and_tell_the_score(draw: Any, width: int) -> None:
+def test_screens_fit_their_device_and_show_the_score(draw: Any, width: int) -> None:
     shown = drawn(draw({"Canada vs USA": standing()}, "owner"))
     assert {len(each.rstrip()) for each in shown} == {width}
     text = "\n".join(shown)
@@ -71,7 +71,7 @@ def test_screens_fit_their_device_and_tell_the_score(draw: Any, width: int) -> N
         assert word in text
 
 
-def test_a_mobile_tells_who_has_which_partition_however_many_there_are() -> None:
+def test_a_mobile_shows_the_owners_of_any_number_of_partitions() -> None:
     owners = "mobile-1: 0,1,2,3,4,5,6,7,8,9,10,11  mobile-2: idle"
     text = "".join(each.strip("│ \n") for each in drawn(mobile({"Canada vs USA": standing()}, owners)))
     assert "".join(owners.split()) in "".join(text.split())
@@ -88,5 +88,5 @@ def test_the_computer_shows_what_the_mobile_has_no_room_for() -> None:
 @pytest.mark.parametrize(
     ("fields", "words"), [({}, "Q3 04:12"), ({"quarter": 5}, "OT1 04:12"), ({"ended": True}, "final")]
 )
-def test_a_line_says_it_all(fields: dict[str, Any], words: str) -> None:
+def test_a_line_contains_the_state_of_the_match(fields: dict[str, Any], words: str) -> None:
     assert line(standing(**fields)) == f"Canada vs USA: 39-46 {words}, fouls 5-7, Score 39-46"

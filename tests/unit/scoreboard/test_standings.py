@@ -30,7 +30,7 @@ def event(number: int, **fields: Any) -> MatchEvent:
     return MatchEvent(**{**given, **fields})
 
 
-def test_the_newest_event_tells_the_score() -> None:
+def test_the_newest_event_determines_the_score() -> None:
     first, second = event(1, home_points=39, away_points=46), event(2, home_points=41, away_points=46)
     for order in ([first, second], [second, first]):
         found = standing(order)

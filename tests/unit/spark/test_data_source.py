@@ -131,7 +131,7 @@ def test_a_batch_that_would_end_before_it_begins_is_refused(cluster: FakeCluster
     assert nothing.partitions() == []
 
 
-def test_a_stream_speaks_json(cluster: FakeCluster) -> None:
+def test_the_offsets_of_a_stream_are_json(cluster: FakeCluster) -> None:
     cluster.logs[A0].append(10)
     reader: Any = source(
         columns="value,offset", startingOffsets="earliest", maxOffsetsPerTrigger="4"
@@ -151,7 +151,7 @@ def test_a_stream_speaks_json(cluster: FakeCluster) -> None:
 
 
 @pytest.mark.parametrize("ask", ["initialOffset", "latestOffset", "partitions"])
-def test_a_stream_that_cannot_be_says_why_when_it_is_asked(ask: str) -> None:
+def test_an_invalid_stream_reports_the_reason_at_its_first_call(ask: str) -> None:
     """Whatever Spark asks first: a new query for its start, one that goes on for its end, or for the batch it repeats.
 
     It must be able to ask as it would ask the oldest readers, and to stop what it has got.
@@ -163,7 +163,7 @@ def test_a_stream_that_cannot_be_says_why_when_it_is_asked(ask: str) -> None:
     reader.stop()
 
 
-def test_readers_travel_without_what_they_keep(cluster: FakeCluster) -> None:
+def test_readers_are_pickled_without_their_connections(cluster: FakeCluster) -> None:
     reader: Any = source(columns="value,offset").streamReader(SMALL)
     reader.initialOffset()
     travelled = pickle.loads(pickle.dumps(reader))  # noqa: S301 - as Spark does
@@ -188,7 +188,7 @@ def test_older_pysparks(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -
         source().schema()
 
 
-def test_older_pysparks_tell_progress_before_the_next_batch(
+def test_with_older_pysparks_progress_is_committed_before_the_next_batch(
     cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster.logs[A0].append(3)

@@ -71,7 +71,7 @@ def test_foreign_directories_are_refused() -> None:
         LogDirs(bench.disk, ["/a"], Random(3), InlineExecutor()).claim("cluster", 8)
 
 
-def test_a_second_broker_is_refused_and_leaves_no_lock_behind() -> None:
+def test_a_second_broker_is_refused_and_holds_no_lock() -> None:
     bench = Bench(paths=("/a",))
     with pytest.raises(LocalError, match="another broker"):
         LogDirs(bench.disk, ["/c", "/a"], Random(3), InlineExecutor())
@@ -80,7 +80,7 @@ def test_a_second_broker_is_refused_and_leaves_no_lock_behind() -> None:
     LogDirs(bench.disk, ["/a"], Random(3), InlineExecutor()).release()
 
 
-def test_a_new_log_goes_where_the_fewest_are() -> None:
+def test_a_new_log_is_created_in_the_directory_with_the_fewest_logs() -> None:
     bench = Bench()
     for number in range(5):
         bench.create(topic(number))
@@ -167,7 +167,7 @@ def test_a_cut_log_lowers_its_checkpoints_first() -> None:
     assert offsets(bench.again().log(topic())) == [(0, 0), (1, 1), (2, 2), (3, 3)]
 
 
-def test_a_deleted_log_is_gone_at_once_and_its_files_later() -> None:
+def test_a_deleted_log_is_removed_at_once_and_its_files_later() -> None:
     bench = Bench(paths=("/a",))
     log = bench.create(topic())
     append(log, batch(3))
@@ -202,7 +202,7 @@ def test_a_directory_that_cannot_sync_deletions_goes_offline() -> None:
     assert [each.path for each in bench.offline] == ["/a"]
 
 
-def test_a_deletion_that_was_interrupted_goes_on() -> None:
+def test_an_interrupted_deletion_is_completed() -> None:
     bench = Bench(paths=("/a",))
     append(bench.create(topic()), batch(3))
     bench.dirs.delete_logs([topic()], NOW_MS).result()
@@ -260,7 +260,7 @@ def test_silent_producers_expire() -> None:
     assert log.producers.get(3) is None
 
 
-def test_a_failing_directory_goes_offline_and_the_other_lives() -> None:
+def test_a_failing_directory_goes_offline_and_the_other_stays_online() -> None:
     bench = Bench()
     first, second = bench.create(topic(0)), bench.create(topic(1))
     append(first, batch())
@@ -280,7 +280,7 @@ def test_a_failing_directory_goes_offline_and_the_other_lives() -> None:
     assert bench.disk.exists("/b/.kafka_cleanshutdown")
 
 
-def test_a_fault_of_somebody_else_takes_the_directory_offline_once() -> None:
+def test_a_fault_reported_by_another_component_takes_the_directory_offline_once() -> None:
     bench = Bench()
     log = bench.create(topic())
     for _ in range(2):

@@ -48,8 +48,8 @@ def test_writes_markers_and_transactions_come_back() -> None:
     serving.runtime.elect(0, 0)
     serving.run()
     plain = serving.runtime.write(0, say("a", 3))
-    guard = serving.leaders.get("__words", 0).verify(9, 0, -1, 0)
-    pending = serving.runtime.write_transactional(0, 9, 0, say("b"), guard)
+    verification = serving.leaders.get("__words", 0).verify(9, 0, -1, 0)
+    pending = serving.runtime.write_transactional(0, 9, 0, say("b"), verification)
     ended = serving.runtime.complete_transaction(0, 9, 0, 0, committed=True)
     assert not plain.done
     serving.run()

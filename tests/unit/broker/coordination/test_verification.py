@@ -56,7 +56,7 @@ def test_batches_that_follow_wait_for_those_before() -> None:
     order: list[int] = []
     for sequence in range(3):
         stage.ask(sequence).when_done(
-            lambda guard, _, sequence=sequence: order.append(stage.append(sequence, guard))  # type: ignore[misc]
+            lambda verification, _, sequence=sequence: order.append(stage.append(sequence, verification))  # type: ignore[misc]
         )
     assert order == []
     stage.run()
@@ -83,7 +83,7 @@ def test_adding_is_retried_while_the_previous_transaction_ends() -> None:
     assert asked.result() is not None
 
 
-def test_it_is_not_repeated_for_ever() -> None:
+def test_the_retries_are_limited() -> None:
     stage = Stage()
     first = stage.ask()
     stage.run()

@@ -48,7 +48,7 @@ def test_writes_of_one_turn_share_a_batch() -> None:
     assert machine.stamps[-1].offset == 3
 
 
-def test_the_stamp_is_what_a_later_load_sees() -> None:
+def test_a_later_load_reads_the_appended_timestamp() -> None:
     bench = Bench()
     machine = bench.serve()
     bench.runtime.write(0, say("a"))

@@ -49,7 +49,7 @@ def test_aborted_records_are_not_read(name: Literal["ottla", "kafka"]) -> None:
     assert options_of(Connector(name, "b:1"))[ISOLATION] == "read_committed"
 
 
-def test_reading_everything_can_be_asked_for() -> None:
+def test_read_uncommitted_can_be_requested() -> None:
     everything = {ISOLATION: "read_uncommitted"}
     assert options_of(Connector("ottla", "b:1", everything))[ISOLATION] == "read_uncommitted"
     assert options_of(Connector("ottla", "b:1"), options=everything)[ISOLATION] == "read_uncommitted"

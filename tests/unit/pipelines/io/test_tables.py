@@ -140,13 +140,13 @@ def test_other_columns_than_the_tables_are_refused_with_both_named(
     assert content(place) == [("a", 1, 1, "x")]
 
 
-def test_a_table_with_keys_may_have_columns_that_a_flow_leaves_as_they_are(place: str) -> None:
+def test_a_table_with_keys_may_have_columns_that_a_flow_does_not_write(place: str) -> None:
     append_delta(place, KEYED, rows(("a", 1, 1, "x")), "q", 0)
     append_delta(place, KEYED, rows(("a", 1, 2, "")).drop(["v"]), "q", 1)
     assert content(place) == [("a", 1, 2, "x")]
 
 
-def test_a_value_that_cannot_be_cast_is_told_with_the_table(place: str) -> None:
+def test_a_value_that_cannot_be_cast_is_reported_with_the_table(place: str) -> None:
     append_delta(place, PLAIN, rows(("a", 1, 1, "x")), "q", 0)
     with pytest.raises(LocalError, match=r"^delta table t with the columns k string.*: .*'soon'"):
         append_delta(place, PLAIN, rows(("b", "soon", 1, "x")), "q", 1)
@@ -202,5 +202,5 @@ def test_a_table_is_tidied_now_and_then(place: str, monkeypatch: pytest.MonkeyPa
     ("name", "expected"),
     [("scores", "/tables/scores"), ("/else/where", "/else/where"), ("s3://bucket/t", "s3://bucket/t")],
 )
-def test_a_name_lies_below_the_folder_of_tables(name: str, expected: str) -> None:
+def test_a_table_name_is_a_path_below_the_directory_of_tables(name: str, expected: str) -> None:
     assert location(Table(name), "/tables/") == expected

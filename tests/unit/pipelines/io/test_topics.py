@@ -65,7 +65,7 @@ def test_a_secured_cluster_is_reached_in_either_spelling(
     assert settings.tls.ca_file == "ca.pem"
 
 
-def test_a_refusal_is_told_with_the_topic(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refusal_is_reported_with_the_topic(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise Refused("making topic t", ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 

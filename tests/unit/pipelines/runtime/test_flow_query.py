@@ -62,7 +62,7 @@ def test_a_query_that_fails_is_due_again_after_a_pause() -> None:
     assert (run.progress.state, run.progress.error, run.due_s) == ("running", None, None)
 
 
-def test_it_gives_up_after_so_many_failures() -> None:
+def test_it_fails_after_the_maximum_of_restarts() -> None:
     spark = FakeSpark()
     run = started(spark, restarts_max=1)
     for _ in range(2):
@@ -134,13 +134,13 @@ def test_an_error_in_the_users_function_has_its_place_though_it_was_elsewhere() 
     assert run.progress.error == "KeyError: 'word' (test_flow_query.py, line 7)"
 
 
-def test_a_triggered_run_gives_up_some_time_and_a_continuous_one_never() -> None:
+def test_a_triggered_run_has_a_limit_of_restarts_and_a_continuous_one_has_none() -> None:
     assert options(once=True).restarts == RESTARTS_ONCE
     assert options().restarts is None
     assert options(once=True, restarts_max=9).restarts == 9
 
 
-def test_batches_are_what_makes_a_flow_well_again() -> None:
+def test_a_completed_batch_resets_the_failures_of_a_flow() -> None:
     spark = FakeSpark()
     run = started(spark, restarts_max=1)
     for now_s in (1_000.0, 2_000.0):

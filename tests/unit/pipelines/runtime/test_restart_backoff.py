@@ -21,7 +21,7 @@ def test_a_thousand_failures_do_not_overflow() -> None:
     assert [backoff.failed(0) for _ in range(2_000)][-1] == LONGEST_S
 
 
-def test_it_gives_up_after_so_many_failures_in_a_row() -> None:
+def test_it_stops_after_the_maximum_of_consecutive_failures() -> None:
     backoff = Backoff(restarts_max=2)
     assert [backoff.failed(0) for _ in range(3)] == [1, 2, None]
 
@@ -36,7 +36,7 @@ def test_a_long_good_run_is_forgiven_but_counted() -> None:
     assert backoff.total == 3
 
 
-def test_a_start_that_comes_to_nothing_is_not_forgiven_however_long_it_takes() -> None:
+def test_a_start_without_a_batch_does_not_reset_the_failures() -> None:
     backoff = Backoff(restarts_max=2)
     backoff.started(0)
     backoff.batch_done()
@@ -44,5 +44,5 @@ def test_a_start_that_comes_to_nothing_is_not_forgiven_however_long_it_takes() -
     assert [backoff.failed(now_s) is not None for now_s in times] == [True, True, False, False]
 
 
-def test_never_is_a_limit_too() -> None:
+def test_a_limit_of_zero_restarts_is_allowed() -> None:
     assert Backoff(restarts_max=0).failed(0) is None

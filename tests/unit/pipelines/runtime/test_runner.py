@@ -260,7 +260,7 @@ def test_the_lock_is_free_after_a_run(spark: FakeSession, pipeline: Pipeline, tm
         assert make(pipeline, tmp_path, ends(spark, 0)).run()
 
 
-def test_a_dry_run_leaves_a_run_beside_it_alone(
+def test_a_dry_run_does_not_affect_another_run(
     spark: FakeSession, pipeline: Pipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def create(*_: Any) -> dict[str, int]:

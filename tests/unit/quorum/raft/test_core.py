@@ -203,7 +203,7 @@ def test_a_pre_vote_changes_no_state() -> None:
     assert not [effect for effect in node.effects if isinstance(effect, Persist)]
 
 
-def test_a_follower_that_hears_from_its_leader_refuses_a_pre_vote() -> None:
+def test_a_follower_in_contact_with_its_leader_refuses_a_pre_vote() -> None:
     node = following()
     ((leader_id, fetch),) = node.sent()
     node.core.responded(node.now, leader_id, fetch, FetchResponse(ErrorCode.NONE, 5, 1, 0))
@@ -311,7 +311,7 @@ def test_a_fetch_waits_for_records_and_gets_them() -> None:
     assert effect.response.records  # type: ignore[union-attr]
 
 
-def test_a_fetch_that_waits_is_answered_in_time() -> None:
+def test_a_waiting_fetch_gets_a_response_at_its_deadline() -> None:
     node = elected()
     node.flush()
     node.core.receive(node.now, "first", Fetch(key(1), 1, 1, 1, -1, 500))
@@ -333,7 +333,7 @@ def test_fetches_that_wait_are_refused_when_the_leader_loses_its_role() -> None:
     assert answers == {"waits": ErrorCode.NOT_LEADER_OR_FOLLOWER, "vote": ErrorCode.NONE}
 
 
-def test_a_fetch_of_another_history_is_told_where_it_diverges() -> None:
+def test_a_fetch_of_another_history_gets_the_diverging_epoch() -> None:
     node = elected()
     response = node.ask(Fetch(key(1), 1, 5, 0, -1, 0))
     assert response.diverging == OffsetAndEpoch(0, 0)  # type: ignore[union-attr]
@@ -360,7 +360,7 @@ def test_a_follower_fetches_again_only_when_its_records_are_durable() -> None:
     assert (again.offset, again.last_epoch) == (2, 5)
 
 
-def test_a_follower_truncates_where_the_leader_says() -> None:
+def test_a_follower_truncates_at_the_diverging_epoch() -> None:
     node = following(Image(None, batches(1, 2, 3)))
     ((_, fetch),) = node.sent()
     diverging = FetchResponse(ErrorCode.NONE, 5, 1, 0, diverging=OffsetAndEpoch(2, 2))

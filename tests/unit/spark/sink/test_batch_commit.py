@@ -107,7 +107,7 @@ def test_every_kind_of_timeout_was_seen() -> None:
     assert kinds == {0, 1, 2, 3}
 
 
-def test_a_timeout_before_the_commit_is_told_and_nothing_is_committed() -> None:
+def test_a_timeout_before_the_commit_is_reported_and_nothing_is_committed() -> None:
     world = World()
     written = world.write(1, TASKS)
     world.states[written[1]] = ABORTED
@@ -117,7 +117,7 @@ def test_a_timeout_before_the_commit_is_told_and_nothing_is_committed() -> None:
     assert world.log == []
 
 
-def test_a_single_transaction_that_timed_out_is_told_and_taken_anew() -> None:
+def test_a_single_transaction_that_timed_out_is_reported_and_repeated() -> None:
     """It is not asked for beforehand: nothing else of its batch could have been committed."""
     world = World()
     steps: list[str] = []
@@ -135,7 +135,7 @@ def test_a_single_transaction_that_timed_out_is_told_and_taken_anew() -> None:
     assert world.states[again[0]] == COMMITTED
 
 
-def test_transactions_that_cannot_expire_are_not_asked_for() -> None:
+def test_transactions_that_cannot_expire_are_not_listed() -> None:
     world = World()
     steps: list[str] = []
     written = world.write(1, TASKS)
@@ -144,7 +144,7 @@ def test_transactions_that_cannot_expire_are_not_asked_for() -> None:
     assert "before listing" not in steps
 
 
-def test_a_driver_does_not_look_for_others_and_finds_out_all_the_same() -> None:
+def test_a_driver_detects_another_one_without_an_additional_read() -> None:
     world = World()
     steps: list[str] = []
     slow = world.driver(1, steps.append)
@@ -284,7 +284,7 @@ def test_a_batch_without_records_costs_nothing() -> None:
     assert world.log == []
 
 
-def test_a_batch_given_up_in_between_is_swept_away() -> None:
+def test_an_abandoned_batch_is_aborted() -> None:
     """Prepared, then written again at least once, then exactly once again: the old transactions must not appear."""
     world = World()
     old = world.write(1, TASKS)
@@ -294,7 +294,7 @@ def test_a_batch_given_up_in_between_is_swept_away() -> None:
     assert is_whole(world, new)
 
 
-def test_a_forgotten_transaction_is_not_guessed_about(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_transaction_with_an_unknown_result_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
     old = world.write(1, TASKS)
     world.log.append(CommitRecord(0, "1", -1, CommitEntry(0, State.PREPARED, tuple(old))))
@@ -369,7 +369,7 @@ ORDERS = sorted(
 
 @pytest.mark.parametrize(("tasks", "can_expire"), [(2, True), (2, False), (1, True)])
 @pytest.mark.parametrize("part", range(6))
-def test_a_driver_given_up_for_dead_changes_nothing(part: int, tasks: int, can_expire: bool) -> None:
+def test_a_driver_that_was_presumed_dead_changes_nothing(part: int, tasks: int, can_expire: bool) -> None:
     """Two drivers commit the same batch, in every order of their first steps: one attempt becomes visible, whole."""
     for order in ORDERS[part::6]:
         world = World()
@@ -383,7 +383,7 @@ def test_a_driver_given_up_for_dead_changes_nothing(part: int, tasks: int, can_e
 
 @pytest.mark.parametrize(("tasks", "can_expire"), [(2, True), (2, False), (1, True)])
 @pytest.mark.parametrize("part", range(6))
-def test_a_driver_given_up_for_dead_that_goes_on_changes_nothing(
+def test_a_driver_that_was_presumed_dead_and_continues_changes_nothing(
     part: int, tasks: int, can_expire: bool
 ) -> None:
     """Its ids are in use again, so the other driver cannot read their results: that must not count as aborted."""

@@ -62,7 +62,7 @@ def commit_log(cluster: CommitLogCluster) -> TopicCommitLog:
     return TopicCommitLog(cast(Cluster, cluster), "commit_log", "query", "run")
 
 
-def test_a_ledger_that_cannot_be_read_is_told_in_the_end(
+def test_a_commit_log_that_cannot_be_read_is_reported_after_the_timeout(
     cluster: CommitLogCluster, commit_log: TopicCommitLog
 ) -> None:
     cluster.end = 5
@@ -71,7 +71,7 @@ def test_a_ledger_that_cannot_be_read_is_told_in_the_end(
     assert 2 < cluster.fetches < 1000
 
 
-def test_a_ledger_that_was_cut_is_damaged(
+def test_a_commit_log_that_was_truncated_is_damaged(
     cluster: CommitLogCluster, commit_log: TopicCommitLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     producers = Producers(monkeypatch)

@@ -28,7 +28,7 @@ def properties() -> dict[str, str]:
     return {"sql.streaming.queryId": "query", "spark.jobGroup.id": RUN, "streaming.sql.batchId": "7"}
 
 
-def test_sinks_of_one_query_share_neither_ledger_nor_transactions(properties: dict[str, str]) -> None:
+def test_sinks_of_one_query_share_neither_commit_log_nor_transactions(properties: dict[str, str]) -> None:
     one, two = (sink._streaming_task(options(topic=topic), properties.get, 3, 1) for topic in ("a", "b"))
     assert (one.run, one.batch, one.partition, one.attempt) == (RUN, 7, 3, 1)
     assert one.query.startswith("query.")
@@ -186,7 +186,7 @@ def test_what_stragglers_of_a_failed_job_leave_is_aborted(
     assert sweeps.at_s == at_s
 
 
-def test_a_failed_batch_of_which_nothing_was_heard_is_aborted_until_its_tasks_have_ended(
+def test_a_failed_batch_without_reports_is_aborted_until_its_tasks_have_ended(
     sweeps: Sweeps, properties: dict[str, str]
 ) -> None:
     sink.OttlaStreamWriter(options()).abort_without_messages(properties.get, began_ms=5)

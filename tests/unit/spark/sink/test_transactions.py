@@ -23,7 +23,7 @@ from ottla.spark.sink.transactions import (
 RUN = run_prefix("sink", "query", "b1106fbd-9444-4e28-933d-95c719b6f013")
 
 
-def test_a_name_tells_whose_it_is() -> None:
+def test_a_transactional_id_contains_its_query_and_run() -> None:
     name = TransactionNames().take(RUN, 0)
     assert name.startswith("sink.query.b1106fbd.")
     assert name.endswith(".0")
@@ -86,7 +86,7 @@ def test_what_is_no_message_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1, 15, 16, 100])
-def test_ends_come_back_in_the_order_they_were_asked_for(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+def test_results_are_in_the_order_of_the_requests(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     def end(_: object, wanted: Sequence[PreparedTransaction], commit: bool) -> list[TransactionEnd]:
         assert commit
         return [list(TransactionEnd)[one.producer_id % len(TransactionEnd)] for one in wanted]
@@ -155,7 +155,7 @@ def test_a_single_transaction_is_known_by_its_epoch_too(coordinator: Coordinator
     assert not coordinator.query.are_open([mine])[mine]
 
 
-def test_who_does_not_answer_is_asked_again(coordinator: Coordinator) -> None:
+def test_a_list_that_is_not_complete_is_requested_again(coordinator: Coordinator) -> None:
     left = coordinator.open(f"{run_prefix('sink', 'query', 'run')}p.0", 1, 0)
     coordinator.unheard = 1
     assert coordinator.query.abandoned(()) == [left]

@@ -117,7 +117,7 @@ def test_a_span_back_counts_from_now(cluster: FakeCluster) -> None:
     assert resolve(cluster, startingOffsets="-995 milliseconds") == {A0: 5, A1: 4}
 
 
-def test_committed_goes_on_where_the_group_stands(cluster: FakeCluster) -> None:
+def test_committed_starts_at_the_offsets_of_the_group(cluster: FakeCluster) -> None:
     cluster.groups["g"] = {A0: 7}
     assert resolve(cluster, startingOffsets="committed", kafka__group__id="g") == {A0: 7, A1: 0}
     cluster.groups["g"] = {A0: 1, A1: 2}
@@ -141,7 +141,7 @@ def test_a_time_after_the_last_record(cluster: FakeCluster) -> None:
     assert positions.resolve(options.end, positions.required(), starting=False) == {A0: 3, A1: 4}
 
 
-def test_an_end_below_a_known_offset_is_asked_for_again(cluster: FakeCluster) -> None:
+def test_an_end_below_a_known_offset_is_requested_again(cluster: FakeCluster) -> None:
     cluster.latest_answers = [2]
     positions, _ = make(cluster, assign='{"a":[0]}', fetchOffset__retryIntervalMs="0")
     assert positions.latest([A0], known={A0: 8}) == {A0: 10}

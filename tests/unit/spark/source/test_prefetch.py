@@ -90,7 +90,7 @@ def test_what_cannot_be_had_at_once_is_not_tried_for_a_while(answer: Any) -> Non
     assert handover.take([SMALL]) is RECORDS
 
 
-def test_a_reader_passes_for_a_simple_one_until_it_was_asked_for_its_records() -> None:
+def test_a_reader_is_a_simple_reader_while_it_has_prefetched_records() -> None:
     reader = PrefetchingReader()
     assert not isinstance(reader, _SimpleStreamReaderWrapper)
     reader._prefetched = RECORDS
@@ -100,7 +100,7 @@ def test_a_reader_passes_for_a_simple_one_until_it_was_asked_for_its_records() -
     assert isinstance(reader, PrefetchingReader)
 
 
-def test_a_reader_goes_to_its_tasks_without_what_it_has_to_hand_over() -> None:
+def test_a_reader_is_pickled_without_its_prefetched_records() -> None:
     options: Any = "options"
     reader = OttlaStreamReader(options, StructType().add("value", "binary"))
     assert reader._prefetcher

@@ -76,7 +76,7 @@ def test_a_gap_across_the_end_is_no_loss(cluster: FakeCluster) -> None:
 
 
 @pytest.mark.parametrize("start", [0, 10, 25])
-def test_an_answer_without_a_batch_proves_nothing(cluster: FakeCluster, start: int) -> None:
+def test_a_fetch_without_a_batch_is_repeated_until_the_poll_timeout(cluster: FakeCluster, start: int) -> None:
     cluster.empty_answers = 4
     assert read(cluster, start, 30, **{"kafkaConsumer.pollTimeoutMs": "60000"}) == list(range(start, 30))
     cluster.empty_answers = 4
@@ -124,7 +124,7 @@ def test_a_log_that_was_cut_and_filled_again_is_a_loss(cluster: FakeCluster) -> 
     assert read(cluster, 5, 25, **patient) == list(range(5, 25))
 
 
-def test_a_topic_that_goes_while_its_ends_are_asked_for_is_a_loss(cluster: FakeCluster) -> None:
+def test_a_topic_that_is_deleted_during_the_lookup_of_its_ends_is_a_loss(cluster: FakeCluster) -> None:
     cluster.logs[A0].start = 12
     cluster.deleted_when_listed = {"a"}
     with pytest.raises(DataLoss, match="a-0 does not exist any more"):
@@ -132,7 +132,7 @@ def test_a_topic_that_goes_while_its_ends_are_asked_for_is_a_loss(cluster: FakeC
     assert read(cluster, 5, 25, failOnDataLoss="false") == []
 
 
-def test_a_topic_that_is_gone_is_a_loss(cluster: FakeCluster) -> None:
+def test_a_deleted_topic_is_a_loss(cluster: FakeCluster) -> None:
     cluster.logs.clear()
     with pytest.raises(DataLoss, match="a-0 does not exist any more"):
         read(cluster, 0, 5)
@@ -146,26 +146,26 @@ def test_silence_ends_with_an_error(cluster: FakeCluster) -> None:
         read(cluster, 20, 31)
 
 
-def test_one_answer_may_have_a_whole_range(cluster: FakeCluster) -> None:
+def test_one_response_may_contain_a_whole_range(cluster: FakeCluster) -> None:
     assert reader(cluster, 2, 9).in_one_fetch(10_000) == [list(range(2, 9))]
     assert reader(cluster, 10, 20).in_one_fetch(10_000) == [list(range(10, 20))]
 
 
-def test_a_range_of_several_answers_is_not_had_at_once(cluster: FakeCluster) -> None:
+def test_a_range_of_several_responses_is_not_prefetched(cluster: FakeCluster) -> None:
     assert reader(cluster, 5, 15).in_one_fetch(10_000) is None
 
 
-def test_an_answer_that_is_too_large_is_not_taken(cluster: FakeCluster) -> None:
+def test_a_response_that_is_too_large_is_not_prefetched(cluster: FakeCluster) -> None:
     size = len(cluster.logs[A0].batches[0])
     assert reader(cluster, 0, 10).in_one_fetch(size) == [list(range(10))]
     assert reader(cluster, 0, 10).in_one_fetch(size - 1) is None
 
 
-def test_an_answer_without_a_batch_is_not_a_range(cluster: FakeCluster) -> None:
+def test_a_response_without_a_batch_is_not_prefetched(cluster: FakeCluster) -> None:
     cluster.empty_answers = 1
     assert reader(cluster, 0, 10).in_one_fetch(10_000) is None
 
 
-def test_a_range_without_records_is_had_at_once(cluster: FakeCluster) -> None:
+def test_a_range_without_records_is_prefetched(cluster: FakeCluster) -> None:
     cluster.logs[A0].compact(20)
     assert reader(cluster, 20, 30).in_one_fetch(10_000) == []

@@ -36,7 +36,7 @@ class Query:
         return self.progress.latest(start, everything=everything)
 
 
-def test_the_start_is_the_same_however_often_it_is_asked() -> None:
+def test_the_start_does_not_change() -> None:
     query = Query()
     query.cluster.logs[A0].append(5)
     assert query.progress.initial() == {A0: 5}
@@ -77,13 +77,13 @@ def test_once_reads_everything_in_its_only_batch() -> None:
     assert query.latest(start, everything=True) == {A0: 10}
 
 
-def test_a_query_that_goes_on_reads_at_once() -> None:
+def test_a_restarted_query_reads_at_once() -> None:
     query = Query()
     query.cluster.logs[A0].append(7)
     assert query.latest({A0: 2}) == {A0: 7}
 
 
-def test_an_end_that_went_back_is_asked_for_again() -> None:
+def test_an_end_that_went_back_is_requested_again() -> None:
     """A new leader that has not caught up: no loss, and nothing is read twice."""
     query = Query()
     query.cluster.logs[A0].append(9)
@@ -99,7 +99,7 @@ def test_offsets_per_trigger_are_limited() -> None:
     assert query.progress.known_latest() == {A0: 30, A1: 10}
 
 
-def test_little_waits_for_more_but_not_for_ever() -> None:
+def test_few_offsets_wait_for_more_until_the_maximum_delay() -> None:
     query = Query(startingOffsets="earliest", minOffsetsPerTrigger="10", maxTriggerDelay="1m")
     query.cluster.logs[A0].append(3)
     assert query.latest({A0: 0}) == {A0: 3}
@@ -134,7 +134,7 @@ def test_available_now_ends_although_the_query_starts_after_its_target() -> None
     assert query.latest(start) == start
 
 
-def test_available_now_sees_a_topic_that_was_made_anew() -> None:
+def test_available_now_reads_a_topic_that_was_created_again() -> None:
     query = Query(FakeCluster(a=2), startingOffsets="earliest")
     query.cluster.logs[A0].append(3)
     query.progress.stop_at_latest()
@@ -175,7 +175,7 @@ def test_topics_that_come_after_the_start_of_a_pattern_are_read() -> None:
     assert query.progress.ranges({}, query.latest({})) == [OffsetRange(A0, 0, 4)]
 
 
-def test_a_query_that_stands_at_its_start_is_told_of_losses() -> None:
+def test_a_query_at_its_start_reports_data_loss() -> None:
     query = Query(FakeCluster(a=2), startingOffsets="latest")
     query.cluster.logs[A0].append(5)
     start = begun(query)
@@ -215,7 +215,7 @@ def test_losses_that_are_allowed_never_go_back() -> None:
 
 
 @pytest.mark.parametrize("choice", [{"subscribe": "a,b"}, {"subscribePattern": "."}])
-def test_a_new_topic_that_is_gone_again(choice: dict[str, str]) -> None:
+def test_a_new_topic_that_was_deleted(choice: dict[str, str]) -> None:
     """The end is in the checkpoint, the topic is deleted: it is reported, or skipped from then on."""
     cluster = FakeCluster(a=1, b=1)
     cluster.delete("b")
@@ -229,7 +229,7 @@ def test_a_new_topic_that_is_gone_again(choice: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("limit", [{}, {"maxOffsetsPerTrigger": "5"}])
-def test_a_topic_that_goes_while_its_offsets_are_asked_for(limit: dict[str, str]) -> None:
+def test_a_topic_that_is_deleted_during_the_lookup_of_its_offsets(limit: dict[str, str]) -> None:
     def query(**more: str) -> Query:
         made = Query(FakeCluster(a=1, b=1), subscribePattern=".", startingOffsets="earliest", **limit, **more)
         made.cluster.deleted_when_listed = {"b"}
@@ -244,7 +244,7 @@ def test_a_topic_that_goes_while_its_offsets_are_asked_for(limit: dict[str, str]
     assert lax.progress.ranges(start, lax.latest(start)) == [OffsetRange(A0, 0, 3)]
 
 
-def test_available_now_on_topics_that_are_all_gone() -> None:
+def test_available_now_on_deleted_topics() -> None:
     query = Query(failOnDataLoss="false")
     query.cluster.delete("a")
     query.progress.stop_at_latest()
@@ -252,7 +252,7 @@ def test_available_now_on_topics_that_are_all_gone() -> None:
 
 
 @pytest.mark.parametrize("choice", [{"subscribe": "a,b"}, {"subscribePattern": "."}])
-def test_one_answer_that_lacks_a_topic_changes_nothing(choice: dict[str, str]) -> None:
+def test_one_response_that_lacks_a_topic_changes_nothing(choice: dict[str, str]) -> None:
     query = Query(FakeCluster(a=1, b=1), failOnDataLoss="false", **choice)
     query.cluster.logs[B0].append(9)
     query.cluster.hidden = {"b": 5}
@@ -260,7 +260,7 @@ def test_one_answer_that_lacks_a_topic_changes_nothing(choice: dict[str, str]) -
     assert len(query.waits) == 5
 
 
-def test_a_query_whose_topics_are_all_gone_stands_still() -> None:
+def test_a_query_without_topics_does_not_advance() -> None:
     """It would begin anew if it went on from nothing."""
     query = Query(failOnDataLoss="false")
     query.cluster.logs[A0].append(9)
@@ -274,7 +274,7 @@ def test_a_query_whose_topics_are_all_gone_stands_still() -> None:
         failing.latest({A0: 4})
 
 
-def test_the_group_is_told_what_is_done() -> None:
+def test_completed_offsets_are_committed_to_the_group() -> None:
     query = Query(startingOffsets="earliest")
     query.cluster.logs[A0].append(3)
     query.latest({A0: 0})

@@ -137,7 +137,7 @@ def test_records_without_a_key_go(tmp_path: Path) -> None:
     assert log.keys() == [(1, b"a")]
 
 
-def test_a_tombstone_stays_for_its_retention_and_then_goes(tmp_path: Path) -> None:
+def test_a_tombstone_is_removed_after_its_retention(tmp_path: Path) -> None:
     log = log_at(tmp_path)
     log.write((b"a", b"1"), (b"b", b"1"))
     log.write((b"a", None), (b"c", b"1"))
@@ -160,7 +160,7 @@ def test_a_tombstone_stays_for_its_retention_and_then_goes(tmp_path: Path) -> No
     assert headers(log)[1].delete_horizon_ms == 1_001_000
 
 
-def test_aborted_records_go_and_the_index_knows_until_then(tmp_path: Path) -> None:
+def test_aborted_records_are_removed_and_their_index_entry_is_kept(tmp_path: Path) -> None:
     log = log_at(tmp_path)
     log.write((b"a", b"1"))
     log.write((b"a", b"aborted"), (b"b", b"aborted"), producer_id=1, epoch=0, sequence=0, transactional=True)
@@ -173,7 +173,7 @@ def test_aborted_records_go_and_the_index_knows_until_then(tmp_path: Path) -> No
     assert log.log.aborted_transactions(0, 10) == [AbortedTxn(1, 1, 3, 4)]
 
 
-def test_a_marker_goes_when_its_transaction_is_gone_and_its_time_has_come(tmp_path: Path) -> None:
+def test_a_marker_is_removed_after_its_transaction_and_its_retention(tmp_path: Path) -> None:
     log = log_at(tmp_path)
     for number in range(2):
         log.write((b"k", b"%d" % number), producer_id=1, epoch=0, sequence=number, transactional=True)

@@ -13,7 +13,7 @@ def test_the_last_offset_of_a_key_is_found_after_growing() -> None:
     assert offsets.get(b"unseen") == -1
 
 
-def test_it_stays_below_its_limit_and_says_when_it_is_full() -> None:
+def test_it_stays_below_its_limit_and_reports_when_it_is_full() -> None:
     offsets = OffsetMap(24 * 3_000)
     taken = 0
     while offsets.put(b"%d" % taken, taken):

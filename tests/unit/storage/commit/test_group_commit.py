@@ -67,7 +67,7 @@ def test_appends_of_one_turn_are_one_job() -> None:
     assert bench.log.flushed_offset == 10
 
 
-def test_what_comes_meanwhile_gathers_into_the_next_job() -> None:
+def test_appends_during_a_job_are_written_by_the_next_job() -> None:
     bench = Bench()
     bench.append()
     bench.end_turn()
@@ -94,7 +94,7 @@ def test_logs_do_not_wait_for_each_other() -> None:
     assert other.flushed_offset == bench.log.flushed_offset == 1
 
 
-def test_progress_is_told_when_the_records_are_durable() -> None:
+def test_progress_is_reported_when_the_records_are_durable() -> None:
     bench = Bench()
     bench.append(3)
     bench.end_turn()
@@ -135,7 +135,7 @@ def test_flushing_on_demand() -> None:
 
 
 @pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC])
-def test_a_failure_is_told_once_and_nothing_is_retried(code: int) -> None:
+def test_a_failure_is_reported_once_and_nothing_is_retried(code: int) -> None:
     bench = Bench()
     bench.append()
     bench.end_turn()

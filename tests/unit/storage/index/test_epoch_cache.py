@@ -38,7 +38,7 @@ def test_end_offsets(tmp_path: Path, epoch: int, answer: tuple[int, int]) -> Non
     assert filled(tmp_path).end_offset_for(epoch, 99) == answer
 
 
-def test_an_empty_cache_knows_nothing(tmp_path: Path) -> None:
+def test_an_empty_cache_has_no_epochs(tmp_path: Path) -> None:
     cache = cache_at(tmp_path)
     assert cache.end_offset_for(0, 5) == (-1, -1)
     assert cache.latest_epoch is None

@@ -146,7 +146,7 @@ def test_impossible_entries_are_refused(tmp_path: Path) -> None:
     assert index.entry_count == 3
 
 
-def test_a_full_index_says_so(tmp_path: Path) -> None:
+def test_a_full_index_is_reported(tmp_path: Path) -> None:
     index = index_at(tmp_path, max_bytes=23)
     index.append(BASE, 1)
     assert not index.is_full

@@ -92,7 +92,7 @@ def test_a_batch_longer_than_a_segment_is_refused() -> None:
     assert log.log_end_offset == 0
 
 
-def test_a_retry_is_answered_with_the_first_offset() -> None:
+def test_a_retry_returns_the_first_offset() -> None:
     _, log = sim_log()
     first = batch(2, producer_id=7, epoch=0, sequence=0)
     append(log, first, batch(2, producer_id=7, epoch=0, sequence=2))

@@ -47,7 +47,7 @@ def count(
     )
 
 
-def test_without_limits_nothing_goes() -> None:
+def test_without_limits_nothing_is_deleted() -> None:
     assert count() == 0
 
 
@@ -89,7 +89,7 @@ def test_rules_add_up() -> None:
     assert count(start=10, size=150, ms=100, now=131) == 3
 
 
-def test_the_age_of_a_segment_is_asked_for_only_where_it_decides() -> None:
+def test_the_age_of_a_segment_is_read_only_if_it_is_needed() -> None:
     asked: list[int] = []
 
     class Watched(Piece):

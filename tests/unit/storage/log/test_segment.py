@@ -73,7 +73,7 @@ def test_every_offset_is_found() -> None:
     assert segment.find(219, segment.written_size - 1) is not None
 
 
-def test_a_reopened_segment_knows_what_it_holds() -> None:
+def test_a_reopened_segment_has_the_same_state() -> None:
     disk, segment = new_segment()
     fill(segment, 20)
     finish(segment)
@@ -85,7 +85,7 @@ def test_a_reopened_segment_knows_what_it_holds() -> None:
     assert again.largest_timestamp == NOW_MS + 190
 
 
-def test_without_timestamps_the_file_tells_its_age() -> None:
+def test_without_timestamps_the_age_is_that_of_the_file() -> None:
     disk, segment = new_segment()
     disk.now_ms = 12345
     segment.file.pwritev([b"x"], 0)
@@ -145,7 +145,7 @@ def test_truncation_above_the_end_changes_nothing() -> None:
     assert segment.size == size
 
 
-def test_appending_goes_on_after_truncation_as_if_nothing_had_been() -> None:
+def test_a_segment_can_be_appended_to_after_truncation() -> None:
     disk, segment = new_segment()
     fill(segment, 30)
     segment.truncate_to(120)

@@ -228,37 +228,39 @@ def test_clearing(state: ProducerState) -> None:
     write(state, 99)
 
 
-def verified(state: ProducerState, sequence: int, guard: Verification | None, *, epoch: int = 0) -> None:
-    state.check(PID, epoch, sequence, sequence, transactional=True, verification=guard)
+def verified(
+    state: ProducerState, sequence: int, verification: Verification | None, *, epoch: int = 0
+) -> None:
+    state.check(PID, epoch, sequence, sequence, transactional=True, verification=verification)
 
 
 def verified_code(
-    state: ProducerState, sequence: int, guard: Verification | None, *, epoch: int = 0
+    state: ProducerState, sequence: int, verification: Verification | None, *, epoch: int = 0
 ) -> ErrorCode:
     with pytest.raises(ApiError) as caught:
-        verified(state, sequence, guard, epoch=epoch)
+        verified(state, sequence, verification, epoch=epoch)
     return caught.value.code
 
 
-def test_a_transaction_begins_only_with_its_own_proof(state: ProducerState) -> None:
+def test_a_transaction_begins_only_with_its_own_verification(state: ProducerState) -> None:
     assert verified_code(state, 0, None) is ErrorCode.INVALID_TXN_STATE
-    guard = state.start_verification(PID, 0, 0, 0)
-    assert guard is not None
+    verification = state.start_verification(PID, 0, 0, 0)
+    assert verification is not None
     assert verified_code(state, 0, Verification(0, 0, 0)) is ErrorCode.INVALID_TXN_STATE
-    verified(state, 0, guard)
+    verified(state, 0, verification)
     write(state, 0, transactional=True)
     assert state.in_transaction(PID, 0)
     assert state.start_verification(PID, 0, 1, 0) is None
     verified(state, 1, None)
 
 
-def test_a_marker_that_overtakes_the_answer_makes_the_proof_void(state: ProducerState) -> None:
-    guard = state.start_verification(PID, 0, 0, 0)
+def test_a_marker_during_the_verification_invalidates_it(state: ProducerState) -> None:
+    verification = state.start_verification(PID, 0, 0, 0)
     end(state)
-    assert verified_code(state, 0, guard) is ErrorCode.INVALID_TXN_STATE
+    assert verified_code(state, 0, verification) is ErrorCode.INVALID_TXN_STATE
     fresh = state.start_verification(PID, 0, 0, 0)
-    assert fresh is not guard
-    assert verified_code(state, 0, guard) is ErrorCode.INVALID_TXN_STATE
+    assert fresh is not verification
+    assert verified_code(state, 0, verification) is ErrorCode.INVALID_TXN_STATE
     verified(state, 0, fresh)
 
 
@@ -269,30 +271,30 @@ def test_another_epoch_needs_a_proof_of_its_own(state: ProducerState) -> None:
     verified(state, 0, state.start_verification(PID, 1, 0, 0), epoch=1)
 
 
-def test_what_is_asked_about_must_come_before_what_follows_it(state: ProducerState) -> None:
-    guard = state.start_verification(PID, 0, 5, 0)
-    assert state.start_verification(PID, 0, 3, 0) is guard
-    assert verified_code(state, 5, guard) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    verified(state, 3, guard)
-    assert state.start_verification(PID, 1, 9, 0) is guard
-    verified(state, 9, guard, epoch=1)
+def test_a_batch_under_verification_must_be_appended_before_later_ones(state: ProducerState) -> None:
+    verification = state.start_verification(PID, 0, 5, 0)
+    assert state.start_verification(PID, 0, 3, 0) is verification
+    assert verified_code(state, 5, verification) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    verified(state, 3, verification)
+    assert state.start_verification(PID, 1, 9, 0) is verification
+    verified(state, 9, verification, epoch=1)
     with pytest.raises(ApiError) as caught:
         state.check(PID, 0, 10, 10, verification=None)
     assert caught.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def test_a_retry_needs_no_proof(state: ProducerState) -> None:
+def test_a_retry_needs_no_verification(state: ProducerState) -> None:
     write(state, 0, transactional=True)
     end(state)
     assert state.check(PID, 0, 0, 0, transactional=True, verification=None) == Duplicate(0, 0, 0)
 
 
-def test_a_question_that_nobody_comes_back_to_is_forgotten(state: ProducerState) -> None:
-    guard = state.start_verification(PID, 0, 0, 1000)
+def test_an_abandoned_verification_expires(state: ProducerState) -> None:
+    verification = state.start_verification(PID, 0, 0, 1000)
     state.remove_expired(1000 + DAY_MS - 1)
-    verified(state, 0, guard)
+    verified(state, 0, verification)
     state.remove_expired(1000 + DAY_MS)
-    assert verified_code(state, 0, guard) is ErrorCode.INVALID_TXN_STATE
+    assert verified_code(state, 0, verification) is ErrorCode.INVALID_TXN_STATE
 
 
 def test_a_marker_of_the_second_generation_has_a_later_epoch_than_its_transaction(

@@ -116,7 +116,7 @@ def test_offsets_must_increase() -> None:
     assert open_at(disk, DIRECTORY, SMALL).log_end_offset == 2
 
 
-def test_what_lies_below_the_recovery_point_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_below_the_recovery_point_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     config = LogConfig(index_interval_bytes=4096)
     monkeypatch.setattr("ottla.storage.log.log.REREAD_BYTES_MAX", 50_000)
     monkeypatch.setattr("ottla.storage.producers.producer_replay._WINDOW_BYTES", 10_000)
@@ -141,7 +141,7 @@ def test_what_lies_below_the_recovery_point_is_not_read(monkeypatch: pytest.Monk
     assert len([name for name in crashed.listdir(DIRECTORY) if name.endswith(".snapshot")]) <= 2
 
 
-def test_an_index_that_lies_does_not_cost_synced_records() -> None:
+def test_a_wrong_index_does_not_lose_synced_records() -> None:
     disk, log = filled(40, LogConfig(index_interval_bytes=100))
     log.segments.active.sync_indexes()
     path = log.segments.active.path.replace(".log", ".index")

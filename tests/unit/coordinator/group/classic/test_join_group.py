@@ -343,7 +343,7 @@ class TestInstances:
         assert team.state == "Stable"
         assert team.sync(new, 1, instance="b").result().assignment == old.encode()
 
-    def test_a_restarted_leader_is_asked_to_skip_the_assignment(self) -> None:
+    def test_a_restarted_leader_must_skip_the_assignment(self) -> None:
         team = Team()
         team.stable_instances("a", "b")
         response = team.join(instance="a").result()
