@@ -1,4 +1,4 @@
-"""Names for the numbers that travel through every layer, and Kafka's text form of a UUID."""
+"""Type names for ids and offsets that all layers use, and Kafka's text form of a UUID."""
 
 from __future__ import annotations
 

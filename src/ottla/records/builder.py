@@ -1,6 +1,6 @@
-"""Builds record batches: for brokers' own records, for tools and for tests. Pure.
+"""Builds record batches, for internal records of brokers, tools and tests. Pure.
 
-Producers' batches are never taken apart and built again, except where a topic's settings require another codec
+The batches of producers are stored as they are, except where a topic's settings require another codec
 (`records.conversion`).
 """
 

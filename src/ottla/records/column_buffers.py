@@ -1,7 +1,7 @@
 """Records as columns: buffers that represent many records, in Arrow's memory layout.
 
 Nothing here imports Arrow: its layout is plain bytes, which `pyarrow.Array.from_buffers` takes without copying.
-All numbers are little-endian, as on every machine we run on.
+All numbers are little-endian, as on every supported platform.
 
     validity   one bit per row, lowest bit first, 1 = there is a value; None when no row lacks one
     offsets    int32, one more than rows: row i is data[offsets[i]:offsets[i + 1]]

@@ -21,7 +21,7 @@ M = TypeVar("M", bound=Message)
 
 # Memory that a decoded message may use per byte received ...
 GROWTH = 4
-# ... and in addition, whatever its size. Python needs some 130 bytes for a topic name of 8 encoded bytes, so the factor
+# ... and in addition, for any message. Python needs some 130 bytes for a topic name of 8 encoded bytes, so the factor
 # alone would reject regular requests. This allows 10,000 topics with the shortest names in Metadata, 10,000 partitions
 # in ListOffsets, 2,000 topics with three settings each in CreateTopics.
 ALLOWANCE_BYTES = 2 << 20

@@ -298,9 +298,9 @@ def describe_transaction(cluster: Cluster, transactional_id: str) -> Transaction
 def _check(cluster: Cluster, transactional_id: str | None, code: int, what: str) -> None:
     if code == ErrorCode.NONE:
         return
-    who = f"{what} ({transactional_id})" if transactional_id else what
+    context = f"{what} ({transactional_id})" if transactional_id else what
     if code in _WRONG_COORDINATOR and transactional_id is not None:
         cluster.forget_coordinator(_TRANSACTION, transactional_id)
     if is_retriable(code):
-        raise RetriableError(f"{who}: {error_name(code)}")
-    raise Fenced(who, code) if code in _FENCED else Refused(who, code)
+        raise RetriableError(f"{context}: {error_name(code)}")
+    raise Fenced(context, code) if code in _FENCED else Refused(context, code)

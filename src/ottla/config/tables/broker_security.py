@@ -1,4 +1,4 @@
-"""Broker settings that protect: TLS, SASL, authorizer, tokens. Refused until they are honoured.
+"""Security settings of brokers: TLS, SASL, authorizer, tokens. Refused until they are supported.
 
 All of them are PROTECTIVE: a value other than the default stops the start, because a broker that
 ignores it is unprotected although its operator has configured protection.

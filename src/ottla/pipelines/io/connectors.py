@@ -78,7 +78,7 @@ class Connector:
 
 
 def _check_ddl(topic: Topic) -> None:
-    """Raise `LocalError` for an invalid schema; Spark's error would quote the schema with our additions."""
+    """Raise `LocalError` for an invalid schema; Spark's error would quote the schema with the additional column."""
     from pyspark.errors import ParseException
     from pyspark.sql.types import StructType
 

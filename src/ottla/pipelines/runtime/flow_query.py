@@ -146,7 +146,7 @@ class FlowQuery:
         return True
 
     def rejected(self, error: BaseException) -> PlanRejected:
-        """End the flow for good; return the exception to raise."""
+        """End the flow permanently; return the exception to raise."""
         self._query, self.due_s = None, None
         self.progress.state, self.progress.error = "failed", self._message(error)
         return PlanRejected(f"flow {self.flow.name}: {self.progress.error}")

@@ -3,7 +3,7 @@
 No task then has to read them in a Python process. Spark has this mechanism for its simple readers
 (`SimpleDataSourceStreamReader`): their records are sent after the partitions, the JVM stores them as a block, and the
 task reads the block. After each plan Spark checks whether the reader is an instance of that class. A reader with
-prefetched records therefore pretends to be one during that check. If the task does not find the block, or the version
+prefetched records therefore returns that class in the check. If the task does not find the block, or the version
 of Spark has no such check, the task reads the range as usual.
 
 A batch is prefetched only if one fetch response can have all of it and one task would read it: several ranges are read

@@ -65,10 +65,10 @@ class Dirt(NamedTuple):
 
 
 def measure_dirt(log: LogFacts, checkpoint: int | None, now_ms: int) -> Dirt:
-    """Where the dirty part begins and ends. `checkpoint` is the first dirty offset as last remembered."""
+    """The start and end of the dirty part. `checkpoint` is the first dirty offset of the last cleaning."""
     first_dirty = log.log_start_offset if checkpoint is None else checkpoint
     if not log.log_start_offset <= first_dirty <= log.log_end_offset:
-        # Truncated or deleted behind our back: nothing is known to be clean.
+        # The log was truncated or deleted since: no part is known to be clean.
         first_dirty = log.log_start_offset
     active = len(log.segments) - 1
     first_dirty_segment = _segment_of(log.segments, first_dirty)

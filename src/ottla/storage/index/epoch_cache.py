@@ -26,7 +26,7 @@ LEADER_EPOCH_FILE: Final = "leader-epoch-checkpoint"
 UNDEFINED_EPOCH: Final = -1
 UNDEFINED_EPOCH_OFFSET: Final = -1
 OFFSET_MAX: Final = 2**63 - 1
-_EVERYTHING: Final = -1  # below all offsets: the file must be written, whatever it is to be complete below
+_EVERYTHING: Final = -1  # below all offsets: the file must be written in any case
 
 
 class EpochEntry(NamedTuple):

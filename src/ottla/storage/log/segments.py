@@ -112,7 +112,7 @@ class Segments(Sequence[Segment]):
         start = self._segments.index(old[0])
         invariant(
             self._segments[start : start + len(old)] == old,
-            f"{self._directory}: segments to replace are no neighbours",
+            f"{self._directory}: segments to replace are not adjacent",
         )
         invariant(
             new.suffix == log_files.CLEANED and old[-1] is not self.active, f"{new.path} cannot be swapped in"

@@ -1,7 +1,7 @@
 """Files that an interrupted change left in a partition's directory, and how the change is undone or finished.
 
-- `.deleted`: was to be removed; removed. (`.checkpoint.deleted` files are snapshots of the metadata quorum, not
-  ours.)
+- `.deleted`: was to be removed; removed. (`.checkpoint.deleted` files are snapshots of the metadata quorum and
+  are not changed here.)
 - `.cleaned`: compaction was still writing it; removed.
 - `.swap`: complete and about to replace its originals. If a `.cleaned` file of the same or an earlier offset
   is there, the exchange had not begun: the `.swap` is removed too. Otherwise the originals in its range are removed

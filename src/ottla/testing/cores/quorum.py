@@ -362,7 +362,7 @@ class QuorumSimulation:
         self._committed_end = max(self._committed_end, offset)
 
     def check_failover(self) -> None:
-        """Kill the leader for good: the remaining majority must elect another and commit."""
+        """Kill the leader permanently: the remaining majority must elect another and commit."""
         if len(self.voters) < 3:
             return
         old = next(one for one in self.replicas if one.core is not None and one.core.role is Role.LEADER)

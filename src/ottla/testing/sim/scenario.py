@@ -121,7 +121,7 @@ class Scenario:
         self._await_convergence()
 
     def _lose_producers(self) -> None:
-        """Kill some producers for good: only their timeouts can end what they have open, if the clock is right."""
+        """Kill some producers permanently: only timeouts can end their open transactions, if the clock is right."""
         if self.faults is None or "clock jump" in self.faults.chosen:
             return
         for client in self.clients.clients.values():
