@@ -18,7 +18,7 @@ LEFT := ottla-pipelines spark-warehouse metastore_db derby.log
 WORKERS ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check format test spark demo compat bench torture spark-torture fuzz sim mutants declarative kcat maven clean
+.PHONY: help setup check format test spark demo compat bench torture spark-torture fuzz sim cores mutants declarative kcat maven clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 15
@@ -82,6 +82,9 @@ fuzz: setup ## feed the decoders and recovery with malformed bytes for a while
 
 sim: setup ## the broker among simulated clients, with faults: SEED=123 one run, SEEDS=1000 many
 	$(BIN)/python -m ottla.testing.sim $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),100)) $(ARGS)
+
+cores: setup ## the pure cores alone, hundreds of times faster than whole nodes: SEED=123 one run, SEEDS=1000 many
+	$(BIN)/python -m ottla.testing.cores $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),100)) $(ARGS)
 
 mutants: setup ## break one rule of the code at a time; a test must fail each time
 	$(BIN)/python -m tests.mutants $(ARGS)

@@ -258,6 +258,19 @@ def test_a_response_to_a_request_of_an_earlier_role_is_ignored() -> None:
     assert (node.core.role, node.core.epoch) == (Role.FOLLOWER, 4)
 
 
+def test_a_late_response_of_an_earlier_term_truncates_nothing() -> None:
+    node = following(Image(None, batches(1, 2, 3)))
+    ((_, old_fetch),) = node.sent()
+    node.core.peer_lost(node.now, 1)
+    votes = dict(node.sent())
+    for node_id in (1, 2):
+        node.core.responded(node.now, node_id, votes[node_id], VoteResponse(ErrorCode.NONE, 5, 1, False))
+    assert node.core.role is Role.FOLLOWER
+    diverging = FetchResponse(ErrorCode.NONE, 5, 1, 0, diverging=OffsetAndEpoch(1, 1))
+    node.core.responded(node.now, 1, old_fetch, diverging)
+    assert node.core.log_end == OffsetAndEpoch(3, 3)
+
+
 def test_the_high_watermark_needs_a_majority_and_a_record_of_the_own_epoch() -> None:
     node = started(0, image=Image(None, batches(1, 1, 1)), state=ElectionState(1, -1, None))
     node.pass_time(LONG_MS)
