@@ -89,7 +89,7 @@ class NativeWriter:
             done(OSError(error, os.strerror(error)) if error else None)
 
     def close(self) -> None:
-        """Finish what is queued; what ended since the last turn of the loop is still reported."""
+        """Finish what is queued; what ended since the last iteration of the loop is still reported."""
         self._threads.close()
         for done, error in self._threads.take():
             done(OSError(error, os.strerror(error)) if error else None)

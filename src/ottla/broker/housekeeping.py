@@ -1,8 +1,8 @@
 """Periodic tasks of a broker, each with its own interval: retention, flushes, checkpoints, file removal.
 
 The intervals are Kafka's settings; deleted files are removed once a second. The next run of a task is scheduled when
-the last one is complete. A task that fails is logged and repeated. The cleaner has its own schedule and is only started
-and stopped from here.
+the last one is complete. A task that fails is logged and repeated. The cleaner has its own schedule
+(`storage.cleaning.cleaner`); the node starts and stops it.
 
 Concurrency: the event loop; what touches the disk runs in the executor.
 """

@@ -3,7 +3,7 @@
     decide on the controller's image -> replay into it -> append -> committed -> applied by the publisher -> respond
 
 A decision is made when it is submitted, on an image that may contain records which are not committed yet; the
-quorum writes the decisions of one turn of the event loop together. Each decision is committed completely or not
+quorum writes the decisions of one iteration of the event loop together. Each decision is committed completely or not
 at all. A response waits until this node has applied everything that the controller's image contained when the
 decision was made. This holds for decisions without records too, so no client sees state that can still be lost.
 

@@ -5,8 +5,9 @@ lead its quorum; open the logs, with recovery after an unclean stop; bind the so
 register and be unfenced; lead partitions and set stray logs aside, both by an image that contains the registration;
 serve clients and load the coordinators.
 
-Order of the stop: coordinators fail waiting requests; no new connections; finish requests in flight; wait for
-writes; write checkpoints and the clean-shutdown marker; release the locks.
+Order of the stop: stop periodic tasks; coordinators fail waiting requests; no new connections; finish requests in
+flight; wait for writes; close the logs, write checkpoints and the clean-shutdown marker; release the locks; close the
+metadata log.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@
 Every implementation keeps this contract:
 
 - `connect` returns at once. It resolves names, and performs the connection attempt, without blocking the event loop.
-- It calls `on_done(sock, None)` or `on_done(None, error)` exactly once, in a later turn of the node's event loop and
-  never within the call itself. After `cancel` it calls nothing and closes the socket.
+- It calls `on_done(sock, None)` or `on_done(None, error)` exactly once, in a later iteration of the node's event loop
+  and never within the call itself. After `cancel` it calls nothing and closes the socket.
 - `sock` is connected, non-blocking and has TCP_NODELAY set. The caller owns it. Callers use `recv_into`, `send`,
   `sendmsg`, `close`, and `add_reader`, `remove_reader`, `add_writer` and `remove_writer` of the event loop.
 - `error` is a ConnectionRefusedError if nothing listens at the address, any other OSError otherwise. An attempt that

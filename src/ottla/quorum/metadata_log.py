@@ -1,8 +1,8 @@
 """The log of the quorum's records: the port, and the adapter to a storage log.
 
 The quorum appends batches that contain their offsets and epoch, one at a time, and is notified when each is
-durable. `StorageMetadataLog` writes and syncs in an executor, so that the event loop never waits for the
-disk.
+durable. `StorageMetadataLog` writes and syncs batches in an executor, so that the event loop does not wait for a
+sync. Rolling and deleting are rare and done by the caller.
 """
 
 from __future__ import annotations

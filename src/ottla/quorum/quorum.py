@@ -121,7 +121,7 @@ class Quorum(Protocol):
     def append(self, epoch: int, values: Sequence[bytes]) -> int:
         """Append records that are committed all or none, and return the offset of the last.
 
-        Several appends may be outstanding; they are committed in order. Appends of one turn of the event loop,
+        Several appends may be outstanding; they are committed in order. Appends of one iteration of the event loop,
         and those made during a write, share the next write. Raises NotLeader for any other epoch
         than the one this node leads.
         """

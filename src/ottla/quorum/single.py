@@ -7,13 +7,14 @@ of a KRaft voter, so Apache Kafka can open it, and a directory that Kafka wrote 
   `quorum-state` before the first batch of the epoch is written.
 - The first batch of an epoch is a leader change. If kraft.version is 1 and the newest voters record is not in
   the log, or is out of date, a current one follows in the same batch.
-- One write is one batch, and a write starts after the one before it is durable. Appends of one turn of the loop,
+- One write is one batch, and a write starts after the one before it is durable. Appends of one iteration of the loop,
   and those made during a write, share the next batch. So a crash keeps a whole prefix of the writes, and each
   append is kept completely or not at all. A failed write is not retried: this node resigns and stays failed.
 - A snapshot is due after a number of bytes of log. When it is durable, log and snapshots below the snapshot
   *before* it are deleted: if the newest is damaged, the state can still be restored.
 
-Concurrency: the event loop. Blocking work runs in the executor: one write and one snapshot at most.
+Concurrency: the event loop. Writes and snapshots are written in the executor, at most one of each at a time. The roll
+before a snapshot and the deletion of old segments and snapshots after it are done on the loop.
 """
 
 from __future__ import annotations

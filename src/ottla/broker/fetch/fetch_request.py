@@ -4,9 +4,9 @@ Reading has two steps. Planning finds position and size of the bytes of each par
 fetch may have enough. Loading reads the planned bytes into one buffer: at once if the page cache has them, otherwise
 in a worker thread, so that a cold read does not block other clients.
 
-A fetch waits until `min_bytes` are available, a partition fails or diverges, `max_wait_ms` expires, or its connection
-closes. Partitions that cannot be served (unknown, not led by this broker) do not end the wait; if all are such, the
-response is sent at once.
+A fetch waits until `min_bytes` are available, a partition fails or diverges, `max_wait_ms` expires, its connection
+closes, or the broker stops. Partitions that cannot be served (unknown, not led by this broker) do not end the wait; if
+all are such, the response is sent at once.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ class Connection:
         """Called when the connection closes; set by a request that waits."""
         self.on_drain: Callable[[], None] | None = None
         """Called when the broker stops, so that a waiting request responds at once."""
-        # State of the produce handler: the partition of the last request, and the fast path for more like it.
+        # State of the produce handler: the partition of the last request, and the bulk path for more like it.
         self.last_produced: object = None
         self.bulk_path: BulkPath | None = None
         self._reader = FrameReader(edge.limits.frame_bytes_max, edge.account)

@@ -97,7 +97,7 @@ class SingleProduce(PendingResponse):
 class ManyProduce(PendingResponse):
     """Several batches of one request that wait for their acknowledgements.
 
-    `add` each partition, append its batch with the waiter of its slot or `refuse` it, then `start`.
+    `add` each partition, append its batch with its slot as the waiter or `set` its error there, then `start`.
     """
 
     __slots__ = (

@@ -173,7 +173,7 @@ class Runtime(Generic[M]):
     # --- called by shards ---
 
     def flush_soon(self, shard: Shard[M]) -> None:
-        """Append the shard's open batch at the end of this turn of the event loop."""
+        """Append the shard's open batch at the end of this iteration of the event loop."""
         if not self._to_flush:
             self.scheduler.call_soon(self._flush)
         self._to_flush.append(shard)

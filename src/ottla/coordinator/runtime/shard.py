@@ -4,9 +4,9 @@
               |         |
               +---------+-> failed     (the log cannot be read, until the partition is elected again)
 
-A write is decided; its records are added to the open batch and replayed at once. At the end of the turn the batch is
-appended, and when it is committed the responses are sent, in order. A read response also waits until all records
-replayed before the read are committed. No client sees state that can still be lost.
+A write is decided; its records are added to the open batch and replayed at once. At the end of this iteration of the
+event loop the batch is appended, and when it is committed the responses are sent, in order. A read response also waits
+until all records replayed before the read are committed. No client sees state that can still be lost.
 
 The state machine is ahead of the log and stores no history. When an append fails, the shard closes, all waiting
 requests fail with the error, and the runtime loads a new shard from the log.

@@ -6,10 +6,11 @@ Offsets, in the order that always holds:
     flushed_offset <= committable_offset <= readable_offset <= log_end_offset
 
 `append` decides the offset, checks the producer, rolls to a new segment when one is due, and *stages* the
-bytes: the log end offset moves at once, the disk is not touched. `take_staged` hands the staged bytes over as
-a `WriteJob` that may run in a worker thread; when it is done, `written` moves the readable and the committable
-offset and, if the job synced, the flushed offset. One write job is outstanding at a time, so that everything
-appended meanwhile is collected for the next: group commit. A sync is due when `flush.messages` or more records
+bytes: the log end offset moves at once. The disk is not used, except by a roll, which creates the file of the segment
+and writes a snapshot of the producers. `take_staged` returns the staged bytes as a `WriteJob` that may run in a worker
+thread; when it is done, `written` moves the readable and the committable offset and, if the job synced, the flushed
+offset. One write job is outstanding at a time, so that everything appended meanwhile is collected for the next: group
+commit. A sync is due when `flush.messages` or more records
 are not flushed; the job that makes it due performs it. This replica counts a record toward the high watermark
 when the committable offset has passed it; followers may copy records below the readable offset.
 
