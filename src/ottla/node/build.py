@@ -6,8 +6,8 @@ register and be unfenced; lead partitions and set stray logs aside, both by an i
 serve clients and load the coordinators.
 
 Order of the stop: stop periodic tasks; coordinators fail waiting requests; no new connections; finish requests in
-flight; wait for writes; close the logs, write checkpoints and the clean-shutdown marker; release the locks; close the
-metadata log.
+flight; wait for writes, those of the metadata log included; close the metadata log; close the logs, write checkpoints
+and the clean-shutdown marker; release the locks.
 """
 
 from __future__ import annotations
@@ -173,13 +173,14 @@ class Node:
         idle = asyncio.Event()
         self._group_commit.when_idle(idle.set)
         await idle.wait()
-        await settled(self._log_dirs.close(self._clock.now_ms(), self._lifecycle.broker_epoch))
-        self._writer.close()
-        self._executor.close()
+        await settled(self._metadata.stop())
         try:
             self._metadata.close()
         except StorageFault as fault:
             self._log.error("the metadata log could not be closed cleanly", reason=str(fault))
+        await settled(self._log_dirs.close(self._clock.now_ms(), self._lifecycle.broker_epoch))
+        self._writer.close()
+        self._executor.close()
         if self._metadata_dir is not None:
             self._metadata_dir.release()
 

@@ -19,6 +19,7 @@ from ottla.base.clock import Clock
 from ottla.base.executor import Executor
 from ottla.base.files import Disk
 from ottla.base.ids import METADATA_TOPIC, METADATA_TOPIC_ID, TopicPartition
+from ottla.base.promise import Promise
 from ottla.base.rng import Random
 from ottla.config.broker import BrokerConfig
 from ottla.controller import features
@@ -44,8 +45,14 @@ class MetadataNode:
     """The metadata log of a node, its publisher and its controller. Call `start` before use, `close` at the end."""
 
     def __init__(
-        self, controller: ControllerDriver, publisher: MetadataPublisher, log: Log, clock: Clock
+        self,
+        quorum: SingleQuorum,
+        controller: ControllerDriver,
+        publisher: MetadataPublisher,
+        log: Log,
+        clock: Clock,
     ) -> None:
+        self._quorum = quorum
         self.controller = controller
         self.publisher = publisher
         self.log = log
@@ -55,8 +62,12 @@ class MetadataNode:
         """Load the image and lead a new epoch."""
         await self.controller.start()
 
+    def stop(self) -> Promise[None]:
+        """Refuse changes of the metadata; the promise is kept when no write is in flight."""
+        return self._quorum.stop()
+
     def close(self) -> None:
-        """Close the log; no write may be outstanding."""
+        """Close the log; no write may be in flight."""
         self.log.close(self._clock.now_ms())
 
 
@@ -114,7 +125,7 @@ def open_metadata(
         initial_levels=_initial_levels(disk, log_dir),
         on_fault=on_fault,
     )
-    return MetadataNode(controller, publisher, log, clock)
+    return MetadataNode(quorum, controller, publisher, log, clock)
 
 
 def has_metadata(disk: Disk, log_dir: str) -> bool:

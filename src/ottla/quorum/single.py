@@ -30,6 +30,7 @@ from ottla.base.clock import Clock
 from ottla.base.errors import LocalError, StorageFault, invariant
 from ottla.base.executor import Executor
 from ottla.base.files import Disk
+from ottla.base.promise import Promise
 from ottla.quorum.control_records import control_batch, read_control_batch
 from ottla.quorum.metadata_log import MetadataLog
 from ottla.quorum.quorum import (
@@ -91,6 +92,7 @@ class SingleQuorum:
         self._pending: deque[Sequence[bytes]] = deque()
         self._writing = False
         self._write_scheduled = False
+        self._stopping: Promise[None] | None = None
         self._base = self._newest_usable_snapshot()
         self._epoch = max(read_quorum_state(disk, self._state_path).leader_epoch, self._base.epoch)
         self._scan()
@@ -250,6 +252,7 @@ class SingleQuorum:
         """Write pending appends, up to the size limit, as one batch."""
         self._write_scheduled = False
         if self._writing or not self._pending:
+            self._stop_if_idle()
             return
         values = list(self._pending.popleft())
         size = sum(map(len, values))
@@ -282,6 +285,7 @@ class SingleQuorum:
             if committed is not None:
                 committed()
             self._write_pending()
+            self._stop_if_idle()
 
         try:
             self._log.append(data, written)
@@ -294,6 +298,22 @@ class SingleQuorum:
         self._leadership.failed(error)
         if led:
             self._leadership.resigned(self._epoch)
+        self._stop_if_idle()
+
+    # Stop
+
+    def stop(self) -> Promise[None]:
+        """Refuse appends from now on; the promise is kept when all writes, snapshots included, are finished."""
+        stopping = self._stopping = Promise()
+        self._leads = False
+        self._stop_if_idle()
+        return stopping
+
+    def _stop_if_idle(self) -> None:
+        stopping = self._stopping
+        is_busy = self._writing or self._write_scheduled or self._pending or self._snapshot_running
+        if stopping is not None and not stopping.done and not is_busy:
+            stopping.keep(None)
 
     # Snapshots
 
@@ -323,9 +343,10 @@ class SingleQuorum:
             if failure is not None:
                 # The log still has every record; the next interval tries again.
                 _log.warning("a metadata snapshot could not be written", reason=str(failure))
-                return
-            self._delete_below(self._base)
-            self._base = snapshot_id
+            else:
+                self._delete_below(self._base)
+                self._base = snapshot_id
+            self._stop_if_idle()
 
         self._executor.submit(write, written)
 

@@ -58,6 +58,25 @@ def test_commit_waits_for_the_disk(tmp_path: Path) -> None:
     assert (bench.values(), bench.quorum.high_watermark) == ([b"a"], 4)
 
 
+def test_a_stop_waits_for_the_write_in_flight_and_for_pending_appends(tmp_path: Path) -> None:
+    bench = opened(tmp_path).lead()
+    bench.executor.stepped = True
+    bench.quorum.append(1, [b"a"])
+    bench.deferred.pop()()
+    bench.quorum.append(1, [b"b"])
+    stopped = bench.quorum.stop()
+    assert not stopped.done
+    with pytest.raises(NotLeader):
+        bench.quorum.append(1, [b"c"])
+    bench.run()
+    assert stopped.done
+    assert bench.values() == [b"a", b"b"]
+
+
+def test_a_stop_without_a_write_is_immediate(tmp_path: Path) -> None:
+    assert opened(tmp_path).lead().quorum.stop().done
+
+
 def test_every_start_is_a_new_epoch(tmp_path: Path) -> None:
     epochs = []
     for _ in range(3):

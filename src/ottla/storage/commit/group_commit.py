@@ -68,13 +68,14 @@ class GroupCommit:
     def when_idle(self, callback: Callable[[], None]) -> None:
         """Call back once nothing is scheduled or in flight."""
         self._when_idle.append(callback)
-        self._tell_idle()
+        self._notify_idle()
 
     def _start_scheduled(self) -> None:
         scheduled, self._scheduled = self._scheduled, {}
+        self._jobs += 1  # a write may finish at once, before the others have started
         for log in scheduled.values():
             self._start(log)
-        self._tell_idle()
+        self._finish_job()
 
     def _start(self, log: Log) -> None:
         job = log.take_staged()
@@ -88,7 +89,6 @@ class GroupCommit:
                 self._writer.write(step.file, step.buffers, step.position, job.sync, done)
 
     def _written(self, log: Log, job: WriteJob, failure: BaseException | None) -> None:
-        self._jobs -= 1
         if self._survived(log, failure):
             log.written(job, self._clock.now_ms())
             if not log.closed:
@@ -96,17 +96,16 @@ class GroupCommit:
                 if not job.sync:
                     self.flush(log, sealed_only=True)
                 self._on_progress(log)
-        self._tell_idle()
+        self._finish_job()
 
     def _flushed(self, log: Log, job: FlushJob, failure: BaseException | None) -> None:
-        self._jobs -= 1
         if self._survived(log, failure):
             log.flushed(job, self._clock.now_ms())
             if not log.closed:
                 # Staged records may have waited for this job. Otherwise a segment may have been filled meanwhile.
                 self._start(log)
                 self.flush(log, sealed_only=True)
-        self._tell_idle()
+        self._finish_job()
 
     def _survived(self, log: Log, failure: BaseException | None) -> bool:
         """Whether the log can still be used. A log that is being deleted may have lost its directory during the job."""
@@ -120,7 +119,11 @@ class GroupCommit:
         self._on_fault(fault)
         return False
 
-    def _tell_idle(self) -> None:
+    def _finish_job(self) -> None:
+        self._jobs -= 1
+        self._notify_idle()
+
+    def _notify_idle(self) -> None:
         if self.idle and self._when_idle:
             callbacks, self._when_idle = self._when_idle, []
             for callback in callbacks:

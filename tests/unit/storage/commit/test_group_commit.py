@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
 from ottla.base.errors import StorageFault
+from ottla.base.files import Buffer, File
 from ottla.base.rng import Random
 from ottla.storage.commit.group_commit import GroupCommit
 from ottla.storage.log.log import Log
@@ -190,6 +191,49 @@ def test_when_idle_calls_back_when_no_job_is_left() -> None:
     assert calls == ["at once"]
     bench.executor.run_all()
     assert calls == ["at once", "later"]
+
+
+class SomeInlineWriter:
+    """Finishes the first write at once, within the call, and the others when the test says so."""
+
+    def __init__(self) -> None:
+        self.later: list[Callable[[], None]] = []
+        self._writes = 0
+
+    def write(
+        self, file: File, buffers: Sequence[Buffer], position: int, sync: bool, done: Callable[..., None]
+    ) -> None:
+        file.pwritev(list(buffers), position)
+        self._writes += 1
+        if self._writes == 1:
+            done(None)
+        else:
+            self.later.append(lambda: done(None))
+
+
+def test_idle_is_not_reported_while_other_logs_are_yet_to_start() -> None:
+    bench, other, writer = Bench(), Bench(), SomeInlineWriter()
+    deferred: list[Callable[[], None]] = []
+    commit = GroupCommit(
+        bench.executor,
+        StillClock(),
+        defer=deferred.append,
+        on_progress=lambda log: None,
+        on_fault=bench.faults.append,
+        writer=writer,
+    )
+    for log in (bench.log, other.log):
+        log.append(batch(), 0, NOW_MS)
+        log.flush(NOW_MS)
+        log.append(batch(), 0, NOW_MS)
+        commit.schedule(log)
+    calls: list[str] = []
+    commit.when_idle(lambda: calls.append("idle"))
+    deferred.pop()()
+    assert len(writer.later) == 1
+    assert calls == []
+    writer.later.pop()()
+    assert calls == ["idle"]
 
 
 def test_what_is_reported_survives_the_loss_of_power() -> None:
