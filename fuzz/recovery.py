@@ -27,8 +27,9 @@ from ottla.records.validation import ValidBatch
 from ottla.storage.log import log_files
 from ottla.storage.log.log import Log
 from ottla.storage.log.log_config import LogConfig
-from ottla.storage.log_dirs import LogDirs
+from ottla.storage.log_dirs import LogDirs, NewLog
 from ottla.testing.disk import SimDisk, Survival
+from ottla.testing.executor import InlineExecutor
 
 NOW_MS = 1_790_000_000_000
 ROOT = "/data"
@@ -44,10 +45,11 @@ def valid(data: bytes) -> ValidBatch:
 
 def write_log(rng: random.Random, disk: SimDisk) -> LogDirs:
     """A log of some segments with idempotent and transactional producers."""
-    dirs = LogDirs(disk, [ROOT], rng)
+    dirs = LogDirs(disk, [ROOT], rng, InlineExecutor())
     dirs.claim("cluster", 1)
     dirs.load(lambda _: CONFIG, NOW_MS)
-    log = dirs.create_log(PARTITION, Uuid(int=3), CONFIG, NOW_MS)
+    dirs.create_logs([NewLog(PARTITION, Uuid(int=3), CONFIG)], NOW_MS, lambda _, result: None)
+    (log,) = dirs.logs()
     sequence = 0
     for number in range(rng.randrange(5, 40)):
         producer = rng.choice((-1, 4))
@@ -108,7 +110,7 @@ def damage(rng: random.Random, disk: SimDisk) -> tuple[str, int]:
 
 
 def start(rng: random.Random, disk: SimDisk) -> tuple[LogDirs, Log]:
-    dirs = LogDirs(disk, [ROOT], rng)
+    dirs = LogDirs(disk, [ROOT], rng, InlineExecutor())
     dirs.load(lambda _: CONFIG, NOW_MS)
     if not dirs.dirs[0].online:
         raise AssertionError(f"the directory went offline: {dirs.dirs[0].fault}")

@@ -282,6 +282,22 @@ def each(pattern: str, content: bytes | None) -> Callable[[Path], None]:
     return damage
 
 
+def indexes(content: bytes | None) -> Callable[[Path], None]:
+    """The index files of all segments, which a broker that was killed may not have written yet."""
+
+    def damage(data: Path) -> None:
+        segments = list(data.glob(f"{TOPIC}-0/*.log"))
+        assert segments
+        for segment in segments:
+            for suffix in (".index", ".timeindex"):
+                if content is None:
+                    segment.with_suffix(suffix).unlink(missing_ok=True)
+                else:
+                    segment.with_suffix(suffix).write_bytes(content)
+
+    return damage
+
+
 def write(path: Path, content: bytes) -> None:
     path.write_bytes(content)
 
@@ -301,9 +317,9 @@ def litter(data: Path) -> None:
 
 
 HARMLESS: dict[str, Callable[[Path], None]] = {
-    "indexes missing": each(f"{TOPIC}-0/*index", None),
-    "indexes empty": each(f"{TOPIC}-0/*index", b""),
-    "indexes of garbage": each(f"{TOPIC}-0/*index", os.urandom(120)),
+    "indexes missing": indexes(None),
+    "indexes empty": indexes(b""),
+    "indexes of garbage": indexes(os.urandom(120)),
     "snapshots of garbage": each(f"{TOPIC}-0/*.snapshot", b"\x00\x01\xff\xff"),
     "leader epochs of garbage": lambda data: write(data / f"{TOPIC}-0/leader-epoch-checkpoint", b"\xff\xfe"),
     "checkpoints cut short": each("*-checkpoint", b"0\n1\n"),
