@@ -15,3 +15,8 @@ def test_damaged_directories_are_started_on(start: int) -> None:
     for seed in range(start, start + 50):
         try_one(seed, seen)
     assert seen.total() == 50
+
+
+def test_a_damaged_offset_after_a_clean_stop_is_reported_as_damage() -> None:
+    """After a clean stop the log is not scanned: a base offset below its predecessor shows when it is read."""
+    try_one(1794910405961962234, Counter())

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from ottla.base.errors import ApiError, ErrorCode, StorageFault, violated
 from ottla.base.files import Disk
 from ottla.base.ids import TopicPartition, Uuid
-from ottla.records.batch import BatchHeader, iter_batches
+from ottla.records.batch import BatchHeader, CorruptBatch, iter_batches
 from ottla.storage.commit.write_job import LogLocation
 from ottla.storage.commit.write_queue import WriteQueue
 from ottla.storage.index.txn_index import AbortedTxn
@@ -143,6 +143,10 @@ class ReadableLog:
             data = memoryview(self.read_bytes(offset, chunk_bytes, upto=upto))
             found = offset
             for position, header in iter_batches(data):
+                if header.last_offset < found:
+                    raise CorruptBatch(
+                        f"{self}: a batch that ends at {header.last_offset} follows offset {found}"
+                    )
                 yield header, data[position : position + header.size_in_bytes]
                 found = header.last_offset + 1
             if found == offset:
