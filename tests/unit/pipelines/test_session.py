@@ -23,6 +23,10 @@ from tests.support.waiting import wait_until
 STATE = Path("/state")
 
 
+_HANGS_S = 240
+"""A wait that takes longer hangs; the machine may be busy."""
+
+
 def test_a_user_setting_overrides_the_default() -> None:
     conf = spark_conf(SessionSettings("p", STATE, conf={"spark.sql.shuffle.partitions": "7"}), "-XX:+A")
     assert conf["spark.sql.shuffle.partitions"] == "7"
@@ -178,22 +182,22 @@ def test_a_stop_while_java_starts_ends_it(tmp_path: Path, home: Home) -> None:
 def test_a_start_abandoned_before_there_is_a_process_ends_it_when_there_is(
     tmp_path: Path, home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked, goes_on = threading.Event(), threading.Event()
+    requested, may_launch = threading.Event(), threading.Event()
     launch = java_gateway.launch_gateway
 
     def late(*given: Any) -> Any:
-        asked.set()
-        assert goes_on.wait(30)
+        requested.set()
+        assert may_launch.wait(_HANGS_S)
         return launch(*given)
 
     monkeypatch.setattr(java_gateway, "launch_gateway", late)
     started = java_process.Launch(None, {"start_new_session": True})
-    assert asked.wait(30)
+    assert requested.wait(_HANGS_S)
     ends = threading.Thread(target=started.end)
     ends.start()
     wait_until(lambda: started._abandoned, "giving up")
-    goes_on.set()
-    ends.join(30)
+    may_launch.set()
+    ends.join(_HANGS_S)
     assert not ends.is_alive()
     wait_until(lambda: not home.up or home.gone, "the end of Java's process")
 
