@@ -179,8 +179,3 @@ class PartitionChange:
             record.removing_replicas = list(self.removing)
         if self.adding != partition.adding_replicas:
             record.adding_replicas = list(self.adding)
-
-
-def without(replicas: Iterable[int], gone: int) -> tuple[int, ...]:
-    """The replicas except one."""
-    return tuple(replica for replica in replicas if replica != gone)

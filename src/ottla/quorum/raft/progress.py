@@ -81,9 +81,6 @@ class LeaderProgress:
 
         return voters.majority_value(contact_of)
 
-    def has_fetched(self, node_id: int) -> bool:
-        return self.replica(node_id) is not None
-
     def successors(self, voters: VoterSet) -> tuple[ReplicaKey, ...]:
         """The other voters, those with the longest logs first."""
         others = [voter.key for voter in voters if voter.key.node_id != self._local.node_id]
