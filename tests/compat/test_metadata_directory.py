@@ -57,7 +57,7 @@ async def one_life(peer: KafkaPeer, new_topics: list[str], snapshot_bytes: int =
     await node.start()
     endpoint = Endpoint("PLAINTEXT", "127.0.0.1", peer.port)
     at = NodeRegistration(1, uuid.uuid4(), (endpoint,), (meta.directory_id,))
-    await node.controller.unfence_broker(1, await node.controller.register_broker(at))
+    await node.controller.unfence_broker(1, await node.controller.register_node(at))
     for name in new_topics:
         topic = CreatableTopic(
             name=name,

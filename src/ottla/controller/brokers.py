@@ -22,9 +22,86 @@ from ottla.metadata.records import (
     RegisterBrokerRecord,
     RegisterControllerRecord,
 )
+from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from ottla.wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
+from ottla.wire.messages.controller_registration import (
+    ControllerRegistrationRequest,
+    ControllerRegistrationResponse,
+)
 from ottla.wire.schema import Message
 
 _NOW_UNFENCED = -1
+
+
+def decide_register_broker(
+    image: MetadataImage, request: BrokerRegistrationRequest, next_offset: int
+) -> Decision[BrokerRegistrationResponse]:
+    """Register a broker, fenced; the response has its broker epoch."""
+    broker = image.brokers.get(request.broker_id)
+    if broker is not None and broker.incarnation_id == request.incarnation_id:
+        return Decision([], BrokerRegistrationResponse(broker_epoch=broker.epoch))
+    record = RegisterBrokerRecord(
+        broker_id=request.broker_id,
+        incarnation_id=request.incarnation_id,
+        broker_epoch=next_offset,
+        end_points=[
+            BrokerEndpoint(name=e.name, host=e.host, port=e.port, security_protocol=e.security_protocol)
+            for e in request.listeners
+        ],
+        features=[
+            BrokerFeature(
+                name=f.name,
+                min_supported_version=f.min_supported_version,
+                max_supported_version=f.max_supported_version,
+            )
+            for f in request.features
+        ],
+        rack=request.rack,
+        fenced=True,
+        log_dirs=list(request.log_dirs),
+    )
+    return Decision([record], BrokerRegistrationResponse(broker_epoch=next_offset))
+
+
+def decide_register_controller(
+    image: MetadataImage, request: ControllerRegistrationRequest
+) -> Decision[ControllerRegistrationResponse]:
+    """Register a controller. A registration replaces the earlier one of the same controller."""
+    record = RegisterControllerRecord(
+        controller_id=request.controller_id,
+        incarnation_id=request.incarnation_id,
+        end_points=[
+            ControllerEndpoint(name=e.name, host=e.host, port=e.port, security_protocol=e.security_protocol)
+            for e in request.listeners
+        ],
+        features=[
+            ControllerFeature(
+                name=f.name,
+                min_supported_version=f.min_supported_version,
+                max_supported_version=f.max_supported_version,
+            )
+            for f in request.features
+        ],
+    )
+    return Decision([record], ControllerRegistrationResponse(error_message=None))
+
+
+def decide_heartbeat(
+    image: MetadataImage, request: BrokerHeartbeatRequest
+) -> Decision[BrokerHeartbeatResponse]:
+    """Unfence a broker that has caught up with its registration."""
+    is_caught_up = request.current_metadata_offset >= request.broker_epoch
+    records: list[Message] = []
+    fenced = image.brokers[request.broker_id].fenced if request.broker_id in image.brokers else True
+    if is_caught_up and not request.want_fence and not request.want_shut_down:
+        records = decide_unfence(image, request.broker_id, request.broker_epoch).records
+        fenced = False
+    return Decision(
+        records,
+        BrokerHeartbeatResponse(
+            is_caught_up=is_caught_up, is_fenced=fenced, should_shut_down=request.want_shut_down
+        ),
+    )
 
 
 def decide_register(image: MetadataImage, node: NodeRegistration, next_offset: int) -> Decision[int]:

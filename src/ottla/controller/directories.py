@@ -15,7 +15,25 @@ from ottla.controller.decision import Decision
 from ottla.controller.port import DirectoryAssignments
 from ottla.metadata.image import NO_LEADER, MetadataImage
 from ottla.metadata.records import BrokerRegistrationChangeRecord, PartitionChangeRecord
+from ottla.wire.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsResponse,
+)
 from ottla.wire.schema import Message
+
+
+def decide_assign_replicas(
+    image: MetadataImage, request: AssignReplicasToDirsRequest
+) -> Decision[AssignReplicasToDirsResponse]:
+    """Record the directories that a broker reports for its replicas."""
+    assignments = {
+        (topic.topic_id, partition.partition_index): directory.id
+        for directory in request.directories
+        for topic in directory.topics
+        for partition in topic.partitions
+    }
+    records = decide_assign(image, request.broker_id, assignments).records
+    return Decision(records, AssignReplicasToDirsResponse())
 
 
 def decide_assign(image: MetadataImage, broker_id: int, assignments: DirectoryAssignments) -> Decision[None]:

@@ -19,15 +19,37 @@ from ottla.controller.runtime import ControllerRuntime, Decide
 from ottla.metadata.publisher import MetadataPublisher
 from ottla.metadata.records import FeatureLevelRecord
 from ottla.quorum.quorum import Quorum
+from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from ottla.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from ottla.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from ottla.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+)
+from ottla.wire.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsResponse,
+)
+from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from ottla.wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
+from ottla.wire.messages.controller_registration import (
+    ControllerRegistrationRequest,
+    ControllerRegistrationResponse,
+)
 from ottla.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from ottla.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from ottla.wire.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
+from ottla.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from ottla.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from ottla.wire.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from ottla.wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 
 R = TypeVar("R")
@@ -65,6 +87,16 @@ class ControllerDriver:
             on_fault=self._failed,
         )
 
+    @property
+    def is_active(self) -> bool:
+        """Whether this node is the active controller."""
+        return self._runtime.is_active
+
+    @property
+    def applied_offset(self) -> int:
+        """The offset of the committed image. After a response it includes everything the decision was based on."""
+        return self._publisher.image.offset
+
     async def start(self) -> None:
         """Start the quorum; return when this node leads it and has applied its first records."""
         self._started = asyncio.get_running_loop().create_future()
@@ -83,7 +115,48 @@ class ControllerDriver:
 
     # Requests of brokers
 
-    async def register_broker(self, node: NodeRegistration) -> int:
+    async def register_broker(self, request: BrokerRegistrationRequest) -> BrokerRegistrationResponse:
+        return await self._submit(
+            lambda image: brokers.decide_register_broker(image, request, self._quorum.log_end_offset),
+            lambda code, _: BrokerRegistrationResponse(error_code=code),
+        )
+
+    async def broker_heartbeat(self, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
+        return await self._submit(
+            lambda image: brokers.decide_heartbeat(image, request),
+            lambda code, _: BrokerHeartbeatResponse(error_code=code),
+        )
+
+    async def alter_partition(
+        self, request: AlterPartitionRequest, api_version: int
+    ) -> AlterPartitionResponse:
+        return AlterPartitionResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
+
+    async def allocate_producer_ids(self, request: AllocateProducerIdsRequest) -> AllocateProducerIdsResponse:
+        return await self._submit(
+            lambda image: producer_ids.decide_allocate_ids(image, request),
+            lambda code, _: AllocateProducerIdsResponse(error_code=code),
+        )
+
+    async def assign_replicas_to_dirs(
+        self, request: AssignReplicasToDirsRequest
+    ) -> AssignReplicasToDirsResponse:
+        return await self._submit(
+            lambda image: directories.decide_assign_replicas(image, request),
+            lambda code, _: AssignReplicasToDirsResponse(error_code=code),
+        )
+
+    async def register_controller(
+        self, request: ControllerRegistrationRequest
+    ) -> ControllerRegistrationResponse:
+        return await self._submit(
+            lambda image: brokers.decide_register_controller(image, request),
+            lambda code, message: ControllerRegistrationResponse(error_code=code, error_message=message),
+        )
+
+    # Requests of the broker in the same process, with plain data
+
+    async def register_node(self, node: NodeRegistration) -> int:
         return await self._decided(lambda i: brokers.decide_register(i, node, self._quorum.log_end_offset))
 
     async def unfence_broker(self, broker_id: int, broker_epoch: int) -> None:
@@ -97,7 +170,7 @@ class ControllerDriver:
     ) -> None:
         await self._decided(lambda image: directories.decide_failed(image, broker_id, broker_epoch, online))
 
-    async def allocate_producer_ids(self, broker_id: int, broker_epoch: int) -> ProducerIdBlock:
+    async def allocate_block(self, broker_id: int, broker_epoch: int) -> ProducerIdBlock:
         return await self._decided(lambda image: producer_ids.decide_allocate(image, broker_id, broker_epoch))
 
     # Requests of clients
@@ -148,6 +221,22 @@ class ControllerDriver:
 
     async def describe_quorum(self, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
         return describe_quorum(request, self._quorum.describe())
+
+    async def elect_leaders(self, request: ElectLeadersRequest) -> ElectLeadersResponse:
+        return ElectLeadersResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
+
+    async def alter_partition_reassignments(
+        self, request: AlterPartitionReassignmentsRequest
+    ) -> AlterPartitionReassignmentsResponse:
+        return AlterPartitionReassignmentsResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
+
+    async def list_partition_reassignments(
+        self, request: ListPartitionReassignmentsRequest
+    ) -> ListPartitionReassignmentsResponse:
+        return ListPartitionReassignmentsResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
+
+    async def unregister_broker(self, request: UnregisterBrokerRequest) -> UnregisterBrokerResponse:
+        return UnregisterBrokerResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
 
     # From coroutines to decisions
 

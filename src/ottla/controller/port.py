@@ -3,11 +3,11 @@
 Request handlers, registration, unfencing, producer id allocation and directory reports use this interface and
 nothing else of the controller. In-process it is `ControllerDriver`; on a node that is not the active
 controller an implementation forwards each call over the network. Therefore arguments and results are wire
-messages or plain data, and every method is asynchronous.
+messages, and every method is asynchronous.
 
 A method returns after the records of its decision are committed and after this node has applied them, so a
 client that reads the response can use what it created. Methods that take a request message return errors
-inside the response; the other methods raise `ApiError`.
+inside the response, NOT_CONTROLLER where this node is not the active controller; the other methods raise `ApiError`.
 """
 
 from __future__ import annotations
@@ -19,15 +19,37 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from ottla.metadata.image import Endpoint
+from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from ottla.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from ottla.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from ottla.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+)
+from ottla.wire.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsResponse,
+)
+from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from ottla.wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
+from ottla.wire.messages.controller_registration import (
+    ControllerRegistrationRequest,
+    ControllerRegistrationResponse,
+)
 from ottla.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from ottla.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from ottla.wire.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
+from ottla.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from ottla.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from ottla.wire.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from ottla.wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 
 
@@ -76,9 +98,43 @@ class ControllerPort(Protocol):
 
     async def describe_quorum(self, request: DescribeQuorumRequest) -> DescribeQuorumResponse: ...
 
+    async def elect_leaders(self, request: ElectLeadersRequest) -> ElectLeadersResponse: ...
+
+    async def alter_partition_reassignments(
+        self, request: AlterPartitionReassignmentsRequest
+    ) -> AlterPartitionReassignmentsResponse: ...
+
+    async def list_partition_reassignments(
+        self, request: ListPartitionReassignmentsRequest
+    ) -> ListPartitionReassignmentsResponse: ...
+
+    async def unregister_broker(self, request: UnregisterBrokerRequest) -> UnregisterBrokerResponse: ...
+
     # Requests of brokers
 
-    async def register_broker(self, node: NodeRegistration) -> int:
+    async def register_broker(self, request: BrokerRegistrationRequest) -> BrokerRegistrationResponse: ...
+
+    async def broker_heartbeat(self, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse: ...
+
+    async def alter_partition(
+        self, request: AlterPartitionRequest, api_version: int
+    ) -> AlterPartitionResponse: ...
+
+    async def allocate_producer_ids(
+        self, request: AllocateProducerIdsRequest
+    ) -> AllocateProducerIdsResponse: ...
+
+    async def assign_replicas_to_dirs(
+        self, request: AssignReplicasToDirsRequest
+    ) -> AssignReplicasToDirsResponse: ...
+
+    async def register_controller(
+        self, request: ControllerRegistrationRequest
+    ) -> ControllerRegistrationResponse: ...
+
+    # Requests of the broker in the same process, with plain data
+
+    async def register_node(self, node: NodeRegistration) -> int:
         """Register a node as a fenced broker and return its broker epoch."""
         ...
 
@@ -86,7 +142,7 @@ class ControllerPort(Protocol):
         """Unfence a registered broker, so that it serves clients and leads partitions."""
         ...
 
-    async def allocate_producer_ids(self, broker_id: int, broker_epoch: int) -> ProducerIdBlock:
+    async def allocate_block(self, broker_id: int, broker_epoch: int) -> ProducerIdBlock:
         """Allocate a block of producer ids to a broker."""
         ...
 

@@ -9,9 +9,20 @@ from ottla.controller.decision import Decision
 from ottla.controller.port import ProducerIdBlock
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.records import ProducerIdsRecord
+from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 
 BLOCK_SIZE: Final = 1000
 _ID_MAX: Final = 2**63 - 1
+
+
+def decide_allocate_ids(
+    image: MetadataImage, request: AllocateProducerIdsRequest
+) -> Decision[AllocateProducerIdsResponse]:
+    """Allocate the next block to the broker that sends the request."""
+    records, block = decide_allocate(image, request.broker_id, request.broker_epoch)
+    return Decision(
+        records, AllocateProducerIdsResponse(producer_id_start=block.first, producer_id_len=block.size)
+    )
 
 
 def decide_allocate(image: MetadataImage, broker_id: int, broker_epoch: int) -> Decision[ProducerIdBlock]:

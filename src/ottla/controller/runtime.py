@@ -68,6 +68,11 @@ class ControllerRuntime:
         self._outstanding: dict[int, Refuse] = {}
         self._submitted = 0
 
+    @property
+    def is_active(self) -> bool:
+        """Whether this node leads the quorum and takes decisions."""
+        return self._epoch is not None
+
     # Leadership
 
     def leading(self, epoch: int) -> None:

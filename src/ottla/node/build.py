@@ -294,7 +294,7 @@ class Node:
             read_buffers=ReadBuffers(),
             on_fault=self._log_dirs.fail,
             producer_ids=ProducerIds(
-                lambda: controller.allocate_producer_ids(self._config.node_id, self._lifecycle.broker_epoch)
+                lambda: controller.allocate_block(self._config.node_id, self._lifecycle.broker_epoch)
             ),
             groups=self._coordinators.groups,
             transactions=self._coordinators.transactions,

@@ -35,7 +35,7 @@ class BrokerLifecycle:
 
     async def register(self, node: NodeRegistration) -> None:
         """Register this node, fenced, and wait until this node has applied the registration."""
-        self.broker_epoch = await self._controller.register_broker(node)
+        self.broker_epoch = await self._controller.register_node(node)
         await self._applied(self.broker_epoch)  # a broker epoch is the offset of its registration
         broker = self._publisher.image.brokers.get(self._node_id)
         invariant(

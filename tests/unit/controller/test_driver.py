@@ -19,6 +19,8 @@ from ottla.metadata.image import Endpoint, MetadataImage
 from ottla.metadata.publisher import MetadataPublisher
 from ottla.metadata.record_codec import decode_record
 from ottla.wire.messages.alter_configs import AlterConfigsRequest
+from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
+from ottla.wire.messages.broker_registration import BrokerRegistrationRequest
 from ottla.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest
@@ -59,7 +61,7 @@ class Bench:
 
     async def ready(self) -> Bench:
         await self.driver.start()
-        self.epoch = await self.port.register_broker(NODE)
+        self.epoch = await self.port.register_node(NODE)
         await self.port.unfence_broker(1, self.epoch)
         self.publisher.add_listener(lambda delta, image: self.seen.append((delta, image)))
         return self
@@ -188,7 +190,7 @@ def test_failed_log_ends_the_controller_not_the_process() -> None:
         assert (await created).topics[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
         assert (await bench.create("b")).topics[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
         with pytest.raises(ApiError) as refused:
-            await bench.port.allocate_producer_ids(1, bench.epoch)
+            await bench.port.allocate_block(1, bench.epoch)
         assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
         assert len(bench.faults) == 1
         assert bench.image.topics.by_name == {}
@@ -243,9 +245,42 @@ def test_the_other_requests() -> None:
         updated = await bench.port.update_features(UpdateFeaturesRequest(feature_updates=[down]), 2)
         assert updated.error_code == 0
         assert "group.version" not in bench.image.features
-        assert (await bench.port.allocate_producer_ids(1, bench.epoch)).first == 0
+        assert (await bench.port.allocate_block(1, bench.epoch)).first == 0
         deletion = DeleteTopicsRequest(topic_names=["a"], timeout_ms=1000)
         assert (await bench.port.delete_topics(deletion, 5)).responses[0].error_code == 0
         assert bench.image.topics.by_name == {}
+
+    run(scenario)
+
+
+def test_broker_registers_and_is_unfenced_by_wire_messages() -> None:
+    async def scenario(bench: Bench) -> None:
+        registered = await bench.port.register_broker(
+            BrokerRegistrationRequest(
+                broker_id=2, incarnation_id=uuid.UUID(int=7), log_dirs=[uuid.UUID(int=8)]
+            )
+        )
+        assert registered.error_code == 0
+        assert bench.image.brokers[2].epoch == registered.broker_epoch == bench.driver.applied_offset
+        heartbeat = BrokerHeartbeatRequest(
+            broker_id=2, broker_epoch=registered.broker_epoch, current_metadata_offset=bench.image.offset
+        )
+        response = await bench.port.broker_heartbeat(heartbeat)
+        assert (response.is_caught_up, response.is_fenced) == (True, False)
+        assert bench.image.brokers[2].active
+
+    run(scenario)
+
+
+def test_broker_requests_to_another_node_get_not_controller() -> None:
+    async def scenario(bench: Bench) -> None:
+        assert bench.driver.is_active
+        bench.quorum.resign()
+        assert not bench.driver.is_active
+        heartbeat = await bench.port.broker_heartbeat(
+            BrokerHeartbeatRequest(broker_id=1, broker_epoch=bench.epoch)
+        )
+        registration = await bench.port.register_broker(BrokerRegistrationRequest(broker_id=1))
+        assert heartbeat.error_code == registration.error_code == ErrorCode.NOT_CONTROLLER
 
     run(scenario)

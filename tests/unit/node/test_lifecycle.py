@@ -26,7 +26,7 @@ class RemoteController:
         self.broker_epoch = broker_epoch
         self.unfenced: list[tuple[int, int]] = []
 
-    async def register_broker(self, node: NodeRegistration) -> int:
+    async def register_node(self, node: NodeRegistration) -> int:
         return self.broker_epoch
 
     async def unfence_broker(self, broker_id: int, broker_epoch: int) -> None:

@@ -45,7 +45,7 @@ async def start(node: MetadataNode, life: int) -> int:
     await node.start()
     endpoint = Endpoint("PLAINTEXT", "localhost", 9092)
     registration = NodeRegistration(1, uuid.UUID(int=life), (endpoint,), (DIRECTORY_ID,))
-    epoch = await node.controller.register_broker(registration)
+    epoch = await node.controller.register_node(registration)
     await node.controller.unfence_broker(1, epoch)
     return epoch
 
