@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, cast
@@ -96,13 +95,6 @@ def test_what_is_listed_depends_on_the_listener() -> None:
     assert ApiKey.PRODUCE not in listed.on(CONTROLLER)
     assert ApiKey.API_VERSIONS in listed.on(CONTROLLER)
     assert list(listed.on(BROKER)) == sorted(listed.on(BROKER))
-
-
-@pytest.mark.parametrize("route", ROUTES, ids=[route.api_key.name for route in ROUTES])
-def test_declared_dependencies_exist_and_have_the_declared_types(route: Route) -> None:
-    parameters = inspect.signature(route.handler).parameters
-    declared = {name: each.annotation for name, each in parameters.items()}
-    assert declared == {name: Dependencies.__annotations__[name] for name in declared}
 
 
 @dataclass(frozen=True)
