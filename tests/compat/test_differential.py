@@ -10,7 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from bench.peers import ONE_NODE, KafkaPeer
-from ottla.local.broker_process import BrokerProcess, free_port
+from ottla.local.broker_process import BrokerProcess
+from ottla.local.ports import free_port
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from tests.compat.differential import chance
 from tests.compat.differential.catalog import SCENARIOS, Scenario

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient
 
-from ottla.local.broker_process import BrokerProcess, free_port
+from ottla.local.broker_process import BrokerProcess
+from ottla.local.ports import free_port
 from tests.support.clients import Publisher, Reader, create_topic
 
 MakeBroker = Callable[..., BrokerProcess]

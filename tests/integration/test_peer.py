@@ -16,7 +16,8 @@ import pytest
 
 from ottla.base.promise import Promise
 from ottla.base.rng import system_random
-from ottla.local.broker_process import BrokerProcess, free_port
+from ottla.local.broker_process import BrokerProcess
+from ottla.local.ports import free_port
 from ottla.peer.errors import PeerError, Reason
 from ottla.peer.peers import Peers, peer_environment
 from ottla.peer.settings import PeerSettings

@@ -17,7 +17,8 @@ from confluent_kafka.admin import AdminClient, DescribeClusterResult, ResourceTy
 from kafka import KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as KafkaTopicPartition
 
-from ottla.local.broker_process import BrokerProcess, free_port
+from ottla.local.broker_process import BrokerProcess
+from ottla.local.ports import free_port
 from tests.conftest import MakeBroker
 from tests.support.clients import Publisher, Reader, create_topic, read_all
 from tests.support.settings import describe, segment_files

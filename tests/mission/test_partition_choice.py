@@ -9,7 +9,8 @@ from aiokafka import AIOKafkaProducer
 from kafka import KafkaProducer
 
 from ottla.base.ids import TopicPartition
-from ottla.local.broker_process import BrokerProcess, free_port
+from ottla.local.broker_process import BrokerProcess
+from ottla.local.ports import free_port
 from ottla.records.partitioner import partition_for_key
 from ottla.testing.history import History
 from tests.conftest import MakeBroker

@@ -9,7 +9,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from ottla.local.broker_process import free_port
+from ottla.local.ports import free_port
 from tests.support.waiting import wait_until
 
 TIMEOUT_S = 240.0

@@ -1,7 +1,8 @@
 """A broker in a child process, on loopback, with its data in a given directory: start, stop, kill, restart.
 
 The port is chosen once, so that clients find the broker again after a restart. `start` returns when the broker has
-printed that it is ready. It raises, with the output of the broker, if the process ends or does not become ready.
+printed that it is ready. It raises, with the output of the broker, if the process ends or does not become ready. Nodes
+of one cluster become ready together: call `launch` for all of them and then `wait_ready` for each.
 
 The broker has its own session: Ctrl-C in a terminal is sent to the parent only, which stops the clients first. The
 broker does not outlive its parent: after an exception in `start`, also one of a signal handler, the process is killed,
@@ -13,12 +14,13 @@ from __future__ import annotations
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Mapping
 from pathlib import Path
+
+from ottla.local.ports import free_port
 
 READY = re.compile(rb"^ready ", re.MULTILINE)
 """The beginning of the line that a broker prints when it is ready; "already in use" must not match."""
@@ -33,13 +35,6 @@ if os.getppid() == int(sys.argv[1]):
 """
 """Executes the command after it has requested SIGTERM for the end of the parent thread. The child does that itself,
 because Python code must not run between fork and exec in a process with threads."""
-
-
-def free_port() -> int:
-    """A port of the loopback interface that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class BrokerNotStarted(RuntimeError):
@@ -57,6 +52,9 @@ class BrokerProcess:
         self._overrides = dict(overrides or {})
         self._output = data.parent / f"{data.name}.out"
         self._process: subprocess.Popen[bytes] | None = None
+        self._output_before = 0
+        """Bytes of output of earlier starts."""
+        self._paused = False
 
     @property
     def bootstrap(self) -> str:
@@ -72,6 +70,10 @@ class BrokerProcess:
     def running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def paused(self) -> bool:
+        return self._paused
+
     def output(self) -> str:
         """What the broker has written to its standard streams, over all starts."""
         return self._output.read_text(errors="replace") if self._output.exists() else ""
@@ -84,21 +86,25 @@ class BrokerProcess:
         return command
 
     def start(self) -> BrokerProcess:
-        self.data.mkdir(parents=True, exist_ok=True)
-        size_before = self._output.stat().st_size if self._output.exists() else 0
         try:
-            with self._output.open("ab") as output:
-                self._process = subprocess.Popen(  # noqa: S603 - our own command
-                    self._command_ending_with_parent(),
-                    stdout=output,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,
-                )
-            self._wait_ready(size_before)
+            self.launch()
+            self.wait_ready()
         except BaseException:
             self.kill()
             raise
         return self
+
+    def launch(self) -> None:
+        """Start the process and return at once. The caller kills it if it does not become ready."""
+        self.data.mkdir(parents=True, exist_ok=True)
+        self._output_before = self._output.stat().st_size if self._output.exists() else 0
+        with self._output.open("ab") as output:
+            self._process = subprocess.Popen(  # noqa: S603 - our own command
+                self._command_ending_with_parent(),
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
 
     def _command_ending_with_parent(self) -> list[str]:
         """The command, so that it ends with this process; only for the main thread, others may end earlier."""
@@ -106,10 +112,11 @@ class BrokerProcess:
             return self.command()
         return [sys.executable, "-S", "-c", _ENDING_WITH_PARENT, str(os.getpid()), *self.command()]
 
-    def _wait_ready(self, size_before: int) -> None:
+    def wait_ready(self) -> None:
+        """Wait for the line that the broker prints when it is ready."""
         pause = threading.Event()
         for _ in range(int(START_TIMEOUT_S / _CHECK_INTERVAL_S)):
-            output = self._output.read_bytes()[size_before:]
+            output = self._output.read_bytes()[self._output_before :]
             if READY.search(output):
                 return
             if self._process is None or self._process.poll() is not None:
@@ -120,13 +127,40 @@ class BrokerProcess:
 
     def stop(self) -> int | None:
         """Stop the broker cleanly; return its exit code, None if it was not running."""
+        self.resume()
         return self._end(signal.SIGTERM)
+
+    def request_stop(self) -> None:
+        """Start a clean stop and return at once; `stop` waits for it."""
+        self.resume()
+        self._send(signal.SIGTERM)
+
+    def send_kill(self) -> None:
+        """Send SIGKILL and return at once; `kill` waits for the end."""
+        self._send(signal.SIGKILL)
 
     def kill(self) -> int | None:
         return self._end(signal.SIGKILL)
 
+    def pause(self) -> None:
+        """Stop the execution of the process, without a message to any client; its sockets stay open."""
+        self._paused = self._send(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Continue after `pause`."""
+        if self._paused:
+            self._paused = False
+            self._send(signal.SIGCONT)
+
+    def _send(self, number: signal.Signals) -> bool:
+        if self._process is None or self._process.poll() is not None:
+            return False
+        self._process.send_signal(number)
+        return True
+
     def _end(self, how: signal.Signals) -> int | None:
         process, self._process = self._process, None
+        self._paused = False
         if process is None:
             return None
         process.send_signal(how)

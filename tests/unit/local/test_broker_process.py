@@ -37,12 +37,12 @@ def test_an_interrupted_start_leaves_no_process(
 ) -> None:
     seen: list[int] = []
 
-    def interrupt(_: int) -> None:
+    def interrupt() -> None:
         seen.append(broker.pid)
         assert os.getsid(broker.pid) != os.getsid(0), "Ctrl-C in our terminal is not for it"
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(broker, "_wait_ready", interrupt)
+    monkeypatch.setattr(broker, "wait_ready", interrupt)
     with pytest.raises(KeyboardInterrupt):
         broker.start()
     with pytest.raises(ProcessLookupError):

@@ -1,0 +1,258 @@
+"""A cluster of broker processes on this machine, each with both roles and its data below one directory.
+
+Node ids start at 0. Broker `i` has the data directory `broker-<i>` and belongs to a rack if racks are given: the
+brokers are divided into contiguous blocks, one per rack. Topics get replication factor min(3, brokers), and
+`min.insync.replicas` 2 from three brokers on, unless `config` contains other values.
+
+`start` launches all processes at once and returns when each broker lists all brokers in its metadata, that is when all
+are registered and unfenced. Not thread-safe.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple, Self
+
+from ottla.local.broker_process import START_TIMEOUT_S, BrokerProcess
+from ottla.local.metadata_request import request_metadata
+from ottla.local.ports import free_ports
+from ottla.wire.messages.metadata import MetadataResponse, MetadataResponsePartition
+
+LOOPBACK = "127.0.0.1"
+REPLICATION_MAX = 3
+MIN_IN_SYNC = 2
+NO_LEADER = -1
+_CHECK_INTERVAL_S = 0.02
+
+
+class BrokerPorts(NamedTuple):
+    """The ports of one broker. Clients and other brokers connect to the advertised ones."""
+
+    client: int
+    controller: int
+    advertised_client: int
+    advertised_controller: int
+
+    @classmethod
+    def direct(cls, client: int, controller: int) -> BrokerPorts:
+        return cls(client, controller, client, controller)
+
+
+def free_broker_ports(brokers: int) -> list[BrokerPorts]:
+    """Free ports for a number of brokers."""
+    ports = free_ports(2 * brokers)
+    return [BrokerPorts.direct(*pair) for pair in zip(ports[::2], ports[1::2], strict=True)]
+
+
+def rack_of(broker: int, brokers: int, racks: Sequence[str]) -> str | None:
+    """The rack of a broker: contiguous blocks of brokers, as equal as possible."""
+    return racks[broker * len(racks) // brokers] if racks else None
+
+
+class LocalCluster:
+    """Broker processes that form one cluster. Use it as a context manager, or call `start` and `stop`."""
+
+    def __init__(
+        self,
+        data: Path,
+        brokers: int = 3,
+        *,
+        racks: Sequence[str] = (),
+        config: Mapping[str, str] | None = None,
+        ports: Sequence[BrokerPorts] | None = None,
+    ) -> None:
+        if brokers < 1:
+            raise ValueError("a cluster has at least one broker")
+        if len(racks) > brokers:
+            raise ValueError(f"{len(racks)} racks need at least as many brokers, not {brokers}")
+        self.data = data
+        self.racks = tuple(racks)
+        self._ports = list(ports or free_broker_ports(brokers))
+        voters = ",".join(f"{i}@{LOOPBACK}:{p.advertised_controller}" for i, p in enumerate(self._ports))
+        self.brokers: dict[int, BrokerProcess] = {}
+        for node_id in range(brokers):
+            settings = {**self._settings(node_id, brokers, voters), **(config or {})}
+            folder = data / f"broker-{node_id}"
+            self.brokers[node_id] = BrokerProcess(folder, settings, port=self._ports[node_id].client)
+
+    def _settings(self, node_id: int, brokers: int, voters: str) -> dict[str, str]:
+        ports = self._ports[node_id]
+        settings = {
+            "node.id": str(node_id),
+            "process.roles": "broker,controller",
+            "listeners": f"PLAINTEXT://{LOOPBACK}:{ports.client},CONTROLLER://{LOOPBACK}:{ports.controller}",
+            "advertised.listeners": f"PLAINTEXT://{LOOPBACK}:{ports.advertised_client}",
+            "controller.quorum.voters": voters,
+            "default.replication.factor": str(min(REPLICATION_MAX, brokers)),
+        }
+        if brokers >= REPLICATION_MAX:
+            settings["min.insync.replicas"] = str(MIN_IN_SYNC)
+        if (rack := rack_of(node_id, brokers, self.racks)) is not None:
+            settings["broker.rack"] = rack
+        return settings
+
+    @property
+    def bootstrap(self) -> str:
+        """The addresses of all brokers, for clients."""
+        return ",".join(self.address(node_id) for node_id in self.brokers)
+
+    def address(self, node_id: int) -> str:
+        """The address of one broker, for clients."""
+        return f"{LOOPBACK}:{self._ports[node_id].advertised_client}"
+
+    @property
+    def running(self) -> list[int]:
+        """The brokers whose process runs and is not paused."""
+        return [id_ for id_, broker in self.brokers.items() if broker.running and not broker.paused]
+
+    # --- start and stop
+
+    def start(self) -> Self:
+        """Start all brokers and wait until each lists all of them."""
+        try:
+            for broker in self.brokers.values():
+                broker.launch()
+            for broker in self.brokers.values():
+                broker.wait_ready()
+            self.wait_registered(self.brokers)
+        except BaseException:
+            self.kill_all()
+            raise
+        return self
+
+    def stop_all(self) -> None:
+        """Stop all brokers cleanly, at the same time."""
+        for broker in self.brokers.values():
+            broker.request_stop()
+        failures = []
+        for broker in self.brokers.values():
+            try:
+                broker.stop()
+            except TimeoutError as failure:
+                failures.append(failure)
+        if failures:
+            raise failures[0]
+
+    def kill_all(self) -> None:
+        """SIGKILL to all brokers, so that none can react to the end of another."""
+        for broker in self.brokers.values():
+            broker.send_kill()
+        for broker in self.brokers.values():
+            broker.kill()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop_all()
+
+    # --- one broker
+
+    def kill(self, node_id: int) -> None:
+        """SIGKILL: the process ends at once, and its sockets are closed by the kernel."""
+        self.brokers[node_id].kill()
+
+    def stop(self, node_id: int) -> None:
+        """Stop a broker cleanly: it hands over its leaderships first."""
+        self.brokers[node_id].stop()
+
+    def pause(self, node_id: int) -> None:
+        """SIGSTOP: the process does nothing, and its sockets stay open."""
+        self.brokers[node_id].pause()
+
+    def resume(self, node_id: int) -> None:
+        """SIGCONT after `pause`."""
+        self.brokers[node_id].resume()
+
+    def restart(self, node_id: int) -> None:
+        """Start a broker that was stopped or killed, and wait until all running brokers list it."""
+        self.restart_all([node_id])
+
+    def restart_all(self, node_ids: Iterable[int] | None = None) -> None:
+        """As `restart`, for several brokers at the same time; without an argument for all that do not run."""
+        if node_ids is None:
+            node_ids = [id_ for id_, broker in self.brokers.items() if not broker.running]
+        node_ids = list(node_ids)
+        for node_id in node_ids:
+            self._prepare_restart(node_id)
+            self.brokers[node_id].kill()
+            self.brokers[node_id].launch()
+        for node_id in node_ids:
+            self.brokers[node_id].wait_ready()
+        self.wait_registered(node_ids)
+
+    def _prepare_restart(self, node_id: int) -> None:
+        """Called before a process is started again."""
+
+    # --- metadata
+
+    def metadata(self, topics: Iterable[str] | None = (), at: int | None = None) -> MetadataResponse | None:
+        """The metadata of one broker; without `at`, of the first that responds. None if none responds."""
+        for node_id in self.running if at is None else [at]:
+            response = request_metadata(LOOPBACK, self.brokers[node_id].port, topics)
+            if response is not None:
+                return response
+        return None
+
+    def partition(
+        self, topic: str, partition: int, at: int | None = None
+    ) -> MetadataResponsePartition | None:
+        """Leader, replicas and in-sync replicas of a partition; None if it is unknown."""
+        response = self.metadata([topic], at)
+        found = [] if response is None else [each for one in response.topics for each in one.partitions]
+        return next((each for each in found if each.partition_index == partition), None)
+
+    def leader(self, topic: str, partition: int = 0) -> int:
+        """The leader of a partition, or -1."""
+        found = self.partition(topic, partition)
+        return NO_LEADER if found is None else found.leader_id
+
+    def in_sync(self, topic: str, partition: int = 0) -> set[int]:
+        """The in-sync replicas of a partition."""
+        found = self.partition(topic, partition)
+        return set() if found is None else set(found.isr_nodes)
+
+    def wait_leader(self, topic: str, partition: int = 0, *, other_than: int = NO_LEADER) -> int:
+        """Wait until a partition has a leader, other than a given broker; return it."""
+        self.wait_until(
+            lambda: self.leader(topic, partition) not in (NO_LEADER, other_than),
+            f"a leader of {topic}-{partition}",
+        )
+        return self.leader(topic, partition)
+
+    def wait_in_sync(self, topic: str, replicas: Iterable[int], partition: int = 0) -> None:
+        """Wait until the in-sync replicas of a partition are exactly these."""
+        wanted = set(replicas)
+        self.wait_until(
+            lambda: self.in_sync(topic, partition) == wanted, f"the ISR of {topic}-{partition} to be {wanted}"
+        )
+
+    def wait_registered(self, node_ids: Iterable[int]) -> None:
+        """Wait until every running broker lists these brokers, and these list all running brokers."""
+        wanted = set(node_ids)
+
+        def listed(node_id: int) -> bool:
+            response = self.metadata(at=node_id)
+            expected = wanted | ({*self.running} if node_id in wanted else set())
+            return response is not None and expected <= {each.node_id for each in response.brokers}
+
+        self.wait_until(
+            lambda: all(listed(node_id) for node_id in self.running),
+            f"the brokers {sorted(wanted)} to be listed by all",
+        )
+
+    def wait_until(
+        self, condition: Callable[[], bool], what: str, timeout_s: float = START_TIMEOUT_S
+    ) -> None:
+        """Wait for a condition; raises TimeoutError, with the last output of the brokers."""
+        pause = threading.Event()
+        for _ in range(int(timeout_s / _CHECK_INTERVAL_S)):
+            if condition():
+                return
+            pause.wait(_CHECK_INTERVAL_S)
+        outputs = "\n".join(
+            f"--- broker {id_}:\n{broker.output()[-1500:]}" for id_, broker in self.brokers.items()
+        )
+        raise TimeoutError(f"waited {timeout_s:g} s in vain for {what}\n{outputs}")
