@@ -40,6 +40,7 @@ COVERED_BY = {
     "base/ids.py": "tests/unit/node/test_build.py",
     "base/promise.py": "tests/unit/node/test_build.py",
     "base/rng.py": "tests/unit/testing/test_disk.py",
+    "base/settled.py": "tests/unit/broker/forwarding/test_local_controller.py",
     "base/writer.py": "tests/contract/test_writer.py",
     "broker/authorized_operations.py": "tests/compat/differential/topics.py",
     "broker/coordination/producer_ids.py": "tests/unit/broker/coordination/test_txn_requests.py",

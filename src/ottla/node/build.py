@@ -19,6 +19,7 @@ from ottla.base.errors import InvariantViolation, LocalError, StorageFault
 from ottla.base.ids import TopicPartition, uuid_text
 from ottla.base.promise import Promise
 from ottla.base.rng import random_uuid
+from ottla.base.settled import settled
 from ottla.broker.coordination.coordinators import Coordinators
 from ottla.broker.coordination.producer_ids import ProducerIds
 from ottla.broker.dependencies import Dependencies, MetadataCache
@@ -55,15 +56,6 @@ if TYPE_CHECKING:
     from ottla.node.config import NodeConfig
 
 _DRAIN_SECONDS: Final = 10.0
-
-
-async def settled(promise: Promise[None]) -> None:
-    """Wait for a promise; raises its error."""
-    if not promise.done:
-        done = asyncio.Event()
-        promise.when_done(lambda _, __: done.set())
-        await done.wait()
-    promise.result()
 
 
 class Node:

@@ -11,7 +11,7 @@ import pytest
 
 from ottla.base.errors import ApiError, ErrorCode, InvariantViolation
 from ottla.base.promise import Promise
-from ottla.broker.coordination.coordinators import settled
+from ottla.base.settled import settled
 from ottla.broker.dependencies import Dependencies
 from ottla.broker.handlers import load_all
 from ottla.broker.net.listeners import ListenerType

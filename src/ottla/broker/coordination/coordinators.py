@@ -23,6 +23,7 @@ from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.base.promise import Promise
 from ottla.base.rng import Random
+from ottla.base.settled import settled
 from ottla.broker.coordination.coordinator_log import CoordinatorLog, LoopScheduler
 from ottla.broker.coordination.marker_sender import LocalMarkerSender
 from ottla.broker.coordination.verification import TxnVerifier
@@ -67,16 +68,6 @@ def partition_of(key: str, count: int) -> int:
     """Return the partition of an internal topic to which a group or transactional id is mapped."""
     value = java_hash(key)
     return 0 if value == _INT_MIN else abs(value) % count
-
-
-async def settled(promise: Promise[R]) -> R:
-    """Wait for a promise and return its value; raises its error."""
-    if promise.done:
-        return promise.result()
-    done = asyncio.get_running_loop().create_future()
-    promise.when_done(lambda value, error: None if done.done() else done.set_result(None))
-    await done
-    return promise.result()
 
 
 class Coordinator(Generic[M]):

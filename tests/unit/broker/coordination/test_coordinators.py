@@ -10,7 +10,8 @@ import pytest
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.promise import Promise
-from ottla.broker.coordination.coordinators import Coordinator, java_hash, partition_of, settled
+from ottla.base.settled import settled
+from ottla.broker.coordination.coordinators import Coordinator, java_hash, partition_of
 from ottla.coordinator.runtime.decision import Decision
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import EMPTY_IMAGE, MetadataImage

@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 
 from ottla.base.errors import InvariantViolation
+from ottla.base.settled import settled
 from ottla.broker.forwarding.local_controller import LocalController
 from ottla.controller.port import ControllerPort
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
@@ -50,10 +51,7 @@ class FakeController:
 async def settle(message: Message) -> Any:
     fake = FakeController()
     local = LocalController(asyncio.get_running_loop(), cast(ControllerPort, fake), cast(Any, fake.respond))
-    promise = local(message)
-    while not promise.done:
-        await asyncio.sleep(0)
-    return promise.result()
+    return await settled(local(message))
 
 
 @pytest.mark.parametrize("request_type", RESPONSES)
