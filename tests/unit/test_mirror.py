@@ -110,7 +110,7 @@ COVERED_BY = {
     "coordinator/group/assignors/spec.py": "tests/unit/coordinator/group/assignors/test_range.py",
     "coordinator/group/consumer/consumer_member.py": "tests/unit/coordinator/group/consumer/test_reconciliation.py",
     "coordinator/group/consumer/consumer_records.py": "tests/unit/coordinator/group/consumer/test_consumer_group.py",
-    "coordinator/group/consumer/replay.py": "tests/unit/broker/test_registry.py",
+    "coordinator/group/consumer/replay.py": "tests/unit/coordinator/group/consumer/test_consumer_group.py",
     "coordinator/group/consumer/sessions.py": "tests/unit/coordinator/group/consumer/test_member_removal.py",
     "coordinator/group/offset_store.py": "tests/unit/coordinator/group/test_offset_manager.py",
     "coordinator/runtime/decision.py": "tests/unit/coordinator/runtime/test_codec.py",
