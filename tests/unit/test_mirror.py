@@ -157,6 +157,7 @@ COVERED_BY = {
     "storage/log/log_jobs.py": "tests/unit/storage/log/test_log.py",
     "storage/log/log_reader.py": "tests/unit/replication/test_partition.py",
     "storage/log/log_slice.py": "tests/unit/replication/test_partition.py",
+    "storage/log/raw_reference.py": "tests/unit/storage/log/test_raw_append.py",
     "storage/log/readable_log.py": "tests/unit/storage/log/test_log.py",
     "storage/log/segments.py": "tests/unit/storage/log/test_log.py",
     "storage/log_dir.py": "tests/unit/storage/test_log_dirs.py",

@@ -64,7 +64,7 @@ class SegmentWrite:
         copied += stamp
         copied += rest
 
-    def add_owned(self, batches: bytearray) -> None:
+    def add_owned(self, batches: Buffer) -> None:
         """Stage batches that carry their offsets, in memory that nothing else uses."""
         if len(batches) > _GATHER_BYTES_MAX:
             self._copied = None

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ottla.base.files import Buffer
+
 IndexEntry = tuple[int, int, int, int]
 """last offset of a batch, its position in the bulk append, greatest timestamp so far, last offset of its batch"""
 
@@ -31,7 +33,7 @@ class AppendLimits(NamedTuple):
 class BulkAppend(NamedTuple):
     """Consecutive batches with their offsets and leader epoch, and the index entries to add for them."""
 
-    data: bytearray
+    data: Buffer
     next_offset: int
     max_timestamp: int
     max_timestamp_offset: int

@@ -34,7 +34,7 @@ from ottla.base.errors import ApiError, ErrorCode, invariant
 from ottla.base.files import Buffer, Disk
 from ottla.base.ids import TopicPartition, Uuid
 from ottla.base.rng import Random
-from ottla.records.batch import TIMESTAMP_TYPE_MASK, BatchHeader
+from ottla.records.batch import TIMESTAMP_TYPE_MASK, BatchHeader, CorruptBatch, read_header
 from ottla.records.validation import BatchRules
 from ottla.storage.commit.write_job import FlushJob, SegmentWrite, WriteJob
 from ottla.storage.index.txn_index import AbortedTxn
@@ -43,6 +43,7 @@ from ottla.storage.log.bulk_append import AppendLimits, BulkAppend
 from ottla.storage.log.log_config import LogConfig
 from ottla.storage.log.log_jobs import CheckpointJob, CloseJob, DeletionJob, LogJob, TruncationJob
 from ottla.storage.log.log_parts import LogParts
+from ottla.storage.log.raw_append import EPOCH_MAX, check_batch, scan_raw
 from ottla.storage.log.readable_log import ReadableLog
 from ottla.storage.log.retention import RetentionRules, deletable_count
 from ottla.storage.log.segment import Segment
@@ -54,7 +55,6 @@ from ottla.storage.producers.producer_replay import (
     replay_segments,
 )
 from ottla.storage.producers.producer_state import NOT_REQUIRED, CompletedTxn, Verification
-from ottla.storage.recovery.batch_scan import check_batches
 
 REREAD_BYTES_MAX: Final = 16 * 1024 * 1024
 """About so much of a segment below the recovery point may have to be read again by recovery."""
@@ -176,24 +176,68 @@ class Log(ReadableLog):
         self.log_end_offset = bulk.next_offset
         self._writes.stage(self._active, position).add_owned(data)
 
-    def append_raw(self, batches: Buffer, now_ms: int) -> Appended:
+    def append_raw(self, batches: Buffer, now_ms: int, *, epoch_max: int = EPOCH_MAX) -> Appended:
         """Stage batches that carry their offsets and epochs, as a follower or the metadata log gets them.
 
-        They are checked (form, CRC, increasing offsets) before anything is staged; gaps are allowed.
+        Each is checked: form, CRC, increasing offsets (gaps are allowed), a leader epoch that does not decrease and is
+        at most `epoch_max`. The batches before the first that is torn or fails a check are staged. ApiError if there
+        are none. Buffers longer than `write_job.COPY_BYTES_MAX` are kept by reference, as in `append`.
         """
         if self.offline:
             raise self._offline_error()
         view = memoryview(batches)
-        placed = check_batches(view, self.log_end_offset)
-        for position, header in placed:
-            size = header.size_in_bytes
-            data = view[position : position + size]
-            epoch = header.partition_leader_epoch
-            self._accept(header, size, header.base_offset, epoch, now_ms).add_raw(data)
-            if header.producer_id >= 0:
-                marker = read_marker(data, header) if header.is_control else None
-                self._note_ended(replay(self.producers, header, header.base_offset, marker))
-        return Appended(placed[0][1].base_offset, placed[-1][1].last_offset)
+        first = position = 0
+        while position < len(view):
+            position = self._append_scanned(view, position)
+            try:
+                header = check_batch(
+                    view,
+                    position,
+                    next_offset=self.log_end_offset,
+                    epoch_min=self._latest_epoch,
+                    epoch_max=epoch_max,
+                )
+            except ApiError:
+                if position == first:
+                    raise
+                break
+            if header is None:
+                break
+            self._append_copied(header, view[position : position + header.size_in_bytes], now_ms)
+            position += header.size_in_bytes
+        if position == first:
+            raise CorruptBatch(f"{len(view)} bytes are no whole batch")
+        return Appended(read_header(view).base_offset, self.log_end_offset - 1)
+
+    def _append_scanned(self, view: memoryview, position: int) -> int:
+        """Stage the batches that fit behind the end of the active segment; returns the position after them."""
+        active = self._active
+        limits = active.raw_limits(self.log_end_offset, self._latest_epoch, self.config)
+        found = None if limits is None else scan_raw(view, position, limits)
+        if found is None:
+            return position
+        end, next_offset, max_timestamp, max_timestamp_offset, entries, since_entry, producers = found
+        data = view[position:end]
+        at = active.note_bulk(
+            len(data),
+            BulkAppend(data, next_offset, max_timestamp, max_timestamp_offset, entries, since_entry),
+        )
+        self.log_end_offset = next_offset
+        self._writes.stage(active, at).add_raw(data)
+        for batch in producers:
+            header = read_header(view, batch)
+            self._replay(header, view[batch : batch + header.size_in_bytes])
+        return end
+
+    def _append_copied(self, header: BatchHeader, data: memoryview, now_ms: int) -> None:
+        epoch = header.partition_leader_epoch
+        self._accept(header, len(data), header.base_offset, epoch, now_ms).add_raw(data)
+        if header.producer_id >= 0:
+            self._replay(header, data)
+
+    def _replay(self, header: BatchHeader, data: memoryview) -> None:
+        marker = read_marker(data, header) if header.is_control else None
+        self._note_ended(replay(self.producers, header, header.base_offset, marker))
 
     def _accept(
         self, header: BatchHeader, size: int, base_offset: int, leader_epoch: int, now_ms: int

@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import Final
 
 from ottla.base.files import Disk, File
-from ottla.records.batch import NO_TIMESTAMP, TIMESTAMP_MAX
+from ottla.records.batch import HEADER_SIZE, NO_TIMESTAMP, TIMESTAMP_MAX
 from ottla.records.validation import BatchRules
 from ottla.storage.index.offset_index import OffsetIndex
 from ottla.storage.index.sparse_index import INT32_MAX, CorruptIndex, IndexWrite
@@ -28,6 +28,7 @@ from ottla.storage.index.txn_index import TxnIndex
 from ottla.storage.log import log_files
 from ottla.storage.log.bulk_append import AppendLimits, BulkAppend
 from ottla.storage.log.log_config import LogConfig
+from ottla.storage.log.raw_reference import RawLimits
 from ottla.storage.recovery.batch_scan import BatchPosition, find_offset, find_timestamp, walk
 
 _LOOK_AHEAD: Final = 4096
@@ -269,6 +270,23 @@ class Segment:
                 rules.max_message_bytes,
                 rules.compacted,
             )
+        )
+
+    def raw_limits(self, next_offset: int, leader_epoch: int, config: LogConfig) -> RawLimits | None:
+        """Return the limits of a raw append to this segment; None if the next batch must be appended singly."""
+        first = self.first_timestamp
+        if self.size == 0 or self.index_full or first < 0:
+            return None
+        # An entry is added after more than `_index_interval` bytes, and after one batch at least.
+        entries = min(self.offset_index.entries_left, self.time_index.entries_left) - 1
+        return RawLimits(
+            next_offset,
+            self.base_offset + INT32_MAX,
+            min(config.segment_bytes - self.size, entries * max(self._index_interval, HEADER_SIZE)),
+            leader_epoch,
+            first + config.roll_ms - self.jitter_ms,
+            self._bytes_since_entry,
+            self._index_interval,
         )
 
     def must_roll(

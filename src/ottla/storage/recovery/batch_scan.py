@@ -12,7 +12,6 @@ from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
-from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.files import File
 from ottla.records.batch import (
     ATTRIBUTES_OFFSET,
@@ -20,9 +19,6 @@ from ottla.records.batch import (
     LOG_OVERHEAD,
     MAGIC,
     BatchHeader,
-    CorruptBatch,
-    crc_ok,
-    iter_batches,
     read_header,
 )
 
@@ -149,28 +145,6 @@ def walk_verified(file: File, position: int, end: int) -> Iterator[tuple[int, Ba
             return
         yield position, header
         position += size
-
-
-def check_batches(data: memoryview, next_offset: int) -> list[tuple[int, BatchHeader]]:
-    """The batches in memory with their places, if they are whole, sound, and follow `next_offset`.
-
-    Else ApiError.
-    """
-    placed = list(iter_batches(data))
-    end = 0
-    for position, header in placed:
-        end = position + header.size_in_bytes
-        if not crc_ok(data[position:end]):
-            raise CorruptBatch(f"the CRC of the batch at offset {header.base_offset} is wrong")
-        if header.base_offset < next_offset or header.last_offset_delta < 0:
-            raise ApiError(
-                ErrorCode.UNKNOWN_SERVER_ERROR,
-                f"offset {header.base_offset} was received where {next_offset} is next",
-            )
-        next_offset = header.last_offset + 1
-    if not placed or end != len(data):
-        raise CorruptBatch(f"{len(data) - end} bytes are no whole batch")
-    return placed
 
 
 def _crc_of_file(file: File, position: int, end: int) -> int:

@@ -1,0 +1,3 @@
+from ottla.storage.log.raw_reference import RawLimits, Scanned
+
+def scan_raw(view: memoryview, position: int, limits: RawLimits) -> Scanned | None: ...
