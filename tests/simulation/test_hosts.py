@@ -16,8 +16,9 @@ from ottla.testing.sim.clients.producer_session import ProducerSession
 from ottla.testing.sim.cluster import Cluster
 from ottla.testing.sim.kernel.links import Conditions
 from ottla.testing.sim.kernel.sockets import Socket
-from ottla.testing.sim.node import PORT, SimNode
+from ottla.testing.sim.node import SimNode
 from ottla.testing.sim.run import Result, Run, Simulation
+from ottla.testing.sim.topology import PORT
 from ottla.wire.frames import parse_response_header, request_frame, take_frame
 from ottla.wire.messages.api_versions import ApiVersionsRequest
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse

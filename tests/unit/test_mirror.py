@@ -168,6 +168,7 @@ COVERED_BY = {
     "testing/cores/memory_log.py": "tests/unit/quorum/raft/test_core.py",
     "testing/cores/quorum.py": "tests/simulation/test_quorum_core.py",
     "testing/executor.py": "tests/unit/base/test_executor.py",
+    "testing/sim/checkers/durability.py": "tests/simulation/test_cluster.py",
     "testing/sim/checkers/groups.py": "tests/simulation/test_checkers.py",
     "testing/sim/checkers/logs.py": "tests/simulation/test_hosts.py",
     "testing/sim/checkers/offsets.py": "tests/simulation/test_checkers.py",
@@ -187,6 +188,7 @@ COVERED_BY = {
     "testing/sim/clients/producer_session.py": "tests/simulation/test_hosts.py",
     "testing/sim/clients/producers.py": "tests/unit/testing/sim/test_faults.py",
     "testing/sim/clients/readers.py": "tests/unit/testing/sim/test_faults.py",
+    "testing/sim/clients/routes.py": "tests/unit/testing/sim/clients/test_member.py",
     "testing/sim/clients/two_phase.py": "tests/unit/testing/sim/test_faults.py",
     "testing/sim/cluster.py": "tests/simulation/test_hosts.py",
     "testing/sim/convergence.py": "tests/unit/testing/sim/test_faults.py",
@@ -197,6 +199,7 @@ COVERED_BY = {
     "testing/sim/node.py": "tests/simulation/test_hosts.py",
     "testing/sim/run.py": "tests/unit/testing/sim/test_faults.py",
     "testing/sim/scenario.py": "tests/unit/testing/sim/test_faults.py",
+    "testing/sim/topology.py": "tests/simulation/test_cluster.py",
     "wire/source.py": "tests/unit/wire/test_decoder.py",
 }
 """Modules below src/ottla without a mirrored test file, and the test file that covers each of them."""

@@ -65,7 +65,7 @@ class _Inode:
     def __init__(self, number: int, data: bytes = b"") -> None:
         self.number = number
         self.data = bytearray(data)
-        self.durable = data
+        self.durable = bytearray(data)
         self.unsynced: list[_Unsynced] = []
         self.modified_ms = 0
 
@@ -308,7 +308,10 @@ class SimDisk:
         inode = self._inodes[change.inode]
         _change_data(inode.data, change, len(change.data))
         inode.modified_ms = self.now_ms
-        inode.unsynced.append(_Unsynced(change, durable=change.sync))
+        if change.sync and not inode.unsynced:
+            _change_data(inode.durable, change, len(change.data))
+        else:
+            inode.unsynced.append(_Unsynced(change, durable=change.sync))
 
     def _apply_truncate(self, change: Change) -> None:
         inode = self._inodes[change.inode]
@@ -332,8 +335,15 @@ class SimDisk:
     def _sync_inode(self, inode: _Inode) -> None:
         for each in inode.unsynced:
             each.durable = True
-        inode.durable = bytes(self._image(inode, Survival.NONE))
+        inode.durable = self._image(inode, Survival.NONE)
         inode.unsynced.clear()
+
+    def durable_data(self, path: str) -> bytes | None:
+        """What a crash leaves of a file at least; None if not even its name is durable."""
+        node: _Inode | _Dir | None = self._root
+        for name in _parts(path):
+            node = node.durable.get(name) if isinstance(node, _Dir) else None
+        return bytes(self._image(node, Survival.NONE)) if isinstance(node, _Inode) else None
 
     # --- crashes ---
 
@@ -382,7 +392,7 @@ class SimDisk:
         """Flip the bits of one byte, durably."""
         inode = self.open(path)._open_inode
         inode.data[position] ^= 0xFF
-        inode.durable = bytes(inode.data)
+        inode.durable = bytearray(inode.data)
         inode.unsynced.clear()
 
     # --- paths ---

@@ -7,12 +7,13 @@ that what happens in one does not influence another one.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from ottla.base.ids import TopicPartition, Uuid
 from ottla.base.rng import Random
 from ottla.replication.partition import Partition
+from ottla.testing.sim.checkers.durability import DurabilityChecker
 from ottla.testing.sim.checkers.groups import GroupChecker
 from ottla.testing.sim.checkers.logs import Listener, LogChecker
 from ottla.testing.sim.checkers.offsets import OffsetChecker, Slot
@@ -24,6 +25,7 @@ from ottla.testing.sim.kernel.host import Host
 from ottla.testing.sim.kernel.links import Conditions
 from ottla.testing.sim.kernel.network import Network
 from ottla.testing.sim.node import SimNode
+from ottla.testing.sim.topology import DATA_DIR, ONE_NODE, NodeSpec, properties
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 TXN_TOPIC: Final = "__transaction_state"
@@ -32,7 +34,13 @@ TXN_TOPIC: Final = "__transaction_state"
 class Cluster:
     """One cluster. `name` precedes the names of its hosts; it is empty if the simulation has one cluster."""
 
-    def __init__(self, network: Network, name: str, settings: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        network: Network,
+        name: str,
+        settings: Mapping[str, str],
+        specs: Sequence[NodeSpec] = ONE_NODE,
+    ) -> None:
         self.kernel: Kernel = network.kernel
         self.network = network
         self.name = name
@@ -51,23 +59,40 @@ class Cluster:
         self.topics: dict[str, int] = {}
         """Number of partitions by topic."""
         self.topic_ids: dict[str, Uuid] = {}
+        self.topic_settings: dict[str, str] = {}
         self.transaction_version = 2
         self.ending = False
         """Set when the faults are over: producers finish, and no client is restarted."""
-        self.nodes = [self._add_node(1, settings)]
+        self.durability = DurabilityChecker(self.kernel, DATA_DIR)
+        self.logs.on_committed = self.durability.committed
+        host_of = {spec.node_id: self.host(f"node{spec.node_id}").name for spec in specs}
+        self.nodes = [
+            self._add_node(spec, {**properties(spec, specs, host_of), **settings}) for spec in specs
+        ]
+        self.bootstrap = [node.address for node in self.nodes if node.spec.is_broker]
+        """The brokers that clients connect to first."""
 
     # Hosts
 
-    def _add_node(self, node_id: int, settings: Mapping[str, str]) -> SimNode:
-        node = SimNode(self.network, self.host(f"node{node_id}"), node_id, settings)
+    def _add_node(self, spec: NodeSpec, settings: Mapping[str, str]) -> SimNode:
+        node = SimNode(self.network, self.host(f"node{spec.node_id}"), spec, settings)
         node.after_event = self._checker_of(node)
-        node.on_ready = lambda: self._verify(node)
+        self.durability.nodes[spec.node_id] = node
         return node
 
     @property
     def node(self) -> SimNode:
-        """The only node."""
+        """The first node."""
         return self.nodes[0]
+
+    @property
+    def brokers(self) -> list[SimNode]:
+        return [node for node in self.nodes if node.spec.is_broker]
+
+    @property
+    def replication_factor(self) -> int:
+        """The replication factor of the topics."""
+        return min(3, len(self.brokers))
 
     def host(self, name: str) -> Host:
         """The host of that name in this cluster; it is created if needed."""
@@ -110,12 +135,16 @@ class Cluster:
 
     @property
     def replicas(self) -> Iterator[Partition]:
-        """The partitions of all nodes that serve requests."""
+        """The replicas on all nodes that serve requests."""
         return (partition for node in self.nodes for partition in node.partitions)
 
     def log_ends(self) -> dict[TopicPartition, int]:
-        """Current log end offsets, including records that are not durable yet."""
-        return {replica.log.topic_partition: replica.log.log_end_offset for replica in self.replicas}
+        """Current log end offsets, including records that are not durable yet; the greatest of all replicas."""
+        found: dict[TopicPartition, int] = {}
+        for replica in self.replicas:
+            tp = replica.log.topic_partition
+            found[tp] = max(found.get(tp, 0), replica.log.log_end_offset)
+        return found
 
     # Checks
 
@@ -129,17 +158,13 @@ class Cluster:
         self.offsets.processed[slot] = max(done, end)
 
     def _checker_of(self, node: SimNode) -> Callable[[], None]:
-        check = self.logs.check
+        check, node_id = self.logs.check, node.node_id
 
         def check_all() -> None:
             for partition in node.partitions:
-                check(partition)
+                check(node_id, partition)
 
         return check_all
-
-    def _verify(self, node: SimNode) -> None:
-        for partition in node.partitions:
-            self.logs.verify(partition.log)
 
     def _listener_of(self, topic: str) -> Listener:
         if topic == OFFSETS_TOPIC:

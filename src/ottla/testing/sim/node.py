@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from ottla.base.errors import InvariantViolation
 from ottla.base.writer import ExecutorWriter
@@ -18,14 +18,13 @@ from ottla.node.machine import Machine
 from ottla.peer.connect import Cancel, OnConnect
 from ottla.replication.partition import Partition
 from ottla.testing.disk import Survival
+from ottla.testing.sim.kernel.disk import PowerLossDisk
 from ottla.testing.sim.kernel.events import Kernel
 from ottla.testing.sim.kernel.executor import SimExecutor
 from ottla.testing.sim.kernel.host import Host
 from ottla.testing.sim.kernel.loop import SimLoop
 from ottla.testing.sim.kernel.network import Network
-
-PORT: Final = 9092
-_CONTROLLER_PORT: Final = 9093
+from ottla.testing.sim.topology import PORT, NodeSpec
 
 
 class TraceLogger:
@@ -54,12 +53,15 @@ class TraceLogger:
 class SimNode:
     """One node in all its incarnations."""
 
-    def __init__(self, network: Network, host: Host, node_id: int, settings: Mapping[str, str]) -> None:
+    def __init__(self, network: Network, host: Host, spec: NodeSpec, settings: Mapping[str, str]) -> None:
         self.kernel = network.kernel
         self.network = network
         self.host = host
-        self.node_id = node_id
+        self.spec = spec
+        self.node_id = spec.node_id
         self.incarnation = 0
+        self.wiped = False
+        """Whether the node has lost its disk and has not served requests since then."""
         self.node: Node | None = None
         self.loop: SimLoop | None = None
         self.on_ready: Callable[[], None] = lambda: None
@@ -68,7 +70,7 @@ class SimNode:
         """Called after each event of a node that serves requests."""
         self.on_power_lost: Callable[[], None] = lambda: self.power_off(Survival.SOME)
         """Called after the event in which the disk lost power; it must call `power_off`."""
-        self._config = assemble({**_properties(host.name, node_id), **settings}, {})
+        self._config = assemble(dict(settings), {})
         self._ready = False
         self._stopping = False
         self._former: list[Node] = []
@@ -76,6 +78,10 @@ class SimNode:
     @property
     def address(self) -> tuple[str, int]:
         return self.host.name, PORT
+
+    @property
+    def disk(self) -> PowerLossDisk:
+        return self.host.disk
 
     @property
     def running(self) -> bool:
@@ -136,6 +142,7 @@ class SimNode:
         disk = self.host.disk
         if error is None:
             self._ready = True
+            self.wiped = False
             self.kernel.note(loop.name, "serves requests")
             self.on_ready()
         elif disk.failures:
@@ -162,6 +169,13 @@ class SimNode:
         if self.running:
             self._crashed(f"loses power, of unsynced writes survive {survival.value}")
             self.host.power_off(survival)
+
+    def wipe(self) -> None:
+        """Replace the disk by an empty one; the node must not be running."""
+        self.kernel.note(self.host.name, "has a new disk")
+        self.kernel.count("disks replaced")
+        self.host.replace_disk()
+        self.wiped = True
 
     def _crashed(self, how: str) -> None:
         self.kernel.note(self.host.name, f"incarnation {self.incarnation} {how}")
@@ -194,15 +208,3 @@ class SimNode:
         )
         trace = "".join(traceback.format_exception(error)) if error is not None else ""
         self.kernel.violated(rule, f"{self.host.name}: {context.get('message')}\n{trace}")
-
-
-def _properties(host: str, node_id: int) -> dict[str, str]:
-    return {
-        "process.roles": "broker,controller",
-        "node.id": str(node_id),
-        "listeners": f"PLAINTEXT://{host}:{PORT},CONTROLLER://{host}:{_CONTROLLER_PORT}",
-        "log.dirs": "/data",
-        "offsets.topic.replication.factor": "1",
-        "transaction.state.log.replication.factor": "1",
-        "transaction.state.log.min.isr": "1",
-    }

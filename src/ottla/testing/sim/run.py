@@ -13,6 +13,7 @@ from ottla.testing.sim.cluster import Cluster
 from ottla.testing.sim.kernel.events import Kernel, Violation
 from ottla.testing.sim.kernel.network import Network
 from ottla.testing.sim.scenario import Scenario
+from ottla.testing.sim.topology import choose_nodes, cluster_settings, topic_settings
 
 FAULT_MS: Final = 25_000
 SETTINGS: Final = {
@@ -52,9 +53,18 @@ class Simulation:
         self.network = Network(self.kernel)
         self.clusters: list[Cluster] = []
 
-    def add_cluster(self, name: str = "", settings: Mapping[str, str] | None = None) -> Cluster:
-        """Add a cluster of one node. Several clusters have different names."""
-        cluster = Cluster(self.network, name, {**SETTINGS, **(settings or {})})
+    def add_cluster(
+        self,
+        name: str = "",
+        settings: Mapping[str, str] | None = None,
+        brokers: int | None = 1,
+    ) -> Cluster:
+        """Add a cluster with that many brokers; None: the seed chooses. Several clusters have different names."""
+        rng = self.kernel.stream(f"{name}: topology")
+        specs = choose_nodes(rng, brokers)
+        shared = {**SETTINGS, **cluster_settings(rng, specs), **(settings or {})}
+        cluster = Cluster(self.network, name, shared, specs)
+        cluster.topic_settings = topic_settings(rng, specs)
         self.clusters.append(cluster)
         return cluster
 
@@ -91,7 +101,8 @@ class Simulation:
 class Run:
     """The standard scenario under one seed, on one cluster, or on several independent ones.
 
-    `faulty` restricts faults to the clusters of these names.
+    `faulty` restricts faults to the clusters of these names. `brokers` is the number of brokers of a cluster; None: the
+    seed chooses.
     """
 
     def __init__(
@@ -102,11 +113,12 @@ class Run:
         *,
         clusters: Sequence[str] = ("",),
         faulty: Sequence[str] | None = None,
+        brokers: int | None = 1,
     ) -> None:
         self.simulation = Simulation(seed)
         self.scenarios = [
             Scenario(
-                self.simulation.add_cluster(name, settings),
+                self.simulation.add_cluster(name, settings, brokers),
                 fault_ms,
                 faults=faulty is None or name in faulty,
             )
@@ -140,6 +152,6 @@ class Run:
         self._running -= 1
 
 
-def run_seed(seed: int, fault_ms: int = FAULT_MS) -> Result:
+def run_seed(seed: int, fault_ms: int = FAULT_MS, brokers: int | None = 1) -> Result:
     """Run one seed to its end."""
-    return Run(seed, fault_ms=fault_ms).finish()
+    return Run(seed, fault_ms=fault_ms, brokers=brokers).finish()

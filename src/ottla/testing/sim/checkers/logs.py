@@ -1,20 +1,24 @@
-"""Checker of logs: notifies other checkers of every committed batch, and checks that committed batches stay.
+"""Checker of logs: notifies other checkers of every committed batch, and compares the replicas of each partition.
 
-After each event of a node, for every partition:
+After each event of a node, for every replica on it:
 
 - log start <= last stable offset <= high watermark <= log end;
-- neither the high watermark nor the last stable offset decreases, even after a crash;
+- a leader epoch has one leader, and what two replicas have at one offset in one epoch is the same batch;
+- what is below the high watermark of a replica is what was committed there, byte for byte;
+- a new leader has every committed batch;
+- the high watermark of a leader does not decrease while it leads; that of a partition with one replica never does;
 - the last stable offset is the start of the earliest undecided transaction, or the high watermark.
 
-Listeners are notified of each batch below the high watermark once, in order. After each start of a broker the logs are
-read again: every batch that was ever committed must still be there, byte for byte. A compacted topic may lose batches;
-`checkers.replay` compares what its records mean.
+Listeners are notified of each batch once, in order, when the first replica has it below its high watermark. When a
+node starts, its logs are read again. A compacted topic may lose batches; `checkers.replay` compares what its records
+mean.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from ottla.base.ids import TopicPartition
 from ottla.records.batch import BatchHeader
@@ -33,115 +37,236 @@ class Listener(Protocol):
     def marker(self, tp: TopicPartition, header: BatchHeader, *, committed: bool) -> None: ...
 
 
-class _PartitionModel:
-    """Committed state of one partition."""
+class Batch(NamedTuple):
+    """Identity of a batch: its offsets, the epoch of the leader that appended it, and its checksum."""
 
-    __slots__ = ("batches", "high_watermark", "last_stable", "next_offset", "open")
+    base_offset: int
+    end_offset: int
+    epoch: int
+    crc: int
+
+
+class CommittedLog:
+    """Committed state of one partition: the truth that all replicas are compared with."""
+
+    __slots__ = ("batches", "high_watermark", "last_stable", "leaders", "next_offset", "open")
 
     def __init__(self) -> None:
         self.high_watermark = 0
         self.last_stable = 0
         self.next_offset = 0
-        self.batches: dict[int, int] = {}  # base offset -> crc
+        self.batches: list[Batch] = []
         self.open: dict[int, int] = {}  # producer id -> first offset of its undecided transaction
+        self.leaders: dict[int, int] = {}  # leader epoch -> node id
+
+    def between(self, start: int, end: int) -> list[Batch]:
+        """The committed batches from `start` to before `end`."""
+        first = bisect_left(self.batches, start, key=_base_offset)
+        return self.batches[first : bisect_left(self.batches, end, key=_base_offset)]
+
+
+class _Replica:
+    """What the checker has seen of one replica in one incarnation of its node."""
+
+    __slots__ = ("batches", "checked", "log", "next_offset", "state")
+
+    def __init__(self, log: Log) -> None:
+        self.log = log
+        self.state: tuple[int, int, int, int, bool] = (-1, -1, -1, -1, False)
+        self.batches: dict[int, Batch] = {}
+        self.next_offset = log.log_start_offset
+        self.checked = log.log_start_offset
+        """Below this offset the batches were compared with the committed ones."""
 
 
 class LogChecker:
-    """Follows the logs of all partitions."""
+    """Follows the logs of all replicas. `on_committed` is called for each batch that a leader commits."""
 
     def __init__(self, kernel: Kernel, listener_of: Callable[[str], Listener]) -> None:
         self._kernel = kernel
         self._listener_of = listener_of
-        self._models: dict[TopicPartition, _PartitionModel] = {}
+        self.on_committed: Callable[[int, Partition, list[Batch]], None] = lambda *_: None
+        self._committed: dict[TopicPartition, CommittedLog] = {}
+        self._replicas: dict[tuple[int, TopicPartition], _Replica] = {}
+        self._appended: dict[tuple[TopicPartition, int, int], int] = {}  # offset and epoch -> crc
 
     def high_watermark(self, tp: TopicPartition) -> int:
-        detail = self._models.get(tp)
-        return 0 if detail is None else detail.high_watermark
+        found = self._committed.get(tp)
+        return 0 if found is None else found.high_watermark
 
     def undecided(self) -> dict[TopicPartition, list[int]]:
         """The producers with open transactions, by partition."""
-        return {tp: sorted(detail.open) for tp, detail in self._models.items() if detail.open}
+        return {tp: sorted(each.open) for tp, each in self._committed.items() if each.open}
 
-    def check(self, partition: Partition) -> None:
-        """Check a partition that may have changed."""
+    def check(self, node_id: int, partition: Partition) -> None:
+        """Check a replica that may have changed."""
         log = partition.log
-        detail = self._models.get(log.topic_partition)
-        if detail is None:
-            detail = self._models[log.topic_partition] = _PartitionModel()
-        high_watermark, last_stable = log.high_watermark, log.last_stable_offset
-        if high_watermark == detail.high_watermark and last_stable == detail.last_stable:
-            return
-        check = self._kernel.check
-        tp = str(log.topic_partition)
-        order = (log.log_start_offset, last_stable, high_watermark, log.log_end_offset)
-        check(order == tuple(sorted(order)), "R10 start <= stable <= high watermark <= end", f"{tp}: {order}")
-        if high_watermark < detail.high_watermark:
-            self._kernel.violated(
-                "R3 the high watermark never decreases",
-                f"{tp}: {detail.high_watermark} to {high_watermark}",
-            )
-            return
-        self._follow(log, detail)
-        check(
-            last_stable >= detail.last_stable,
-            "T5 the last stable offset never decreases",
-            f"{tp}: {detail.last_stable} to {last_stable}",
+        key = (node_id, log.topic_partition)
+        replica = self._replicas.get(key)
+        if replica is None or replica.log is not log:
+            replica = self._replicas[key] = _Replica(log)
+        state = (
+            log.high_watermark,
+            log.last_stable_offset,
+            log.readable_offset,
+            partition.leader_epoch,
+            partition.leads,
         )
-        expected = min([*detail.open.values(), high_watermark])
-        check(
-            last_stable == expected,
-            "T5 the last stable offset is the start of the earliest open transaction",
-            f"{tp}: {last_stable} instead of {expected}; open {detail.open}",
-        )
-        detail.high_watermark, detail.last_stable = high_watermark, last_stable
+        if state == replica.state:
+            return
+        before, replica.state = replica.state, state
+        committed = self._committed.get(log.topic_partition)
+        if committed is None:
+            committed = self._committed[log.topic_partition] = CommittedLog()
+        if not log.config.compacted:
+            self._read(replica, log)
+        self._check_offsets(replica, partition, committed, before)
+        if partition.leads and (not before[4] or before[3] != partition.leader_epoch):
+            self._elected(node_id, replica, partition, committed)
+        if log.high_watermark > committed.high_watermark:
+            self._follow(node_id, partition, committed)
+        elif log.high_watermark == committed.high_watermark:
+            self._check_stable(log, committed)
+        if not log.config.compacted:
+            self._compare(replica, committed, replica.checked, log.high_watermark, str(key))
+            replica.checked = max(replica.checked, log.high_watermark)
 
-    def _follow(self, log: Log, detail: _PartitionModel) -> None:
-        # An offline log cannot be read, but the checker must see what it committed before its disk failed.
+    # One replica
+
+    def _read(self, replica: _Replica, log: Log) -> None:
+        """Read what was appended; forget what was truncated."""
+        end = log.readable_offset
+        if end < replica.next_offset:
+            for base_offset in [base for base, batch in replica.batches.items() if batch.end_offset > end]:
+                del replica.batches[base_offset]
+            replica.next_offset = end
         offline, log.offline = log.offline, False
-        for header, data in log.batches(detail.next_offset, upto=log.high_watermark):
-            if header.base_offset < detail.next_offset:
+        tp = log.topic_partition
+        for header, _ in log.batches(max(replica.next_offset, log.log_start_offset), upto=end):
+            if header.base_offset < replica.next_offset:
                 continue
-            self._apply(log.topic_partition, header, data, detail)
-            detail.batches[header.base_offset] = header.crc
-            detail.next_offset = header.last_offset + 1
+            batch = Batch(
+                header.base_offset, header.last_offset + 1, header.partition_leader_epoch, header.crc
+            )
+            replica.batches[batch.base_offset] = batch
+            replica.next_offset = batch.end_offset
+            crc = self._appended.setdefault((tp, batch.base_offset, batch.epoch), batch.crc)
+            self._kernel.check(
+                crc == batch.crc,
+                "R6 one epoch has one batch at an offset",
+                f"{log}: {batch}, another replica had crc {crc}",
+            )
         log.offline = offline
 
+    def _check_offsets(
+        self,
+        replica: _Replica,
+        partition: Partition,
+        committed: CommittedLog,
+        before: tuple[int, int, int, int, bool],
+    ) -> None:
+        log = partition.log
+        high_watermark, last_stable, _, epoch, leads = replica.state
+        order = (log.log_start_offset, last_stable, high_watermark, log.log_end_offset)
+        self._kernel.check(
+            order == tuple(sorted(order)), "R10 start <= stable <= high watermark <= end", f"{log}: {order}"
+        )
+        least = before[0] if leads and before[3:] == (epoch, True) else 0
+        if len(partition.replicas) == 1:
+            least = committed.high_watermark
+        self._kernel.check(
+            high_watermark >= least,
+            "R3 the high watermark never decreases",
+            f"{log}: {least} to {high_watermark}",
+        )
+
+    def _elected(
+        self, node_id: int, replica: _Replica, partition: Partition, committed: CommittedLog
+    ) -> None:
+        epoch = partition.leader_epoch
+        known = committed.leaders
+        if epoch not in known:
+            self._kernel.count("partition elections")
+            known[epoch] = node_id
+        self._kernel.check(
+            known[epoch] == node_id,
+            "R6 a leader epoch has one leader",
+            f"{partition.log}: epoch {epoch} has {known[epoch]} and {node_id}",
+        )
+        if epoch < max(known):
+            return  # a deposed leader that has not learned of it yet: it commits nothing any more
+        end = committed.high_watermark
+        self._kernel.check(
+            partition.log.log_end_offset >= end,
+            "R1 no committed record is lost",
+            f"{partition.log} of leader {node_id} in epoch {epoch} ends at {partition.log.log_end_offset}, "
+            f"{end} was committed",
+        )
+        if not partition.log.config.compacted:
+            self._compare(replica, committed, partition.log.log_start_offset, end, f"leader {node_id}")
+
+    def _compare(self, replica: _Replica, committed: CommittedLog, start: int, end: int, where: str) -> None:
+        """Compare the batches of a replica with the committed ones."""
+        for batch in committed.between(max(start, replica.log.log_start_offset), end):
+            if replica.batches.get(batch.base_offset) != batch:
+                self._kernel.violated(
+                    "R2 what is committed never changes",
+                    f"{replica.log} ({where}): {replica.batches.get(batch.base_offset)} instead of {batch}",
+                )
+                return
+
+    # The committed log
+
+    def _follow(self, node_id: int, partition: Partition, committed: CommittedLog) -> None:
+        """Notify the listeners of the batches that have been committed."""
+        log = partition.log
+        # An offline log cannot be read, but the checker must see what it committed before its disk failed.
+        offline, log.offline = log.offline, False
+        new: list[Batch] = []
+        for header, data in log.batches(committed.next_offset, upto=log.high_watermark):
+            if header.base_offset < committed.next_offset:
+                continue
+            self._apply(log.topic_partition, header, data, committed)
+            new.append(
+                Batch(header.base_offset, header.last_offset + 1, header.partition_leader_epoch, header.crc)
+            )
+            committed.next_offset = header.last_offset + 1
+        log.offline = offline
+        committed.batches += new
+        self.on_committed(node_id, partition, new)
+        self._check_stable(log, committed)
+        committed.high_watermark, committed.last_stable = log.high_watermark, log.last_stable_offset
+
+    def _check_stable(self, log: Log, committed: CommittedLog) -> None:
+        last_stable = log.last_stable_offset
+        self._kernel.check(
+            last_stable >= committed.last_stable,
+            "T5 the last stable offset never decreases",
+            f"{log}: {committed.last_stable} to {last_stable}",
+        )
+        expected = min([*committed.open.values(), log.high_watermark])
+        self._kernel.check(
+            last_stable == expected,
+            "T5 the last stable offset is the start of the earliest open transaction",
+            f"{log}: {last_stable} instead of {expected}; open {committed.open}",
+        )
+
     def _apply(
-        self, tp: TopicPartition, header: BatchHeader, data: memoryview, detail: _PartitionModel
+        self, tp: TopicPartition, header: BatchHeader, data: memoryview, committed: CommittedLog
     ) -> None:
         listener = self._listener_of(tp.topic)
         records = list(iter_records(data, header))
         if not header.is_control:
             if header.is_transactional:
-                detail.open.setdefault(header.producer_id, header.base_offset)
+                committed.open.setdefault(header.producer_id, header.base_offset)
             listener.data(tp, header, records)
             return
         marker = read_end_txn(records[0].key, records[0].value)
         if marker is not None:
             # Notify the listener first: it determines which open records this marker ends.
             listener.marker(tp, header, committed=marker.committed)
-            detail.open.pop(header.producer_id, None)
+            committed.open.pop(header.producer_id, None)
 
-    def verify(self, log: Log) -> None:
-        """Check after a start that everything that was committed is still in the log."""
-        detail = self._models.get(log.topic_partition)
-        if detail is None:
-            return
-        tp = log.topic_partition
-        self._kernel.check(
-            log.log_end_offset >= detail.high_watermark,
-            "R1 no committed record is lost",
-            f"{tp} ends at {log.log_end_offset}, {detail.high_watermark} was committed",
-        )
-        if log.config.compacted:
-            return
-        found = {
-            header.base_offset: header.crc
-            for header, _ in log.batches(log.log_start_offset, upto=log.log_end_offset)
-        }
-        for base_offset, crc in detail.batches.items():
-            if found.get(base_offset) != crc:
-                self._kernel.violated(
-                    "R2 what is committed never changes", f"{tp}: the batch at {base_offset}"
-                )
-                return
+
+def _base_offset(batch: Batch) -> int:
+    return batch.base_offset

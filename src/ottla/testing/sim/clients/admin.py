@@ -7,7 +7,12 @@ from collections.abc import Callable
 from ottla.base.errors import ErrorCode
 from ottla.testing.sim.clients.client import GROUP, RETRIABLE, TXN, Client
 from ottla.testing.sim.cluster import OFFSETS_TOPIC, TXN_TOPIC, Cluster
-from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from ottla.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
 from ottla.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -36,8 +41,16 @@ class Admin(Client):
 
     async def run(self) -> None:
         cluster = self.cluster
+        configs = [
+            CreatableTopicConfig(name=name, value=value) for name, value in cluster.topic_settings.items()
+        ]
         topics = [
-            CreatableTopic(name=name, num_partitions=count, replication_factor=1)
+            CreatableTopic(
+                name=name,
+                num_partitions=count,
+                replication_factor=cluster.replication_factor,
+                configs=configs,
+            )
             for name, count in cluster.topics.items()
         ]
         request = CreateTopicsRequest(topics=topics, timeout_ms=5000)

@@ -1,4 +1,4 @@
-"""Base class of all simulated clients: a process, a connection, and the reaction to each error code.
+"""Base class of all simulated clients: a process, its routes to brokers, and the reaction to each error code.
 
 A client passes the error codes that it can handle to `expect`. Any other error code is a violation: no Kafka client
 could handle it.
@@ -10,9 +10,9 @@ from typing import Final, TypeVar
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
-from ottla.testing.sim.clients.process import Connection, NoResponse, Process
+from ottla.testing.sim.clients.process import NoResponse, Process
+from ottla.testing.sim.clients.routes import GROUP, TXN, CoordinatorRoute, LeaderRoute, Route, Routes
 from ottla.testing.sim.cluster import Cluster
-from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.wire.schema import Message
 
 R = TypeVar("R", bound=Message)
@@ -28,10 +28,17 @@ BROKER_ERRORS: Final = frozenset(
         E.UNKNOWN_TOPIC_OR_PARTITION,
         E.REQUEST_TIMED_OUT,
         E.NOT_ENOUGH_REPLICAS,
+        E.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        E.LEADER_NOT_AVAILABLE,
+        E.FENCED_LEADER_EPOCH,
+        E.UNKNOWN_LEADER_EPOCH,
+        E.OFFSET_NOT_AVAILABLE,
+        E.BROKER_NOT_AVAILABLE,
+        E.NOT_CONTROLLER,
     }
 )
 RETRIABLE: Final = COORDINATOR_ERRORS | BROKER_ERRORS
-GROUP, TXN = 0, 1
+__all__ = ["BROKER_ERRORS", "COORDINATOR_ERRORS", "GROUP", "RETRIABLE", "TXN", "Client", "Fenced", "by_topic"]
 
 
 class Fenced(Exception):
@@ -49,11 +56,17 @@ class Client:
         self.name = f"{client_id}.{incarnation}"
         self.process = Process(cluster.network, cluster.host(client_id), self.name)
         self.rng = self.process.rng
-        self.connection = self.connect()
+        self.routes = Routes(self.process, cluster.bootstrap)
+        self.connection = Route(self.routes)
+        """To any broker; clients with a coordinator replace it."""
 
-    def connect(self) -> Connection:
-        """Another connection to a broker of the cluster."""
-        return self.process.connection(self.cluster.node.address)
+    def coordinator(self, kind: int, key: str) -> CoordinatorRoute:
+        """A route to the coordinator of a group or of a transactional id."""
+        return CoordinatorRoute(self.routes, kind, key)
+
+    def leaders(self) -> LeaderRoute:
+        """A route to the leaders of partitions."""
+        return LeaderRoute(self.routes)
 
     def start(self) -> None:
         self.process.run(self._run)
@@ -85,6 +98,8 @@ class Client:
                 if error is not ErrorCode.NONE:
                     self.kernel.note(self.name, f"{doing}: {error.name}")
                     self.kernel.count(f"error {error.name}")
+                    if error in RETRIABLE:
+                        self.routes.forget()
                 return error
         if error is not ErrorCode.NONE:
             self.kernel.violated(
@@ -95,22 +110,18 @@ class Client:
     async def find_coordinator(self, kind: int, key: str) -> None:
         """Look up the coordinator until there is one, as every client does first."""
         while True:
-            request = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
             try:
-                response = await self.connection.request(request, 4, FindCoordinatorResponse)
+                await self.routes.coordinator(kind, key)
             except NoResponse:
                 await self.process.backoff()
-                continue
-            code = response.coordinators[0].error_code
-            if self.expect(code, E.NONE, RETRIABLE, doing="FindCoordinator") is E.NONE:
+            else:
                 return
-            await self.process.backoff()
 
-    async def retried(self, connection: Connection, request: Message, version: int, response: type[R]) -> R:
+    async def retried(self, route: Route, request: Message, version: int, response: type[R]) -> R:
         """Send a request again until there is a response."""
         while True:
             try:
-                return await connection.request(request, version, response)
+                return await route.request(request, version, response)
             except NoResponse:
                 await self.process.backoff()
 

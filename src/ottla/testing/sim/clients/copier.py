@@ -11,7 +11,6 @@ from ottla.base.ids import TopicPartition
 from ottla.testing.sim.checkers.offsets import Commit, Slot
 from ottla.testing.sim.clients.classic_member import ClassicMember
 from ottla.testing.sim.clients.consumer_member import ConsumerMember
-from ottla.testing.sim.clients.fetch import fetch
 from ottla.testing.sim.clients.member import Member, MembershipLost
 from ottla.testing.sim.clients.process import NoResponse
 from ottla.testing.sim.clients.producer_session import MustAbort, TransactionalSession
@@ -42,7 +41,7 @@ class _Copier(Member):
             return 0
         before, after = dict(self.positions), dict(self.positions)
         try:
-            found = await fetch(self, self.data, after, committed=True, wait_ms=wait_ms)
+            found = await self.fetcher.fetch(after, wait_ms)
         except NoResponse:
             return 0
         moved = {tp: after[tp] for tp in found if after[tp] > before[tp]}

@@ -14,7 +14,8 @@ from ottla.records.batch import iter_batches
 from ottla.records.control import read_end_txn
 from ottla.records.record import iter_records
 from ottla.testing.sim.clients.client import BROKER_ERRORS, Client, by_topic
-from ottla.testing.sim.clients.process import Connection
+from ottla.testing.sim.clients.process import NoResponse
+from ottla.testing.sim.clients.routes import NodeRoute
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 
 _VERSION: Final = 12  # the last one with topic names
@@ -22,43 +23,92 @@ _PARTITION_BYTES: Final = 4096
 Seen = list[tuple[int, str]]
 
 
-async def fetch(
-    client: Client,
-    connection: Connection,
-    positions: dict[TopicPartition, int],
-    *,
-    committed: bool,
-    wait_ms: int,
-) -> dict[TopicPartition, Seen]:
-    """Fetch records at the positions, and advance the positions; raises NoResponse."""
-    topics = [
-        FetchTopic(
-            topic=topic,
-            partitions=[
-                FetchPartition(
-                    partition=index,
-                    fetch_offset=positions[TopicPartition(topic, index)],
-                    partition_max_bytes=_PARTITION_BYTES,
-                )
-                for index in indexes
-            ],
+class Fetcher:
+    """Fetches for one client, from the leaders of its partitions, or from any replica (`from_followers`)."""
+
+    def __init__(self, client: Client, *, committed: bool, from_followers: bool = False) -> None:
+        self._client = client
+        self._committed = committed
+        self._from_followers = from_followers
+        self._routes: dict[int, NodeRoute] = {}
+
+    async def fetch(self, positions: dict[TopicPartition, int], wait_ms: int) -> dict[TopicPartition, Seen]:
+        """Fetch records at the positions, and advance the positions; raises NoResponse if no broker responds."""
+        by_node = await self._nodes(positions)
+        loop = self._client.process.loop
+        tasks = [
+            loop.create_task(self._fetch_from(node_id, partitions, positions, wait_ms))
+            for node_id, partitions in by_node.items()
+        ]
+        found: dict[TopicPartition, Seen] = {}
+        failure: NoResponse | None = None
+        for task in tasks:
+            try:
+                found |= await task
+            except NoResponse as error:
+                failure = error
+        if failure is not None and not found:
+            raise failure
+        return found
+
+    async def _nodes(self, positions: dict[TopicPartition, int]) -> dict[int, list[TopicPartition]]:
+        """The partitions to fetch from each broker; raises NoResponse if no leader is known."""
+        client, routes = self._client, self._client.routes
+        missing = [tp for tp in positions if tp not in routes.leaders]
+        if missing:
+            await routes.leader(missing[0])
+        found: dict[int, list[TopicPartition]] = {}
+        for tp in positions:
+            leader = routes.leaders.get(tp)
+            if leader is not None:
+                node_id = leader.node_id
+                if self._from_followers and len(leader.replicas) > 1:
+                    node_id = client.rng.choice(leader.replicas)
+                found.setdefault(node_id, []).append(tp)
+        return found
+
+    async def _fetch_from(
+        self,
+        node_id: int,
+        partitions: list[TopicPartition],
+        positions: dict[TopicPartition, int],
+        wait_ms: int,
+    ) -> dict[TopicPartition, Seen]:
+        client, committed = self._client, self._committed
+        leaders = client.routes.leaders
+        epochs = {tp: leaders[tp].epoch for tp in partitions if tp in leaders}
+        topics = [
+            FetchTopic(
+                topic=topic,
+                partitions=[
+                    FetchPartition(
+                        partition=index,
+                        fetch_offset=positions[TopicPartition(topic, index)],
+                        current_leader_epoch=epochs.get(TopicPartition(topic, index), -1),
+                        partition_max_bytes=_PARTITION_BYTES,
+                    )
+                    for index in indexes
+                ],
+            )
+            for topic, indexes in by_topic(partitions).items()
+        ]
+        request = FetchRequest(
+            max_wait_ms=wait_ms, min_bytes=1, isolation_level=1 if committed else 0, topics=topics
         )
-        for topic, indexes in by_topic(list(positions)).items()
-    ]
-    request = FetchRequest(
-        max_wait_ms=wait_ms, min_bytes=1, isolation_level=1 if committed else 0, topics=topics
-    )
-    response = await connection.request(request, _VERSION, FetchResponse, wait_ms + 3000)
-    client.expect(response.error_code, ErrorCode.NONE, doing="Fetch")
-    found: dict[TopicPartition, Seen] = {}
-    for topic_data in response.responses:
-        for data in topic_data.partitions:
-            tp = TopicPartition(topic_data.topic, data.partition_index)
-            if client.expect(data.error_code, ErrorCode.NONE, BROKER_ERRORS, doing="Fetch"):
-                continue
-            if tp in positions:
-                found[tp] = _take(client, tp, data, positions, committed=committed)
-    return found
+        route = self._routes.get(node_id)
+        if route is None:
+            route = self._routes[node_id] = NodeRoute(client.routes, node_id)
+        response = await route.request(request, _VERSION, FetchResponse, wait_ms + 3000)
+        client.expect(response.error_code, ErrorCode.NONE, doing="Fetch")
+        found: dict[TopicPartition, Seen] = {}
+        for topic_data in response.responses:
+            for data in topic_data.partitions:
+                tp = TopicPartition(topic_data.topic, data.partition_index)
+                if client.expect(data.error_code, ErrorCode.NONE, BROKER_ERRORS, doing="Fetch"):
+                    continue
+                if tp in positions:
+                    found[tp] = _take(client, tp, data, positions, committed=committed)
+        return found
 
 
 def _take(

@@ -10,9 +10,9 @@ from typing import Final
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.testing.sim.checkers.offsets import Commit, Slot
-from ottla.testing.sim.clients.client import RETRIABLE, Client, by_topic
-from ottla.testing.sim.clients.fetch import fetch
-from ottla.testing.sim.clients.process import Connection, NoResponse
+from ottla.testing.sim.clients.client import GROUP, RETRIABLE, Client, by_topic
+from ottla.testing.sim.clients.fetch import Fetcher
+from ottla.testing.sim.clients.process import NoResponse
 from ottla.testing.sim.cluster import Cluster
 from ottla.testing.sim.kernel.events import US_PER_MS
 from ottla.wire.messages.offset_commit import (
@@ -69,7 +69,8 @@ class Member(Client):
         self.instance_id: str | None = None
         self.positions: dict[TopicPartition, int] = {}
         self.uncommitted: dict[TopicPartition, None] = {}
-        self.data: Connection = self.connect()
+        self.connection = self.coordinator(GROUP, group)
+        self.fetcher = Fetcher(self, committed=True)
         self.commit_version = 8
         self.leaves_at_ms: int | None = None
         self.claims_disabled = False
@@ -129,7 +130,7 @@ class Member(Client):
         before = dict(self.positions)
         after = dict(self.positions)
         try:
-            found = await fetch(self, self.data, after, committed=True, wait_ms=wait_ms)
+            found = await self.fetcher.fetch(after, wait_ms)
         except NoResponse:
             return 0
         for tp in found:

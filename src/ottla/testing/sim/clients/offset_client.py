@@ -27,10 +27,11 @@ class OffsetClient(Client):
     topic = "in"
 
     async def run(self) -> None:
-        await self.find_coordinator(GROUP, self.client_id)
         number = 0
         # Commits of a former incarnation may still be in flight: they must not be taken for commits of this one.
         slot = Slot(f"{self.client_id}-{self.incarnation}", self.cluster.partitions(self.topic)[0])
+        self.connection = self.coordinator(GROUP, slot.group)
+        await self.find_coordinator(GROUP, slot.group)
         while not self.cluster.ending:
             number += 1
             try:

@@ -14,8 +14,8 @@ from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.records.builder import NewRecord, build_batch
 from ottla.testing.sim.checkers.transactions import Epoch, Txn, TxnName
-from ottla.testing.sim.clients.client import RETRIABLE, TXN, Client, Fenced, by_topic
-from ottla.testing.sim.clients.process import Connection
+from ottla.testing.sim.clients.client import GROUP, RETRIABLE, TXN, Client, Fenced, by_topic
+from ottla.testing.sim.clients.routes import Route
 from ottla.testing.sim.kernel.events import START_MS
 from ottla.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from ottla.wire.messages.add_partitions_to_txn import (
@@ -58,7 +58,9 @@ class ProducerSession:
 
     def __init__(self, client: Client) -> None:
         self.client = client
-        self.connection: Connection = client.connect()
+        self.connection = Route(client.routes)
+        """To the broker that allocates producer ids: any broker, or the coordinator of the transactional id."""
+        self._leaders = client.leaders()
         self.producer_id = -1
         self.epoch = -1
         self._sequences: dict[TopicPartition, int] = {}
@@ -101,7 +103,8 @@ class ProducerSession:
             ],
         )
         while True:
-            response = await client.retried(self.connection, request, self.produce_version, ProduceResponse)
+            route = self._leaders.to(tp)
+            response = await client.retried(route, request, self.produce_version, ProduceResponse)
             result = response.responses[0].partition_responses[0]
             error = client.expect(result.error_code, E.NONE, RETRIABLE, *self._refusals(), doing="Produce")
             if error is E.NONE:
@@ -124,6 +127,7 @@ class TransactionalSession(ProducerSession):
 
     def __init__(self, client: Client, *, generation: int, timeout_ms: int, two_phase: bool = False) -> None:
         super().__init__(client)
+        self.connection = client.coordinator(TXN, client.client_id)
         self.generation = min(generation, 2 if client.cluster.transaction_version >= 2 else 1)
         self.id = self.transactional_id = client.client_id
         self.produce_version = 12 if self.generation == 2 else 11
@@ -131,6 +135,12 @@ class TransactionalSession(ProducerSession):
         self._two_phase = two_phase
         self._added: dict[TopicPartition, None] = {}
         self._number = 0
+
+    def move_to(self, client: Client) -> None:
+        """Continue the session in another process, which has its own connections."""
+        self.client = client
+        self.connection = client.coordinator(TXN, self.id)
+        self._leaders = client.leaders()
 
     async def init(self) -> None:
         """Get an epoch: open transactions of this id are aborted, and its former producer is fenced."""
@@ -240,8 +250,9 @@ class TransactionalSession(ProducerSession):
             ],
         )
         version = 5 if self.generation == 2 else 3
+        coordinator = client.coordinator(GROUP, group)
         while True:
-            response = await client.retried(self.connection, request, version, TxnOffsetCommitResponse)
+            response = await client.retried(coordinator, request, version, TxnOffsetCommitResponse)
             worst = E.NONE
             for topic in response.topics:
                 for result in topic.partitions:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ottla.base.ids import TopicPartition
 from ottla.testing.sim.clients.client import Client
-from ottla.testing.sim.clients.fetch import fetch
+from ottla.testing.sim.clients.fetch import Fetcher
 from ottla.testing.sim.clients.process import NoResponse
 from ottla.testing.sim.cluster import Cluster
 
@@ -15,6 +15,9 @@ class Reader(Client):
     def __init__(self, cluster: Cluster, client_id: str, incarnation: int = 0, *, committed: bool) -> None:
         super().__init__(cluster, client_id, incarnation)
         self.committed = committed
+        # Some readers read from any replica, as consumers with a preferred replica do (KIP-392).
+        follows = cluster.stream(f"replicas of {client_id}").random() < 0.5
+        self._fetcher = Fetcher(self, committed=committed, from_followers=follows)
         self.positions: dict[TopicPartition, int] = {}
         self.seen = 0
 
@@ -25,9 +28,7 @@ class Reader(Client):
         self.positions = {tp: 0 for topic in self.cluster.topics for tp in self.cluster.partitions(topic)}
         while True:
             try:
-                found = await fetch(
-                    self, self.connection, self.positions, committed=self.committed, wait_ms=500
-                )
+                found = await self._fetcher.fetch(self.positions, 500)
             except NoResponse:
                 await self.process.backoff()
                 continue

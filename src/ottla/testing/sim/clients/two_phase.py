@@ -56,9 +56,9 @@ class Finisher(Client):
         if left.prepared is None:
             return
         await self.find_coordinator(TXN, left.client_id)
-        # The same producer id, epoch and sequence numbers, but the connection of this process.
+        # The same producer id, epoch and sequence numbers, but the connections of this process.
         session = left.session
-        session.client, session.connection = self, self.connection
+        session.move_to(self)
         # All incarnations of this client use the same decision.
         committed = self.cluster.stream(f"end of {left.name}").random() < 0.6
         await session.end(left.prepared, committed=committed)

@@ -133,6 +133,11 @@ class Host(Owner):
             loop.terminate()
         self.disk.discard()
 
+    def replace_disk(self) -> None:
+        """Replace the disk by a new one, which is empty. No process may run."""
+        before, self.disk = self.disk, PowerLossDisk(self.stream(f"disk {len(self._dead)}"))
+        before.discard()
+
     def _replace_disk(self, survival: Survival) -> None:
         before, self.disk = self.disk, cast(PowerLossDisk, self.disk.crash(survival))
         before.discard()
