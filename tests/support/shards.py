@@ -82,6 +82,11 @@ class MemoryLog:
         self.stored: dict[int, list[bytes]] = {}
         self.committed: dict[int, int] = {}
         self.refuse: ErrorCode | None = None
+        """If set, appends fail with this error ..."""
+        self.unwritable: ErrorCode | None = None
+        """... and so does the call before the first record of a batch."""
+        self.epochs: dict[int, int] = {}
+        """The leader epochs of partitions; calls in another epoch are refused."""
         self.verifications: list[object] = []
         self.leader_epochs: list[int] = []
         self.bytes_max = 1000
@@ -97,36 +102,54 @@ class MemoryLog:
         *,
         transaction_version: int = 0,
     ) -> int:
+        self._check(partition, leader_epoch)
         if self.refuse is not None:
             raise ApiError(self.refuse)
         assert len(batch) <= self.bytes_max
         self.verifications.append(verification)
         self.leader_epochs.append(leader_epoch)
-        stamp(batch, self.end_offset(partition), 0)
+        stamp(batch, self._end_offset(partition), 0)
         self.stored.setdefault(partition, []).append(bytes(batch))
-        return self.end_offset(partition)
+        return self._end_offset(partition)
 
-    def end_offset(self, partition: int) -> int:
-        stored = self.stored.get(partition)
-        return read_header(stored[-1]).last_offset + 1 if stored else 0
+    def append_offset(self, partition: int, leader_epoch: int) -> int:
+        if self.unwritable is not None:
+            raise ApiError(self.unwritable)
+        return self.end_offset(partition, leader_epoch)
 
-    def committed_offset(self, partition: int) -> int:
+    def end_offset(self, partition: int, leader_epoch: int) -> int:
+        self._check(partition, leader_epoch)
+        return self._end_offset(partition)
+
+    def committed_offset(self, partition: int, leader_epoch: int) -> int:
+        self._check(partition, leader_epoch)
         return self.committed.get(partition, 0)
 
-    def when_committed(self, partition: int, end_offset: int, callback: Callable[[ErrorCode], None]) -> None:
+    def when_committed(
+        self, partition: int, leader_epoch: int, end_offset: int, callback: Callable[[ErrorCode], None]
+    ) -> None:
+        self._check(partition, leader_epoch)
         self._waiting.append((partition, end_offset, callback))
 
-    def batches(self, partition: int) -> Batches:
+    def batches(self, partition: int, leader_epoch: int) -> Batches:
         for batch in list(self.stored.get(partition, [])):
             header = read_header(batch)
-            if header.base_offset < self.committed_offset(partition):
+            if header.base_offset < self.committed_offset(partition, leader_epoch):
                 yield header, memoryview(batch)
+
+    def _check(self, partition: int, leader_epoch: int) -> None:
+        if self.epochs.get(partition, leader_epoch) != leader_epoch:
+            raise ApiError(ErrorCode.FENCED_LEADER_EPOCH)
+
+    def _end_offset(self, partition: int) -> int:
+        stored = self.stored.get(partition)
+        return read_header(stored[-1]).last_offset + 1 if stored else 0
 
     def batch_bytes_max(self, partition: int) -> int:
         return self.bytes_max
 
     def commit(self, partition: int = 0, upto: int | None = None) -> None:
-        end = self.end_offset(partition) if upto is None else upto
+        end = self._end_offset(partition) if upto is None else upto
         self.committed[partition] = end
         self._notify(partition, end, ErrorCode.NONE)
 
@@ -140,11 +163,22 @@ class MemoryLog:
             callback(error)
 
 
+class FakeLease:
+    """A lease that a test ends."""
+
+    def __init__(self) -> None:
+        self.held = True
+
+    def holds(self) -> bool:
+        return self.held
+
+
 class Words:
     """A state machine that counts words and records its notifications."""
 
-    def __init__(self, partition: int, timers: Timers) -> None:
+    def __init__(self, partition: int, leader_epoch: int, timers: Timers) -> None:
         self.partition = partition
+        self.leader_epoch = leader_epoch
         self.timers = timers
         self.counts: dict[str, int] = {}
         self.pending: dict[int, dict[str, int]] = {}
@@ -197,6 +231,7 @@ class Bench:
         self.clock = FakeClock()
         self.scheduler = FakeScheduler(self.clock)
         self.log = log or MemoryLog()
+        self.lease = FakeLease()
         self.machines: list[Words] = []
         self.reported: list[BaseException] = []
         self.runtime: Runtime[Words] = Runtime(
@@ -206,6 +241,7 @@ class Bench:
             table=TABLE,
             clock=self.clock,
             scheduler=self.scheduler,
+            lease=self.lease,
             report=self.reported.append,
         )
 
@@ -213,8 +249,8 @@ class Bench:
     def machine(self) -> Words:
         return self.machines[-1]
 
-    def _make(self, partition: int, timers: Timers) -> Words:
-        self.machines.append(Words(partition, timers))
+    def _make(self, partition: int, leader_epoch: int, timers: Timers) -> Words:
+        self.machines.append(Words(partition, leader_epoch, timers))
         return self.machines[-1]
 
     def serve(self, partition: int = 0, epoch: int = 0) -> Words:

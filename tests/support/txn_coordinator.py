@@ -96,7 +96,7 @@ class TxnBench:
         settings = TxnSettings(BrokerConfig(names))
 
         def make(timers: FakeTimers, clock: FakeClock) -> TxnStateMachine:
-            return TxnStateMachine(settings, timers, clock, self.markers, lambda: self.coordinator_epoch)
+            return TxnStateMachine(settings, timers, clock, self.markers, self.coordinator_epoch)
 
         self.bench = _Bench(make, image_with(version, topics or {"t": 3, "__consumer_offsets": 2}))
 

@@ -24,7 +24,7 @@ from ottla.metadata.image import MetadataImage, PartitionImage, TopicImage, Topi
 from ottla.storage.producers.producer_state import Verification
 from tests.support.coordination import FakeClock
 from tests.support.leaders import Leaders
-from tests.support.shards import FakeScheduler, MemoryLog
+from tests.support.shards import FakeLease, FakeScheduler, MemoryLog
 
 ID = "mine"
 WHERE = TopicPartition("t", 0)
@@ -63,12 +63,13 @@ class Stage:
         self.runtime: Runtime[TxnStateMachine] = Runtime(
             "__transaction_state",
             log=self.log,
-            make=lambda _, timers: TxnStateMachine(
-                TxnSettings(config), timers, self.clock, self.markers, lambda: 0
+            make=lambda _, leader_epoch, timers: TxnStateMachine(
+                TxnSettings(config), timers, self.clock, self.markers, leader_epoch
             ),
             table=RecordTable(vars(txn_records).values()),
             clock=self.clock,
             scheduler=self.scheduler,
+            lease=FakeLease(),
             report=self._report,
             image=IMAGE,
         )

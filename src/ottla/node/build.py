@@ -21,6 +21,7 @@ from ottla.base.promise import Promise
 from ottla.base.rng import random_uuid
 from ottla.base.settled import settled
 from ottla.broker.coordination.coordinators import Coordinators
+from ottla.broker.coordination.lease import PermanentLease
 from ottla.broker.coordination.producer_ids import ProducerIds
 from ottla.broker.dependencies import Dependencies, MetadataCache
 from ottla.broker.fetch.sessions import FetchSessions
@@ -114,6 +115,7 @@ class Node:
             clock=self._clock,
             rng=self._rng,
             loop=self._loop,
+            lease=PermanentLease(),
         )
         self._lifecycle = BrokerLifecycle(self._config.node_id, metadata.controller, metadata.publisher)
         self._metadata_cache = MetadataCache(image)

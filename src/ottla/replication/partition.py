@@ -222,8 +222,7 @@ class Partition:
         `transaction_version` selects the rules for the epochs of a marker's producer.
         """
         self.check_leader()
-        if len(self.isr) < self._min_insync_replicas and self._under_min_isr():
-            raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
+        self.check_append()
         try:
             appended = self.log.append(
                 ValidBatch(data, read_header(data)),
@@ -236,6 +235,11 @@ class Partition:
             raise self._storage_error(fault) from fault
         self._schedule(self.log)
         return appended
+
+    def check_append(self) -> None:
+        """Raise the ApiError with which an append that all in-sync replicas must acknowledge is refused."""
+        if len(self.isr) < self._min_insync_replicas and self._under_min_isr():
+            raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
 
     def append_marker(
         self,

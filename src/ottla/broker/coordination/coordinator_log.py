@@ -1,7 +1,8 @@
 """The coordinator runtime's ports: partitions of an internal topic as its log, the event loop as its scheduler.
 
 Batches of a coordinator are staged, written in a group commit and committed at the high watermark like all others, but
-they are not validated like those of clients: control batches and batches without sequence numbers are allowed.
+they are not validated like those of clients: control batches and batches without sequence numbers are allowed. Every
+call is refused unless this broker leads the partition in the leader epoch of the caller.
 
 Concurrency: the event loop only.
 """
@@ -14,7 +15,7 @@ from collections.abc import Callable
 from ottla.base.clock import Clock
 from ottla.base.errors import ErrorCode
 from ottla.coordinator.runtime.ports import Batches
-from ottla.replication.partition import ACKS_ALL, NO_EPOCH, Partition
+from ottla.replication.partition import ACKS_ALL, Partition
 from ottla.replication.replicas import Replicas
 from ottla.storage.producers.producer_state import Verification
 
@@ -57,26 +58,37 @@ class CoordinatorLog:
         )
         return appended.last_offset + 1
 
-    def end_offset(self, partition: int) -> int:
-        return self._led(partition).log.log_end_offset
+    def append_offset(self, partition: int, leader_epoch: int) -> int:
+        led = self._led(partition, leader_epoch)
+        led.check_append()
+        return led.log.log_end_offset
 
-    def committed_offset(self, partition: int) -> int:
-        return self._led(partition).high_watermark
+    def end_offset(self, partition: int, leader_epoch: int) -> int:
+        return self._led(partition, leader_epoch).log.log_end_offset
 
-    def when_committed(self, partition: int, end_offset: int, callback: Callable[[ErrorCode], None]) -> None:
-        led = self._led(partition)
+    def committed_offset(self, partition: int, leader_epoch: int) -> int:
+        return self._led(partition, leader_epoch).high_watermark
+
+    def when_committed(
+        self, partition: int, leader_epoch: int, end_offset: int, callback: Callable[[ErrorCode], None]
+    ) -> None:
+        led = self._led(partition, leader_epoch)
         if end_offset <= led.high_watermark:
             self._scheduler.call_soon(lambda: callback(ErrorCode.NONE))
         else:
             led.wait_append(end_offset, ACKS_ALL, _AppendCallback(callback))
 
-    def batches(self, partition: int) -> Batches:
-        return self._led(partition).batches()
+    def batches(self, partition: int, leader_epoch: int) -> Batches:
+        led = self._led(partition, leader_epoch)
+        for batch in led.batches():
+            led.check_leader(leader_epoch)
+            yield batch
+        led.check_leader(leader_epoch)
 
     def batch_bytes_max(self, partition: int) -> int:
-        return self._led(partition).log.config.max_message_bytes
+        return self._replicas.get(self._topic, partition).log.config.max_message_bytes
 
-    def _led(self, partition: int, leader_epoch: int = NO_EPOCH) -> Partition:
+    def _led(self, partition: int, leader_epoch: int) -> Partition:
         found = self._replicas.get(self._topic, partition)
         found.check_leader(leader_epoch)
         return found

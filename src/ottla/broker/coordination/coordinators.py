@@ -33,6 +33,7 @@ from ottla.coordinator.group.group_state_machine import GroupStateMachine
 from ottla.coordinator.group.settings import GroupSettings
 from ottla.coordinator.runtime.codec import RecordTable
 from ottla.coordinator.runtime.decision import Decision
+from ottla.coordinator.runtime.ports import LeadershipLease
 from ottla.coordinator.runtime.runtime import Runtime
 from ottla.coordinator.runtime.state_machine import StateMachine
 from ottla.coordinator.runtime.timers import Timers
@@ -185,8 +186,10 @@ class Coordinators:
         clock: Clock,
         rng: Random,
         loop: asyncio.AbstractEventLoop,
+        lease: LeadershipLease,
     ) -> None:
         self._loop = loop
+        self._lease = lease
         self._clock = clock
         self._replicas = replicas
         self._scheduler = LoopScheduler(loop, clock)
@@ -194,14 +197,14 @@ class Coordinators:
         groups: Runtime[GroupStateMachine] = self._runtime(
             GROUP_TOPIC,
             RecordTable(vars(group_records).values()),
-            lambda _, timers: GroupStateMachine(group_settings, timers, clock, rng),
+            lambda _, __, timers: GroupStateMachine(group_settings, timers, clock, rng),
         )
         self.markers = LocalMarkerSender(replicas, groups, clock)
         transactions: Runtime[TxnStateMachine] = self._runtime(
             TRANSACTION_TOPIC,
             RecordTable(vars(txn_records).values()),
-            lambda index, timers: TxnStateMachine(
-                txn_settings, timers, clock, self.markers, lambda: transactions.leader_epoch(index)
+            lambda _, leader_epoch, timers: TxnStateMachine(
+                txn_settings, timers, clock, self.markers, leader_epoch
             ),
         )
         self.groups = GroupCoordinator(groups, node_id, settings.int("offsets.topic.num.partitions"))
@@ -213,7 +216,7 @@ class Coordinators:
         )
         self.groups.verifier = self.verifier
 
-    def _runtime(self, topic: str, table: RecordTable, make: Callable[[int, Timers], M]) -> Runtime[M]:
+    def _runtime(self, topic: str, table: RecordTable, make: Callable[[int, int, Timers], M]) -> Runtime[M]:
         return Runtime(
             topic,
             log=CoordinatorLog(topic, self._replicas, self._scheduler),
@@ -221,6 +224,7 @@ class Coordinators:
             table=table,
             clock=self._clock,
             scheduler=self._scheduler,
+            lease=self._lease,
             report=self._report,
         )
 

@@ -1,7 +1,8 @@
 """Replays logs into state machines before they serve requests, in slices, so that other work is not delayed.
 
 Shards are loaded one after another, in the order of their election. Loading starts when the whole log is committed,
-because a state machine built from records that are lost later would be wrong. Records and transaction markers are
+because a state machine built from records that are lost later would be wrong. A shard whose leader epoch ends
+meanwhile is closed. Records and transaction markers are
 replayed. Records of unknown types are skipped: a newer broker wrote them.
 
 A log that cannot be read fails its own shard, with an error in the broker's log, and no other shard. Concurrency: one
@@ -12,11 +13,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.coordinator.runtime.codec import DamagedRecord, RecordTable
-from ottla.coordinator.runtime.ports import Batches
+from ottla.coordinator.runtime.ports import EPOCH_ENDED, Batches
 from ottla.coordinator.runtime.state_machine import Stamp, StateMachine
 from ottla.records.batch import BatchHeader
 from ottla.records.control import read_end_txn
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from ottla.coordinator.runtime.shard import Shard
 
 SLICE_RECORDS: Final = 500
+RETRY_MS: Final = 20
 _SHARD_COST: Final = 10  # the cost of creating a state machine and opening its log, in records
 
 
@@ -86,13 +89,13 @@ class Loader:
     def _start_loading(self, shard: Shard[Any]) -> None:
         if not shard.is_loading:
             return
-        log, partition = self._runtime.log, shard.partition
+        log, led = self._runtime.log, (shard.partition, shard.leader_epoch)
         try:
-            end_offset = log.end_offset(partition)
-            if log.committed_offset(partition) < end_offset:
-                log.when_committed(partition, end_offset, lambda error: self._on_log_committed(shard, error))
+            end_offset = log.end_offset(*led)
+            if log.committed_offset(*led) < end_offset:
+                log.when_committed(*led, end_offset, lambda error: self._on_log_committed(shard, error))
                 return
-            steps = replay_batches(shard.machine, log.batches(partition), self._runtime.table)
+            steps = replay_batches(shard.machine, log.batches(*led), self._runtime.table)
             self._current = (shard, end_offset, steps)
         except ApiError as error:
             self._on_failure(shard, error)
@@ -123,6 +126,14 @@ class Loader:
         return count
 
     def _on_failure(self, shard: Shard[Any], error: Exception) -> None:
+        if isinstance(error, ApiError) and error.code in EPOCH_ENDED:
+            shard.close()
+            return
+        if isinstance(error, ApiError) and error.code is ErrorCode.UNKNOWN_LEADER_EPOCH:
+            # The election is known here before the log is led in its epoch.
+            due_ms = self._runtime.timer_queue.now_ms() + RETRY_MS
+            self._runtime.scheduler.call_at(due_ms, partial(self.add, shard))
+            return
         shard.close(failed=True)
         damaged = isinstance(error, ApiError | DamagedRecord)
         self._runtime.load_failed(shard, error, unexpected=not damaged)

@@ -1,22 +1,29 @@
-"""The interfaces that a runtime needs: a log to append to and read, and a scheduler.
+"""The interfaces that a runtime needs: a log to append to and read, a scheduler, and a lease on leadership.
 
-The broker implements both over replicas and an event loop (`broker.coordination.coordinator_log`), the tests in memory.
-Neither may call a callback before the call that registered it has returned.
+The broker implements log and scheduler over replicas and an event loop (`broker.coordination.coordinator_log`), the
+tests in memory. Neither may call a callback before the call that registered it has returned.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Protocol
+from typing import Final, Protocol
 
 from ottla.base.errors import ErrorCode
 from ottla.records.batch import BatchHeader
 
 Batches = Iterator[tuple[BatchHeader, memoryview]]
 
+EPOCH_ENDED: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
+"""The errors of a log that is no longer led in the leader epoch of the caller."""
+
 
 class ShardLog(Protocol):
-    """The partitions of one internal topic that this broker leads."""
+    """The partitions of one internal topic that this broker leads.
+
+    Every call names the leader epoch in which the caller was elected. It raises ApiError, and changes nothing, if
+    this broker does not lead the partition in exactly that epoch.
+    """
 
     def append(
         self,
@@ -30,25 +37,43 @@ class ShardLog(Protocol):
     ) -> int:
         """Append one batch; returns the log end offset after it. Raises ApiError and appends nothing.
 
-        The append is refused if the partition is no longer led in `leader_epoch`. `verification` shows that the
-        transaction coordinator has verified this transactional batch. For a marker, `transaction_version` is the
-        transaction.version of the client, which determines how the epochs of its producer rise.
+        `verification` shows that the transaction coordinator has verified this transactional batch. For a marker,
+        `transaction_version` is the transaction.version of the client, which determines how the epochs of its
+        producer rise.
         """
 
-    def end_offset(self, partition: int) -> int:
-        """The offset of the next batch; raises ApiError."""
+    def append_offset(self, partition: int, leader_epoch: int) -> int:
+        """The offset of the next batch; raises the ApiError with which an append would be refused now."""
 
-    def committed_offset(self, partition: int) -> int:
+    def end_offset(self, partition: int, leader_epoch: int) -> int:
+        """The end of the log, committed or not; raises ApiError."""
+
+    def committed_offset(self, partition: int, leader_epoch: int) -> int:
         """All records below this offset are committed; raises ApiError."""
 
-    def when_committed(self, partition: int, end_offset: int, callback: Callable[[ErrorCode], None]) -> None:
-        """Call `callback` once: with NONE when all records below `end_offset` are committed, else with the error."""
+    def when_committed(
+        self, partition: int, leader_epoch: int, end_offset: int, callback: Callable[[ErrorCode], None]
+    ) -> None:
+        """Call `callback` once: with NONE when all records below `end_offset` are committed, else with the error.
 
-    def batches(self, partition: int) -> Batches:
-        """All committed batches in order, read in parts; raises ApiError."""
+        The error is reported at once when the epoch ends.
+        """
+
+    def batches(self, partition: int, leader_epoch: int) -> Batches:
+        """All committed batches in order, read in parts; raises ApiError, also when the epoch ends meanwhile."""
 
     def batch_bytes_max(self, partition: int) -> int:
         """The maximum size of a batch of the topic."""
+
+
+class LeadershipLease(Protocol):
+    """Whether leadership that this broker has by its image is known to hold in the cluster.
+
+    A response that waits for no commit shows the state of this broker alone. It is sent only while the lease holds:
+    otherwise another broker may have been elected, and may have committed other state.
+    """
+
+    def holds(self) -> bool: ...
 
 
 class Scheduler(Protocol):

@@ -25,7 +25,7 @@ from ottla.base.promise import Promise
 from ottla.coordinator.runtime.codec import RecordTable
 from ottla.coordinator.runtime.decision import Decision
 from ottla.coordinator.runtime.loader import Loader
-from ottla.coordinator.runtime.ports import Scheduler, ShardLog
+from ottla.coordinator.runtime.ports import LeadershipLease, Scheduler, ShardLog
 from ottla.coordinator.runtime.shard import Shard, ShardState
 from ottla.coordinator.runtime.state_machine import StateMachine
 from ottla.coordinator.runtime.timer_queue import TimerQueue
@@ -50,25 +50,29 @@ class Runtime(Generic[M]):
         topic: str,
         *,
         log: ShardLog,
-        make: Callable[[int, Timers], M],
+        make: Callable[[int, int, Timers], M],
         table: RecordTable,
         clock: Clock,
         scheduler: Scheduler,
+        lease: LeadershipLease,
         report: Callable[[BaseException], None],
         image: MetadataImage = EMPTY_IMAGE,
     ) -> None:
-        """`make` creates the empty state machine of a partition; `report` gets exceptions that no caller receives."""
+        """`make` creates the empty state machine of a partition in a leader epoch.
+
+        `report` gets exceptions that no caller receives.
+        """
         self.topic = topic
         self.log = log
         self.make = make
         self.table = table
         self.clock = clock
         self.scheduler = scheduler
+        self.lease = lease
         self.report = report
         self.image = image
         self.timer_queue = TimerQueue(clock, scheduler)
         self._shards: dict[int, Shard[M]] = {}
-        self._epochs: dict[int, int] = {}
         self._pauses_ms: dict[int, int] = {}
         self._loader = Loader(self)
         self._to_flush: list[Shard[M]] = []
@@ -98,10 +102,6 @@ class Runtime(Generic[M]):
         for partition in list(self._shards):
             self._shards[partition].flush()
             self.resign(partition)
-
-    def leader_epoch(self, partition: int) -> int:
-        """The epoch in which this broker last led the partition; -1 if never."""
-        return self._epochs.get(partition, -1)
 
     def on_metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
         self.image = image
@@ -211,7 +211,6 @@ class Runtime(Generic[M]):
             self.report(error)
 
     def _replace(self, partition: int, leader_epoch: int) -> Shard[M]:
-        self._epochs[partition] = leader_epoch
         shard = self._shards[partition] = Shard(self, partition, leader_epoch)
         return shard
 

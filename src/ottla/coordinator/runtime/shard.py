@@ -9,12 +9,17 @@ event loop the batch is appended, and when it is committed the responses are sen
 until all records replayed before the read are committed. No client sees state that can still be lost.
 
 The state machine is ahead of the log and stores no history. When an append fails, the shard closes, all waiting
-requests fail with the error, and the runtime loads a new shard from the log.
+requests fail with the error, and the runtime loads a new shard from the log. Before the first record of a batch is
+replayed, `append_offset` checks that the log accepts appends: a decision that it refuses fails and is not replayed.
 
 An ApiError that an operation raises is returned at once. Other exceptions are bugs and fail the promise of the
 request.
 
-Every append names the leader epoch in which the shard was elected; the log refuses it in any other epoch.
+Every call of the log names the leader epoch in which the shard was elected; the log refuses it in any other epoch.
+When that epoch has ended, the shard closes and is not loaded again: the runtime elects a new one, or resigns.
+
+A response that waits for no commit is sent only while the lease on leadership holds (`ports.LeadershipLease`). The
+commit of a later record confirms leadership by itself.
 
 Invariants: waiting responses are in the order of the offsets they wait for; the open batch is at the end of the log.
 Concurrency: one thread; nothing here blocks.
@@ -33,6 +38,7 @@ from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.promise import Promise
 from ottla.coordinator.runtime.decision import Decision
 from ottla.coordinator.runtime.open_batch import OpenBatch
+from ottla.coordinator.runtime.ports import EPOCH_ENDED
 from ottla.coordinator.runtime.state_machine import Stamp, StateMachine
 from ottla.coordinator.runtime.timer_queue import ShardTimers
 from ottla.records.control import EndTxnMarker, build_end_txn_batch
@@ -82,7 +88,7 @@ class Shard(Generic[M]):
         self.leader_epoch = leader_epoch
         self.state = ShardState.LOADING
         self.timers = ShardTimers(runtime.timer_queue, self._run_timer)
-        self.machine: M = runtime.make(partition, self.timers)
+        self.machine: M = runtime.make(partition, leader_epoch, self.timers)
         self._runtime = runtime
         self._log = runtime.log
         self._batch: OpenBatch | None = None
@@ -250,7 +256,7 @@ class Shard(Generic[M]):
         return batch
 
     def _open_batch(self) -> OpenBatch:
-        end_offset = self._log.end_offset(self.partition)
+        end_offset = self._log.append_offset(self.partition, self.leader_epoch)
         return OpenBatch(end_offset, self._log.batch_bytes_max(self.partition))
 
     def _replay(
@@ -277,7 +283,7 @@ class Shard(Generic[M]):
         try:
             end_offset = self._append(batch.build(), self._runtime.clock.now_ms(), None)
         except ApiError as error:
-            self._runtime.reload(self, _APPEND_ERRORS.get(error.code, error.code))
+            self._append_failed(error.code)
             return
         if end_offset != batch.end_offset:
             # Another producer wrote to the topic, which an administrator can do: the replayed offsets are wrong.
@@ -299,8 +305,16 @@ class Shard(Generic[M]):
             verification,
             transaction_version=transaction_version,
         )
-        self._log.when_committed(self.partition, end_offset, partial(self._on_commit, end_offset))
+        on_commit = partial(self._on_commit, end_offset)
+        self._log.when_committed(self.partition, self.leader_epoch, end_offset, on_commit)
         return end_offset
+
+    def _append_failed(self, error: ErrorCode) -> None:
+        """Discard the state machine: it has replayed records that the log refused, or may lose."""
+        if error in EPOCH_ENDED:
+            self.close()
+        else:
+            self._runtime.reload(self, _APPEND_ERRORS.get(error, error))
 
     def _refuse(self, decision: Decision[R], promise: Promise[R], error: ApiError) -> None:
         """Fail a decision that was neither appended nor replayed."""
@@ -321,7 +335,8 @@ class Shard(Generic[M]):
             # The flush for this decision failed, or a response closed the shard.
             self._respond(decision, promise, ErrorCode.NOT_COORDINATOR)
         elif self._end_offset <= self._committed and not self._parked:
-            self._respond(decision, promise, ErrorCode.NONE)
+            holds = self._runtime.lease.holds()
+            self._respond(decision, promise, ErrorCode.NONE if holds else ErrorCode.NOT_COORDINATOR)
         else:
             self._parked.append(_Parked(self._end_offset, partial(self._respond, decision, promise)))
 
@@ -350,7 +365,7 @@ class Shard(Generic[M]):
         if self.state is not ShardState.ACTIVE:
             return
         if error:
-            self._runtime.reload(self, _APPEND_ERRORS.get(error, error))
+            self._append_failed(error)
             return
         self._committed = max(self._committed, end_offset)
         self._runtime.committed(self)

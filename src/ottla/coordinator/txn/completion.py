@@ -69,9 +69,7 @@ class _PendingMarkers:
 class Completion:
     """The transactions of a shard that wait for their markers."""
 
-    def __init__(
-        self, table: TxnTable, timers: Timers, sender: MarkerSender, coordinator_epoch: Callable[[], int]
-    ) -> None:
+    def __init__(self, table: TxnTable, timers: Timers, sender: MarkerSender, coordinator_epoch: int) -> None:
         self._table = table
         self._timers = timers
         self._sender = sender
@@ -103,7 +101,7 @@ class Completion:
         marker = TxnMarkerEntry(
             transaction.producer_id,
             transaction.producer_epoch,
-            self._coordinator_epoch(),
+            self._coordinator_epoch,
             transaction.state is TxnState.PREPARE_COMMIT,
             sorted(waiting.partitions),
             transaction.client_version,

@@ -7,7 +7,6 @@ passed. The runtime delays every response until the records it depends on are co
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import cast
 
 from ottla.base.clock import Clock
@@ -50,7 +49,7 @@ class TxnStateMachine:
         timers: Timers,
         clock: Clock,
         markers: MarkerSender,
-        coordinator_epoch: Callable[[], int],
+        coordinator_epoch: int,
     ) -> None:
         self.table = TxnTable(clock, settings)
         self._completion = Completion(self.table, timers, markers, coordinator_epoch)

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import cast
 
 import pytest
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.coordination.coordinator_log import CoordinatorLog, LoopScheduler
+from ottla.coordinator.runtime.loader import RETRY_MS
 from ottla.coordinator.runtime.runtime import Runtime
 from ottla.metadata.image import PartitionImage
+from ottla.replication.partition import Partition
 from tests.support.coordination import FakeClock
 from tests.support.leaders import NODE, Leaders
-from tests.support.shards import TABLE, FakeScheduler, Words, say
+from tests.support.shards import TABLE, FakeLease, FakeScheduler, Words, say
 
 
 class Serving:
@@ -31,12 +34,23 @@ class Serving:
             table=TABLE,
             clock=self.clock,
             scheduler=self.scheduler,
+            lease=FakeLease(),
             report=self.reported.append,
         )
 
-    def _make(self, partition: int, timers: object) -> Words:
-        self.machines.append(Words(partition, timers))  # type: ignore[arg-type]
+    def _make(self, partition: int, leader_epoch: int, timers: object) -> Words:
+        self.machines.append(Words(partition, leader_epoch, timers))  # type: ignore[arg-type]
         return self.machines[-1]
+
+    def lead(self, leader_epoch: int, *, leader: int = NODE) -> Partition:
+        """Replace the leader epoch of the partition."""
+        partition = self.leaders.get("__words", 0)
+        partition.become(
+            PartitionImage(
+                replicas=(NODE, 2), directories=(), isr=(NODE,), leader=leader, leader_epoch=leader_epoch
+            )
+        )
+        return partition
 
     def run(self) -> None:
         while self.scheduler.turn():
@@ -55,6 +69,7 @@ def test_writes_markers_and_transactions_come_back() -> None:
     serving.run()
     serving.leaders.settle()
     assert (plain.result(), pending.result(), ended.result()) == ("a", "b", None)
+    serving.lead(1)
     serving.runtime.elect(0, 1)
     serving.run()
     first, again = serving.machines
@@ -75,7 +90,7 @@ def test_a_transaction_without_verification_is_refused() -> None:
 def test_the_callback_for_a_committed_offset_is_deferred() -> None:
     serving = Serving()
     notified: list[ErrorCode] = []
-    serving.log.when_committed(0, 0, notified.append)
+    serving.log.when_committed(0, 0, 0, notified.append)
     assert notified == []
     serving.scheduler.run()
     assert notified == [ErrorCode.NONE]
@@ -83,9 +98,11 @@ def test_the_callback_for_a_committed_offset_is_deferred() -> None:
 
 def test_a_partition_that_is_not_here_is_refused() -> None:
     serving = Serving()
-    for ask in (serving.log.end_offset, serving.log.committed_offset, serving.log.batch_bytes_max):
+    for look_up in (serving.log.end_offset, serving.log.committed_offset, serving.log.append_offset):
         with pytest.raises(ApiError, match="UNKNOWN_TOPIC_OR_PARTITION"):
-            ask(5)
+            look_up(5, 0)
+    with pytest.raises(ApiError, match="UNKNOWN_TOPIC_OR_PARTITION"):
+        serving.log.batch_bytes_max(5)
 
 
 def test_an_offline_log_fails_the_coordinator() -> None:
@@ -109,10 +126,7 @@ def test_an_append_of_an_earlier_leader_epoch_is_refused() -> None:
     serving = Serving()
     serving.runtime.elect(0, 0)
     serving.run()
-    partition = serving.leaders.get("__words", 0)
-    partition.become(
-        PartitionImage(replicas=(NODE,), directories=(), isr=(NODE,), leader=NODE, leader_epoch=1)
-    )
+    partition = serving.lead(1)
     end_offset = partition.log.log_end_offset
     refused = serving.runtime.write(0, say("a"))
     serving.scheduler.turn()
@@ -125,6 +139,54 @@ def test_an_append_of_an_earlier_leader_epoch_is_refused() -> None:
     serving.run()
     serving.leaders.settle()
     assert accepted.result() == "a"
+
+
+def test_every_call_of_another_leader_epoch_is_refused() -> None:
+    serving = Serving()
+    serving.runtime.elect(0, 0)
+    serving.run()
+    serving.runtime.write(0, say("a"))
+    serving.run()
+    serving.leaders.settle()
+    reading = serving.log.batches(0, 0)
+    serving.lead(1)
+    calls: list[Callable[[], object]] = [
+        lambda: serving.log.append(0, 0, memoryview(b""), 0),
+        lambda: serving.log.append_offset(0, 0),
+        lambda: serving.log.end_offset(0, 0),
+        lambda: serving.log.committed_offset(0, 0),
+        lambda: serving.log.when_committed(0, 0, 1, lambda _: None),
+        lambda: list(serving.log.batches(0, 0)),
+        lambda: list(reading),
+    ]
+    for call in calls:
+        with pytest.raises(ApiError, match="FENCED_LEADER_EPOCH"):
+            call()
+    assert len(list(serving.log.batches(0, 1))) == 1
+
+
+def test_a_lost_leadership_closes_the_coordinator_before_it_is_notified() -> None:
+    serving = Serving()
+    serving.runtime.elect(0, 0)
+    serving.run()
+    waiting = serving.runtime.write(0, say("a"))
+    serving.scheduler.turn()
+    serving.lead(1, leader=2)
+    with pytest.raises(ApiError, match="NOT_COORDINATOR"):
+        waiting.result()
+    with pytest.raises(ApiError, match="NOT_COORDINATOR"):
+        serving.runtime.read(0, lambda machine: machine.counts).result()
+    assert len(serving.machines) == 1
+
+
+def test_an_election_that_is_known_before_the_log_is_led_is_loaded_later() -> None:
+    serving = Serving()
+    serving.runtime.elect(0, 3)
+    serving.run()
+    assert not serving.runtime.is_active(0)
+    serving.lead(3)
+    serving.scheduler.advance(RETRY_MS)
+    assert serving.runtime.is_active(0)
 
 
 def test_the_loop_calls_back_at_the_time_of_the_clock() -> None:

@@ -118,7 +118,7 @@ def test_shards_follow_leadership() -> None:
     following.replay(PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, leader=2))
     following.replay(PartitionChangeRecord(partition_id=1, topic_id=TOPIC_ID, leader=NODE))
     assert following.led == [1, 2]
-    assert following.bench.runtime.leader_epoch(1) == 1
+    assert following.bench.machine.leader_epoch == 1
     following.replay(RemoveTopicRecord(topic_id=TOPIC_ID))
     assert following.led == []
 

@@ -356,3 +356,81 @@ def test_a_failing_callback_does_not_prevent_other_responses() -> None:
     bench.log.commit()
     assert response.result() == "b"
     assert len(bench.reported) == 1
+
+
+def test_a_response_that_waits_for_no_commit_needs_the_lease() -> None:
+    bench = Bench()
+    bench.serve()
+    assert bench.runtime.read(0, lambda machine: machine.counts).result() == {}
+    bench.lease.held = False
+    without_records: Promise[object] = bench.runtime.write(0, lambda _: Decision("heartbeat"))
+    assert refused(without_records) is ErrorCode.NOT_COORDINATOR
+    assert refused(bench.runtime.read(0, lambda machine: machine.counts)) is ErrorCode.NOT_COORDINATOR
+    bench.lease.held = True
+    assert bench.runtime.read(0, lambda machine: machine.counts).result() == {}
+
+
+def test_a_response_that_is_decided_later_needs_the_lease_then() -> None:
+    bench = Bench()
+    bench.serve()
+    late: Promise[str] = Promise()
+    response = bench.runtime.write(0, lambda _: Decision(late))
+    bench.lease.held = False
+    late.keep("joined")
+    assert refused(response) is ErrorCode.NOT_COORDINATOR
+
+
+def test_a_commit_confirms_leadership_without_the_lease() -> None:
+    bench = Bench()
+    bench.serve()
+    written = bench.runtime.write(0, say("a"))
+    read = bench.runtime.read(0, lambda machine: dict(machine.counts))
+    bench.scheduler.run()
+    bench.lease.held = False
+    bench.log.commit()
+    assert (written.result(), read.result()) == ("a", {"a": 1})
+
+
+def test_a_decision_that_the_log_would_refuse_is_not_replayed() -> None:
+    bench = Bench()
+    machine = bench.serve()
+    bench.log.unwritable = ErrorCode.NOT_ENOUGH_REPLICAS
+    completed: list[ErrorCode] = []
+    decision: Decision[object] = Decision("a", [word("a")], completed.append)
+    assert refused(bench.runtime.write(0, lambda _: decision)) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert completed == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    assert (bench.machine, machine.counts) == (machine, {})
+    assert bench.runtime.read(0, lambda machine: machine.counts).result() == {}
+    bench.log.unwritable = None
+    written = bench.runtime.write(0, say("b"))
+    bench.scheduler.run()
+    bench.log.commit()
+    assert written.result() == "b"
+    assert machine.counts == {"b": 1}
+
+
+@pytest.mark.parametrize("error", [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH])
+def test_the_end_of_the_leader_epoch_closes_the_shard(error: ErrorCode) -> None:
+    bench = Bench()
+    machine = bench.serve(epoch=3)
+    appended = bench.runtime.write(0, say("a"))
+    bench.scheduler.run()
+    bench.log.break_down(0, error)
+    assert refused(appended) is ErrorCode.NOT_COORDINATOR
+    assert machine.events == ["loaded", "unloaded"]
+    bench.scheduler.advance(60_000)
+    assert bench.machines == [machine]
+    assert refused(bench.runtime.read(0, lambda machine: machine.counts)) is ErrorCode.NOT_COORDINATOR
+    bench.runtime.elect(0, 3)
+    assert refused(bench.runtime.read(0, lambda machine: machine.counts)) is ErrorCode.NOT_COORDINATOR
+
+
+def test_an_append_in_an_ended_epoch_is_refused_and_not_visible() -> None:
+    bench = Bench()
+    bench.serve(epoch=3)
+    bench.log.epochs[0] = 4
+    assert refused(bench.runtime.write(0, say("a"))) is ErrorCode.NOT_COORDINATOR
+    assert bench.log.stored == {}
+    bench.runtime.elect(0, 4)
+    bench.scheduler.run()
+    assert bench.runtime.read(0, lambda machine: machine.counts).result() == {}

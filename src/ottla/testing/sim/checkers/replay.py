@@ -51,14 +51,16 @@ def _is_idle(shard: Shard[Any], runtime: Runtime[Any], partition: int) -> bool:
     if shard.state is not ShardState.ACTIVE or shard._batch is not None:
         return False
     try:
-        return runtime.log.committed_offset(partition) == runtime.log.end_offset(partition)
+        led = partition, shard.leader_epoch
+        return runtime.log.committed_offset(*led) == runtime.log.end_offset(*led)
     except ApiError:
         return False  # the log directory has failed
 
 
 def _compare(kernel: Kernel, runtime: Runtime[Any], shard: Shard[Any], partition: int) -> None:
-    next_incarnation = runtime.make(partition, NoTimers())
-    for _ in replay_batches(next_incarnation, runtime.log.batches(partition), runtime.table):
+    led = partition, shard.leader_epoch
+    next_incarnation = runtime.make(*led, NoTimers())
+    for _ in replay_batches(next_incarnation, runtime.log.batches(*led), runtime.table):
         pass
     served, stored = _durable_state(shard.machine), _durable_state(next_incarnation)
     for name in sorted(served.keys() | stored.keys()):

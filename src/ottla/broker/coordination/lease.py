@@ -1,0 +1,45 @@
+"""The lease on leadership: how long this broker may rely on the leaderships in its image.
+
+The active controller takes leaderships away from a broker in two cases. If the broker is alive, it follows the
+metadata: until it has followed, it is in the ISR of its partitions, and the new leader commits nothing without it. If
+the broker is silent, the controller fences it when the session timeout has passed since it received the last
+heartbeat. An acknowledged heartbeat therefore guarantees leaderships for that timeout, from the time at which it was
+sent. The lease ends a part of the timeout earlier, for clocks that run at different rates.
+
+One window remains: the controller also fences a broker on evidence (a connection that was lost and refused again). If
+the broker is alive, it may return old state until its next heartbeat is answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from ottla.base.clock import Clock
+
+_PART: Final = 0.9
+"""The part of the session timeout for which an acknowledged heartbeat counts."""
+
+
+class HeartbeatLease:
+    """`coordinator.runtime.ports.LeadershipLease` from the heartbeats of this broker."""
+
+    def __init__(self, acknowledged_at: Callable[[], float | None], timeout_s: float, clock: Clock) -> None:
+        """`acknowledged_at` is when the last acknowledged heartbeat was sent, on the monotonic clock.
+
+        It is None while this broker is fenced, or has not sent a heartbeat.
+        """
+        self._acknowledged_at = acknowledged_at
+        self._duration_s = _PART * timeout_s
+        self._clock = clock
+
+    def holds(self) -> bool:
+        sent_at = self._acknowledged_at()
+        return sent_at is not None and self._clock.monotonic() - sent_at < self._duration_s
+
+
+class PermanentLease:
+    """The lease of the only voter of a quorum: no other node can elect leaders."""
+
+    def holds(self) -> bool:
+        return True
