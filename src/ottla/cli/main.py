@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def _app() -> typer.Typer:
     import typer
 
-    from ottla.cli import broker, demo, matches, pipelines
+    from ottla.cli import broker, demo, matches, pipelines, up
 
     app = typer.Typer(
         help="Event streaming with Kafka's protocol and Kafka's file formats.",
@@ -35,6 +35,7 @@ def _app() -> typer.Typer:
     app.add_typer(pipelines.app, name="pipelines")
     app.add_typer(matches.app, name="matches")
 
+    app.command(epilog=up.EXAMPLES)(up.up)
     app.command(epilog=demo.EXAMPLES)(demo.demo)
     return app
 

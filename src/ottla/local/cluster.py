@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from ottla.local.broker_process import START_TIMEOUT_S, BrokerProcess
-from ottla.local.metadata_request import request_metadata
 from ottla.local.ports import free_ports
+from ottla.local.requests import request_controller, request_metadata
 from ottla.wire.messages.metadata import MetadataResponse, MetadataResponsePartition
 
 LOOPBACK = "127.0.0.1"
@@ -213,6 +213,13 @@ class LocalCluster:
         """The in-sync replicas of a partition."""
         found = self.partition(topic, partition)
         return set() if found is None else set(found.isr_nodes)
+
+    def controller(self) -> int | None:
+        """The node id of the active controller; None if no broker knows it."""
+        for node_id in self.running:
+            if (found := request_controller(LOOPBACK, self.brokers[node_id].port)) is not None:
+                return found
+        return None
 
     def wait_leader(self, topic: str, partition: int = 0, *, other_than: int = NO_LEADER) -> int:
         """Wait until a partition has a leader, other than a given broker; return it."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.local.metadata_request import request_metadata
+from ottla.local.requests import request_metadata
 from ottla.testing import Cluster
 
 

@@ -1,15 +1,20 @@
-"""A Metadata request to a broker that responds, closes the connection, or is not there."""
+"""Requests to a broker that responds, closes the connection, or is not there."""
 
 from __future__ import annotations
 
 import socket
 import threading
 from contextlib import closing
+from pathlib import Path
 
-from ottla.local.metadata_request import VERSION, request_metadata
+from ottla.base.ids import TopicPartition
+from ottla.local.broker_process import BrokerProcess
 from ottla.local.ports import free_port
+from ottla.local.requests import METADATA_VERSION as VERSION
+from ottla.local.requests import request_controller, request_ends, request_metadata
 from ottla.wire.frames import parse_request_header, response_frame, take_frame
 from ottla.wire.messages.metadata import MetadataResponse, MetadataResponseBroker
+from tests.support.clients import Publisher, create_topic
 
 
 def respond_once(server: socket.socket, response: bytes) -> threading.Thread:
@@ -53,3 +58,15 @@ def test_a_response_that_cannot_be_decoded_is_none() -> None:
 
 def test_a_broker_that_is_not_there_has_not_responded() -> None:
     assert request_metadata("127.0.0.1", free_port()) is None
+
+
+def test_ends_and_controller_of_a_real_broker(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path / "data", {"node.id": "4"}) as broker:
+        topic = create_topic(broker.bootstrap, "scores", partitions=2)
+        Publisher(broker.bootstrap).send(topic, [{"value": b"1", "partition": 1}] * 3)
+        partitions = [TopicPartition(topic, number) for number in range(3)]
+        ends = request_ends("127.0.0.1", broker.port, partitions, timeout_s=30)
+        assert ends == {partitions[0]: 0, partitions[1]: 3}, "without the partition that does not exist"
+        assert request_controller("127.0.0.1", broker.port, timeout_s=30) == 4
+    assert request_ends("127.0.0.1", broker.port, partitions) == {}
+    assert request_controller("127.0.0.1", broker.port) is None

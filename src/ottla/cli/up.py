@@ -1,0 +1,190 @@
+"""`ottla up`: a cluster of several brokers on this machine, in this terminal.
+
+Starts the brokers on loopback, shows brokers, leaders, in-sync replicas and rates, and accepts keys that kill, pause,
+stop and restart a broker. If the output is not a terminal, each change is printed as a line. Ctrl-C and SIGTERM stop
+all brokers cleanly. The data are kept: the next start with the same directory opens the same cluster.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ottla.base.errors import LocalError
+from ottla.cli.terminal import examples, make_folder, report_errors, stop_on_signals
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ottla.cli.cluster_watch import ClusterWatch
+    from ottla.local.cluster import LocalCluster
+    from ottla.local.cluster_directory import ClusterDescription
+
+REFRESH_S = 0.1
+BROKERS_MAX = 10
+EXAMPLES = examples(
+    "ottla up",
+    "ottla up --brokers 6 --racks R1,R2 --data cluster-data",
+    "ottla up --brokers 1 --port 19092",
+    "ottla up | tee cluster.log",
+)
+
+
+def up(
+    brokers: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=BROKERS_MAX, help="Number of brokers; by default that of the directory, else 3."
+        ),
+    ] = None,
+    racks: Annotated[
+        str | None,
+        typer.Option(help="Names of racks, separated by commas; the brokers are divided among them."),
+    ] = None,
+    data: Annotated[Path, typer.Option(help="Directory for the data of all brokers.")] = Path("cluster-data"),
+    port: Annotated[
+        int | None,
+        typer.Option(min=1, max=65_535, help="Port of the first broker, 9092 by default; the others follow."),
+    ] = None,
+) -> None:
+    """Start a cluster on this machine, show its state, and kill, pause and restart its brokers by keys."""
+    from ottla.local.cluster_directory import check_ports, describe, save
+
+    with report_errors() as console:
+        names = None if racks is None else [name.strip() for name in racks.split(",") if name.strip()]
+        make_folder("--data", data)
+        description = describe(data, brokers, names, port)
+        check_ports(description)
+        save(data, description)
+        stop = threading.Event()
+        with stop_on_signals(stop, console):
+            _run(console, data, description, stop)
+
+
+def _run(console: Console, data: Path, description: ClusterDescription, stop: threading.Event) -> None:
+    from ottla.cli.cluster_watch import ClusterWatch
+    from ottla.cli.keyboard import keyboard
+    from ottla.local.cluster import LocalCluster
+
+    cluster = LocalCluster(data, description.brokers, racks=description.racks, ports=description.ports())
+    _print(console, f"Starting the brokers {cluster.bootstrap}; data in {data}")
+    with _started(cluster):
+        _print(console, f"Ready: bootstrap.servers={cluster.bootstrap}")
+        watch = ClusterWatch(cluster)
+        watch.start()
+        commands = Commands(cluster, watch)
+        try:
+            with keyboard() as keys, _view(console, watch, commands) as refresh:
+                while not stop.is_set() and not commands.quit:
+                    commands.press(keys.read(REFRESH_S))
+                    refresh()
+        finally:
+            watch.close()
+    _print(
+        console, f"Stopped all brokers. The data are in {data}; `ottla up --data {data}` starts them again."
+    )
+
+
+@contextmanager
+def _started(cluster: LocalCluster) -> Iterator[None]:
+    """Start a cluster and stop it at the end, also after an error."""
+    from ottla.local.broker_process import BrokerNotStarted
+
+    try:
+        try:
+            cluster.start()
+        except (BrokerNotStarted, TimeoutError) as error:
+            last = str(error).strip().splitlines()[-1]
+            raise LocalError(f"the cluster did not start: {last.partition('reason=')[2] or last}") from error
+        yield
+    finally:
+        cluster.stop_all()
+
+
+class Commands:
+    """What the keys do. A digit selects a broker, a letter acts on it."""
+
+    def __init__(self, cluster: LocalCluster, watch: ClusterWatch) -> None:
+        self._cluster = cluster
+        self._watch = watch
+        self.selected = 0
+        self.note = ""
+        self.quit = False
+
+    def press(self, key: str) -> None:
+        actions: dict[str, Callable[[int], str]] = {
+            "k": self._kill,
+            "p": self._pause,
+            "s": self._stop,
+            "r": self._restart,
+        }
+        if key.isdigit() and int(key) in self._cluster.brokers:
+            self.selected = int(key)
+        elif key == "q":
+            self.quit = True
+        elif key in actions:
+            self.note = f"broker {self.selected}: {actions[key](self.selected)}"
+
+    def _kill(self, node_id: int) -> str:
+        if not self._cluster.brokers[node_id].running:
+            return "does not run"
+        self._watch.ended_as[node_id] = "killed"
+        self._cluster.kill(node_id)
+        return "killed"
+
+    def _pause(self, node_id: int) -> str:
+        broker = self._cluster.brokers[node_id]
+        if not broker.running:
+            return "does not run"
+        if broker.paused:
+            broker.resume()
+            return "resumed"
+        broker.pause()
+        return "paused"
+
+    def _stop(self, node_id: int) -> str:
+        broker = self._cluster.brokers[node_id]
+        if not broker.running:
+            return "does not run"
+        self._watch.ended_as[node_id] = "stopped"
+        broker.request_stop()
+        return "is stopping"
+
+    def _restart(self, node_id: int) -> str:
+        broker = self._cluster.brokers[node_id]
+        if broker.running:
+            broker.stop()
+        self._watch.ended_as.pop(node_id, None)
+        broker.launch()
+        return "is starting"
+
+
+@contextmanager
+def _view(console: Console, watch: ClusterWatch, commands: Commands) -> Iterator[Callable[[], None]]:
+    from ottla.cli.cluster_view import Snapshot, changes, draw
+
+    if console.is_terminal:
+        from rich.live import Live
+
+        with Live(console=console, refresh_per_second=10) as live:
+            yield lambda: live.update(draw(watch.snapshot, commands.selected, commands.note))
+        return
+    before = Snapshot()
+
+    def refresh() -> None:
+        nonlocal before
+        after = watch.snapshot
+        for line in changes(before, after):
+            _print(console, line)
+        before = after
+
+    yield refresh
+
+
+def _print(console: Console, line: str) -> None:
+    console.print(line, highlight=False, markup=False, soft_wrap=True)

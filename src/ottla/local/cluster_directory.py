@@ -1,0 +1,97 @@
+"""The directory of a local cluster: what it was created with, so that the next start opens the same cluster.
+
+`cluster.json` contains the number of brokers, the racks and the first port. The number of brokers cannot change: the
+data of a broker that is left out would be missing, and the voters of the quorum are fixed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from ottla.base.errors import LocalError
+from ottla.local.cluster import BrokerPorts
+from ottla.local.ports import is_free
+
+NAME = "cluster.json"
+PORT = 9092
+BROKERS = 3
+CONTROLLER_PORTS_AT = 1_000
+"""The distance of a broker's controller port from its client port."""
+
+
+@dataclass(frozen=True)
+class ClusterDescription:
+    """A local cluster: broker `i` listens on `port + i`."""
+
+    brokers: int = BROKERS
+    racks: tuple[str, ...] = ()
+    port: int = PORT
+
+    def ports(self) -> list[BrokerPorts]:
+        clients = range(self.port, self.port + self.brokers)
+        return [BrokerPorts.direct(port, port + CONTROLLER_PORTS_AT) for port in clients]
+
+
+def describe(
+    data: Path, brokers: int | None, racks: Sequence[str] | None, port: int | None
+) -> ClusterDescription:
+    """What to start: the given values, else those of the directory, else the defaults. Raises LocalError."""
+    known = _read(data)
+    if known is not None and brokers not in (None, known.brokers):
+        raise LocalError(
+            f"--data: {data} has the data of another cluster size ({known.brokers}, not {brokers});"
+            f" use --brokers {known.brokers} or another directory"
+        )
+    if known is None and any(data.glob("meta.properties")):
+        raise LocalError(
+            f"--data: {data} has the data of a single broker; use `ottla broker --data {data}` or another directory"
+        )
+    base = known or ClusterDescription()
+    wanted = ClusterDescription(
+        base.brokers if brokers is None else brokers,
+        base.racks if racks is None else tuple(racks),
+        base.port if port is None else port,
+    )
+    if len(wanted.racks) > wanted.brokers:
+        raise LocalError(
+            f"--racks: {len(wanted.racks)} racks need at least as many brokers, not {wanted.brokers}"
+        )
+    if len(set(wanted.racks)) < len(wanted.racks):
+        raise LocalError("--racks: a rack is named twice")
+    if max(each.controller for each in wanted.ports()) > 65_535:
+        raise LocalError(
+            f"--port: {wanted.port} is too high: ports up to {CONTROLLER_PORTS_AT} above it are needed"
+        )
+    return wanted
+
+
+def check_ports(description: ClusterDescription) -> None:
+    """Raise LocalError if a port of the cluster is in use."""
+    taken = [
+        port for each in description.ports() for port in (each.client, each.controller) if not is_free(port)
+    ]
+    if taken:
+        listed = ", ".join(map(str, sorted(taken)))
+        raise LocalError(
+            f"--port: {listed} in use on 127.0.0.1; stop the other program or use another --port"
+        )
+
+
+def save(data: Path, description: ClusterDescription) -> None:
+    """Record a description in the directory."""
+    (data / NAME).write_text(json.dumps(asdict(description)) + "\n")
+
+
+def _read(data: Path) -> ClusterDescription | None:
+    try:
+        values = json.loads((data / NAME).read_text())
+        return ClusterDescription(
+            int(values["brokers"]), tuple(map(str, values["racks"])), int(values["port"])
+        )
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise LocalError(f"--data: cannot read {data / NAME}: {error}") from error

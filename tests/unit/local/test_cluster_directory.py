@@ -1,0 +1,63 @@
+"""What a local cluster is started with: given values, those of its directory, defaults; and what is refused."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from ottla.base.errors import LocalError
+from ottla.local.cluster_directory import NAME, ClusterDescription, check_ports, describe, save
+from ottla.local.ports import free_port
+
+
+def test_an_empty_directory_gets_the_defaults(tmp_path: Path) -> None:
+    assert describe(tmp_path, None, None, None) == ClusterDescription(3, (), 9092)
+
+
+def test_the_next_start_opens_the_same_cluster(tmp_path: Path) -> None:
+    save(tmp_path, describe(tmp_path, 6, ["R1", "R2"], 20_000))
+    assert describe(tmp_path, None, None, None) == ClusterDescription(6, ("R1", "R2"), 20_000)
+    assert describe(tmp_path, 6, ["A"], 9092) == ClusterDescription(6, ("A",), 9092)
+
+
+def test_the_number_of_brokers_of_a_directory_cannot_change(tmp_path: Path) -> None:
+    save(tmp_path, ClusterDescription(5))
+    with pytest.raises(LocalError, match=r"another cluster size \(5, not 3\); use --brokers 5"):
+        describe(tmp_path, 3, None, None)
+
+
+def test_the_directory_of_a_single_broker_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "meta.properties").touch()
+    with pytest.raises(LocalError, match="data of a single broker"):
+        describe(tmp_path, 3, None, None)
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"brokers": 3}', '{"brokers": "x", "racks": [], "port": 1}'])
+def test_a_damaged_description_is_reported(tmp_path: Path, content: str) -> None:
+    (tmp_path / NAME).write_text(content)
+    with pytest.raises(LocalError, match=r"cannot read .*cluster.json"):
+        describe(tmp_path, None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("brokers", "racks", "port", "reason"),
+    [
+        (2, ["a", "b", "c"], None, "3 racks need at least as many brokers, not 2"),
+        (3, ["a", "a"], None, "named twice"),
+        (3, None, 65_000, "too high"),
+    ],
+)
+def test_values_that_do_not_fit_are_refused(
+    tmp_path: Path, brokers: int, racks: list[str] | None, port: int | None, reason: str
+) -> None:
+    with pytest.raises(LocalError, match=reason):
+        describe(tmp_path, brokers, racks, port)
+
+
+def test_a_port_in_use_is_reported() -> None:
+    with socket.create_server(("127.0.0.1", free_port())) as server:
+        taken = server.getsockname()[1]
+        with pytest.raises(LocalError, match=f"{taken} in use on 127.0.0.1"):
+            check_ports(ClusterDescription(2, (), taken - 1))
