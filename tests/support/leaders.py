@@ -11,6 +11,7 @@ from ottla.base.errors import ApiError, ErrorCode, StorageFault
 from ottla.base.ids import TopicPartition
 from ottla.metadata.image import PartitionImage
 from ottla.records.builder import NewRecord, build_batch
+from ottla.replication.cluster_view import ClusterView
 from ottla.replication.partition import Partition
 from ottla.replication.replicas import Replicas
 from ottla.storage.commit.group_commit import GroupCommit
@@ -75,7 +76,14 @@ class Leaders:
             rng=random.Random(1),
             now_ms=self._clock.now_ms(),
         )
-        partition = Partition(log, uuid.UUID(int=7), NODE, self._group_commit.schedule, self.faults.append)
+        partition = Partition(
+            log,
+            uuid.UUID(int=7),
+            NODE,
+            self._group_commit.schedule,
+            self.faults.append,
+            ClusterView(self._clock),
+        )
         self._by_log[log] = partition
         partition.become(
             PartitionImage(

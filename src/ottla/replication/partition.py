@@ -1,13 +1,14 @@
 """One replica of a partition: its log, its role, its high watermark, and the requests that wait for them.
 
 `become` assigns the role that the metadata log gives to this broker: leader or follower, in a leader epoch. The
-leader appends, and advances the high watermark to the offset that every in-sync replica has. A replica has a record
-when its log's `committable_offset` has passed it: written, and synced if the topic's `flush.messages` requires
-it. While the ISR contains this broker alone, the local log decides. A follower never advances the high watermark
-by itself and refuses appends.
+leader appends, and advances the high watermark to the offset that every in-sync replica has (`replication.leader`). A
+replica has a record when its log's `committable_offset` has passed it: written, and synced if the topic's
+`flush.messages` requires it. If this broker has the only replica, the local log decides. A follower takes over the
+high watermark of its leader and refuses appends.
 
 Waiters are notified when an offset is committable (acks=1), when it is committed (acks=all), when more can be
-read, and when the leadership ends. A waiter queue is in log order, so only its head is examined.
+read, and when the leadership ends. A waiter queue is in log order, so only its head is examined. Consumers wait for
+the high watermark (`read_waiters`), followers for the readable end of the log (`replica_waiters`).
 
 Invariants: log_start_offset <= high_watermark <= log_end_offset; the high watermark never moves back while
 this broker leads; no acks=all request succeeds before the high watermark covers its records.
@@ -28,6 +29,8 @@ from ottla.metadata.image import PartitionImage
 from ottla.records.batch import BatchHeader, TimestampType, read_header
 from ottla.records.control import EndTxnMarker, build_end_txn_batch
 from ottla.records.validation import BatchRules, ValidBatch, validate
+from ottla.replication.cluster_view import ClusterView
+from ottla.replication.leader import IsrProposal, LeaderState
 from ottla.storage.log.appended import Appended
 from ottla.storage.log.bulk_append import AppendLimits, BulkAppend
 from ottla.storage.log.log import Log
@@ -38,6 +41,7 @@ from ottla.storage.producers.producer_state import Verification
 
 ACKS_ALL: Final = -1
 NO_EPOCH: Final = -1
+NO_OFFSET: Final = -1
 EPOCH_PER_TRANSACTION_SINCE: Final = 12
 """The first Produce version whose clients raise their epoch with every transaction (KIP-890) ..."""
 EPOCH_PER_TRANSACTION_VERSION: Final = 2
@@ -81,11 +85,15 @@ class Partition:
 
     __slots__ = (
         "_all_waiters",
+        "_cluster",
+        "_commit_waiters",
+        "_leading",
         "_local_waiters",
         "_min_insync_replicas",
         "_on_fault",
         "_rules",
         "_schedule",
+        "epoch_start_offset",
         "index",
         "isr",
         "leader",
@@ -93,6 +101,7 @@ class Partition:
         "log",
         "node_id",
         "read_waiters",
+        "replica_waiters",
         "replicas",
         "topic",
         "topic_id",
@@ -105,6 +114,7 @@ class Partition:
         node_id: int,
         schedule: Callable[[Log], None],
         on_fault: Callable[[StorageFault], None],
+        cluster: ClusterView,
     ) -> None:
         self.log = log
         self.topic, self.index = log.topic_partition
@@ -114,11 +124,16 @@ class Partition:
         self.leader_epoch = NO_EPOCH
         self.replicas: tuple[int, ...] = ()
         self.isr: tuple[int, ...] = ()
+        self.epoch_start_offset = NO_OFFSET
         self.read_waiters: dict[ReadWaiter, None] = {}
+        self.replica_waiters: dict[ReadWaiter, None] = {}
+        self._leading: LeaderState | None = None
         self._schedule = schedule
         self._on_fault = on_fault
+        self._cluster = cluster
         self._local_waiters: deque[tuple[int, AppendWaiter]] = deque()
         self._all_waiters: deque[tuple[int, AppendWaiter]] = deque()
+        self._commit_waiters: deque[tuple[int, AppendWaiter]] = deque()
         self.reconfigure(log.config)
 
     # Leadership and settings
@@ -131,12 +146,30 @@ class Partition:
         self.replicas = image.replicas
         self.isr = image.isr
         if not same_term:
+            self._leading = None
+            self.epoch_start_offset = NO_OFFSET
             self._fail_waiters(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if self.leads:
             if not same_term:
                 # Record the leader epoch even if the log is empty.
-                self.log.epochs.assign(self.leader_epoch, self.log.log_end_offset)
+                self.epoch_start_offset = self.log.log_end_offset
+                self.log.epochs.assign(self.leader_epoch, self.epoch_start_offset)
+            self._follow_isr(image)
             self.progressed()
+
+    def _follow_isr(self, image: PartitionImage) -> None:
+        """Update the leader's state of the followers; there is none while no other broker has a replica."""
+        now = self._cluster.clock.monotonic()
+        if image.replicas == (self.node_id,):
+            self._leading = None
+        elif self._leading is None:
+            minimum = self._min_insync_replicas
+            self._leading = LeaderState(self.node_id, image, self.epoch_start_offset, minimum, now)
+        else:
+            self._leading.update(image, now)
+        if self._all_waiters and self._under_min_isr():
+            # The records are in the log, but on fewer replicas than they must be.
+            self._fail(self._all_waiters, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
 
     @property
     def leads(self) -> bool:
@@ -148,6 +181,8 @@ class Partition:
             self.log.reconfigure(config)
         stamped = config.message_timestamp_type == "LogAppendTime"
         self._min_insync_replicas = config.min_insync_replicas
+        if self._leading is not None:
+            self._leading.set_min_insync_replicas(config.min_insync_replicas)
         self._rules = BatchRules(
             max_message_bytes=config.max_message_bytes,
             compression_type=config.compression_type,
@@ -279,6 +314,13 @@ class Partition:
         # A topic with fewer replicas than the setting requires could never be written to: the limit is capped.
         return len(self.isr) < min(self._min_insync_replicas, len(self.replicas))
 
+    def wait_committed(self, end_offset: int, waiter: AppendWaiter) -> None:
+        """Notify `waiter` when all records below `end_offset` are committed, however small the ISR is meanwhile."""
+        if end_offset > self.log.high_watermark:
+            self._commit_waiters.append((end_offset, waiter))
+        else:
+            waiter.append_done(ErrorCode.NONE)
+
     def wait_append(self, end_offset: int, acks: int, waiter: AppendWaiter) -> None:
         """Notify `waiter` when all records below `end_offset` are acknowledged, at once if they are already."""
         if acks == ACKS_ALL:
@@ -296,12 +338,104 @@ class Partition:
             return
         committable = self.log.committable_offset
         self._wake(self._local_waiters, committable)
-        # While the ISR contains this broker alone, its committable records are committed.
-        if committable <= self.log.high_watermark:
+        leading = self._leading
+        if leading is not None:
+            self._notify(self.replica_waiters)
+            committable = leading.high_watermark(committable, self.log.high_watermark)
+        # Without followers the committable records are committed.
+        if committable > self.log.high_watermark:
+            self._move_high_watermark(committable)
+
+    def _move_high_watermark(self, offset: int) -> None:
+        self.log.high_watermark = offset
+        self._wake(self._all_waiters, offset)
+        if self._commit_waiters:
+            self._wake(self._commit_waiters, offset)
+        self._notify(self.read_waiters)
+
+    def follow_high_watermark(self, offset: int) -> None:
+        """As a follower, take over the leader's high watermark as far as the local log has the records."""
+        reached = min(offset, self.log.log_end_offset)
+        if self.leader != self.node_id and reached > self.log.high_watermark:
+            self._move_high_watermark(reached)
+
+    # Followers
+
+    def check_replica(self, replica_id: int, claimed_epoch: int) -> None:
+        """Raise ApiError unless this broker leads in the claimed epoch and the other has a replica."""
+        self.check_leader(claimed_epoch)
+        if self._leading is None or replica_id not in self._leading.followers:
+            # With an epoch the replica may be one of a newer image than this broker's: it tries again.
+            known = claimed_epoch == NO_EPOCH
+            raise ApiError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER if known else ErrorCode.UNKNOWN_LEADER_EPOCH,
+                f"broker {replica_id} has no replica of {self.topic}-{self.index}",
+            )
+
+    def fetched_by(self, replica_id: int, broker_epoch: int, offset: int, log_start_offset: int) -> None:
+        """A follower fetches from `offset`: it has everything below, durably. Raises ApiError if it is fenced."""
+        leading, cluster, log = self._leading, self._cluster, self.log
+        if leading is None:
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        leading.fetched(
+            replica_id,
+            broker_epoch,
+            offset,
+            log_start_offset,
+            leader_end=log.readable_offset,
+            brokers=cluster.brokers,
+            now=cluster.clock.monotonic(),
+            lag_max=cluster.lag_max_s,
+        )
+        requests = cluster.isr_requests
+        if requests is not None and replica_id not in self.isr:
+            self._submit(
+                leading.propose_expansion(
+                    replica_id, log.high_watermark, cluster.brokers, requests.broker_epoch
+                )
+            )
+        self._advance()
+
+    def check_isr(self) -> None:
+        """Propose to remove followers that lag; called periodically."""
+        leading, cluster = self._leading, self._cluster
+        if leading is None:
             return
-        self.log.high_watermark = committable
-        self._wake(self._all_waiters, committable)
-        self._notify_readers()
+        now, lag_max = cluster.clock.monotonic(), cluster.lag_max_s
+        if leading.review(cluster.brokers, now, lag_max):
+            self._advance()
+        requests = cluster.isr_requests
+        if requests is not None:
+            end = self.log.readable_offset
+            self._submit(leading.propose_shrink(end, now, lag_max, requests.broker_epoch))
+
+    def brokers_changed(self) -> None:
+        """Brokers were fenced or unfenced: the high watermark does not wait for a fenced one to join."""
+        leading, cluster = self._leading, self._cluster
+        if leading is not None and leading.review(
+            cluster.brokers, cluster.clock.monotonic(), cluster.lag_max_s
+        ):
+            self._advance()
+
+    def wants(self, proposal: IsrProposal) -> bool:
+        """Whether the proposed change of the ISR is still pending."""
+        return self._leading is not None and self._leading.pending == proposal
+
+    def withdraw(self, proposal: IsrProposal) -> None:
+        """The controller has refused a change of the ISR."""
+        if self._leading is not None and self._leading.withdraw(proposal):
+            self._advance()
+
+    def _submit(self, proposal: IsrProposal | None) -> None:
+        if proposal is not None and self._cluster.isr_requests is not None:
+            self._cluster.isr_requests.submit(self, proposal)
+
+    def _advance(self) -> None:
+        log, leading = self.log, self._leading
+        if leading is not None:
+            reached = leading.high_watermark(log.committable_offset, log.high_watermark)
+            if reached > log.high_watermark:
+                self._move_high_watermark(reached)
 
     def delete_records(self, offset: int) -> int:
         """Delete the records below `offset`; returns the new log start offset."""
@@ -324,21 +458,27 @@ class Partition:
     def stop(self) -> None:
         """This broker no longer has a replica of the partition."""
         self.leader = -1
+        self._leading = None
         self._fail_waiters(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     def _fail_waiters(self, error: ErrorCode) -> None:
-        for waiters in (self._local_waiters, self._all_waiters):
-            while waiters:
-                waiters.popleft()[1].append_done(error)
-        self._notify_readers()
+        for waiters in (self._local_waiters, self._all_waiters, self._commit_waiters):
+            self._fail(waiters, error)
+        self._notify(self.read_waiters)
+        self._notify(self.replica_waiters)
+
+    @staticmethod
+    def _fail(waiters: deque[tuple[int, AppendWaiter]], error: ErrorCode) -> None:
+        while waiters:
+            waiters.popleft()[1].append_done(error)
 
     @staticmethod
     def _wake(waiters: deque[tuple[int, AppendWaiter]], reached: int) -> None:
         while waiters and waiters[0][0] <= reached:
             waiters.popleft()[1].append_done(ErrorCode.NONE)
 
-    def _notify_readers(self) -> None:
-        for waiter in list(self.read_waiters):
+    def _notify(self, waiters: dict[ReadWaiter, None]) -> None:
+        for waiter in list(waiters):
             waiter.partition_moved(self)
 
     # Reading
@@ -355,6 +495,16 @@ class Partition:
         """Find the bytes that a consumer reads next; raises ApiError if the offset is out of range."""
         log = self.log
         upto = log.last_stable_offset if committed else log.high_watermark
+        return self._read(offset, max_bytes, upto, last_fetched_epoch, min_one)
+
+    def read_for_replica(
+        self, offset: int, max_bytes: int, *, last_fetched_epoch: int = NO_EPOCH, min_one: bool = True
+    ) -> Read:
+        """Find the bytes that a follower reads next: also those that are not committed."""
+        return self._read(offset, max_bytes, self.log.readable_offset, last_fetched_epoch, min_one)
+
+    def _read(self, offset: int, max_bytes: int, upto: int, last_fetched_epoch: int, min_one: bool) -> Read:
+        log = self.log
         if last_fetched_epoch > NO_EPOCH:
             diverging = self._divergence(offset, last_fetched_epoch)
             if diverging is not None:

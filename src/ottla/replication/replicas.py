@@ -20,6 +20,7 @@ from ottla.base.ids import ZERO_UUID, TopicPartition
 from ottla.base.promise import Promise
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import RESERVED_DIRECTORIES, MetadataImage, PartitionImage, ResourceType, TopicImage
+from ottla.replication.cluster_view import ClusterView
 from ottla.replication.partition import Partition
 from ottla.storage.bulk import Queue, in_order
 from ottla.storage.log.log import Log
@@ -53,8 +54,10 @@ class Replicas:
         schedule: Callable[[Log], None],
         log_config: LogConfigs,
         on_error: Callable[[TopicPartition, Exception], None],
+        cluster: ClusterView | None = None,
     ) -> None:
         self._node_id = node_id
+        self._cluster = cluster or ClusterView(clock)
         self._logs = logs
         self._clock = clock
         self._schedule = schedule
@@ -93,6 +96,11 @@ class Replicas:
         if partition is not None:
             partition.progressed()
 
+    def check_isr(self) -> None:
+        """Propose to remove followers that lag from the ISRs of the partitions that this broker leads."""
+        for partition in self:
+            partition.check_isr()
+
     def directory_failed(self, directory: str) -> None:
         for partition in self:
             if partition.log.log_dir == directory:
@@ -102,6 +110,7 @@ class Replicas:
 
     def load(self, image: MetadataImage) -> Promise[None]:
         """Take over a whole image, at the start."""
+        self._cluster.brokers = image.brokers
         changed = [(topic, index) for topic in image.topics.by_id.values() for index in topic.partitions]
         return self._changes.add(lambda: self._follow(_Change(image), changed))
 
@@ -110,6 +119,10 @@ class Replicas:
 
         Changes are followed in their order, each when the one before is complete.
         """
+        if self._cluster.brokers is not image.brokers:
+            self._cluster.brokers = image.brokers
+            for partition in self._by_log.values():
+                partition.brokers_changed()
         return self._changes.add(lambda: self._apply(delta, image))
 
     def _apply(self, delta: MetadataDelta, image: MetadataImage) -> Promise[None]:
@@ -192,7 +205,9 @@ class Replicas:
 
     def _host(self, topic: TopicImage, index: int, log: Log, config: LogConfig) -> None:
         """Serve a partition from its log."""
-        partition = Partition(log, topic.topic_id, self._node_id, self._schedule, self._logs.fail)
+        partition = Partition(
+            log, topic.topic_id, self._node_id, self._schedule, self._logs.fail, self._cluster
+        )
         if log.config is not config:
             partition.reconfigure(config)
         for key in _keys(topic, index):

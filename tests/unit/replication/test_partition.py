@@ -14,6 +14,7 @@ from ottla.metadata.image import PartitionImage
 from ottla.records.batch import iter_batches
 from ottla.records.builder import NewRecord, build_batch
 from ottla.records.control import EndTxnMarker
+from ottla.replication.cluster_view import ClusterView
 from ottla.replication.partition import Partition
 from ottla.storage.commit.group_commit import GroupCommit
 from ottla.storage.log.log import Log
@@ -72,7 +73,12 @@ class Fixture:
             on_fault=self.faults.append,
         )
         self.partition = Partition(
-            self.log, uuid.UUID(int=7), NODE, self.group_commit.schedule, self.faults.append
+            self.log,
+            uuid.UUID(int=7),
+            NODE,
+            self.group_commit.schedule,
+            self.faults.append,
+            ClusterView(FixedClock()),
         )
         self.lead()
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from ottla.base.clock import Clock
 from ottla.base.errors import ErrorCode
 from ottla.coordinator.runtime.ports import Batches
-from ottla.replication.partition import ACKS_ALL, Partition
+from ottla.replication.partition import Partition
 from ottla.replication.replicas import Replicas
 from ottla.storage.producers.producer_state import Verification
 
@@ -76,7 +76,7 @@ class CoordinatorLog:
         if end_offset <= led.high_watermark:
             self._scheduler.call_soon(lambda: callback(ErrorCode.NONE))
         else:
-            led.wait_append(end_offset, ACKS_ALL, _AppendCallback(callback))
+            led.wait_committed(end_offset, _AppendCallback(callback))
 
     def batches(self, partition: int, leader_epoch: int) -> Batches:
         led = self._led(partition, leader_epoch)

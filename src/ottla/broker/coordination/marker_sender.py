@@ -21,7 +21,6 @@ from ottla.coordinator.runtime.runtime import Runtime
 from ottla.coordinator.txn.completion import TxnMarkerEntry
 from ottla.metadata.topic_names import GROUP_TOPIC
 from ottla.records.control import EndTxnMarker
-from ottla.replication.partition import ACKS_ALL
 from ottla.replication.replicas import Replicas
 
 MarkerResults = dict[TopicPartition, ErrorCode]
@@ -65,7 +64,7 @@ class LocalMarkerSender:
         except ApiError as error:
             pending.done(where, error.code)
             return
-        partition.wait_append(appended.last_offset + 1, ACKS_ALL, _MarkerWaiter(where, pending))
+        partition.wait_committed(appended.last_offset + 1, _MarkerWaiter(where, pending))
 
     def _end_offsets(self, marker: TxnMarkerEntry, where: TopicPartition, pending: _PendingMarker) -> None:
         try:
