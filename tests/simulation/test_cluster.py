@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+from uuid import UUID
+
 import pytest
 
 from ottla.base.rng import Random
+from ottla.controller.features import INITIAL_LEVELS as LEVELS
+from ottla.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage, TopicsImage
 from ottla.records.batch import read_header
 from ottla.records.builder import NewRecord, build_batch
 from ottla.testing.sim.checkers.durability import _contains
 from ottla.testing.sim.checkers.logs import Batch
+from ottla.testing.sim.checkers.metadata import MetadataChecker
+from ottla.testing.sim.kernel.events import Kernel
 from ottla.testing.sim.topology import COMBINED, NodeSpec, choose_nodes, properties
 
 
@@ -57,3 +64,104 @@ def test_a_batch_is_found_in_the_bytes_of_a_segment() -> None:
     assert not _contains(first + second, other)
     assert not _contains(first, one)
     assert not _contains((first + second)[:-1], one)
+
+
+# Metadata
+
+
+class Quorum(NamedTuple):
+    epoch: int
+    leader_id: int
+
+
+def image(offset: int, *brokers: BrokerImage, partition: PartitionImage | None = None) -> MetadataImage:
+    topics = TopicsImage()
+    if partition is not None:
+        topic = TopicImage("t", UUID(int=5), {0: partition})
+        topics = TopicsImage({"t": topic}, {topic.topic_id: topic})
+    return MetadataImage(
+        offset=offset, features=LEVELS, brokers={each.broker_id: each for each in brokers}, topics=topics
+    )
+
+
+def partition(**changes: Any) -> PartitionImage:
+    values: dict[str, Any] = {
+        "replicas": (1, 2, 3),
+        "directories": (UUID(int=7),) * 3,
+        "isr": (1, 2),
+        "leader": 1,
+        "leader_epoch": 4,
+        "partition_epoch": 9,
+    }
+    return PartitionImage(**(values | changes))
+
+
+@pytest.fixture
+def kernel() -> Kernel:
+    return Kernel(0)
+
+
+@pytest.fixture
+def metadata(kernel: Kernel) -> MetadataChecker:
+    checker = MetadataChecker(kernel)
+    checker.check_image(1, image(10, BrokerImage(1, 8, UUID(int=1)), partition=partition()))
+    checker.check_quorum(1, Quorum(3, 1))
+    assert kernel.violation is None
+    return checker
+
+
+def rule(kernel: Kernel) -> str:
+    return "" if kernel.violation is None else kernel.violation.rule[:2]
+
+
+@pytest.mark.parametrize(
+    ("changes", "violated"),
+    [
+        ({"isr": (1, 3), "partition_epoch": 10}, ""),
+        ({"leader": 2, "leader_epoch": 5, "partition_epoch": 10}, ""),
+        ({"leader": -1, "leader_epoch": 5, "isr": (), "eligible_leader_replicas": (1,)}, ""),
+        ({"isr": (1, 4)}, "R4"),
+        ({"isr": (1, 2), "eligible_leader_replicas": (2,)}, "R4"),
+        ({"leader": 3, "leader_epoch": 5}, "R4"),
+        ({"leader": 2}, "R6"),
+        ({"leader_epoch": 3}, "R6"),
+        ({"partition_epoch": 8}, "R6"),
+    ],
+)
+def test_changes_of_partitions_are_checked(
+    kernel: Kernel, metadata: MetadataChecker, changes: dict[str, Any], violated: str
+) -> None:
+    metadata.check_image(2, image(11, BrokerImage(1, 8, UUID(int=1)), partition=partition(**changes)))
+    assert rule(kernel) == violated
+
+
+def test_different_images_of_one_offset_are_reported(kernel: Kernel, metadata: MetadataChecker) -> None:
+    metadata.check_image(2, image(10, BrokerImage(1, 7, UUID(int=1)), partition=partition()))
+    assert rule(kernel) == "K6"
+
+
+def test_an_image_that_goes_back_is_reported(kernel: Kernel, metadata: MetadataChecker) -> None:
+    metadata.check_image(1, image(9))
+    assert rule(kernel) == "K7"
+
+
+def test_a_node_that_starts_again_may_have_an_older_image(kernel: Kernel, metadata: MetadataChecker) -> None:
+    metadata.started(1)
+    metadata.check_image(1, image(9))
+    assert rule(kernel) == ""
+
+
+def test_a_decreasing_broker_epoch_is_reported(kernel: Kernel, metadata: MetadataChecker) -> None:
+    metadata.check_image(1, image(11, BrokerImage(1, 7, UUID(int=1)), partition=partition()))
+    assert rule(kernel) == "K7"
+
+
+@pytest.mark.parametrize(
+    ("node_id", "view", "violated"),
+    [(2, (3, 1), ""), (2, (3, -1), ""), (2, (3, 2), "K1"), (1, (2, 1), "K2"), (1, (4, 2), "")],
+)
+def test_the_leaders_of_the_quorum_are_checked(
+    kernel: Kernel, metadata: MetadataChecker, node_id: int, view: tuple[int, int], violated: str
+) -> None:
+    metadata.check_quorum(node_id, Quorum(*view))
+    assert rule(kernel) == violated

@@ -16,6 +16,7 @@ from ottla.replication.partition import Partition
 from ottla.testing.sim.checkers.durability import DurabilityChecker
 from ottla.testing.sim.checkers.groups import GroupChecker
 from ottla.testing.sim.checkers.logs import Listener, LogChecker
+from ottla.testing.sim.checkers.metadata import MetadataChecker
 from ottla.testing.sim.checkers.offsets import OffsetChecker, Slot
 from ottla.testing.sim.checkers.ownership import OwnershipChecker
 from ottla.testing.sim.checkers.transaction_states import TransactionStateChecker
@@ -65,6 +66,8 @@ class Cluster:
         """Set when the faults are over: producers finish, and no client is restarted."""
         self.durability = DurabilityChecker(self.kernel, DATA_DIR)
         self.logs.on_committed = self.durability.committed
+        self.metadata = MetadataChecker(self.kernel)
+        self.durability.committed_isr = self.metadata.committed_isr
         host_of = {spec.node_id: self.host(f"node{spec.node_id}").name for spec in specs}
         self.nodes = [
             self._add_node(spec, {**properties(spec, specs, host_of), **settings}) for spec in specs
@@ -77,6 +80,7 @@ class Cluster:
     def _add_node(self, spec: NodeSpec, settings: Mapping[str, str]) -> SimNode:
         node = SimNode(self.network, self.host(f"node{spec.node_id}"), spec, settings)
         node.after_event = self._checker_of(node)
+        node.on_start = lambda: self.metadata.started(spec.node_id)
         self.durability.nodes[spec.node_id] = node
         return node
 
@@ -158,9 +162,13 @@ class Cluster:
         self.offsets.processed[slot] = max(done, end)
 
     def _checker_of(self, node: SimNode) -> Callable[[], None]:
-        check, node_id = self.logs.check, node.node_id
+        check, node_id, metadata = self.logs.check, node.node_id, self.metadata
 
         def check_all() -> None:
+            if node.quorum is not None:
+                metadata.check_quorum(node_id, node.quorum)
+            if node.image is not None:
+                metadata.check_image(node_id, node.image)
             for partition in node.partitions:
                 check(node_id, partition)
 

@@ -30,6 +30,7 @@ def simulate(
     seeds: Annotated[int, typer.Option(help="Number of seeds.")] = 100,
     first: Annotated[int, typer.Option(help="The first seed.")] = 1,
     seconds: Annotated[int, typer.Option(help="Virtual seconds with faults in each run.")] = FAULT_MS // 1000,
+    nodes: Annotated[int, typer.Option(help="Number of brokers in each run; 0: the seed chooses.")] = 1,
     jobs: Annotated[int, typer.Option(help="Number of processes; 0: one for each processor.")] = 0,
     first_only: Annotated[bool, typer.Option(help="Stop at the first violation.")] = False,
     trace: Annotated[bool, typer.Option(help="Show the last lines of the trace.")] = False,
@@ -37,7 +38,7 @@ def simulate(
     """Run the broker with simulated clients, network, disk and clock, and inject faults."""
     console = Console()
     if seed is not None:
-        result = run_seed(seed, seconds * 1000)
+        result = run_seed(seed, seconds * 1000, nodes or None)
         console.print(_table([result]))
         if trace:
             _show_lines(console, result)
@@ -48,10 +49,11 @@ def simulate(
     else:
         numbers = range(first, first + seeds)
         if first_only:
-            results = _run_until_violated(numbers, seconds * 1000)
+            results = _run_until_violated(numbers, seconds * 1000, nodes or None)
         else:
-            results = _run_many(console, numbers, seconds * 1000, jobs or os.cpu_count() or 1)
+            results = _run_many(console, numbers, seconds * 1000, nodes or None, jobs or os.cpu_count() or 1)
         console.print(_table(results))
+    console.print(_summary(results), highlight=False)
     failed = [result for result in results if result.violation is not None]
     for result in failed[:5]:
         _show_failure(console, result)
@@ -62,22 +64,22 @@ def simulate(
     console.print(f"[bold green]{len(results)} seeds, no violation[/]")
 
 
-def _run_until_violated(seeds: range, fault_ms: int) -> list[Result]:
+def _run_until_violated(seeds: range, fault_ms: int, brokers: int | None) -> list[Result]:
     results = []
     for seed in seeds:
-        results.append(run_seed(seed, fault_ms))
+        results.append(run_seed(seed, fault_ms, brokers))
         if results[-1].violation is not None:
             break
     return results
 
 
-def _run_quietly(seed: int, fault_ms: int) -> Result:
+def _run_quietly(seed: int, fault_ms: int, brokers: int | None) -> Result:
     """Run a seed without Python's warnings about coroutines of killed processes, which are never awaited."""
     warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
-    return run_seed(seed, fault_ms)
+    return run_seed(seed, fault_ms, brokers)
 
 
-def _run_many(console: Console, seeds: range, fault_ms: int, jobs: int) -> list[Result]:
+def _run_many(console: Console, seeds: range, fault_ms: int, brokers: int | None, jobs: int) -> list[Result]:
     columns = (
         TextColumn("simulating"),
         BarColumn(),
@@ -91,7 +93,7 @@ def _run_many(console: Console, seeds: range, fault_ms: int, jobs: int) -> list[
         ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool,
     ):
         bar = progress.add_task("", total=len(seeds), status="")
-        waiting = [pool.submit(_run_quietly, seed, fault_ms) for seed in seeds]
+        waiting = [pool.submit(_run_quietly, seed, fault_ms, brokers) for seed in seeds]
         broken = 0
         for done in as_completed(waiting):
             result = done.result()
@@ -117,6 +119,21 @@ def _table(results: list[Result]) -> Table:
     for what, times in sorted(totals.items(), key=lambda each: (each[0].startswith("error "), each[0])):
         table.add_row(what, f"{times:,}", str(sum(1 for r in results if r.counts[what])))
     return table
+
+
+def _summary(results: list[Result]) -> str:
+    """One line for reports."""
+    totals: Counter[str] = Counter()
+    for result in results:
+        totals.update(result.counts)
+    hours = sum(result.virtual_ms for result in results) / 3_600_000
+    violations = sum(result.violation is not None for result in results)
+    return (
+        f"{len(results)} seeds, {hours:.2f} simulated hours, {totals['faults']:,} faults, "
+        f"{totals['quorum elections']:,} elections of controllers, "
+        f"{totals['partition elections']:,} of partition leaders, "
+        f"{totals['records acknowledged']:,} records acknowledged, {violations} violations"
+    )
 
 
 def _show_failure(console: Console, result: Result) -> None:

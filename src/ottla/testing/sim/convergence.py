@@ -33,7 +33,13 @@ class Convergence:
 
     def unfinished(self) -> str | None:
         """Describe something that has not converged; None if everything has."""
-        return self._writing() or self._open_transaction() or self._unread() or self._unowned()
+        return (
+            self._writing()
+            or self._open_transaction()
+            or self._unread()
+            or self._unowned()
+            or self._out_of_sync()
+        )
 
     def _writing(self) -> str | None:
         for client in self._clients.clients.values():
@@ -68,10 +74,12 @@ class Convergence:
         ends = {
             partition.log.topic_partition: partition.log.last_stable_offset
             for partition in cluster.replicas
-            if partition.topic in cluster.topics
+            if partition.topic in cluster.topics and partition.leads
         }
-        if not ends:
-            return "the broker is not up"
+        for topic in cluster.topics:
+            for tp in cluster.partitions(topic):
+                if tp not in ends:
+                    return f"{tp} has no leader that is up"
         for group, topics in self._groups().items():
             for tp, end in ends.items():
                 committed = cluster.offsets.committed(Slot(group, tp))
@@ -97,11 +105,34 @@ class Convergence:
                         return f"{tp} is owned by {owners} in {group}"
         return None
 
+    def _out_of_sync(self) -> str | None:
+        """A replica that is not in the ISR of its partition, or that does not have all records, or not committed."""
+        cluster = self._cluster
+        newest = cluster.metadata.newest
+        for node in cluster.nodes:
+            if not node.ready or node.image is None or node.image.offset != newest.offset:
+                return f"node {node.node_id} is not up, or has not applied the newest metadata"
+        ends: dict[TopicPartition, set[tuple[int, int]]] = {}
+        for replica in cluster.replicas:
+            log = replica.log
+            ends.setdefault(log.topic_partition, set()).add((log.high_watermark, log.log_end_offset))
+        for topic in newest.topics.by_id.values():
+            for index, partition in topic.partitions.items():
+                tp = TopicPartition(topic.name, index)
+                if set(partition.isr) != set(partition.replicas):
+                    return f"{tp} has the replicas {partition.replicas}, in sync {partition.isr}"
+                found = ends.get(tp, set())
+                if len(found) != 1 or any(high_watermark != end for high_watermark, end in found):
+                    return f"the replicas of {tp} have the high watermarks and ends {sorted(found)}"
+        return None
+
     def check(self) -> None:
         """Check what must be true of a cluster that has converged."""
         cluster, check = self._cluster, self._cluster.kernel.check
         lost = cluster.txns.lost()
         check(not lost, "T4 what was committed can be read", f"{lost[:5]}")
+        for tp, difference in cluster.logs.differences(node.node_id for node in cluster.nodes).items():
+            check(False, "R2 all replicas are equal after the faults", f"{tp}: {difference}")
         if "copiers" not in self._groups():
             return
         for tp in cluster.partitions("in"):

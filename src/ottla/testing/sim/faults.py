@@ -1,6 +1,6 @@
 """Faults of a scenario: each seed chooses some kinds of faults, and how often they are injected.
 
-Every kind is a method named `do_<kind>`. `KINDS` is derived from the methods, so a new fault is a new method.
+Every kind is a method named `do_<kind>`: a new fault is a new method. `cluster_faults` adds those of several nodes.
 """
 
 from __future__ import annotations
@@ -31,10 +31,17 @@ class Faults:
         self._kernel = cluster.kernel
         self._rng = cluster.stream("faults")
         self._over = False
-        chosen = [kind for kind in KINDS if self._rng.random() < 0.6]
-        self.chosen = chosen or [self._rng.choice(KINDS)]
+        kinds = self.kinds()
+        chosen = [kind for kind in kinds if self._rng.random() < 0.6]
+        self.chosen = chosen or [self._rng.choice(kinds)]
         self._interval_ms = self._rng.choice((500, 1500, 4000))
         self._restarting: set[SimNode] = set()
+
+    @classmethod
+    def kinds(cls) -> list[str]:
+        """The names of all kinds of faults."""
+        names = [name for each in reversed(cls.__mro__) for name in vars(each)]
+        return [name.removeprefix("do_").replace("_", " ") for name in names if name.startswith("do_")]
 
     def start(self) -> None:
         conditions = self._cluster.conditions
@@ -69,6 +76,7 @@ class Faults:
             return
         kind = self._rng.choice(self.chosen)
         self._kernel.note("faults", kind)
+        self._kernel.count("faults")
         getattr(self, "do_" + kind.replace(" ", "_"))()
         self._next()
 
@@ -187,8 +195,9 @@ class Faults:
     def _degrade(self, what: str, conditions: Conditions) -> None:
         """Give the links between a client and a node other conditions for a while."""
         self._kernel.count(what)
-        links = self._links()
+        self._degrade_links(self._links(), conditions)
 
+    def _degrade_links(self, links: tuple[Link, Link], conditions: Conditions) -> None:
         def restore() -> None:
             for link in links:
                 if link.conditions is conditions:
@@ -223,6 +232,3 @@ class Faults:
         ]
         if candidates:
             self._clients.make_zombie(self._rng.choice(candidates), self._rng.uniform(100, 9000))
-
-
-KINDS = tuple(name.removeprefix("do_").replace("_", " ") for name in vars(Faults) if name.startswith("do_"))

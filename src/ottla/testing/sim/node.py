@@ -12,10 +12,13 @@ from typing import Any, cast
 
 from ottla.base.errors import InvariantViolation
 from ottla.base.writer import ExecutorWriter
+from ottla.metadata.image import MetadataImage
 from ottla.node.build import Node
 from ottla.node.config import assemble
 from ottla.node.machine import Machine
+from ottla.node.metadata import MetadataNode
 from ottla.peer.connect import Cancel, OnConnect
+from ottla.quorum.raft.driver import RaftQuorum
 from ottla.replication.partition import Partition
 from ottla.testing.disk import Survival
 from ottla.testing.sim.kernel.disk import PowerLossDisk
@@ -64,10 +67,12 @@ class SimNode:
         """Whether the node has lost its disk and has not served requests since then."""
         self.node: Node | None = None
         self.loop: SimLoop | None = None
+        self.on_start: Callable[[], None] = lambda: None
+        """Called before each start."""
         self.on_ready: Callable[[], None] = lambda: None
         """Called when the node serves requests."""
         self.after_event: Callable[[], None] = lambda: None
-        """Called after each event of a node that serves requests."""
+        """Called after each event of the node."""
         self.on_power_lost: Callable[[], None] = lambda: self.power_off(Survival.SOME)
         """Called after the event in which the disk lost power; it must call `power_off`."""
         self._config = assemble(dict(settings), {})
@@ -94,8 +99,25 @@ class SimNode:
 
     @property
     def partitions(self) -> Iterator[Partition]:
-        """All partitions of the node while it serves requests."""
-        return iter(()) if self.node is None or not self.ready else iter(self.node._replicas)
+        """All partitions of the node, from the time on at which its logs are open."""
+        replicas = None if self.node is None or not self.running else getattr(self.node, "_replicas", None)
+        return iter(()) if replicas is None else iter(replicas)
+
+    @property
+    def image(self) -> MetadataImage | None:
+        """The metadata that the node has applied; None before it has opened its metadata log."""
+        metadata = self._metadata
+        return None if metadata is None else metadata.publisher.image
+
+    @property
+    def quorum(self) -> RaftQuorum | None:
+        """The quorum as the node sees it; None before it has opened its metadata log, or if it is alone."""
+        quorum = None if self._metadata is None else self._metadata._quorum
+        return quorum if isinstance(quorum, RaftQuorum) else None
+
+    @property
+    def _metadata(self) -> MetadataNode | None:
+        return None if self.node is None or not self.running else getattr(self.node, "_metadata", None)
 
     # Start
 
@@ -104,6 +126,7 @@ class SimNode:
         if not self.host.alive:
             self.host.power_on()
         self.incarnation += 1
+        self.on_start()
         self.kernel.count("broker starts")
         if self.node is not None:
             self._former.append(self.node)  # its tasks must not be garbage-collected while other code runs
@@ -151,8 +174,7 @@ class SimNode:
             self.kernel.violated("a broker starts again after any crash", f"{loop.name}: {error!r}")
 
     def _after_event(self) -> None:
-        if self._ready:
-            self.after_event()
+        self.after_event()
         if self.host.disk.power_lost:
             self.on_power_lost()
 

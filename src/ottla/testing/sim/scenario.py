@@ -21,6 +21,7 @@ from ottla.testing.sim.clients.producers import Source, TxnProducer
 from ottla.testing.sim.clients.readers import Reader
 from ottla.testing.sim.clients.two_phase import Preparer
 from ottla.testing.sim.cluster import Cluster
+from ottla.testing.sim.cluster_faults import ClusterFaults
 from ottla.testing.sim.convergence import TWO_PHASE_CLIENT, Convergence
 from ottla.testing.sim.faults import Faults
 
@@ -35,7 +36,8 @@ class Scenario:
     def __init__(self, cluster: Cluster, fault_ms: int, *, faults: bool = True) -> None:
         self.cluster = cluster
         self.clients = ClientSet(cluster)
-        self.faults = Faults(cluster, self.clients) if faults else None
+        kind = ClusterFaults if len(cluster.nodes) > 1 else Faults
+        self.faults = kind(cluster, self.clients) if faults else None
         self.on_done: Callable[[], None] = lambda: None
         """Called when the cluster has converged."""
         self._kernel = cluster.kernel

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from ottla.testing.sim.clients.readers import Reader
-from ottla.testing.sim.faults import KINDS
 from ottla.testing.sim.kernel.events import START_MS
 from ottla.testing.sim.run import Simulation
 from ottla.testing.sim.scenario import Scenario
@@ -43,7 +42,7 @@ def test_all_kinds_of_faults_can_be_injected_and_end(scenario: Scenario) -> None
     faults, cluster = scenario.faults, scenario.cluster
     assert faults is not None
     faults.start()
-    for kind in KINDS:
+    for kind in faults.kinds():
         getattr(faults, "do_" + kind.replace(" ", "_"))()
     faults.stop()
 

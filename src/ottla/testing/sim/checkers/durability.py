@@ -10,7 +10,7 @@ An acknowledgement with acks=all follows the high watermark, so that the rule ho
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from ottla.base.ids import TopicPartition
@@ -40,7 +40,7 @@ class DurabilityChecker:
         self._kernel = kernel
         self._data_dir = data_dir
         self.nodes: dict[int, ReplicaNode] = {}
-        self.committed_isr: dict[tuple[TopicPartition, int], tuple[int, ...]] = {}
+        self.committed_isr: Mapping[tuple[TopicPartition, int], tuple[int, ...]] = {}
         """The ISR in the newest committed metadata, by partition and leader epoch."""
 
     def committed(self, node_id: int, partition: Partition, batches: list[Batch]) -> None:

@@ -17,7 +17,7 @@ mean.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple, Protocol
 
 from ottla.base.ids import TopicPartition
@@ -98,6 +98,24 @@ class LogChecker:
         """The producers with open transactions, by partition."""
         return {tp: sorted(each.open) for tp, each in self._committed.items() if each.open}
 
+    def differences(self, node_ids: Iterable[int]) -> dict[TopicPartition, str]:
+        """Batches that differ between the replicas of a partition, from the latest log start on."""
+        found: dict[TopicPartition, str] = {}
+        first: dict[TopicPartition, tuple[int, _Replica]] = {}
+        ids = set(node_ids)
+        for (node_id, tp), replica in self._replicas.items():
+            if node_id not in ids or replica.log.config.compacted:
+                continue
+            other_id, other = first.setdefault(tp, (node_id, replica))
+            start = max(replica.log.log_start_offset, other.log.log_start_offset)
+            mine, others = (
+                {batch for batch in each.batches.values() if batch.base_offset >= start}
+                for each in (replica, other)
+            )
+            if mine != others:
+                found[tp] = f"nodes {other_id} and {node_id}: {sorted(mine ^ others)[:3]}"
+        return found
+
     def check(self, node_id: int, partition: Partition) -> None:
         """Check a replica that may have changed."""
         log = partition.log
@@ -172,7 +190,7 @@ class LogChecker:
             order == tuple(sorted(order)), "R10 start <= stable <= high watermark <= end", f"{log}: {order}"
         )
         least = before[0] if leads and before[3:] == (epoch, True) else 0
-        if len(partition.replicas) == 1:
+        if leads and len(partition.replicas) == 1:
             least = committed.high_watermark
         self._kernel.check(
             high_watermark >= least,
