@@ -192,7 +192,7 @@ COVERED_BY = {
     "testing/sim/clients/routes.py": "tests/unit/testing/sim/clients/test_member.py",
     "testing/sim/clients/two_phase.py": "tests/unit/testing/sim/test_faults.py",
     "testing/sim/cluster.py": "tests/simulation/test_hosts.py",
-    "testing/sim/cluster_faults.py": "tests/simulation/test_cluster.py",
+    "testing/sim/cluster_faults.py": "tests/unit/testing/sim/test_faults.py",
     "testing/sim/convergence.py": "tests/unit/testing/sim/test_faults.py",
     "testing/sim/kernel/disk.py": "tests/unit/testing/sim/kernel/test_host.py",
     "testing/sim/kernel/executor.py": "tests/unit/testing/sim/kernel/test_host.py",
