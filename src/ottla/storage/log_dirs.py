@@ -359,6 +359,15 @@ class LogDirs:
             self._watcher.truncated(log, offset)
         return self._track(self.dir_of(log).truncate(log, job, offset))
 
+    def restart(self, log: Log, offset: int, now_ms: int) -> Promise[None]:
+        """Remove all records, durably; the log continues at `offset`. Requires the same as `truncate`."""
+        # A crash may leave the oldest records.
+        lowest = min(offset, log.segments.first.base_offset)
+        job = log.take_restart(offset, now_ms)
+        if self._watcher is not None:
+            self._watcher.truncated(log, lowest)
+        return self._track(self.dir_of(log).truncate(log, job, lowest))
+
     # --- recurring work ---
 
     def enforce_retention(self, now_ms: int) -> Promise[int]:

@@ -167,6 +167,19 @@ def test_a_cut_log_lowers_its_checkpoints_first() -> None:
     assert offsets(bench.again().log(topic())) == [(0, 0), (1, 1), (2, 2), (3, 3)]
 
 
+def test_a_restarted_log_lowers_its_checkpoints_first() -> None:
+    bench = Bench(paths=("/a",))
+    log = bench.create(topic())
+    append(log, *[batch(value=bytes(50)) for _ in range(8)])
+    log.high_watermark = 8
+    bench.dirs.checkpoint().result()
+    bench.dirs.restart(log, 100, NOW_MS).result()
+    assert bench.disk.read("/a/recovery-point-offset-checkpoint") == b"0\n1\nt 0 0\n"
+    assert (log.log_start_offset, log.high_watermark, log.committable_offset) == (100, 100, 100)
+    append(log, batch(2))
+    assert offsets(bench.again().log(topic())) == [(100, 101)]
+
+
 def test_a_deleted_log_is_removed_at_once_and_its_files_later() -> None:
     bench = Bench(paths=("/a",))
     log = bench.create(topic())

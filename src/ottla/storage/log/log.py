@@ -86,6 +86,7 @@ class Log(ReadableLog):
         self._unsynced_indexes = parts.unsynced_indexes  # sealed segments
         self._indexed_size = 0  # of the active segment, when its indexes were last synced
         self._job: LogJob | None = None
+        self._idle_callbacks: list[Callable[[], None]] = []
         # The log end at which the disk has all that a clean stop writes.
         self._saved_end = parts.log_end_offset if parts.saved or parts.fresh else _NEVER_SAVED
 
@@ -103,6 +104,21 @@ class Log(ReadableLog):
     def job_beside_writes(self) -> bool:
         """Whether a job other than a write or a flush is outstanding."""
         return self._job is not None
+
+    @property
+    def truncating(self) -> bool:
+        """Whether a truncation is outstanding: nothing may be appended."""
+        return isinstance(self._job, TruncationJob)
+
+    def when_idle(self, callback: Callable[[], None]) -> None:
+        """Call `callback` once no job is outstanding and nothing is staged, at once if that is so; or on a failure."""
+        self._idle_callbacks.append(callback)
+        self._notify_idle()
+
+    def _notify_idle(self) -> None:
+        callbacks = self._idle_callbacks
+        while callbacks and (self.offline or not (self.job_outstanding or self._writes.has_staged)):
+            callbacks.pop(0)()
 
     # --- appending ---
 
@@ -299,16 +315,20 @@ class Log(ReadableLog):
     def written(self, job: WriteJob, now_ms: int) -> None:
         """A write job has succeeded: its records are in the file, and durable if it synced."""
         self._writes.written(job, now_ms)
+        if self._idle_callbacks:
+            self._notify_idle()
 
     def take_flush(self, *, sealed_only: bool = False) -> FlushJob | None:
         """A job that syncs what is written but not flushed; None if that is nothing, or one is running."""
-        if self.offline:
+        if self.offline or self.truncating:
             return None
         return self._writes.take_flush(self._active.base_offset if sealed_only else None)
 
     def flushed(self, job: FlushJob, now_ms: int) -> None:
         """A flush job has succeeded."""
         self._writes.flushed(job, now_ms)
+        if self._idle_callbacks:
+            self._notify_idle()
 
     def flush(self, now_ms: int) -> None:
         """Write and sync everything in the calling thread. No job may be outstanding."""
@@ -364,6 +384,8 @@ class Log(ReadableLog):
         invariant(job is self._job, f"{self}: a job that is not outstanding was reported")
         self._job = None
         job.finish()
+        if self._idle_callbacks:
+            self._notify_idle()
 
     def perform(self, job: LogJob) -> None:
         """Run a job in the calling thread, for logs whose owner may wait."""
@@ -556,6 +578,7 @@ class Log(ReadableLog):
     def fail(self) -> None:
         """Its directory has failed: nothing more is read or written here."""
         self.offline = True
+        self._notify_idle()
 
     def _epoch_of_end(self) -> int:
         latest = self.epochs.latest_epoch
