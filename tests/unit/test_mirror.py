@@ -154,7 +154,6 @@ COVERED_BY = {
     "storage/index/sparse_index.py": "tests/unit/storage/index/test_txn_index.py",
     "storage/log/log_config.py": "tests/unit/storage/log/test_log.py",
     "storage/log/log_files.py": "tests/unit/storage/log/test_segment.py",
-    "storage/log/log_jobs.py": "tests/unit/storage/log/test_log.py",
     "storage/log/log_reader.py": "tests/unit/replication/test_partition.py",
     "storage/log/log_slice.py": "tests/unit/replication/test_partition.py",
     "storage/log/raw_reference.py": "tests/unit/storage/log/test_raw_append.py",

@@ -493,30 +493,6 @@ def test_truncation_below_the_start_begins_anew() -> None:
     assert offsets(open_at(disk.crash(Survival.NONE), DIRECTORY)) == [(50, 50)]
 
 
-def test_a_log_is_idle_when_all_jobs_are_finished() -> None:
-    _, log = sim_log(segment_bytes=150, flush_messages=1000)
-    calls: list[str] = []
-    log.when_idle(lambda: calls.append("at once"))
-    append(log, batch(), batch(value=bytes(70)), flush=False)
-
-    def truncate_now() -> None:
-        calls.append("truncate")
-        assert log.take_truncation(1, NOW_MS) is not None
-
-    log.when_idle(truncate_now)
-    log.when_idle(lambda: calls.append("after"))
-    write = log.take_staged()
-    assert write is not None
-    write.run()
-    assert calls == ["at once"]
-    log.written(write, NOW_MS)
-    assert calls == ["at once", "truncate"]
-    assert log.truncating
-    assert log.take_flush() is None, "a segment may be removed at this moment"
-    log.fail()
-    assert calls == ["at once", "truncate", "after"]
-
-
 def test_cutting_demands_that_no_job_is_outstanding() -> None:
     _, log = sim_log()
     append(log, batch(), batch(), flush=False)
