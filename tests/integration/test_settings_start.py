@@ -82,7 +82,7 @@ def described(bootstrap: str) -> DescribeClusterResult:
         ("sasl.enabled.mechanisms=SCRAM-SHA-256", ["sasl.enabled.mechanisms", "cannot"]),
         ("listeners=SSL://127.0.0.1:0", ["listeners", "SSL", "PLAINTEXT"]),
         ("listeners=PLAINTEXT://192.0.2.1:9092", ["cannot listen", "192.0.2.1:9092"]),
-        ("controller.quorum.voters=1@a:1,2@b:1", ["controller.quorum.voters", "2@b:1"]),
+        ("controller.quorum.voters=3@a:1,2@b:1", ["controller.quorum.voters", "this node 1"]),
         ("no-equals-sign", ["--override", "key=value"]),
     ],
 )

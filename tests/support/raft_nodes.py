@@ -15,9 +15,9 @@ from ottla.base.ids import METADATA_TOPIC, METADATA_TOPIC_ID, TopicPartition
 from ottla.base.promise import Promise
 from ottla.base.rng import Random
 from ottla.quorum.quorum import CommittedBatch, CommittedSnapshot
-from ottla.quorum.raft.core import Timeouts
 from ottla.quorum.raft.driver import RaftQuorum, RaftSettings
 from ottla.quorum.raft.storage_log import StorageRaftLog
+from ottla.quorum.raft.timeouts import Timeouts
 from ottla.quorum.raft.voters import ReplicaKey, Voter, VoterSet
 from ottla.storage.log.log_config import LogConfig
 from ottla.storage.recovery.recovery import LastKnown, open_log

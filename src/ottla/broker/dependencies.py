@@ -1,6 +1,6 @@
-"""The parts of a broker that request handlers can declare as dependencies.
+"""The parts of a node that request handlers can declare as dependencies, for each type of listener.
 
-Only `broker.registry` reads `Dependencies`: it gives each handler the fields that the handler declares and nothing
+Only `broker.registry` reads them: it gives each handler the fields that the handler declares and nothing
 else. `tests/unit/broker/test_dependencies.py` checks that the declared names exist and have the declared types.
 """
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ottla.base.errors import StorageFault
     from ottla.base.executor import Executor
     from ottla.base.files import Disk
+    from ottla.base.promise import Promise
     from ottla.base.rng import Random
     from ottla.broker.coordination.coordinators import GroupCoordinator, TxnCoordinator
     from ottla.broker.coordination.marker_sender import LocalMarkerSender
@@ -28,8 +29,10 @@ if TYPE_CHECKING:
     from ottla.config.dynamic import DynamicConfig
     from ottla.controller.port import ControllerPort
     from ottla.metadata.image import MetadataImage
+    from ottla.quorum.quorum import QuorumStatus
     from ottla.replication.replicas import Replicas
     from ottla.storage.log_dirs import LogDirs
+    from ottla.wire.schema import Message
 
 
 class MetadataCache:
@@ -42,23 +45,39 @@ class MetadataCache:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dependencies:
-    """The parts of one broker, created by `node.build`."""
+class SharedDependencies:
+    """The parts of one node that handlers of both types of listeners use."""
 
     cluster_id: str
     node_id: int
     config: BrokerConfig
     """The settings with which the node was started."""
+    metadata: MetadataCache
+    finalized_features: Callable[[], Mapping[str, int]]
+    """Finalized feature levels, kraft.version included; their epoch is the offset of the image."""
+    controller: ControllerPort
+    listed_apis: ListedApis
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerDependencies(SharedDependencies):
+    """The parts that handlers of the controller listener use, created by `node.controller_server`."""
+
+    quorum_requests: Callable[[Message], Promise[Message]]
+    """Handle a request of another replica of the quorum."""
+    quorum_status: Callable[[], QuorumStatus]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dependencies(SharedDependencies):
+    """The parts of one broker, created by `node.broker_node`."""
+
     settings: DynamicConfig
     """The current settings."""
     clock: Clock
     rng: Random
     disk: Disk
     executor: Executor
-    metadata: MetadataCache
-    finalized_features: Callable[[], Mapping[str, int]]
-    """Finalized feature levels, kraft.version included; their epoch is the offset of the image."""
-    controller: ControllerPort
     replicas: Replicas
     log_dirs: LogDirs
     purgatory: Purgatory
@@ -72,4 +91,3 @@ class Dependencies:
     transactions: TxnCoordinator
     markers: LocalMarkerSender
     verifier: TxnVerifier
-    listed_apis: ListedApis

@@ -1,7 +1,7 @@
 """Declarations of the APIs: each handler class declares its API, versions, listeners and dependencies.
 
 A handler is a class with a method `handle`, mostly a frozen dataclass. The parameters of its constructor are the parts
-of the broker that it uses, by their names in `broker.dependencies.Dependencies`; it gets nothing else. `@handles`
+of the node that it uses, by their names in `broker.dependencies`; it gets nothing else. `@handles`
 declares a handler of decoded requests: `handle(request, call)` returns the response message, `bytes` (a body already
 encoded for `call.api_version`), or a promise of either; it may also be a coroutine function. `@handles_frames` declares
 a handler that reads the frame itself and responds through the connection.
@@ -29,7 +29,7 @@ from ottla.broker.net.listeners import Listener, ListenerType
 from ottla.wire.apis import ApiKey
 
 if TYPE_CHECKING:
-    from ottla.broker.dependencies import Dependencies
+    from ottla.broker.dependencies import SharedDependencies
     from ottla.broker.net.connection import Connection
     from ottla.config.broker import BrokerConfig
 
@@ -40,6 +40,7 @@ HandleFrame = Callable[["Connection", memoryview, int, "Call"], None]
 """Handle a frame whose body starts at the given position; responds through the connection."""
 
 BROKER = frozenset({ListenerType.BROKER})
+CONTROLLER = frozenset({ListenerType.CONTROLLER})
 BROKER_AND_CONTROLLER = frozenset(ListenerType)
 
 
@@ -152,7 +153,7 @@ class Handlers:
     """The handlers of one node: created with their dependencies, one table for each type of listener."""
 
     def __init__(
-        self, routes: Iterable[Route], dependencies: Dependencies, loop: asyncio.AbstractEventLoop
+        self, routes: Iterable[Route], dependencies: SharedDependencies, loop: asyncio.AbstractEventLoop
     ) -> None:
         self._loop = loop
         self._tasks: set[asyncio.Task[None]] = set()
@@ -168,7 +169,7 @@ class Handlers:
         """Return the APIs that are served on listeners of this type, by their keys."""
         return self._tables[listener_type]
 
-    def _bind(self, route: Route, dependencies: Dependencies) -> BoundRoute:
+    def _bind(self, route: Route, dependencies: SharedDependencies) -> BoundRoute:
         needed = inspect.signature(route.handler).parameters
         handle = route.handler(**{name: getattr(dependencies, name) for name in needed}).handle
         if inspect.iscoroutinefunction(handle):

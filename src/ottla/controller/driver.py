@@ -103,6 +103,10 @@ class ControllerDriver:
         self._quorum.start(self._publisher, self._runtime)
         await self._started
 
+    def join(self) -> None:
+        """Start the quorum without waiting; this node becomes active whenever it is elected."""
+        self._quorum.start(self._publisher, self._runtime)
+
     def _active(self) -> None:
         if self._started is not None and not self._started.done():
             self._started.set_result(None)

@@ -24,8 +24,9 @@ from ottla.broker.net.listeners import Listener
 from ottla.config import BROKER_KEYS, BrokerConfig, ConfigRefused, Status, parse
 from ottla.config.resolve import listener_setting
 from ottla.config.static_rules import check_static
-from ottla.node.listeners import Endpoint, is_loopback, parse_listeners
+from ottla.node.listeners import is_loopback, parse_listeners
 from ottla.node.properties import parse_properties
+from ottla.node.quorum_config import QuorumConfig, Role, parse_quorum, parse_roles, parse_voters
 
 QUICK_START = {
     "process.roles": "broker,controller",
@@ -83,9 +84,11 @@ class NodeConfig(Struct, frozen=True):
 
     broker: BrokerConfig
     node_id: int
+    roles: frozenset[Role]
+    quorum: QuorumConfig
     cluster_id: str | None
     listeners: tuple[Listener, ...]
-    controller_listeners: tuple[Endpoint, ...]
+    controller_listeners: tuple[Listener, ...]
     inter_broker_listener: str
     log_dirs: tuple[str, ...]
     metadata_log_dir: str
@@ -130,15 +133,20 @@ def assemble(
     broker = BrokerConfig(explicit)
     check_static(broker)
     node_id = broker.int("node.id")
-    _check_single_node(broker, node_id)
-    listeners = parse_listeners(broker, machine)
-    notices += [_exposed(listener) for listener in listeners.clients if not is_loopback(listener.host)]
+    roles = parse_roles(broker)
+    voter = next((each for each in parse_voters(broker) if each.node_id == node_id), None)
+    listeners = parse_listeners(broker, machine, roles, voter)
+    quorum = parse_quorum(broker, node_id, roles, listeners.controllers)
+    opened = (*listeners.clients, *(listeners.controllers if quorum.named else ()))
+    notices += [_exposed(listener) for listener in opened if not is_loopback(listener.host)]
     directories = tuple(broker.list("log.dirs" if broker.value("log.dirs") is not None else "log.dir"))
     metadata_directory = broker.value("metadata.log.dir")
     rack = broker.value("broker.rack")
     return NodeConfig(
         broker=broker,
         node_id=node_id,
+        roles=roles,
+        quorum=quorum,
         cluster_id=_cluster_id(env),
         listeners=listeners.clients,
         controller_listeners=listeners.controllers,
@@ -216,21 +224,6 @@ def _with_node_id(explicit: Mapping[str, str]) -> dict[str, str]:
     if either is not None:
         settings["node.id"] = settings["broker.id"] = either
     return settings
-
-
-def _check_single_node(broker: BrokerConfig, node_id: int) -> None:
-    """Refuse settings of a cluster with several nodes: this node would start a separate cluster."""
-    if set(broker.list("process.roles")) != {"broker", "controller"}:
-        raise ConfigRefused("process.roles", "process.roles: allowed in this release: broker,controller")
-    others = [v for v in broker.list("controller.quorum.voters") if int(v.partition("@")[0]) != node_id]
-    if others:
-        text = (
-            f"controller.quorum.voters names other nodes ({', '.join(others)}); allowed: node {node_id} only"
-        )
-        raise ConfigRefused("controller.quorum.voters", text)
-    if len(broker.list("controller.quorum.bootstrap.servers")) > 1:
-        text = "controller.quorum.bootstrap.servers names several nodes; allowed in this release: one"
-        raise ConfigRefused("controller.quorum.bootstrap.servers", text)
 
 
 def _exposed(listener: Listener) -> Notice:

@@ -66,6 +66,7 @@ def registration(
         log_dirs=tuple(each.directory_id for each in log_dirs if each.online),
         rack=config.rack,
         controller_endpoints=tuple(
-            Endpoint(each.name, each.host, each.port) for each in config.controller_listeners
+            Endpoint(each.name, each.advertised_host, each.advertised_port)
+            for each in config.controller_listeners
         ),
     )

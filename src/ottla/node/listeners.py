@@ -1,8 +1,8 @@
 """Parsing of `listeners` and related settings: the sockets to open and the advertised addresses.
 
 Syntax and checks are Kafka's. A listener whose protocol is not PLAINTEXT is refused, because other protocols are
-not implemented. Listeners in `controller.listener.names` are accepted but not opened: a quorum of one has no
-other nodes.
+not implemented. Listeners in `controller.listener.names` are those of the quorum: a node with the broker role alone has
+none, and a node with the controller role alone has no others.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ import re
 
 from msgspec import Struct
 
-from ottla.broker.net.listeners import Listener
+from ottla.broker.net.listeners import Listener, ListenerType
 from ottla.config import BrokerConfig, ConfigRefused
+from ottla.node.quorum_config import Role, VoterAddress
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _ENDPOINT = re.compile(
@@ -32,28 +33,67 @@ class Endpoint(Struct, frozen=True):
 
 class Listeners(Struct, frozen=True):
     clients: tuple[Listener, ...]
-    controllers: tuple[Endpoint, ...]
+    controllers: tuple[Listener, ...]
     inter_broker: str
+    """The listener for other brokers; empty without the broker role."""
 
 
-def parse_listeners(config: BrokerConfig, machine: str) -> Listeners:
-    """Parse the listeners. `machine` is the advertised host of a listener on every interface."""
+COMBINED = frozenset(Role)
+
+
+def parse_listeners(
+    config: BrokerConfig,
+    machine: str,
+    roles: frozenset[Role] = COMBINED,
+    voter: VoterAddress | None = None,
+) -> Listeners:
+    """Parse the listeners.
+
+    `machine` is the advertised host of a listener on every interface, `voter` the address of this node as a voter, if
+    it is one.
+    """
     endpoints = _endpoints("listeners", config.list("listeners"))
-    _check_ports(endpoints)
     controller_names = [name.upper() for name in config.list("controller.listener.names")]
+    if "listeners" not in config.explicit:
+        endpoints = [each for each in endpoints if _has_role(each, controller_names, roles)]
+    _check_ports(endpoints)
+    _check_roles(endpoints, controller_names, roles)
     _check_protocols(config, endpoints, controller_names)
-    advertised = _advertised(config, endpoints, controller_names)
+    advertised = _advertised(config, endpoints, controller_names, roles)
     clients = tuple(
         _listener(endpoint, advertised.get(endpoint.name), machine)
         for endpoint in endpoints
         if endpoint.name not in controller_names
     )
-    if not clients:
+    controllers = tuple(
+        _controller(endpoint, advertised.get(endpoint.name), machine, voter)
+        for endpoint in endpoints
+        if endpoint.name in controller_names
+    )
+    inter_broker = _inter_broker(config, clients) if Role.BROKER in roles else ""
+    return Listeners(clients, controllers, inter_broker)
+
+
+def _has_role(endpoint: Endpoint, controller_names: list[str], roles: frozenset[Role]) -> bool:
+    return (Role.CONTROLLER if endpoint.name in controller_names else Role.BROKER) in roles
+
+
+def _check_roles(endpoints: list[Endpoint], controller_names: list[str], roles: frozenset[Role]) -> None:
+    """Refuse listeners of a role that this node does not have."""
+    surplus = [each.name for each in endpoints if not _has_role(each, controller_names, roles)]
+    if surplus and Role.CONTROLLER not in roles:
+        text = f"listeners: {surplus[0]} is in controller.listener.names, but process.roles is broker only; remove it"
+        raise ConfigRefused("listeners", text)
+    if surplus:
+        text = (
+            f"listeners: {surplus[0]} is not in controller.listener.names, but process.roles is controller only; "
+            "remove it"
+        )
+        raise ConfigRefused("listeners", text)
+    if Role.BROKER in roles and all(each.name in controller_names for each in endpoints):
         raise ConfigRefused(
             "listeners", "listeners: all of them are in controller.listener.names; add a listener for clients"
         )
-    controllers = tuple(endpoint for endpoint in endpoints if endpoint.name in controller_names)
-    return Listeners(clients, controllers, _inter_broker(config, clients))
 
 
 def is_loopback(host: str) -> bool:
@@ -123,7 +163,7 @@ def _protocol_map(config: BrokerConfig) -> dict[str, str]:
 
 
 def _advertised(
-    config: BrokerConfig, endpoints: list[Endpoint], controller_names: list[str]
+    config: BrokerConfig, endpoints: list[Endpoint], controller_names: list[str], roles: frozenset[Role]
 ) -> dict[str, Endpoint]:
     if config.value("advertised.listeners") is None:
         return {}
@@ -138,7 +178,7 @@ def _advertised(
                 setting, f"{setting}: {endpoint.host} is not an address to which clients can connect"
             )
     missing = known - set(advertised) - set(controller_names)
-    if missing == known - set(controller_names):
+    if Role.BROKER in roles and missing == known - set(controller_names):
         raise ConfigRefused(setting, f"{setting}: no listener for clients is advertised")
     return advertised
 
@@ -150,6 +190,17 @@ def _listener(endpoint: Endpoint, advertised: Endpoint | None, machine: str) -> 
         raise ConfigRefused("advertised.listeners", text)
     port = shown.port if shown.port > 0 else endpoint.port
     return Listener(endpoint.name, endpoint.host, endpoint.port, shown.host or machine, port)
+
+
+def _controller(
+    endpoint: Endpoint, advertised: Endpoint | None, machine: str, voter: VoterAddress | None
+) -> Listener:
+    """A controller listener. On every interface it is advertised with the address of this node as a voter."""
+    if advertised is None and endpoint.host in _EVERYWHERE:
+        host, port = (machine, endpoint.port) if voter is None else (voter.host, voter.port)
+        advertised = Endpoint(endpoint.name, host, port)
+    listener = _listener(endpoint, advertised, machine)
+    return listener._replace(type=ListenerType.CONTROLLER)
 
 
 def _inter_broker(config: BrokerConfig, clients: tuple[Listener, ...]) -> str:

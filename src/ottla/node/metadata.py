@@ -7,13 +7,15 @@
         <offset>-<epoch>.checkpoint  snapshots
         <offset>.log ...             the log, in the segments of a normal log
 
-The whole log is read and checked at every start: it is small, and everything else depends on it.
+The whole log is read and checked at every start: it is small, and everything else depends on it. This module opens the
+quorum of one voter, and `ottla.node.replica` a replica of a quorum with several nodes.
 """
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from ottla.base.clock import Clock
 from ottla.base.executor import Executor
@@ -30,15 +32,27 @@ from ottla.metadata.record_codec import decode_record, encode_record
 from ottla.metadata.records import FeatureLevelRecord
 from ottla.quorum.formatting import format_quorum, read_bootstrap
 from ottla.quorum.metadata_log import StorageMetadataLog
-from ottla.quorum.quorum import ListenerAddress
+from ottla.quorum.quorum import ListenerAddress, Quorum
 from ottla.quorum.single import SingleQuorum
 from ottla.quorum.voter import LocalVoter
 from ottla.storage.checkpoints import PARTITION_METADATA_FILE, write_topic_id
 from ottla.storage.log.log import Log
 from ottla.storage.log.log_config import LogConfig
 from ottla.storage.recovery.recovery import LastKnown, open_log
+from ottla.wire.schema import Message
 
 METADATA_PARTITION = TopicPartition(METADATA_TOPIC, 0)
+
+
+class LocalQuorum(Quorum, Protocol):
+    """The replica of this node, as its owner uses it."""
+
+    @property
+    def leader_id(self) -> int:
+        """The node that leads the quorum, as far as this node knows; -1 for none."""
+        ...
+
+    def stop(self) -> Promise[None]: ...
 
 
 class MetadataNode:
@@ -46,16 +60,18 @@ class MetadataNode:
 
     def __init__(
         self,
-        quorum: SingleQuorum,
+        quorum: LocalQuorum,
         controller: ControllerDriver,
         publisher: MetadataPublisher,
         log: Log,
         clock: Clock,
     ) -> None:
-        self._quorum = quorum
+        self.quorum = quorum
         self.controller = controller
         self.publisher = publisher
         self.log = log
+        self.receive: Callable[[Message], Promise[Message]] | None = None
+        """Handle a request of another replica; None in a quorum of one."""
         self._clock = clock
 
     async def start(self) -> None:
@@ -64,7 +80,7 @@ class MetadataNode:
 
     def stop(self) -> Promise[None]:
         """Refuse changes of the metadata; the promise is kept when no write is in flight."""
-        return self._quorum.stop()
+        return self.quorum.stop()
 
     def close(self) -> None:
         """Close the log; no write may be in flight."""
@@ -93,20 +109,7 @@ def open_metadata(
         level = features.INITIAL_LEVELS["metadata.version"]
         values = [encode_record(record, level) for record in features.initial_records()]
         format_quorum(disk, log_dir, directory, voter=voter, bootstrap=values, now_ms=now_ms)
-    log = open_log(
-        disk,
-        directory,
-        METADATA_PARTITION,
-        METADATA_TOPIC_ID,
-        _log_config(config),
-        # Every batch is durable before the next is written, so damage before a valid batch is not a torn write.
-        last=LastKnown(cut_good=False),
-        rng=rng,
-        now_ms=now_ms,
-    )
-    path = f"{directory}/{PARTITION_METADATA_FILE}"
-    if not disk.exists(path):
-        write_topic_id(disk, path, METADATA_TOPIC_ID)
+    log = open_metadata_log(disk, directory, config, rng, now_ms)
     quorum = SingleQuorum(
         disk,
         directory,
@@ -122,10 +125,29 @@ def open_metadata(
         Controller(config, node_id, rng),
         quorum,
         publisher,
-        initial_levels=_initial_levels(disk, log_dir),
+        initial_levels=initial_levels(disk, log_dir),
         on_fault=on_fault,
     )
     return MetadataNode(quorum, controller, publisher, log, clock)
+
+
+def open_metadata_log(disk: Disk, directory: str, config: BrokerConfig, rng: Random, now_ms: int) -> Log:
+    """Open the metadata log in `directory`, with recovery."""
+    log = open_log(
+        disk,
+        directory,
+        METADATA_PARTITION,
+        METADATA_TOPIC_ID,
+        _log_config(config),
+        # Every batch is durable before the next is written, so damage before a valid batch is not a torn write.
+        last=LastKnown(cut_good=False),
+        rng=rng,
+        now_ms=now_ms,
+    )
+    path = f"{directory}/{PARTITION_METADATA_FILE}"
+    if not disk.exists(path):
+        write_topic_id(disk, path, METADATA_TOPIC_ID)
+    return log
 
 
 def has_metadata(disk: Disk, log_dir: str) -> bool:
@@ -136,7 +158,7 @@ def has_metadata(disk: Disk, log_dir: str) -> bool:
     return any(name.endswith((".log", ".checkpoint")) for name in disk.listdir(directory))
 
 
-def _initial_levels(disk: Disk, log_dir: str) -> list[FeatureLevelRecord]:
+def initial_levels(disk: Disk, log_dir: str) -> list[FeatureLevelRecord]:
     """The initial levels of a new cluster: those of the directory's bootstrap file, or this release's."""
     values = read_bootstrap(disk, log_dir)
     if values is None:

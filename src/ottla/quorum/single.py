@@ -42,7 +42,7 @@ from ottla.quorum.quorum import (
     QuorumStatus,
     ReplicaStatus,
 )
-from ottla.quorum.quorum_state import FILE_NAME, QuorumState, read_quorum_state, write_quorum_state
+from ottla.quorum.quorum_state import FILE_NAME, NO_NODE, QuorumState, read_quorum_state, write_quorum_state
 from ottla.quorum.snapshots import SnapshotId, SnapshotStore, encode_snapshot
 from ottla.quorum.voter import LocalVoter
 from ottla.records.builder import NewRecord, build_batch
@@ -103,6 +103,11 @@ class SingleQuorum:
     @property
     def epoch(self) -> int:
         return self._epoch
+
+    @property
+    def leader_id(self) -> int:
+        """The node that leads: this one, once it has begun its epoch and until it fails or stops."""
+        return self._voter.node_id if self._leads else NO_NODE
 
     @property
     def log_end_offset(self) -> int:

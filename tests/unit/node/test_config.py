@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from ottla.base.errors import LocalError
+from ottla.broker.net.listeners import ListenerType
 from ottla.config import BROKER_KEYS, ConfigRefused
 from ottla.node.config import Level, NodeConfig, assemble, from_environment, load
+from ottla.node.quorum_config import Role
 
 # The entries of the quick-start file that Apache Kafka 4.3 ships, as a user would bring them along.
 QUICK_START_FILE = """
@@ -72,8 +74,8 @@ def test_kafkas_quick_start_file_is_taken_as_it_is(tmp_path: Path) -> None:
     (listener,) = config.listeners
     assert (listener.host, listener.port) == ("", 9092)
     assert (listener.advertised_host, listener.advertised_port) == ("localhost", 9092)
-    (warning,) = _texts(config, Level.WARNING)
-    assert "every interface" in warning
+    warnings = _texts(config, Level.WARNING)
+    assert ["every interface" in each for each in warnings] == [True, True]  # clients and controllers
     (idle,) = _texts(config, Level.INFO)
     assert "num.network.threads" in idle
     assert "log.retention.hours" not in idle
@@ -179,8 +181,24 @@ def test_protection_at_its_default_is_accepted() -> None:
         {"num.partitions": "0"},
         {"process.roles": "broker"},
         {"process.roles": "controller"},
-        {"controller.quorum.voters": "1@a:9093,2@b:9093"},
-        {"controller.quorum.bootstrap.servers": "a:9093,b:9093"},
+        {"controller.quorum.voters": "2@a:9093,3@b:9093"},
+        {"controller.quorum.voters": "1@a:9093,1@b:9093"},
+        {"process.roles": "broker", "controller.quorum.voters": "1@a:9093,2@b:9093"},
+        {
+            "process.roles": "broker",
+            "controller.quorum.voters": "2@a:9093",
+            "listeners": "PLAINTEXT://:1,CONTROLLER://:2",
+        },
+        {
+            "process.roles": "controller",
+            "controller.quorum.voters": "1@a:9093",
+            "listeners": "PLAINTEXT://:1,CONTROLLER://:2",
+        },
+        {
+            "controller.quorum.voters": "1@a:1,2@b:1",
+            "listeners": "PLAINTEXT://:1",
+            "controller.listener.names": "X",
+        },
         {"node.id": "1", "broker.id": "2"},
         {"log.dirs": ""},
         {"log.retention.ms": "0"},
@@ -191,6 +209,43 @@ def test_refused(settings: dict[str, str]) -> None:
     with pytest.raises(ConfigRefused) as refused:
         assemble(settings, {})
     assert refused.value.name in settings
+
+
+def test_roles_and_voters() -> None:
+    voters = {"controller.quorum.voters": "1@a:9093,2@[::1]:9094"}
+    combined = assemble(voters, {})
+    assert combined.roles == {Role.BROKER, Role.CONTROLLER}
+    assert combined.quorum.voters == ((1, "a", 9093), (2, "::1", 9094))
+    assert not combined.quorum.alone
+    broker = assemble({**voters, "process.roles": "broker", "node.id": "3"}, {})
+    assert (broker.controller_listeners, [x.name for x in broker.listeners]) == ((), ["PLAINTEXT"])
+    controller = assemble({**voters, "process.roles": "controller"}, {})
+    assert (controller.listeners, [x.name for x in controller.controller_listeners]) == ((), ["CONTROLLER"])
+    assert controller.inter_broker_listener == ""
+
+
+def test_a_controller_listener_on_every_interface_is_advertised_as_the_voter() -> None:
+    listeners = {"listeners": "PLAINTEXT://127.0.0.1:9092,CONTROLLER://:9093"}
+    config = assemble({**listeners, "controller.quorum.voters": "1@voter.example:1,2@b:1"}, {})
+    (listener,) = config.controller_listeners
+    assert (listener.host, listener.port, listener.type) == ("", 9093, ListenerType.CONTROLLER)
+    assert (listener.advertised_host, listener.advertised_port) == ("voter.example", 1)
+
+
+@pytest.mark.parametrize(
+    ("servers", "alone"),
+    [
+        ("", True),
+        ("localhost:9093", True),
+        ("127.0.0.1:9093", True),
+        ("other:9093", False),
+        ("a:1,b:1", False),
+    ],
+)
+def test_a_node_without_voters_is_alone_unless_bootstrap_servers_name_others(
+    servers: str, alone: bool
+) -> None:
+    assert assemble({"controller.quorum.bootstrap.servers": servers}, {}).quorum.alone is alone
 
 
 def test_broker_id_is_the_old_name_of_node_id() -> None:

@@ -1,14 +1,16 @@
-"""DescribeCluster (key 60), versions 0-2: the brokers and their endpoints on the listener of the request."""
+"""DescribeCluster (key 60), versions 0-2: the brokers or, on a controller listener, the controllers."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 from ottla.base.errors import ErrorCode
 from ottla.broker.authorized_operations import CLUSTER_OPERATIONS, NOT_REQUESTED
 from ottla.broker.dependencies import MetadataCache
-from ottla.broker.registry import Call, handles
+from ottla.broker.registry import CONTROLLER, Call, handles
+from ottla.quorum.quorum import QuorumStatus
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.describe_cluster import (
     DescribeClusterBroker,
@@ -30,16 +32,8 @@ class DescribeCluster:
     metadata: MetadataCache
 
     def handle(self, request: DescribeClusterRequest, call: Call) -> DescribeClusterResponse:
-        if request.endpoint_type == _CONTROLLERS:
-            return DescribeClusterResponse(
-                error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
-                error_message="this is the endpoint of a broker; send the request to a controller",
-            )
         if request.endpoint_type != _BROKERS:
-            return DescribeClusterResponse(
-                error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
-                error_message=f"endpoint type {request.endpoint_type} does not exist",
-            )
+            return _refuse(request, "this is the endpoint of a broker; send the request to a controller")
         brokers = [
             DescribeClusterBroker(
                 broker_id=broker.broker_id,
@@ -59,3 +53,40 @@ class DescribeCluster:
             brokers=brokers,
             cluster_authorized_operations=CLUSTER_OPERATIONS if requested else NOT_REQUESTED,
         )
+
+
+@handles(ApiKey.DESCRIBE_CLUSTER, DescribeClusterRequest, versions=(0, 2), listeners=CONTROLLER)
+@dataclass(frozen=True)
+class DescribeControllers:
+    """Describes the voters of the quorum. The cluster id is empty while this node does not belong to a cluster."""
+
+    cluster_id: str
+    quorum_status: Callable[[], QuorumStatus]
+
+    def handle(self, request: DescribeClusterRequest, call: Call) -> DescribeClusterResponse:
+        if request.endpoint_type != _CONTROLLERS:
+            return _refuse(request, "this is the endpoint of a controller; send the request to a broker")
+        status = self.quorum_status()
+        requested = request.include_cluster_authorized_operations
+        return DescribeClusterResponse(
+            endpoint_type=_CONTROLLERS,
+            cluster_id=self.cluster_id,
+            controller_id=status.leader_id,
+            brokers=[
+                DescribeClusterBroker(broker_id=voter.node_id, host=at.host, port=at.port)
+                for voter in status.voters
+                for at in voter.listeners
+                if at.name == call.listener.name
+            ],
+            cluster_authorized_operations=CLUSTER_OPERATIONS if requested else NOT_REQUESTED,
+        )
+
+
+def _refuse(request: DescribeClusterRequest, mismatch: str) -> DescribeClusterResponse:
+    """The response to a request for the other type of endpoint, or for one that does not exist."""
+    if request.endpoint_type in (_BROKERS, _CONTROLLERS):
+        return DescribeClusterResponse(error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE, error_message=mismatch)
+    return DescribeClusterResponse(
+        error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
+        error_message=f"endpoint type {request.endpoint_type} does not exist",
+    )

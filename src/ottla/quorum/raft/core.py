@@ -24,7 +24,7 @@ Concurrency: one owner. Time: milliseconds of any clock that does not go backwar
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from ottla.base.errors import ErrorCode, RemoteProtocolError, violated
 from ottla.base.rng import Random
@@ -60,24 +60,12 @@ from ottla.quorum.raft.messages import (
 from ottla.quorum.raft.outbound import Outbound
 from ottla.quorum.raft.raft_log import RaftLog
 from ottla.quorum.raft.roles import TRANSITIONS, Role
+from ottla.quorum.raft.timeouts import DEFAULT_TIMEOUTS, Timeouts
 from ottla.quorum.raft.voters import ReplicaKey, VoterSet
 from ottla.wire.messages.control import LeaderChangeMessage
 from ottla.wire.messages.control import Voter as VoterField
 
 _NOMINEES: Final = (Role.PROSPECTIVE, Role.CANDIDATE)
-
-
-class Timeouts(NamedTuple):
-    """Kafka's `controller.quorum.*` settings, in milliseconds."""
-
-    election_ms: int = 1000
-    fetch_ms: int = 2000
-    election_backoff_max_ms: int = 1000
-    fetch_wait_ms: int = 500
-    retry_backoff_ms: int = 20
-
-
-DEFAULT_TIMEOUTS: Final = Timeouts()
 
 
 class Core:
@@ -117,6 +105,11 @@ class Core:
     @property
     def is_voter(self) -> bool:
         return self.local in self.voters
+
+    @property
+    def has_unacknowledged(self) -> bool:
+        """Whether a voter has not acknowledged the resignation of this node."""
+        return bool(self._unacknowledged)
 
     @property
     def state(self) -> ElectionState:

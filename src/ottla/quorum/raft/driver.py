@@ -36,7 +36,7 @@ from ottla.quorum.quorum import (
     ReplicaStatus,
 )
 from ottla.quorum.quorum_state import FILE_NAME, NO_NODE, QuorumState, read_quorum_state, write_quorum_state
-from ottla.quorum.raft.core import DEFAULT_TIMEOUTS, Core, Timeouts
+from ottla.quorum.raft.core import Core
 from ottla.quorum.raft.messages import (
     Committed,
     Effect,
@@ -51,7 +51,9 @@ from ottla.quorum.raft.messages import (
     SnapshotInstalled,
 )
 from ottla.quorum.raft.progress import ReplicaProgress
+from ottla.quorum.raft.roles import Role
 from ottla.quorum.raft.storage_log import StorageRaftLog
+from ottla.quorum.raft.timeouts import DEFAULT_TIMEOUTS, Timeouts
 from ottla.quorum.raft.translation import (
     decode_request,
     decode_response,
@@ -65,7 +67,9 @@ from ottla.records.record import iter_records
 from ottla.wire.schema import Message
 
 _log = structlog.get_logger(__name__)
-_REQUEST_TIMEOUT_S: Final = 2.0
+_STOP_S: Final = 0.5
+"""How long a stopping leader waits until the voters have acknowledged its resignation."""
+_POLL_S: Final = 0.005
 M = TypeVar("M", bound=Message)
 
 
@@ -98,6 +102,7 @@ class RaftSettings(NamedTuple):
     snapshot_interval_bytes: int
     timeouts: Timeouts = DEFAULT_TIMEOUTS
     kraft_version: int = 0
+    request_timeout_s: float = 2.0
 
 
 class RaftQuorum:
@@ -299,7 +304,11 @@ class RaftQuorum:
     def _send(self, node_id: int, request: Request) -> None:
         wire = encode_request(request, self._settings.cluster_id)
         promise = self._transport.request(
-            node_id, wire.message, wire.response, timeout_s=_REQUEST_TIMEOUT_S, versions=wire.versions
+            node_id,
+            wire.message,
+            wire.response,
+            timeout_s=self._settings.request_timeout_s,
+            versions=wire.versions,
         )
         promise.when_done(partial(self._responded, node_id, request))
 
@@ -417,6 +426,28 @@ class RaftQuorum:
 
         self._log.roll()
         self._executor.submit(write, written)
+
+    # Stop
+
+    def stop(self) -> Promise[None]:
+        """Resign if this node leads, and close when the voters know it and no write is in flight."""
+        stopping: Promise[None] = Promise()
+        deadline = self._timers.time() + _STOP_S
+        self._step(self._core.resign)
+
+        def check() -> None:
+            is_resigning = self._core.role is Role.RESIGNED and self._core.has_unacknowledged
+            if is_resigning and not self._failed and self._timers.time() < deadline:
+                self._timers.call_later(_POLL_S, check)
+                return
+            self.close()
+            if self._persisting or self._snapshot_running or self._log.writing:
+                self._timers.call_later(_POLL_S, check)
+            else:
+                stopping.keep(None)
+
+        check()
+        return stopping
 
     def close(self) -> None:
         """Stop taking part. Nothing is sent or delivered afterwards."""

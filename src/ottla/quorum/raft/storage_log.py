@@ -13,8 +13,10 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
+import structlog
+
 from ottla.base.clock import Clock
-from ottla.base.errors import ApiError, RemoteProtocolError, StorageFault, invariant
+from ottla.base.errors import ApiError, LocalError, RemoteProtocolError, StorageFault, invariant
 from ottla.base.executor import Executor
 from ottla.base.files import Disk
 from ottla.quorum.control_records import control_batch
@@ -25,6 +27,7 @@ from ottla.records.builder import NewRecord, build_batch
 from ottla.storage.log.log import Log
 from ottla.wire.schema import Message
 
+_log = structlog.get_logger(__name__)
 READ_BYTES_MAX: Final = 4 << 20
 
 
@@ -42,10 +45,39 @@ class StorageRaftLog:
         self._executor = executor
         self._clock = clock
         self._store = SnapshotStore(disk, directory)
-        self._snapshots = [OffsetAndEpoch(one.end_offset, one.epoch) for one in self._store.ids()]
+        self._snapshots = [OffsetAndEpoch(one.end_offset, one.epoch) for one in self._usable_snapshots()]
         self._unwritten: deque[tuple[int, bytes]] = deque()  # (end offset, batches)
         self._writing = False
         self._download = bytearray()
+
+    def _usable_snapshots(self) -> list[SnapshotId]:
+        """The snapshots up to the newest one that can be read; the log then starts at or before its end."""
+        ids = self._store.ids()
+        while ids:
+            newest = ids[-1]
+            try:
+                self._store.read(newest)
+            except LocalError as error:
+                if self._log.log_start_offset >= newest.end_offset > 0:
+                    raise
+                _log.warning("a metadata snapshot is damaged; an older one is used", reason=str(error))
+                ids.pop()
+                continue
+            if self._log.log_end_offset < newest.end_offset:
+                # The snapshot was installed, and the process ended before the log was replaced.
+                self._log.perform(self._log.take_restart(newest.end_offset, self._clock.now_ms()))
+            return ids
+        if self._log.log_start_offset > 0:
+            raise LocalError(
+                f"the metadata log starts at offset {self._log.log_start_offset} and no snapshot covers the records "
+                "before it; restore the .checkpoint files of the directory"
+            )
+        return []
+
+    @property
+    def writing(self) -> bool:
+        """Whether a write is in flight."""
+        return self._writing
 
     # Offsets
 

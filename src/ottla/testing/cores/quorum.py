@@ -19,7 +19,7 @@ from typing import Any
 
 from ottla.base.rng import Random
 from ottla.quorum.quorum import NotLeader
-from ottla.quorum.raft.core import Core, Timeouts
+from ottla.quorum.raft.core import Core
 from ottla.quorum.raft.messages import (
     Committed,
     Effect,
@@ -33,6 +33,7 @@ from ottla.quorum.raft.messages import (
     VoteResponse,
 )
 from ottla.quorum.raft.roles import Role
+from ottla.quorum.raft.timeouts import Timeouts
 from ottla.quorum.raft.voters import ReplicaKey, Voter, VoterSet
 from ottla.testing.cores.memory_log import EMPTY, Image, MemoryLog
 

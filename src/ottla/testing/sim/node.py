@@ -100,8 +100,8 @@ class SimNode:
     @property
     def partitions(self) -> Iterator[Partition]:
         """All partitions of the node, from the time on at which its logs are open."""
-        replicas = None if self.node is None or not self.running else getattr(self.node, "_replicas", None)
-        return iter(()) if replicas is None else iter(replicas)
+        broker = None if self.node is None or not self.running else self.node.broker
+        return iter(()) if broker is None else iter(broker.replicas)
 
     @property
     def image(self) -> MetadataImage | None:
@@ -112,7 +112,7 @@ class SimNode:
     @property
     def quorum(self) -> RaftQuorum | None:
         """The quorum as the node sees it; None before it has opened its metadata log, or if it is alone."""
-        quorum = None if self._metadata is None else self._metadata._quorum
+        quorum = None if self._metadata is None else self._metadata.quorum
         return quorum if isinstance(quorum, RaftQuorum) else None
 
     @property

@@ -39,7 +39,9 @@ class NoTimers:
 
 def compare(kernel: Kernel, node: Node) -> None:
     """Compare all idle coordinators of a node with their logs."""
-    coordinators = node._coordinators
+    if node.broker is None:
+        return
+    coordinators = node.broker.coordinators
     for runtime in (coordinators.groups.runtime, coordinators.transactions.runtime):
         for partition, shard in runtime._shards.items():
             if _is_idle(shard, runtime, partition):

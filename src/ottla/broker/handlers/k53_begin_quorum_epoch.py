@@ -1,0 +1,23 @@
+"""BeginQuorumEpoch (key 53), versions 0-1: a new leader of the quorum announces itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ottla.base.promise import Promise
+from ottla.broker.registry import CONTROLLER, Call, handles
+from ottla.wire.apis import ApiKey
+from ottla.wire.messages.begin_quorum_epoch import BeginQuorumEpochRequest
+from ottla.wire.schema import Message
+
+
+@handles(ApiKey.BEGIN_QUORUM_EPOCH, BeginQuorumEpochRequest, versions=(0, 1), listeners=CONTROLLER)
+@dataclass(frozen=True)
+class BeginQuorumEpoch:
+    """Passes the request to the quorum."""
+
+    quorum_requests: Callable[[Message], Promise[Message]]
+
+    def handle(self, request: BeginQuorumEpochRequest, call: Call) -> Promise[Message]:
+        return self.quorum_requests(request)

@@ -1,0 +1,23 @@
+"""EndQuorumEpoch (key 54), versions 0-1: the leader of the quorum resigns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ottla.base.promise import Promise
+from ottla.broker.registry import CONTROLLER, Call, handles
+from ottla.wire.apis import ApiKey
+from ottla.wire.messages.end_quorum_epoch import EndQuorumEpochRequest
+from ottla.wire.schema import Message
+
+
+@handles(ApiKey.END_QUORUM_EPOCH, EndQuorumEpochRequest, versions=(0, 1), listeners=CONTROLLER)
+@dataclass(frozen=True)
+class EndQuorumEpoch:
+    """Passes the request to the quorum."""
+
+    quorum_requests: Callable[[Message], Promise[Message]]
+
+    def handle(self, request: EndQuorumEpochRequest, call: Call) -> Promise[Message]:
+        return self.quorum_requests(request)

@@ -1,0 +1,23 @@
+"""FetchSnapshot (key 59), versions 0-1: a replica of the quorum fetches a part of a snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ottla.base.promise import Promise
+from ottla.broker.registry import CONTROLLER, Call, handles
+from ottla.wire.apis import ApiKey
+from ottla.wire.messages.fetch_snapshot import FetchSnapshotRequest
+from ottla.wire.schema import Message
+
+
+@handles(ApiKey.FETCH_SNAPSHOT, FetchSnapshotRequest, versions=(0, 1), listeners=CONTROLLER)
+@dataclass(frozen=True)
+class FetchSnapshot:
+    """Passes the request to the quorum."""
+
+    quorum_requests: Callable[[Message], Promise[Message]]
+
+    def handle(self, request: FetchSnapshotRequest, call: Call) -> Promise[Message]:
+        return self.quorum_requests(request)

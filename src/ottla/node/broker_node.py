@@ -1,0 +1,302 @@
+"""The broker role of a node: logs, replicas, coordinators, and the server for clients and other brokers.
+
+Order of the start: open the logs, with recovery after an unclean stop; bind the sockets, so that the ports are known;
+register and be unfenced; lead partitions and set stray logs aside, both by an image that contains the registration;
+serve clients and load the coordinators.
+
+Order of the stop: stop periodic tasks; coordinators fail waiting requests; no new connections; finish requests in
+flight; wait for writes. The node then closes the metadata log, and `close` closes the logs, with checkpoints and the
+clean-shutdown marker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from ottla.base.errors import InvariantViolation, LocalError
+from ottla.base.ids import TopicPartition
+from ottla.base.promise import Promise
+from ottla.base.settled import settled
+from ottla.broker.coordination.coordinators import Coordinators
+from ottla.broker.coordination.lease import PermanentLease
+from ottla.broker.coordination.producer_ids import ProducerIds
+from ottla.broker.dependencies import Dependencies, MetadataCache
+from ottla.broker.fetch.sessions import FetchSessions
+from ottla.broker.handlers import load_all
+from ottla.broker.housekeeping import Housekeeping
+from ottla.broker.net.edge import Edge
+from ottla.broker.net.limits import Limits
+from ottla.broker.net.listeners import Listener, ListenerType
+from ottla.broker.net.read_buffers import ReadBuffers
+from ottla.broker.net.server import Server
+from ottla.broker.purgatory import Purgatory
+from ottla.broker.registry import Handlers, ListedApis
+from ottla.broker.router import Router
+from ottla.metadata.image import MetadataImage, ResourceType
+from ottla.metadata.publisher import MetadataPublisher
+from ottla.node.directories import DirectoryReports
+from ottla.node.lifecycle import BrokerLifecycle, registration
+from ottla.replication.replicas import Replicas
+from ottla.storage.cleaning.cleaner import Cleaner, CleanerConfig
+from ottla.storage.commit.group_commit import GroupCommit
+from ottla.storage.log.log_config import LogConfig
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+    from ottla.config.dynamic import DynamicConfig
+    from ottla.metadata.delta import MetadataDelta
+    from ottla.node.config import NodeConfig
+    from ottla.node.machine import Machine
+    from ottla.node.metadata import MetadataNode
+    from ottla.storage.log_dir import LogDir
+    from ottla.storage.log_dirs import LogDirs
+
+_DRAIN_SECONDS: Final = 10.0
+
+
+class BrokerNode:
+    """The broker parts of one node. `metadata` is started before `start` and stopped before `close`."""
+
+    def __init__(
+        self,
+        config: NodeConfig,
+        cluster_id: str,
+        machine: Machine,
+        settings: DynamicConfig,
+        log_dirs: LogDirs,
+        metadata: MetadataNode,
+        on_violation: Callable[[InvariantViolation], None],
+        log: FilteringBoundLogger,
+    ) -> None:
+        self._config = config
+        self._cluster_id = cluster_id
+        self._machine = machine
+        self._loop = asyncio.get_running_loop()
+        self._clock, self._rng, self._disk = machine.clock, machine.rng, machine.disk
+        self._executor = machine.executor
+        self._settings = settings
+        self._log_dirs = log_dirs
+        self._metadata = metadata
+        self._violated = on_violation
+        self._log = log
+        self._reports: DirectoryReports | None = None
+        settings.update(metadata.publisher.image.configs)
+        log_dirs.keep_producers(settings.int("producer.id.expiration.ms"))
+        self._group_commit = GroupCommit(
+            self._executor,
+            self._clock,
+            defer=self._loop.call_soon,
+            on_progress=lambda log: self.replicas.progressed(log),  # noqa: PLW0108 - the two refer to each other
+            on_fault=log_dirs.fail,
+            writer=machine.writer,
+        )
+        self.replicas = Replicas(
+            config.node_id,
+            log_dirs,
+            self._clock,
+            self._group_commit.schedule,
+            self._log_config,
+            self._replica_failed,
+        )
+
+    async def start(self) -> list[Listener]:
+        """Start the broker; returns its listeners with their real ports."""
+        metadata = self._metadata
+        await self._load_logs(metadata.publisher.image)
+        self._cleaner = self._make_cleaner()
+        self._log_dirs.watch(self._cleaner)
+        self.coordinators = Coordinators(
+            self._config.node_id,
+            self.replicas,
+            self._settings,
+            clock=self._clock,
+            rng=self._rng,
+            loop=self._loop,
+            lease=PermanentLease(),
+        )
+        self.lifecycle = BrokerLifecycle(self._config.node_id, metadata.controller, metadata.publisher)
+        self._metadata_cache = MetadataCache(metadata.publisher.image)
+        self._edge = self._make_edge(metadata)
+        self._server = Server(self._edge, self._machine.listen)
+        listeners = self._server.bind(self._config.listeners)
+        await self.lifecycle.register(registration(self._config, listeners, self._log_dirs.dirs, self._rng))
+        await self.lifecycle.unfence()
+        image = await self._follow(metadata.publisher)
+        self._reports = DirectoryReports(
+            self._config.node_id,
+            self.lifecycle.broker_epoch,
+            self._log_dirs,
+            self.replicas,
+            metadata.controller,
+            self._log,
+        )
+        self._reports.assigned(image, image.topics.by_id)
+        self._settings.subscribe(self._settings_changed)
+        self._start_housekeeping()
+        self._server.serve()
+        # Partitions whose leader does not change from now on are in no delta: load them from the image.
+        self.coordinators.load(metadata.publisher.image)
+        return listeners
+
+    async def _follow(self, publisher: MetadataPublisher) -> MetadataImage:
+        """Lead and set strays aside by the current image, and follow each change from now on."""
+        self._metadata_cache.image = publisher.image
+        self._settings.update(publisher.image.configs)
+        loaded = self.replicas.load(publisher.image)
+        publisher.add_listener(self._metadata_changed)
+        await settled(loaded)
+        # The image may have moved meanwhile: a log of a topic that is new in it is not a stray.
+        await self._set_strays_aside(publisher.image)
+        return publisher.image
+
+    async def stop(self) -> None:
+        """Stop serving and wait for all writes."""
+        self._housekeeping.stop()
+        self._cleaner.stop()
+        self.coordinators.close()
+        drained = asyncio.Event()
+        self._server.stop(drained.set)
+        try:
+            await asyncio.wait_for(drained.wait(), _DRAIN_SECONDS)
+        except TimeoutError:
+            self._log.warning("some requests were not finished in time; their connections are closed")
+            self._server.abort()
+        idle = asyncio.Event()
+        self._group_commit.when_idle(idle.set)
+        await idle.wait()
+
+    async def close(self) -> None:
+        """Close the logs as a clean stop does."""
+        await settled(self._log_dirs.close(self._clock.now_ms(), self.lifecycle.broker_epoch))
+
+    def directory_failed(self, directory: LogDir) -> None:
+        """A log directory is offline."""
+        self.replicas.directory_failed(directory.path)
+        if any(each.online for each in self._log_dirs.dirs) and self._reports is not None:
+            self._reports.failed()
+
+    async def _load_logs(self, image: MetadataImage) -> None:
+        await settled(self._log_dirs.load(lambda tp: self._log_config(image, tp.topic), self._clock.now_ms()))
+        if not any(each.online for each in self._log_dirs.dirs):
+            reasons = "; ".join(str(each.fault) for each in self._log_dirs.dirs)
+            raise LocalError(f"no log directory is usable: {reasons}")
+
+    async def _set_strays_aside(self, image: MetadataImage) -> None:
+        """Rename logs of topics that were deleted while this broker was down or a directory was offline."""
+        by_name = image.topics.by_name
+        strays = [
+            log.topic_partition
+            for log in self._log_dirs.logs()
+            if (topic := by_name.get(log.topic_partition.topic)) is None
+            or log.topic_partition.partition not in topic.partitions
+        ]
+        await settled(self._log_dirs.set_aside(strays))
+
+    # The parts
+
+    def _make_edge(self, metadata: MetadataNode) -> Edge:
+        """Create the handlers with their dependencies, and the router of the listeners for clients and brokers."""
+        routes = [route for route in load_all() if ListenerType.BROKER in route.listeners]
+        handlers = Handlers(
+            routes, self._dependencies(metadata, ListedApis(routes, self._config.broker)), self._loop
+        )
+        router = Router(handlers.on(ListenerType.BROKER), self._violated, self._log)
+        limits = Limits.from_config(self._settings)
+        return Edge(self._loop, limits, {ListenerType.BROKER: router}, self._log)
+
+    def _dependencies(self, metadata: MetadataNode, listed_apis: ListedApis) -> Dependencies:
+        sessions_max = self._config.broker.int("max.incremental.fetch.session.cache.slots")
+        controller = metadata.controller
+        return Dependencies(
+            cluster_id=self._cluster_id,
+            node_id=self._config.node_id,
+            config=self._config.broker,
+            settings=self._settings,
+            clock=self._clock,
+            rng=self._rng,
+            disk=self._disk,
+            executor=self._executor,
+            metadata=self._metadata_cache,
+            finalized_features=metadata.publisher.finalized_features,
+            controller=controller,
+            replicas=self.replicas,
+            log_dirs=self._log_dirs,
+            purgatory=Purgatory(self._loop),
+            fetch_sessions=FetchSessions(self._rng, sessions_max),
+            fetch_bytes_max=self._config.broker.int("fetch.max.bytes"),
+            read_buffers=ReadBuffers(),
+            on_fault=self._log_dirs.fail,
+            producer_ids=ProducerIds(
+                lambda: controller.allocate_block(self._config.node_id, self.lifecycle.broker_epoch)
+            ),
+            groups=self.coordinators.groups,
+            transactions=self.coordinators.transactions,
+            markers=self.coordinators.markers,
+            verifier=self.coordinators.verifier,
+            listed_apis=listed_apis,
+        )
+
+    def _start_housekeeping(self) -> None:
+        self._housekeeping = Housekeeping(
+            self._loop, self._clock, self._settings, self._log_dirs, self._group_commit, self._log
+        )
+        self._housekeeping.start()
+        if self._settings.bool("log.cleaner.enable"):
+            self._cleaner.start()
+
+    def _make_cleaner(self) -> Cleaner:
+        return Cleaner(
+            self._disk,
+            self._log_dirs.logs,
+            self._cleaner_config(),
+            clock=self._clock,
+            executor=self._executor,
+            later=self._loop.call_later,
+            on_fault=self._log_dirs.fail,
+        )
+
+    def _cleaner_config(self) -> CleanerConfig:
+        settings = self._settings
+        return CleanerConfig(
+            dedupe_buffer_bytes=settings.long("log.cleaner.dedupe.buffer.size"),
+            io_buffer_bytes=settings.int("log.cleaner.io.buffer.size"),
+            load_factor=settings.float("log.cleaner.io.buffer.load.factor"),
+            io_max_bytes_per_second=settings.float("log.cleaner.io.max.bytes.per.second"),
+            backoff_ms=settings.long("log.cleaner.backoff.ms"),
+        )
+
+    # Callbacks of the parts
+
+    def _log_config(self, image: MetadataImage, topic: str) -> LogConfig:
+        return LogConfig.from_values(self._settings.topic_values(image.config(ResourceType.TOPIC, topic)))
+
+    def _metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> Promise[None]:
+        self._metadata_cache.image = image
+        for problem in self._settings.update(image.configs):
+            self._log.warning(problem)
+        applied = self.replicas.apply(delta, image)
+        applied.when_done(lambda _, __: self._replicas_changed(delta, image))
+        return applied
+
+    def _replicas_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """The replicas of this broker have followed a change of the metadata."""
+        self.coordinators.changed(delta, image)
+        if self._reports is not None:
+            self._reports.assigned(image, delta.changed_topics)
+
+    def _settings_changed(self, names: frozenset[str]) -> None:
+        """Apply broker settings that changed; `Replicas` applies those of topics."""
+        if any(name.startswith("max.connections") for name in names):
+            self._edge.limits = Limits.from_config(self._settings)
+        if any(name.startswith("log.cleaner.") for name in names):
+            self._cleaner.reconfigure(self._cleaner_config())
+        if "producer.id.expiration.ms" in names:
+            self._log_dirs.keep_producers(self._settings.int("producer.id.expiration.ms"))
+
+    def _replica_failed(self, partition: TopicPartition, error: Exception) -> None:
+        self._log.error(
+            "a partition is offline: its log cannot be opened", partition=str(partition), reason=str(error)
+        )

@@ -1,0 +1,69 @@
+"""The server of the controller listeners: requests of voters, observers, brokers and tools to a controller.
+
+The sockets are bound first. Until the cluster of the node is known only the APIs that found a cluster are served;
+`serve` replaces them, and closes the connections, so that the other side negotiates the APIs again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from ottla.base.errors import InvariantViolation
+from ottla.broker.net.edge import Edge
+from ottla.broker.net.listeners import Listener, ListenerType
+from ottla.broker.net.server import Server
+from ottla.broker.registry import Handlers, Route
+from ottla.broker.router import Router
+
+if TYPE_CHECKING:
+    import socket
+
+    from structlog.typing import FilteringBoundLogger
+
+    from ottla.broker.dependencies import SharedDependencies
+    from ottla.broker.net.limits import Limits
+
+_DRAIN_SECONDS: Final = 1.0
+
+
+class ControllerServer:
+    """The controller listeners of one node."""
+
+    def __init__(
+        self,
+        listen: Callable[[Listener], socket.socket],
+        limits: Limits,
+        on_violation: Callable[[InvariantViolation], None],
+        log: FilteringBoundLogger,
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._on_violation = on_violation
+        self._log = log
+        self._edge = Edge(self._loop, limits, {}, log)
+        self._server = Server(self._edge, listen)
+        self._serving = False
+
+    def bind(self, listeners: Sequence[Listener]) -> list[Listener]:
+        """Open the sockets; returns the listeners with their real ports."""
+        return self._server.bind(listeners)
+
+    def serve(self, routes: Iterable[Route], dependencies: SharedDependencies) -> None:
+        """Serve these APIs, in place of those before."""
+        handlers = Handlers(routes, dependencies, self._loop).on(ListenerType.CONTROLLER)
+        self._edge.handlers = {ListenerType.CONTROLLER: Router(handlers, self._on_violation, self._log)}
+        if self._serving:
+            self._server.abort()
+        else:
+            self._serving = True
+            self._server.serve()
+
+    async def stop(self) -> None:
+        """Finish the requests in flight and close."""
+        drained = asyncio.Event()
+        self._server.stop(drained.set)
+        try:
+            await asyncio.wait_for(drained.wait(), _DRAIN_SECONDS)
+        except TimeoutError:
+            self._server.abort()

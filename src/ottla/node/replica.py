@@ -1,0 +1,142 @@
+"""Opens the replica of a node in a quorum with several nodes: a voter, or an observer that follows.
+
+The voters are static (kraft.version 0): every node has them from its settings or from a controller. A directory of a
+quorum of one, whose voters are in its log, is refused: its records are not those of this quorum.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from ottla.base.clock import Clock
+from ottla.base.errors import LocalError
+from ottla.base.files import Disk
+from ottla.config.broker import BrokerConfig
+from ottla.controller.controller import Controller
+from ottla.controller.driver import ControllerDriver
+from ottla.metadata.publisher import MetadataPublisher
+from ottla.node.machine import Machine
+from ottla.node.metadata import METADATA_PARTITION, MetadataNode, initial_levels, open_metadata_log
+from ottla.node.quorum_config import VoterAddress
+from ottla.node.quorum_transport import PeerTransport
+from ottla.peer.connection import Environment
+from ottla.quorum.quorum import ListenerAddress
+from ottla.quorum.raft.driver import RaftQuorum, RaftSettings
+from ottla.quorum.raft.storage_log import StorageRaftLog
+from ottla.quorum.raft.timeouts import Timeouts
+from ottla.quorum.raft.voters import ReplicaKey, Voter, VoterSet
+from ottla.quorum.snapshots import SnapshotStore
+from ottla.storage.log.log import Log
+from ottla.wire.messages.control import KRaftVersionRecord
+
+_LISTENER_NAME: Final = "CONTROLLER"
+
+
+class ReplicaNode(MetadataNode):
+    """The metadata of a node in a quorum with several nodes."""
+
+    def __init__(
+        self,
+        quorum: RaftQuorum,
+        controller: ControllerDriver,
+        publisher: MetadataPublisher,
+        log: Log,
+        clock: Clock,
+        transport: PeerTransport,
+    ) -> None:
+        super().__init__(quorum, controller, publisher, log, clock)
+        self.receive = quorum.receive
+        self._transport = transport
+
+    async def start(self) -> None:
+        """Load the latest snapshot and join the quorum."""
+        self.controller.join()
+
+    def close(self) -> None:
+        self._transport.close()
+        super().close()
+
+
+def open_replica(
+    machine: Machine,
+    log_dir: str,
+    *,
+    config: BrokerConfig,
+    cluster_id: str,
+    node_id: int,
+    directory_id: uuid.UUID,
+    voters: Sequence[VoterAddress],
+    environment: Environment,
+    on_fault: Callable[[BaseException], None],
+) -> ReplicaNode:
+    """Open the metadata log in `log_dir` as a replica of the quorum of `voters`."""
+    disk, clock, executor = machine.disk, machine.clock, machine.executor
+    directory = f"{log_dir}/{METADATA_PARTITION}"
+    disk.makedirs(directory)
+    if is_dynamic(disk, log_dir):
+        raise LocalError(
+            f"{directory} belongs to a quorum of one voter; remove controller.quorum.voters and "
+            "controller.quorum.bootstrap.servers, or use an empty directory"
+        )
+    log = open_metadata_log(disk, directory, config, machine.rng, clock.now_ms())
+    listener = (config.list("controller.listener.names") or [_LISTENER_NAME])[0].upper()
+    settings = RaftSettings(
+        cluster_id,
+        ReplicaKey(node_id, directory_id),
+        VoterSet(
+            Voter(ReplicaKey(each.node_id), (ListenerAddress(listener, each.host, each.port),))
+            for each in voters
+        ),
+        snapshot_interval_bytes=config.long("metadata.log.max.record.bytes.between.snapshots"),
+        timeouts=Timeouts(
+            election_ms=config.int("controller.quorum.election.timeout.ms"),
+            fetch_ms=config.int("controller.quorum.fetch.timeout.ms"),
+            election_backoff_max_ms=config.int("controller.quorum.election.backoff.max.ms"),
+            retry_backoff_ms=config.int("controller.quorum.retry.backoff.ms"),
+        ),
+        request_timeout_s=config.int("controller.quorum.request.timeout.ms") / 1000,
+    )
+    transport = PeerTransport(
+        node_id,
+        voters,
+        environment,
+        lambda lost_id: quorum.peer_lost(lost_id),  # noqa: PLW0108 - the two refer to each other
+    )
+    quorum = RaftQuorum(
+        settings,
+        disk,
+        directory,
+        StorageRaftLog(disk, directory, log, executor, clock),
+        transport,
+        asyncio.get_running_loop(),
+        clock,
+        executor,
+        machine.rng,
+    )
+    publisher = MetadataPublisher(quorum)
+    controller = ControllerDriver(
+        Controller(config, node_id, machine.rng),
+        quorum,
+        publisher,
+        initial_levels=initial_levels(disk, log_dir),
+        on_fault=on_fault,
+    )
+    return ReplicaNode(quorum, controller, publisher, log, clock, transport)
+
+
+def is_dynamic(disk: Disk, log_dir: str) -> bool:
+    """Whether the directory belongs to a quorum whose voters are in its log (kraft.version 1)."""
+    directory = f"{log_dir}/{METADATA_PARTITION}"
+    if not disk.is_dir(directory):
+        return False
+    store = SnapshotStore(disk, directory)
+    for snapshot_id in reversed(store.ids()):
+        try:
+            controls = store.read(snapshot_id).controls
+        except LocalError:
+            continue
+        return any(isinstance(each, KRaftVersionRecord) and each.kraft_version for each in controls)
+    return False
