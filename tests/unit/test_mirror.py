@@ -36,6 +36,11 @@ UNTESTED = {
 }
 
 COVERED_BY = {
+    "node/quorum_transport.py": "tests/unit/node/test_replica.py",
+    "node/quorum_config.py": "tests/unit/node/test_config.py",
+    "node/controller_server.py": "tests/unit/node/test_replica.py",
+    "node/controller_apis.py": "tests/unit/node/test_replica.py",
+    "node/broker_node.py": "tests/unit/node/test_build.py",
     "base/errors.py": "tests/unit/base/test_files.py",
     "base/ids.py": "tests/unit/node/test_build.py",
     "base/promise.py": "tests/unit/node/test_build.py",

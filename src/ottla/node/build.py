@@ -93,6 +93,8 @@ class Node:
             self._log.error("the metadata log could not be closed cleanly", reason=str(fault))
         if self.broker is not None:
             await self.broker.close()
+        else:
+            self._log_dirs.release()
         self._machine.writer.close()
         self._machine.executor.close()
         self._release_metadata_dir()

@@ -136,6 +136,7 @@ class RaftQuorum:
         state = ElectionState(stored.leader_epoch, stored.leader_id, voted)
         self._core = Core(settings.local, settings.voters, log, state, rng, settings.timeouts)
         self._effects: deque[Effect] = deque()
+        self._received: dict[Promise[Message], None] = {}
         self._persisting = False
         self._pumping = False
         self._failed = False
@@ -194,11 +195,15 @@ class RaftQuorum:
     def receive(self, message: Message) -> Promise[Message]:
         """A request of another replica, as it arrived at the controller listener."""
         promise: Promise[Message] = Promise()
+        if self._failed:
+            promise.fail(RemoteProtocolError("this replica of the quorum has stopped"))
+            return promise
         try:
             request = decode_request(message, self._settings.cluster_id)
         except ApiError as error:
             promise.keep(encode_error(message, error.code))
             return promise
+        self._received[promise] = None
         self._step(lambda now_ms: self._core.receive(now_ms, promise, request))
         return promise
 
@@ -271,6 +276,7 @@ class RaftQuorum:
                 self._send(node_id, request)
             case Respond(token, response):
                 promise: Any = token
+                del self._received[promise]
                 promise.keep(encode_response(response, self._log.start_offset))
             case Committed(high_watermark):
                 self._log.committed(high_watermark)
@@ -389,9 +395,7 @@ class RaftQuorum:
     def _fail(self, error: BaseException) -> None:
         if self._failed:
             return
-        self._failed = True
-        if self._timer is not None:
-            self._timer.cancel()
+        self.close()
         self._leadership.failed(error)
         if self._leading_epoch is not None:
             self._leadership.resigned(self._leading_epoch)
@@ -450,7 +454,10 @@ class RaftQuorum:
         return stopping
 
     def close(self) -> None:
-        """Stop taking part. Nothing is sent or delivered afterwards."""
+        """Stop taking part. Nothing is sent or delivered afterwards; requests without a response fail."""
         self._failed = True
         if self._timer is not None:
             self._timer.cancel()
+        received, self._received = self._received, {}
+        for promise in received:
+            promise.fail(RemoteProtocolError("this replica of the quorum has stopped"))
