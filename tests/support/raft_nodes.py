@@ -130,7 +130,10 @@ class Wires:
             receiver.receive(decoded).when_done(respond)
 
         def respond(result: Message | None, error: BaseException | None) -> None:
-            assert result is not None, error
+            if result is None:  # the receiver has stopped
+                if not promise.done:
+                    promise.fail(NodeIsDown())
+                return
             if (node_id, self._node_id) in self._cluster.cut:
                 return
             answer = codec.encode(result, version)
