@@ -8,6 +8,7 @@ from typing import Any
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.base.promise import Promise
+from ottla.broker.coordination.txn_partitions import LocalTxnPartitions
 from ottla.broker.coordination.verification import TxnVerifier
 from ottla.config.broker import BrokerConfig
 from ottla.config.dynamic import DynamicConfig
@@ -74,7 +75,11 @@ class Stage:
             image=IMAGE,
         )
         self.verifier = TxnVerifier(
-            self.runtime, lambda _: 0, self.leaders.replicas, config, self.clock, self.scheduler
+            LocalTxnPartitions(self.runtime, lambda _: 0),
+            self.leaders.replicas,
+            config,
+            self.clock,
+            self.scheduler,
         )
         self.runtime.elect(0, 0)
         self.producer = self.init_producer_id()

@@ -19,6 +19,7 @@ from ottla.base.errors import InvariantViolation, LocalError
 from ottla.base.ids import TopicPartition
 from ottla.base.promise import Promise
 from ottla.base.settled import settled
+from ottla.broker.coordination.coordination_peers import CoordinationPeers
 from ottla.broker.coordination.coordinators import Coordinators
 from ottla.broker.coordination.lease import PermanentLease
 from ottla.broker.coordination.producer_ids import ProducerIds
@@ -38,6 +39,7 @@ from ottla.metadata.image import MetadataImage, ResourceType
 from ottla.metadata.publisher import MetadataPublisher
 from ottla.node.directories import DirectoryReports
 from ottla.node.lifecycle import BrokerLifecycle, registration
+from ottla.peer.peers import peer_environment
 from ottla.replication.replicas import Replicas
 from ottla.storage.cleaning.cleaner import Cleaner, CleanerConfig
 from ottla.storage.commit.group_commit import GroupCommit
@@ -116,6 +118,11 @@ class BrokerNode:
             rng=self._rng,
             loop=self._loop,
             lease=PermanentLease(),
+            peers=CoordinationPeers(
+                self._config.node_id,
+                self._config.inter_broker_listener,
+                peer_environment(self._loop, self._machine.connect, self._rng),
+            ),
         )
         self.lifecycle = BrokerLifecycle(self._config.node_id, metadata.controller, metadata.publisher)
         self._metadata_cache = MetadataCache(metadata.publisher.image)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 from ottla.base.clock import Clock
 from ottla.base.errors import ApiError, ErrorCode
@@ -25,7 +25,10 @@ from ottla.base.promise import Promise
 from ottla.base.rng import Random
 from ottla.base.settled import settled
 from ottla.broker.coordination.coordinator_log import CoordinatorLog, LoopScheduler
+from ottla.broker.coordination.leader_requests import PeerRequests
 from ottla.broker.coordination.marker_sender import LocalMarkerSender
+from ottla.broker.coordination.remote_markers import RemoteMarkers
+from ottla.broker.coordination.txn_partitions import ClusterTxnPartitions, LocalTxnPartitions
 from ottla.broker.coordination.verification import TxnVerifier
 from ottla.config.dynamic import DynamicConfig
 from ottla.coordinator.group import records as group_records
@@ -155,16 +158,21 @@ class GroupCoordinator(Coordinator[GroupStateMachine]):
     ) -> R:
         """Let the state machine decide about offsets of a transaction that includes the group; raises ApiError."""
         index = self.partition_for(group_id)
-        verification = await settled(
-            self.verifier.verify(
-                transactional_id,
-                Producer(producer_id, producer_epoch),
-                TopicPartition(self.topic, index),
-                NO_SEQUENCE,
-                add=api_version >= _ADDS_PARTITION,
-                abortable=api_version >= _KNOWS_ABORTABLE,
-            )
+        verified = self.verifier.verify(
+            transactional_id,
+            Producer(producer_id, producer_epoch),
+            TopicPartition(self.topic, index),
+            NO_SEQUENCE,
+            add=api_version >= _ADDS_PARTITION,
+            abortable=api_version >= _KNOWS_ABORTABLE,
         )
+        try:
+            verification = await settled(verified)
+        except ApiError as error:
+            if error.code is ErrorCode.NETWORK_EXCEPTION:
+                # Old clients do not retry NETWORK_EXCEPTION; this error is retried without a look-up.
+                raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS) from error
+            raise
         return await settled(
             self.runtime.write_transactional(index, producer_id, producer_epoch, operation, verification)
         )
@@ -172,6 +180,22 @@ class GroupCoordinator(Coordinator[GroupStateMachine]):
 
 class TxnCoordinator(Coordinator[TxnStateMachine]):
     """The coordinator of transactions."""
+
+
+class Connections(Protocol):
+    """Connections to other brokers; see `coordination_peers.CoordinationPeers`."""
+
+    @property
+    def markers(self) -> PeerRequests: ...
+
+    @property
+    def verifications(self) -> PeerRequests: ...
+
+    def load(self, image: MetadataImage) -> None: ...
+
+    def changed(self, delta: MetadataDelta, image: MetadataImage) -> None: ...
+
+    def close(self) -> None: ...
 
 
 class Coordinators:
@@ -187,9 +211,11 @@ class Coordinators:
         rng: Random,
         loop: asyncio.AbstractEventLoop,
         lease: LeadershipLease,
+        peers: Connections,
     ) -> None:
         self._loop = loop
         self._lease = lease
+        self._peers = peers
         self._clock = clock
         self._replicas = replicas
         self._scheduler = LoopScheduler(loop, clock)
@@ -200,20 +226,27 @@ class Coordinators:
             lambda _, __, timers: GroupStateMachine(group_settings, timers, clock, rng),
         )
         self.markers = LocalMarkerSender(replicas, groups, clock)
+        self._remote_markers = RemoteMarkers(node_id, self.markers, peers.markers, self._scheduler)
         transactions: Runtime[TxnStateMachine] = self._runtime(
             TRANSACTION_TOPIC,
             RecordTable(vars(txn_records).values()),
             lambda _, leader_epoch, timers: TxnStateMachine(
-                txn_settings, timers, clock, self.markers, leader_epoch
+                txn_settings, timers, clock, self._remote_markers, leader_epoch
             ),
         )
         self.groups = GroupCoordinator(groups, node_id, settings.int("offsets.topic.num.partitions"))
         self.transactions = TxnCoordinator(
             transactions, node_id, settings.int("transaction.state.log.num.partitions")
         )
-        self.verifier = TxnVerifier(
-            transactions, self.transactions.partition_for, replicas, settings, clock, self._scheduler
+        partition_for = self.transactions.partition_for
+        self._txn_partitions = ClusterTxnPartitions(
+            node_id,
+            LocalTxnPartitions(transactions, partition_for),
+            partition_for,
+            peers.verifications,
+            self._scheduler,
         )
+        self.verifier = TxnVerifier(self._txn_partitions, replicas, settings, clock, self._scheduler)
         self.groups.verifier = self.verifier
 
     def _runtime(self, topic: str, table: RecordTable, make: Callable[[int, int, Timers], M]) -> Runtime[M]:
@@ -233,15 +266,24 @@ class Coordinators:
 
     def load(self, image: MetadataImage) -> None:
         """Lead the partitions of the image, at the start."""
+        self._peers.load(image)
+        self._use(image)
         for each in (self.groups, self.transactions):
             each.load(image)
 
     def changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Apply a change of the metadata; the replicas have applied it before."""
+        self._peers.changed(delta, image)
+        self._use(image)
         for each in (self.groups, self.transactions):
             each.changed(delta, image)
+
+    def _use(self, image: MetadataImage) -> None:
+        self._remote_markers.on_metadata_changed(image)
+        self._txn_partitions.on_metadata_changed(image)
 
     def close(self) -> None:
         """Fail all pending requests; nothing is coordinated by this broker from now on."""
         for each in (self.transactions, self.groups):
             each.runtime.close()
+        self._peers.close()

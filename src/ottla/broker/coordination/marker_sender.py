@@ -44,14 +44,14 @@ class LocalMarkerSender:
 
     def send(self, marker: TxnMarkerEntry, on_done: Callable[[MarkerResults], None]) -> None:
         """Append the marker to all its partitions and call `on_done` once with the error code of each."""
-        pending = _PendingMarker(len(marker.partitions), on_done)
+        pending = PendingMarker(len(marker.partitions), on_done)
         for partition in marker.partitions:
             if partition.topic == GROUP_TOPIC:
                 self._end_offsets(marker, partition, pending)
             else:
                 self._append(marker, partition, pending)
 
-    def _append(self, marker: TxnMarkerEntry, where: TopicPartition, pending: _PendingMarker) -> None:
+    def _append(self, marker: TxnMarkerEntry, where: TopicPartition, pending: PendingMarker) -> None:
         try:
             partition = self._replicas.get(*where)
             appended = partition.append_marker(
@@ -66,7 +66,7 @@ class LocalMarkerSender:
             return
         partition.wait_committed(appended.last_offset + 1, _MarkerWaiter(where, pending))
 
-    def _end_offsets(self, marker: TxnMarkerEntry, where: TopicPartition, pending: _PendingMarker) -> None:
+    def _end_offsets(self, marker: TxnMarkerEntry, where: TopicPartition, pending: PendingMarker) -> None:
         try:
             self._replicas.get(*where)
         except ApiError as error:
@@ -84,7 +84,7 @@ class LocalMarkerSender:
 
 
 def _offsets_ended(
-    pending: _PendingMarker, where: TopicPartition, value: None, error: BaseException | None
+    pending: PendingMarker, where: TopicPartition, value: None, error: BaseException | None
 ) -> None:
     if error is None:
         pending.done(where, ErrorCode.NONE)
@@ -95,7 +95,7 @@ def _offsets_ended(
         pending.done(where, ErrorCode.NOT_LEADER_OR_FOLLOWER if not_ready else error.code)
 
 
-class _PendingMarker:
+class PendingMarker:
     """One marker whose partitions have not all completed."""
 
     __slots__ = ("_left", "_on_done", "_results")
@@ -117,7 +117,7 @@ class _MarkerWaiter:
 
     __slots__ = ("_pending", "_where")
 
-    def __init__(self, where: TopicPartition, pending: _PendingMarker) -> None:
+    def __init__(self, where: TopicPartition, pending: PendingMarker) -> None:
         self._where = where
         self._pending = pending
 

@@ -17,44 +17,49 @@ Concurrency: the event loop only.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
 
 from ottla.base.clock import Clock
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.base.promise import Promise
 from ottla.config.dynamic import DynamicConfig
-from ottla.coordinator.runtime.decision import Decision
 from ottla.coordinator.runtime.ports import Scheduler
-from ottla.coordinator.runtime.runtime import Runtime
 from ottla.coordinator.txn.transaction import Producer
-from ottla.coordinator.txn.txn_state_machine import TxnStateMachine
 from ottla.replication.replicas import Replicas
 from ottla.storage.producers.producer_state import NOT_REQUIRED, Verification
 
-_ADDING_CLIENT_VERSION: Final = 2
 _BACKOFF_MS_FIRST: Final = 1
 
 Key = tuple[TopicPartition, int]
 """A partition and a producer."""
 
 
+class TxnPartitions(Protocol):
+    """Requests about one partition of a transaction to its coordinator."""
+
+    def check(
+        self, transactional_id: str, producer: Producer, where: TopicPartition, *, add: bool
+    ) -> Promise[ErrorCode]:
+        """Verify that the partition is part of the producer's transaction, or add it.
+
+        The promise may also fail with ApiError.
+        """
+
+
 class TxnVerifier:
-    """Verifies partitions of transactions with coordinators on this broker."""
+    """Verifies partitions of transactions with their coordinators."""
 
     def __init__(
         self,
-        transactions: Runtime[TxnStateMachine],
-        partition_for: Callable[[str], int],
+        transactions: TxnPartitions,
         replicas: Replicas,
         settings: DynamicConfig,
         clock: Clock,
         scheduler: Scheduler,
     ) -> None:
         self._transactions = transactions
-        self._partition_for = partition_for
         self._replicas = replicas
         self._settings = settings
         self._clock = clock
@@ -101,12 +106,9 @@ class TxnVerifier:
         return opened.promise
 
     def _send(self, opened: _OpenVerification) -> None:
-        index = self._partition_for(opened.transactional_id)
-        result: Promise[ErrorCode]
-        if opened.add:
-            result = self._transactions.write(index, opened.add_partition)
-        else:
-            result = self._transactions.read(index, opened.check_partition)
+        result = self._transactions.check(
+            opened.transactional_id, opened.producer, opened.where, add=opened.add
+        )
         result.when_done(partial(self._on_result, opened))
 
     def _on_result(
@@ -180,19 +182,6 @@ class _OpenVerification:
         self.error: BaseException | None = None
         self._abortable = abortable
         self._backoff_ms = 0
-
-    def add_partition(self, machine: TxnStateMachine) -> Decision[ErrorCode]:
-        """Add the partition to the transaction."""
-        return machine.add_partitions(
-            self.transactional_id,
-            self.producer,
-            frozenset({self.where}),
-            client_version=_ADDING_CLIENT_VERSION,
-        )
-
-    def check_partition(self, machine: TxnStateMachine) -> ErrorCode:
-        """Return NONE if the partition is part of the transaction, an error otherwise."""
-        return machine.verify(self.transactional_id, self.producer, frozenset({self.where}))[self.where]
 
     def next_backoff_ms(self, longest_ms: int) -> int:
         self._backoff_ms = min(max(2 * self._backoff_ms, _BACKOFF_MS_FIRST), longest_ms)
