@@ -17,9 +17,17 @@ def fresh(name: str) -> str:
     return f"{name}-{uuid4().hex[:8]}"
 
 
-def create_topic(bootstrap: str, name: str, partitions: int = 1, config: dict[str, str] | None = None) -> str:
+def create_topic(
+    bootstrap: str,
+    name: str,
+    partitions: int = 1,
+    config: dict[str, str] | None = None,
+    *,
+    replicas: int = 1,
+) -> str:
+    """Creates a topic; `replicas` -1 is the default of the broker."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    new = NewTopic(name, num_partitions=partitions, replication_factor=1, config=config or {})
+    new = NewTopic(name, num_partitions=partitions, replication_factor=replicas, config=config or {})
     admin.create_topics([new], request_timeout=TIMEOUT_S)[name].result(TIMEOUT_S)
     return name
 

@@ -1,8 +1,9 @@
-"""A cluster of broker processes on this machine, each with both roles and its data below one directory.
+"""A cluster of broker processes on this machine, with their data below one directory.
 
-Node ids start at 0. Broker `i` has the data directory `broker-<i>` and belongs to a rack if racks are given: the
-brokers are divided into contiguous blocks, one per rack. Topics get replication factor min(3, brokers), and
-`min.insync.replicas` 2 from three brokers on, unless `config` contains other values.
+Node ids start at 0. The first brokers are also controllers: an odd number of them, at most five. Broker `i` has the data
+directory `broker-<i>` and belongs to a rack if racks are given: the brokers are divided into contiguous blocks, one per
+rack. Topics get replication factor min(3, brokers), and `min.insync.replicas` 2 from three brokers on, unless `config`
+contains other values.
 
 `start` launches all processes at once and returns when each broker lists all brokers in its metadata, that is when all
 are registered and unfenced. Not thread-safe.
@@ -24,6 +25,7 @@ LOOPBACK = "127.0.0.1"
 REPLICATION_MAX = 3
 MIN_IN_SYNC = 2
 NO_LEADER = -1
+VOTERS_MAX = 5
 _CHECK_INTERVAL_S = 0.02
 
 
@@ -51,6 +53,11 @@ def rack_of(broker: int, brokers: int, racks: Sequence[str]) -> str | None:
     return racks[broker * len(racks) // brokers] if racks else None
 
 
+def voter_count(brokers: int) -> int:
+    """How many of the brokers are also controllers. With an even number one failure more would not be survived."""
+    return min(VOTERS_MAX, brokers if brokers % 2 else brokers - 1)
+
+
 class LocalCluster:
     """Broker processes that form one cluster. Use it as a context manager, or call `start` and `stop`."""
 
@@ -70,7 +77,8 @@ class LocalCluster:
         self.data = data
         self.racks = tuple(racks)
         self._ports = list(ports or free_broker_ports(brokers))
-        voters = ",".join(f"{i}@{LOOPBACK}:{p.advertised_controller}" for i, p in enumerate(self._ports))
+        self.voters = range(voter_count(brokers))
+        voters = ",".join(f"{id_}@{LOOPBACK}:{self._ports[id_].advertised_controller}" for id_ in self.voters)
         self.brokers: dict[int, BrokerProcess] = {}
         for node_id in range(brokers):
             settings = {**self._settings(node_id, brokers, voters), **(config or {})}
@@ -79,10 +87,12 @@ class LocalCluster:
 
     def _settings(self, node_id: int, brokers: int, voters: str) -> dict[str, str]:
         ports = self._ports[node_id]
+        listeners = f"PLAINTEXT://{LOOPBACK}:{ports.client}"
+        is_voter = node_id in self.voters
         settings = {
             "node.id": str(node_id),
-            "process.roles": "broker,controller",
-            "listeners": f"PLAINTEXT://{LOOPBACK}:{ports.client},CONTROLLER://{LOOPBACK}:{ports.controller}",
+            "process.roles": "broker,controller" if is_voter else "broker",
+            "listeners": listeners + (f",CONTROLLER://{LOOPBACK}:{ports.controller}" if is_voter else ""),
             "advertised.listeners": f"PLAINTEXT://{LOOPBACK}:{ports.advertised_client}",
             "controller.quorum.voters": voters,
             "default.replication.factor": str(min(REPLICATION_MAX, brokers)),

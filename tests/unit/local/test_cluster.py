@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.local.cluster import BrokerPorts, LocalCluster, rack_of
+from ottla.local.cluster import BrokerPorts, LocalCluster, rack_of, voter_count
 
 PORTS = [BrokerPorts(11_000 + i, 12_000 + i, 13_000 + i, 14_000 + i) for i in range(6)]
 
@@ -64,3 +64,13 @@ def test_a_cluster_needs_a_broker_and_no_empty_rack(tmp_path: Path) -> None:
         LocalCluster(tmp_path, 0)
     with pytest.raises(ValueError, match="2 racks need at least as many brokers, not 1"):
         LocalCluster(tmp_path, 1, racks=["R1", "R2"])
+
+
+def test_an_odd_number_of_brokers_are_controllers(tmp_path: Path) -> None:
+    assert [voter_count(brokers) for brokers in range(1, 9)] == [1, 1, 3, 3, 5, 5, 5, 5]
+    cluster = LocalCluster(tmp_path, 4, ports=PORTS[:4])
+    assert settings_of(cluster, 2)["process.roles"] == "broker,controller"
+    broker_only = settings_of(cluster, 3)
+    assert broker_only["process.roles"] == "broker"
+    assert broker_only["listeners"] == "PLAINTEXT://127.0.0.1:11003"
+    assert broker_only["controller.quorum.voters"] == settings_of(cluster, 0)["controller.quorum.voters"]

@@ -1,0 +1,113 @@
+"""What tests of replication repeat: topics with replicas, raw Produce requests, files of replicas, group members."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+from confluent_kafka import Consumer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from ottla.base.clock import SystemClock
+from ottla.base.errors import ErrorCode
+from ottla.base.ids import TopicPartition
+from ottla.local.requests import request_once
+from ottla.records.builder import NewRecord, build_batch
+from ottla.testing import Cluster
+from ottla.testing.history import History
+from ottla.wire.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from tests.support.clients import TIMEOUT_S, create_topic, fresh
+
+_PRODUCE_BY_NAME = 9
+
+
+def replicated_topic(cluster: Cluster, name: str, partitions: int = 1, **config: str) -> str:
+    """A topic with the default replication of the cluster; all its replicas are in sync."""
+    settings = {key.replace("_", "."): value for key, value in config.items()}
+    topic = create_topic(cluster.bootstrap, fresh(name), partitions, settings, replicas=-1)
+    for partition in range(partitions):
+        cluster.wait_in_sync(topic, cluster.brokers, partition)
+    return topic
+
+
+def assigned_topic(cluster: Cluster, name: str, replicas: list[int], **config: str) -> str:
+    """A topic of one partition with the given replicas, all in sync; the first one leads."""
+    topic = fresh(name)
+    settings = {key.replace("_", "."): value for key, value in config.items()}
+    new = NewTopic(topic, replica_assignment=[replicas], config=settings)
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    admin.create_topics([new], request_timeout=TIMEOUT_S)[topic].result(TIMEOUT_S)
+    cluster.wait_in_sync(topic, replicas)
+    return topic
+
+
+def produce_error(cluster: Cluster, node_id: int, topic: str, batch: bytes, acks: int = -1) -> ErrorCode:
+    """The error with which one broker responds to a batch for partition 0."""
+    partition = PartitionProduceData(index=0, records=batch)
+    request = ProduceRequest(
+        acks=acks,
+        timeout_ms=int(TIMEOUT_S * 1000),
+        topic_data=[TopicProduceData(name=topic, partition_data=[partition])],
+    )
+    port = cluster.brokers[node_id].port
+    response = request_once("127.0.0.1", port, request, ProduceResponse, _PRODUCE_BY_NAME, TIMEOUT_S)
+    assert response is not None, f"broker {node_id} does not respond"
+    return ErrorCode(response.responses[0].partition_responses[0].error_code)
+
+
+def log_bytes(cluster: Cluster, node_id: int, topic: str, partition: int = 0) -> bytes:
+    """The content of all segments of a replica."""
+    folder: Path = cluster.brokers[node_id].data / f"{topic}-{partition}"
+    return b"".join(path.read_bytes() for path in sorted(folder.glob("*.log")))
+
+
+def batch_of(value: bytes) -> bytes:
+    """A batch with one record."""
+    return bytes(build_batch([NewRecord(None, value, timestamp=SystemClock().now_ms())]))
+
+
+class GroupReader:
+    """A member of a group that reads a topic in a thread of its own, from the start, until it is closed."""
+
+    def __init__(self, bootstrap: str, topic: str, group: str, name: str = "member") -> None:
+        self.name = name
+        self.history = History()
+        self.count = 0
+        self._over = threading.Event()
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": group,
+                "auto.offset.reset": "earliest",
+                "session.timeout.ms": 6_000,
+                "auto.commit.interval.ms": 200,
+                "reconnect.backoff.max.ms": 200,
+                "log_level": 0,
+                "error_cb": lambda _: None,
+            }
+        )
+        self._consumer.subscribe([topic], on_assign=self._assigned)
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def _assigned(self, *_: object) -> None:
+        self.history.assigned(self.name)
+
+    def _read(self) -> None:
+        while not self._over.is_set():
+            for message in self._consumer.consume(500, timeout=0.1):
+                if message.error() is None:
+                    where = TopicPartition(message.topic(), message.partition())
+                    self.history.read(self.name, where, message.offset(), message.value())
+                    self.count += 1
+
+    def close(self) -> History:
+        self._over.set()
+        self._thread.join()
+        self._consumer.close()
+        return self.history
