@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from abc import ABC, abstractmethod
 
 from aiokafka import AIOKafkaProducer
@@ -20,15 +21,23 @@ from ottla.testing.history import History
 
 IN_FLIGHT_MAX = 2_000
 GIVE_UP_S = 120
+PAUSE_S = 0.01
 
 
 class Load(ABC):
-    def __init__(self, name: str, bootstrap: str, topic: str, partitions: int) -> None:
+    """A producer. `rate` limits the records per second, about; without it the producer is as fast as it can be."""
+
+    def __init__(
+        self, name: str, bootstrap: str, topic: str, partitions: int, *, rate: int | None = None
+    ) -> None:
         self.name = name
         self.bootstrap = bootstrap
         self.topic = topic
         self.partitions = partitions
+        self.rate = rate
         self.history = History()
+        self.times: dict[int, list[float]] = {number: [] for number in range(partitions)}
+        """When records of each partition were acknowledged, in seconds of the monotonic clock."""
         self.failure: BaseException | None = None
         self._stop = threading.Event()
         self._sent = 0
@@ -55,6 +64,15 @@ class Load(ABC):
         value = f"{self.name} {self._sent}".encode()
         self.history.sent(self.name, value)
         return self._sent % self.partitions, value
+
+    def keep(self, value: bytes, partition: int, offset: int) -> None:
+        """A record was acknowledged."""
+        self.history.acknowledged(value, TopicPartition(self.topic, partition), offset)
+        self.times[partition].append(time.monotonic())
+
+    def burst(self, largest: int) -> int:
+        """How many records to send before the next pause of `PAUSE_S`."""
+        return largest if self.rate is None else max(1, int(self.rate * PAUSE_S))
 
     def _guarded(self) -> None:
         try:
@@ -85,17 +103,18 @@ class ConfluentLoad(Load):
             }
         )
         while not self._stop.is_set():
-            while len(producer) < IN_FLIGHT_MAX and not self._stop.is_set():
+            for _ in range(self.burst(IN_FLIGHT_MAX)):
+                if len(producer) >= IN_FLIGHT_MAX:
+                    break
                 partition, value = self.next_value()
                 producer.produce(self.topic, value, partition=partition, on_delivery=self._delivered)
                 producer.poll(0)
-            producer.poll(0.01)
+            producer.poll(PAUSE_S)
         assert producer.flush(GIVE_UP_S) == 0
 
     def _delivered(self, error: object, message: Message) -> None:
         if error is None:
-            place = TopicPartition(message.topic(), message.partition())
-            self.history.acknowledged(message.value(), place, message.offset())
+            self.keep(message.value(), message.partition(), message.offset())
 
 
 class AiokafkaLoad(Load):
@@ -114,18 +133,19 @@ class AiokafkaLoad(Load):
         )
         async with producer:
             while not self._stop.is_set():
-                window = [self.next_value() for _ in range(200)]
+                window = [self.next_value() for _ in range(self.burst(200))]
                 futures = [
                     (value, await producer.send(self.topic, value, partition=partition))
                     for partition, value in window
                 ]
                 for value, future in futures:
-                    await self._keep(value, future)
+                    await self._wait_for(value, future)
+                if self.rate is not None:
+                    await asyncio.sleep(PAUSE_S)
 
-    async def _keep(self, value: bytes, future: asyncio.Future[object]) -> None:
+    async def _wait_for(self, value: bytes, future: asyncio.Future[object]) -> None:
         try:
             place = await future
         except KafkaError:
             return
-        partition = TopicPartition(place.topic, place.partition)  # type: ignore[attr-defined]
-        self.history.acknowledged(value, partition, place.offset)  # type: ignore[attr-defined]
+        self.keep(value, place.partition, place.offset)  # type: ignore[attr-defined]

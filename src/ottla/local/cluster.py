@@ -1,6 +1,6 @@
 """A cluster of broker processes on this machine, with their data below one directory.
 
-Node ids start at 0. The first brokers are also controllers: an odd number of them, at most five. Broker `i` has the data
+Node ids start at 0. The first brokers are also controllers: an odd number, at most five. Broker `i` has the data
 directory `broker-<i>` and belongs to a rack if racks are given: the brokers are divided into contiguous blocks, one per
 rack. Topics get replication factor min(3, brokers), and `min.insync.replicas` 2 from three brokers on, unless `config`
 contains other values.
