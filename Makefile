@@ -18,7 +18,7 @@ LEFT := ottla-pipelines spark-warehouse metastore_db derby.log
 WORKERS ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check format test spark demo compat bench torture spark-torture fuzz sim cores mutants declarative kcat maven clean
+.PHONY: help setup check format test spark demo compat bench torture spark-torture fuzz sim cores mutants chaos declarative kcat maven clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 15
@@ -88,6 +88,9 @@ cores: setup ## the pure cores alone, hundreds of times faster than whole nodes:
 
 mutants: setup ## break one rule of the code at a time; a test must fail each time
 	$(BIN)/python -m tests.mutants $(ARGS)
+
+chaos: setup ## clusters of processes under load: kills, pauses, network faults, power failures; KILLS=200, POWER=50
+	$(BIN)/python -m tests.chaos --kills $(or $(KILLS),20) --power $(or $(POWER),4) $(ARGS)
 
 declarative:
 	@$(BIN)/python -c 'import grpc, yaml' 2>/dev/null || { \

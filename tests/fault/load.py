@@ -109,7 +109,9 @@ class ConfluentLoad(Load):
                 partition, value = self.next_value()
                 producer.produce(self.topic, value, partition=partition, on_delivery=self._delivered)
                 producer.poll(0)
-            producer.poll(PAUSE_S)
+            if self.rate is not None:
+                self._stop.wait(PAUSE_S)
+            producer.poll(PAUSE_S if self.rate is None else 0)
         assert producer.flush(GIVE_UP_S) == 0
 
     def _delivered(self, error: object, message: Message) -> None:

@@ -3,6 +3,7 @@
  * FAULT_PATH    the directory; calls on other paths are neither recorded nor refused.
  * FAULT_TRACE   a file to which each successful change is appended as a line: the call, its path below FAULT_PATH, and the
  *               target of a rename, separated by tabs.
+ * FAULT_SIZES   if set, the line of a call on an open file has the size of the file after it instead of a target.
  * FAULT_NO_SYNC if set, a sync is recorded and succeeds without being done: the tests look at calls, not at a disk.
  * FAULT_ORDERS  a file of ints that a test maps too. [0] to [3] hold one errno per kind of call (0: let it through): writes,
  *               syncs, reads, names (open, rename, mkdir). [4] counts refused calls. [5]: let that many calls of a refused
@@ -30,6 +31,7 @@ static const char *below;
 static size_t below_length;
 static int trace = -1;
 static int no_sync;
+static int with_sizes;
 
 #define NEXT(name) dlsym(RTLD_NEXT, name)
 
@@ -40,6 +42,7 @@ __attribute__((constructor)) static void begin(void) {
     if (below == NULL) return;
     below_length = strlen(below);
     no_sync = getenv("FAULT_NO_SYNC") != NULL;
+    with_sizes = getenv("FAULT_SIZES") != NULL;
     if (traced != NULL) trace = real_open(traced, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
     int fd = path == NULL ? -1 : real_open(path, O_RDWR | O_CLOEXEC);
     if (fd < 0) return;
@@ -77,6 +80,19 @@ static void record(const char *call, const char *path, const char *target) {
     errno = saved;
 }
 
+static void record_file(const char *call, int fd, const char *path) {
+    char line[PATH_MAX + 64];
+    struct stat found;
+    int saved = errno;
+    if (!with_sizes || fstat(fd, &found) != 0) {
+        record(call, path, NULL);
+    } else {
+        int size = snprintf(line, sizeof line, "%s\t%s\t%lld\n", call, relative(path), (long long)found.st_size);
+        syscall(SYS_write, trace, line, size);
+    }
+    errno = saved;
+}
+
 static int refuse(int kind) {
     if (__atomic_fetch_sub((int *)&orders[SKIPPED], 1, __ATOMIC_SEQ_CST) > 0) return 0;
     int count = __atomic_add_fetch((int *)&orders[REFUSED], 1, __ATOMIC_SEQ_CST);
@@ -106,7 +122,7 @@ static int bad_fd(int kind, int fd) {
         if (bad_fd(kind, fd)) return (result)-1;                                       \
         result done = kind == SYNCS && no_sync ? 0 : next passed;                       \
         const char *call = as;                                                         \
-        if (done >= 0 && call != NULL && trace >= 0 && find_path(fd, path)) record(call, path, NULL); \
+        if (done >= 0 && call != NULL && trace >= 0 && find_path(fd, path)) record_file(call, fd, path); \
         return done;                                                                   \
     }
 

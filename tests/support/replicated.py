@@ -77,7 +77,8 @@ class GroupReader:
     def __init__(self, bootstrap: str, topic: str, group: str, name: str = "member") -> None:
         self.name = name
         self.history = History()
-        self.count = 0
+        self.seen: set[tuple[int, int]] = set()
+        """Partition and offset of every record that was read."""
         self._over = threading.Event()
         self._consumer = Consumer(
             {
@@ -95,6 +96,10 @@ class GroupReader:
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
 
+    @property
+    def count(self) -> int:
+        return len(self.seen)
+
     def _assigned(self, *_: object) -> None:
         self.history.assigned(self.name)
 
@@ -104,7 +109,7 @@ class GroupReader:
                 if message.error() is None:
                     where = TopicPartition(message.topic(), message.partition())
                     self.history.read(self.name, where, message.offset(), message.value())
-                    self.count += 1
+                    self.seen.add((message.partition(), message.offset()))
 
     def close(self) -> History:
         self._over.set()

@@ -1,0 +1,61 @@
+"""What a chaos run has found."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import pairwise
+from statistics import median
+
+from ottla.testing.history import Anomaly, Kind
+
+
+@dataclass
+class Summary:
+    """Counts and pauses of one run."""
+
+    brokers: int
+    seed: int
+    faults: Counter[str] = field(default_factory=Counter)
+    acknowledged: int = 0
+    read: int = 0
+    copied: int = 0
+    anomalies: list[Anomaly] = field(default_factory=list)
+    pauses: dict[str, list[float]] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    def text(self) -> str:
+        kinds = Counter(each.kind for each in self.anomalies)
+        reordered = kinds[Kind.NON_MONOTONIC_SEND] + kinds[Kind.NON_MONOTONIC_POLL] + kinds[Kind.POLL_SKIP]
+        other = len(self.anomalies) - reordered - kinds[Kind.LOST_WRITE] - kinds[Kind.DUPLICATE]
+        lines = [
+            f"{self.brokers} brokers, seed {self.seed}, {self.seconds:.0f} s",
+            "  faults        " + ", ".join(f"{count} {name}" for name, count in sorted(self.faults.items())),
+            f"  acknowledged  {self.acknowledged}",
+            f"  read by group {self.read}",
+            f"  copied        {self.copied} (in transactions)",
+            f"  lost          {kinds[Kind.LOST_WRITE]}",
+            f"  duplicated    {kinds[Kind.DUPLICATE]}",
+            f"  reordered     {reordered}",
+            f"  other         {other}",
+        ]
+        for name, pauses in sorted(self.pauses.items()):
+            if pauses:
+                lines.append(
+                    f"  pause, {name:<12} median {median(pauses):.2f} s, worst {max(pauses):.2f} s"
+                    f" ({len(pauses)} times)"
+                )
+        lines += [f"  {each.kind}: {each.partition}: {each.detail}" for each in self.anomalies[:20]]
+        return "\n".join(lines)
+
+
+def pause_around(times: list[float], moment: float, window_s: float) -> float | None:
+    """The longest time without an acknowledgement that contains or follows a moment, within a window."""
+    end = moment + window_s
+    near = [each for each in times if moment - window_s <= each <= end]
+    before = [each for each in near if each <= moment]
+    after = [each for each in near if each > moment]
+    if not before or not after:
+        return None
+    line = [before[-1], *after]
+    return max(later - earlier for earlier, later in pairwise(line))
