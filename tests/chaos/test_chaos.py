@@ -18,12 +18,12 @@ def test_what_is_durable_follows_the_calls() -> None:
         "write\tb/t-0/0.log\t100",
         "write+sync\tb/t-0/0.log\t150",
         "write\tb/t-0/0.log\t400",
-        "write+sync\told.log\t30",
+        "write+sync\tearlier.log\t30",
         "create\tb/x.log\t",
         "sync\tb/t-0\t4096",
     ]
-    assert durable(trace, {"old.log": 20}) == {
-        "old.log": FileState(30, named=True),
+    assert durable(trace, {"earlier.log": 20}) == {
+        "earlier.log": FileState(30, named=True),
         "b/t-0/0.log": FileState(150, named=True),
         "b/x.log": FileState(0, named=False),
     }
