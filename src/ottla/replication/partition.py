@@ -61,6 +61,12 @@ class ReadWaiter(Protocol):
     def partition_moved(self, partition: Partition) -> None: ...
 
 
+class ProgressListener(Protocol):
+    """The follower's side of a partition (`broker.replica`); notified when records of its log are committable."""
+
+    def progressed(self) -> None: ...
+
+
 class Read:
     """The result of one read: the location of the bytes, and the offsets of the log at that moment."""
 
@@ -94,6 +100,7 @@ class Partition:
         "_rules",
         "_schedule",
         "epoch_start_offset",
+        "follower",
         "index",
         "isr",
         "leader",
@@ -127,6 +134,7 @@ class Partition:
         self.epoch_start_offset = NO_OFFSET
         self.read_waiters: dict[ReadWaiter, None] = {}
         self.replica_waiters: dict[ReadWaiter, None] = {}
+        self.follower: ProgressListener | None = None
         self._leading: LeaderState | None = None
         self._schedule = schedule
         self._on_fault = on_fault
@@ -335,6 +343,8 @@ class Partition:
     def progressed(self) -> None:
         """The local log has more committable records: advance the high watermark and notify the waiters."""
         if self.leader != self.node_id:
+            if self.follower is not None:
+                self.follower.progressed()
             return
         committable = self.log.committable_offset
         self._wake(self._local_waiters, committable)

@@ -144,6 +144,7 @@ class Replicas:
         now_ms = self._clock.now_ms()
         return in_order(
             [
+                *(partial(_become_truncated, known, wanted) for known, wanted in change.truncating),
                 lambda: self._logs.delete_logs(change.deleted, now_ms),
                 lambda: self._logs.create_logs(change.created, now_ms, partial(self._created, change)),
             ]
@@ -168,6 +169,8 @@ class Replicas:
         if self._node_id not in wanted.replicas:
             if known is not None:
                 self._drop(known, change)
+        elif known is not None and known.log.truncating:
+            change.truncating.append((known, wanted))
         elif known is not None:
             known.become(wanted)
         else:
@@ -249,7 +252,21 @@ class _Change:
         self.configs: dict[str, LogConfig] = {}
         self.deleted: list[TopicPartition] = []
         self.created: list[NewLog] = []
+        self.truncating: list[tuple[Partition, PartitionImage]] = []
+        """Partitions whose logs are being truncated: their roles change afterwards."""
 
 
 def _keys(topic: TopicImage, index: int) -> tuple[tuple[bytes, int], tuple[bytes, int]]:
     return (topic.name.encode(), index), (topic.topic_id.bytes, index)
+
+
+def _become_truncated(partition: Partition, wanted: PartitionImage) -> Promise[None]:
+    """Change the role of a partition when the truncation of its log is complete."""
+    done: Promise[None] = Promise()
+
+    def change() -> None:
+        partition.become(wanted)
+        done.keep(None)
+
+    partition.log.when_idle(change)
+    return done

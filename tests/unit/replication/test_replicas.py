@@ -11,14 +11,20 @@ from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import EMPTY_IMAGE, MetadataImage, ResourceType
-from ottla.metadata.records import ConfigRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
+from ottla.metadata.records import (
+    ConfigRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
 from ottla.replication.replicas import Replicas
 from ottla.storage.log.log import Log
 from ottla.storage.log.log_config import LogConfig
 from ottla.storage.log_dirs import LogDirs
 from ottla.testing.disk import SimDisk
 from ottla.testing.executor import InlineExecutor
-from tests.support.logs import create_log
+from tests.support.logs import append, batch, create_log
 
 NODE = 1
 TOPIC_ID = uuid.UUID(int=77)
@@ -202,3 +208,37 @@ def test_changes_are_followed_in_their_order() -> None:
     setup.executor.run_all()
     assert setup.replicas.get("t", 0).topic_id == uuid.UUID(int=78)
     assert [log.topic_id for log in setup.dirs.logs()] == [uuid.UUID(int=78)]
+
+
+def test_a_role_changes_after_the_truncation_that_is_under_way() -> None:
+    setup = Setup(stepped=True)
+    setup.create(0, replicas=[2, NODE])
+    setup.executor.run_all()
+    partition = setup.replicas.get("t", 0)
+    append(partition.log, batch(), batch())
+    setup.dirs.truncate(partition.log, 1, 0)
+    setup.replay(PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, leader=NODE))
+    assert partition.log.truncating
+    assert not partition.leads
+    setup.executor.run_all()
+    assert not partition.log.truncating
+    assert partition.leads
+    assert partition.log.end_offset_for_epoch(4) == (4, 1)
+
+
+def test_the_follower_is_notified_when_records_are_durable(setup: Setup) -> None:
+    class Follower:
+        calls = 0
+
+        def progressed(self) -> None:
+            self.calls += 1
+
+    setup.create(0, replicas=[2, NODE])
+    partition = setup.replicas.get("t", 0)
+    setup.replicas.progressed(partition.log)
+    follower = partition.follower = Follower()
+    setup.replicas.progressed(partition.log)
+    assert follower.calls == 1
+    setup.replay(PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, leader=NODE))
+    setup.replicas.progressed(partition.log)
+    assert follower.calls == 1

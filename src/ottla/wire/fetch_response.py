@@ -1,0 +1,97 @@
+"""Hand-written decoder of Fetch responses, versions 16-18, as a follower receives them. Records are not copied.
+
+Tests compare it with `wire.messages.fetch`. The encoder is in `wire.fetch`.
+"""
+
+from __future__ import annotations
+
+from struct import Struct, error
+from typing import NamedTuple
+
+from ottla.base.errors import RemoteProtocolError
+from ottla.base.varint import read_uvarint
+from ottla.wire.primitives import skip_tags
+
+# throttle time, error code, session id
+_TOP = Struct(">ihi")
+# index, error code, high watermark, last stable offset, log start offset
+_DATA = Struct(">ihqqq")
+_DIVERGING = Struct(">iq")
+_DIVERGING_TAG = 0
+_ABORTED_BYTES = 17
+_PREFERRED_REPLICA_BYTES = 4
+_UUID_BYTES = 16
+
+
+class FetchedPartition(NamedTuple):
+    topic_id: bytes
+    partition: int
+    error_code: int
+    high_watermark: int
+    log_start_offset: int
+    diverging: tuple[int, int] | None
+    """(epoch, end offset) if the log of the follower diverges."""
+    records: memoryview
+
+
+class FetchedResponse(NamedTuple):
+    error_code: int
+    session_id: int
+    partitions: list[FetchedPartition]
+
+
+def parse_response(frame: memoryview, position: int) -> FetchedResponse:
+    """Decode the body that starts at `position`. Node endpoints and hints about leaders are skipped."""
+    try:
+        return _parse(frame, position)
+    except (IndexError, error) as cause:
+        raise RemoteProtocolError("fetch response ends too early") from cause
+
+
+def _parse(frame: memoryview, position: int) -> FetchedResponse:
+    _, error_code, session_id = _TOP.unpack_from(frame, position)
+    topics, position = _count(frame, position + _TOP.size)
+    partitions: list[FetchedPartition] = []
+    for _ in range(topics):
+        topic_id = bytes(frame[position : position + _UUID_BYTES])
+        count, position = _count(frame, position + _UUID_BYTES)
+        for _ in range(count):
+            index, code, high_watermark, _, log_start = _DATA.unpack_from(frame, position)
+            aborted, position = _count(frame, position + _DATA.size)
+            position += _ABORTED_BYTES * max(0, aborted) + _PREFERRED_REPLICA_BYTES
+            size, position = _count(frame, position)
+            end = position + max(0, size)
+            if end >= len(frame):
+                raise RemoteProtocolError("records are longer than the response")
+            records = frame[position:end]
+            diverging = None
+            if frame[end]:
+                diverging, position = _diverging(frame, end)
+            else:
+                position = end + 1
+            partitions.append(
+                FetchedPartition(topic_id, index, code, high_watermark, log_start, diverging, records)
+            )
+        position = skip_tags(frame, position)
+    return FetchedResponse(error_code, session_id, partitions)
+
+
+def _count(frame: memoryview, position: int) -> tuple[int, int]:
+    """A compact length; -1 for null."""
+    count, position = read_uvarint(frame, position)
+    return count - 1, position
+
+
+def _diverging(frame: memoryview, position: int) -> tuple[tuple[int, int] | None, int]:
+    """The diverging epoch among the tagged fields of a partition."""
+    diverging = None
+    count, position = read_uvarint(frame, position)
+    for _ in range(count):
+        tag, position = read_uvarint(frame, position)
+        size, position = read_uvarint(frame, position)
+        if tag == _DIVERGING_TAG:
+            diverging = _DIVERGING.unpack_from(frame, position)
+        position += size
+        if position > len(frame):
+            raise RemoteProtocolError("a tagged field is longer than the response")
+    return diverging, position
