@@ -64,7 +64,7 @@ class ReadWaiter(Protocol):
 class ProgressListener(Protocol):
     """The follower's side of a partition (`broker.replica`); notified when records of its log are committable."""
 
-    def progressed(self) -> None: ...
+    def log_progressed(self) -> None: ...
 
 
 class Read:
@@ -344,7 +344,7 @@ class Partition:
         """The local log has more committable records: advance the high watermark and notify the waiters."""
         if self.leader != self.node_id:
             if self.follower is not None:
-                self.follower.progressed()
+                self.follower.log_progressed()
             return
         committable = self.log.committable_offset
         self._wake(self._local_waiters, committable)

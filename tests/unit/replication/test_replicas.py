@@ -230,7 +230,7 @@ def test_the_follower_is_notified_when_records_are_durable(setup: Setup) -> None
     class Follower:
         calls = 0
 
-        def progressed(self) -> None:
+        def log_progressed(self) -> None:
             self.calls += 1
 
     setup.create(0, replicas=[2, NODE])
