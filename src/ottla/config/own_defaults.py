@@ -36,6 +36,11 @@ OWN_BROKER_DEFAULTS = {
     "max.connections.per.ip.overrides": OwnDefault(
         "127.0.0.1:10000,::1:10000", "all clients on the local machine have the same address"
     ),
+    "broker.session.timeout.ms": OwnDefault(
+        "3000",
+        "a machine that disappears must not stop its partitions for 9 s; ended processes are noticed at once",
+    ),
+    "broker.heartbeat.interval.ms": OwnDefault("1000", "belongs to the shorter session timeout"),
     "offsets.topic.replication.factor": OwnDefault("1", _ALONE),
     "transaction.state.log.replication.factor": OwnDefault("1", _ALONE),
     "transaction.state.log.min.isr": OwnDefault("1", _ALONE),

@@ -14,10 +14,12 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Final
 
+from msgspec.structs import replace
+
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.config.broker import BrokerConfig
 from ottla.config.dynamic_rules import check_dynamic
-from ottla.config.key import ConfigKey, ConfigRefused, ConfigType, parse
+from ottla.config.key import ConfigKey, ConfigRefused, ConfigType, Value, parse
 from ottla.config.keys import BROKER_KEYS, CLIENT_METRICS_KEYS, GROUP_KEYS, TOPIC_KEYS
 from ottla.config.resolve import BrokerLayers, ConfigEntry, describe_topic, overlay_topic, topic_defaults
 from ottla.metadata.image import MetadataImage, ResourceType
@@ -66,6 +68,8 @@ class ConfigRules:
     def __init__(self, config: BrokerConfig, node_id: int) -> None:
         self._config = config
         self._node_id = node_id
+        # The last computed defaults, with the layers that they belong to, which keeps the ids of the mappings valid.
+        self._defaults: tuple[tuple[int, int], BrokerLayers, Mapping[str, Value]] | None = None
 
     def layers(self, image: MetadataImage) -> BrokerLayers:
         """The static and dynamic settings of this node."""
@@ -74,6 +78,16 @@ class ConfigRules:
             image.config(ResourceType.BROKER, ""),
             image.config(ResourceType.BROKER, str(self._node_id)),
         )
+
+    def topic_defaults(self, image: MetadataImage, broker_id: int | None = None) -> Mapping[str, Value]:
+        """Values of the settings of a topic without own settings, by the settings of this node or of a broker."""
+        layers = self.layers(image)
+        if broker_id is not None:
+            layers = replace(layers, dynamic_broker=image.config(ResourceType.BROKER, str(broker_id)))
+        key = (id(layers.dynamic_default), id(layers.dynamic_broker))
+        if self._defaults is None or self._defaults[0] != key:
+            self._defaults = (key, layers, topic_defaults(layers))
+        return self._defaults[2]
 
     def describe_topic(self, image: MetadataImage, configs: Mapping[str, str]) -> list[ConfigEntry]:
         """All settings of a topic whose own settings are `configs`."""
@@ -92,7 +106,7 @@ class ConfigRules:
             if name in configs and name not in TOPIC_KEYS:
                 raise _invalid(f"unknown topic setting {name}")
         try:
-            values = overlay_topic(topic_defaults(self.layers(image)), configs)
+            values = overlay_topic(self.topic_defaults(image), configs)
         except ConfigRefused as error:
             raise _invalid(str(error)) from error
         lag_min, lag_max = values["min.compaction.lag.ms"], values["max.compaction.lag.ms"]

@@ -2,17 +2,22 @@
 
 A decision is a function of the image and a request; it returns records and a response and changes nothing.
 `image` is the controller's own: it includes records that are appended but not committed yet, so that the next
-decision is made on top of them. `ControllerRuntime` advances it and resets it.
+decision is made on top of them. `index` describes that image. `ControllerRuntime` advances both and resets them.
+`sessions` is what this controller has heard of the brokers since it leads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from ottla.base.rng import Random
 from ottla.config.broker import BrokerConfig
+from ottla.controller.cluster_view import ClusterView
 from ottla.controller.config_rules import ConfigRules
 from ottla.controller.configs import ConfigManager
+from ottla.controller.replica_index import ReplicaIndex
+from ottla.controller.sessions import Sessions
 from ottla.controller.topics import TopicManager
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import EMPTY_IMAGE, METADATA_VERSION, MetadataImage, ResourceType
@@ -21,24 +26,55 @@ from ottla.metadata.transactions import TransactionFilter
 from ottla.wire.schema import Message
 
 
+class Replayed(NamedTuple):
+    """The image after a decision, and the change that led to it; None if nothing changed."""
+
+    image: MetadataImage
+    delta: MetadataDelta | None
+
+
 class Controller:
     """State and decisions of one controller."""
 
     def __init__(self, config: BrokerConfig, node_id: int, rng: Random) -> None:
-        rules = ConfigRules(config, node_id)
+        self.rules = ConfigRules(config, node_id)
         self.image = EMPTY_IMAGE
-        self.topics = TopicManager(config, rules, rng)
-        self.configs = ConfigManager(rules, node_id)
-        self._config = config
+        self.index = ReplicaIndex()
+        self.sessions = Sessions(
+            config.int("broker.session.timeout.ms") / 1000,
+            1.5 * config.int("broker.heartbeat.interval.ms") / 1000,
+        )
+        self.topics = TopicManager(config, self.rules, rng)
+        self.configs = ConfigManager(self.rules, node_id)
+        self.on_change: Callable[[MetadataDelta, MetadataImage], None] = lambda _, __: None
+        """Called after each decision that changed the image."""
+        self.config = config
+        self.node_id = node_id
 
-    def replayed(self, records: Iterable[Message], offset: int, epoch: int) -> MetadataImage:
-        """The image after the records of one decision, the last of which gets `offset`."""
+    def view(self) -> ClusterView:
+        """The current state, for one decision."""
+        return ClusterView(self.image, self.index, self.rules)
+
+    def reset(self, image: MetadataImage) -> None:
+        """Start from a committed image."""
+        self.image = image
+        self.index.load(image)
+
+    def advance(self, after: Replayed) -> None:
+        """Follow a decision that was appended."""
+        self.image = after.image
+        if after.delta is not None:
+            self.index.update(after.delta, after.image)
+            self.on_change(after.delta, after.image)
+
+    def replayed(self, records: Iterable[Message], offset: int, epoch: int) -> Replayed:
+        """The state after the records of one decision, the last of which gets `offset`."""
         delta = MetadataDelta(self.image)
         transactions = TransactionFilter()
         for record in records:
             for counted in transactions.admit(record):
                 delta.replay(counted)
-        return delta.apply(offset, epoch)
+        return Replayed(delta.apply(offset, epoch), delta)
 
     def decide_start(
         self, initial_levels: Iterable[FeatureLevelRecord], *, transaction_open: bool
@@ -52,7 +88,7 @@ class Controller:
             records += levels
             if any(level.name == "eligible.leader.replicas.version" for level in levels):
                 # Eligible leaders depend on this value, so it is stored for the cluster: brokers must not differ.
-                value = self._config.text("min.insync.replicas")
+                value = self.config.text("min.insync.replicas")
                 records.append(
                     ConfigRecord(
                         resource_type=ResourceType.BROKER,

@@ -9,7 +9,7 @@ from ottla.wire.schema import Message
 
 R = TypeVar("R")
 
-# The most records that one request may append; it limits the work that one client can cause.
+# The most records that one request may append, and the most that one batch of the metadata log has.
 RECORDS_PER_REQUEST_MAX: Final = 10_000
 
 
@@ -18,6 +18,10 @@ class Decision(NamedTuple, Generic[R]):
 
     records: list[Message]
     response: R
+
+
+class SplittableDecision(Decision[R]):
+    """A decision whose records may be written in several batches: each prefix of them leads to a valid state."""
 
 
 def check_record_count(count: int) -> None:

@@ -1,71 +1,84 @@
-"""Decisions about log directories: the directory of each replica, and directories that fail.
+"""Decisions about the log directory of each replica: AssignReplicasToDirs.
 
 If a broker has one directory, the metadata names it from the start. If it has several, the broker chooses one and
-reports it (`decide_assign`). A replica whose directory is missing at a later start is then offline; it is not
-created again, empty, in another directory. Replicas in a directory that fails lose leadership
-(`decide_failed`).
+reports it. A replica whose directory is missing at a later start is then offline; it is not created again, empty, in
+another directory. Directories that fail are reported by heartbeats (`heartbeats`).
+
+A replica that moves away from a directory which is not registered any more starts with an empty log. It leaves the ISR
+and the ELR, so that it cannot lead before it has caught up.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
 
-from ottla.controller.decision import Decision
-from ottla.controller.port import DirectoryAssignments
-from ottla.metadata.image import NO_LEADER, MetadataImage
-from ottla.metadata.records import BrokerRegistrationChangeRecord, PartitionChangeRecord
+from ottla.base.errors import ErrorCode
+from ottla.controller.cluster_view import ClusterView
+from ottla.controller.decision import Decision, SplittableDecision
+from ottla.metadata.image import RESERVED_DIRECTORIES, BrokerImage, TopicImage
 from ottla.wire.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsResponse,
+    AssignReplicasToDirsResponseDirectoryData,
+    AssignReplicasToDirsResponsePartitionData,
+    AssignReplicasToDirsResponseTopicData,
 )
 from ottla.wire.schema import Message
 
 
-def decide_assign_replicas(
-    image: MetadataImage, request: AssignReplicasToDirsRequest
+def decide_assign(
+    view: ClusterView, request: AssignReplicasToDirsRequest
 ) -> Decision[AssignReplicasToDirsResponse]:
     """Record the directories that a broker reports for its replicas."""
-    assignments = {
-        (topic.topic_id, partition.partition_index): directory.id
-        for directory in request.directories
-        for topic in directory.topics
-        for partition in topic.partitions
-    }
-    records = decide_assign(image, request.broker_id, assignments).records
-    return Decision(records, AssignReplicasToDirsResponse())
-
-
-def decide_assign(image: MetadataImage, broker_id: int, assignments: DirectoryAssignments) -> Decision[None]:
-    """Record the directories of replicas; deleted partitions and known directories are skipped."""
+    broker = view.check_epoch(request.broker_id, request.broker_epoch)
     records: list[Message] = []
-    for (topic_id, index), directory_id in assignments.items():
-        topic = image.topics.by_id.get(topic_id)
-        partition = None if topic is None else topic.partitions.get(index)
-        if partition is None or broker_id not in partition.replicas:
-            continue
-        if partition.directory_of(broker_id) != directory_id:
-            directories = [
-                directory_id if replica == broker_id else partition.directory_of(replica)
-                for replica in partition.replicas
-            ]
-            records.append(
-                PartitionChangeRecord(topic_id=topic_id, partition_id=index, directories=directories)
-            )
-    return Decision(records, None)
-
-
-def decide_failed(
-    image: MetadataImage, broker_id: int, broker_epoch: int, online: Sequence[uuid.UUID]
-) -> Decision[None]:
-    """Record that only `online` directories of a broker work; it loses the leadership of all other replicas."""
-    records: list[Message] = [
-        BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=broker_epoch, log_dirs=list(online))
-    ]
-    for topic in image.topics.by_id.values():
-        for index, partition in topic.partitions.items():
-            if partition.leader == broker_id and not partition.is_online(broker_id, online):
-                records.append(
-                    PartitionChangeRecord(topic_id=topic.topic_id, partition_id=index, leader=NO_LEADER)
+    response = AssignReplicasToDirsResponse(directories=[])
+    for directory in request.directories:
+        topics = []
+        for topic_data in directory.topics:
+            topic = view.image.topics.by_id.get(topic_data.topic_id)
+            partitions = []
+            for each in topic_data.partitions:
+                index = each.partition_index
+                code = _assign(view, broker, topic, index, directory.id, records)
+                partitions.append(
+                    AssignReplicasToDirsResponsePartitionData(partition_index=index, error_code=code)
                 )
-    return Decision(records, None)
+            topics.append(
+                AssignReplicasToDirsResponseTopicData(topic_id=topic_data.topic_id, partitions=partitions)
+            )
+        response.directories.append(AssignReplicasToDirsResponseDirectoryData(id=directory.id, topics=topics))
+    return SplittableDecision(records, response)
+
+
+def _assign(
+    view: ClusterView,
+    broker: BrokerImage,
+    topic: TopicImage | None,
+    index: int,
+    directory_id: uuid.UUID,
+    records: list[Message],
+) -> ErrorCode:
+    if topic is None:
+        return ErrorCode.UNKNOWN_TOPIC_ID
+    partition = topic.partitions.get(index)
+    if partition is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    broker_id = broker.broker_id
+    if broker_id not in partition.replicas:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    known = partition.directory_of(broker_id)
+    if known == directory_id:
+        return ErrorCode.NONE
+    change = view.change(topic, partition)
+    change.directories[broker_id] = directory_id
+    is_lost = known not in RESERVED_DIRECTORIES and known not in broker.log_dirs
+    if is_lost or directory_id not in broker.log_dirs:
+        change = view.change(topic, partition, leaving=(broker_id,))
+        change.directories[broker_id] = directory_id
+        change.isr = tuple(one for one in partition.isr if one != broker_id)
+        change.unclean_replicas = frozenset((broker_id,)) if is_lost else frozenset()
+    record = view.build((topic.topic_id, index), change)
+    if record is not None:
+        records.append(record)
+    return ErrorCode.NONE

@@ -11,13 +11,34 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, cast
 
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.controller import brokers, configs, directories, features, producer_ids, topics
+from ottla.controller import (
+    brokers,
+    configs,
+    directories,
+    elections,
+    features,
+    heartbeats,
+    producer_ids,
+    reassignment,
+    topics,
+)
+from ottla.controller.alter_partition import decide_alter_partition
 from ottla.controller.controller import Controller
+from ottla.controller.decision import Decision
+from ottla.controller.liveness import BrokerWatch
 from ottla.controller.port import DirectoryAssignments, NodeRegistration, ProducerIdBlock
 from ottla.controller.quorum_status import describe_quorum
 from ottla.controller.runtime import ControllerRuntime, Decide
+from ottla.controller.tasks import ControllerTasks
+from ottla.metadata.features import SUPPORTED_FEATURES
+from ottla.metadata.image import MetadataImage
 from ottla.metadata.publisher import MetadataPublisher
-from ottla.metadata.records import FeatureLevelRecord
+from ottla.metadata.records import (
+    ControllerEndpoint,
+    ControllerFeature,
+    FeatureLevelRecord,
+    RegisterControllerRecord,
+)
 from ottla.quorum.quorum import Quorum
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from ottla.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
@@ -29,9 +50,17 @@ from ottla.wire.messages.alter_partition_reassignments import (
 from ottla.wire.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsResponse,
+    DirectoryData,
+    PartitionData,
+    TopicData,
 )
 from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
-from ottla.wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
+from ottla.wire.messages.broker_registration import (
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+    Feature,
+    Listener,
+)
 from ottla.wire.messages.controller_registration import (
     ControllerRegistrationRequest,
     ControllerRegistrationResponse,
@@ -72,8 +101,11 @@ class ControllerDriver:
         *,
         initial_levels: Sequence[FeatureLevelRecord],
         on_fault: Callable[[BaseException], None],
+        cluster_id: str = brokers.ANY_CLUSTER,
     ) -> None:
+        self._cluster_id = cluster_id
         self._controller = controller
+        self._tasks = ControllerTasks(controller, asyncio.get_running_loop)
         self._quorum = quorum
         self._publisher = publisher
         self._on_fault = on_fault
@@ -83,6 +115,8 @@ class ControllerDriver:
             quorum,
             publisher,
             initial_levels=initial_levels,
+            on_leading=lambda: self._tasks.start(self._runtime.submit),
+            on_resigned=self._tasks.stop,
             on_active=self._active,
             on_fault=self._failed,
         )
@@ -121,24 +155,43 @@ class ControllerDriver:
 
     async def register_broker(self, request: BrokerRegistrationRequest) -> BrokerRegistrationResponse:
         return await self._submit(
-            lambda image: brokers.decide_register_broker(image, request, self._quorum.log_end_offset),
+            lambda _: self._register(request),
             lambda code, _: BrokerRegistrationResponse(error_code=code),
+        )
+
+    def _register(self, request: BrokerRegistrationRequest) -> Decision[BrokerRegistrationResponse]:
+        return brokers.decide_register_broker(
+            self._controller.view(),
+            self._controller.sessions,
+            request,
+            cluster_id=self._cluster_id,
+            now=self._now(),
+            next_offset=self._quorum.log_end_offset,
         )
 
     async def broker_heartbeat(self, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
         return await self._submit(
-            lambda image: brokers.decide_heartbeat(image, request),
+            lambda _: heartbeats.decide_heartbeat(
+                self._controller.view(),
+                self._controller.sessions,
+                request,
+                now=self._now(),
+                next_offset=self._quorum.log_end_offset,
+            ),
             lambda code, _: BrokerHeartbeatResponse(error_code=code),
         )
 
     async def alter_partition(
         self, request: AlterPartitionRequest, api_version: int
     ) -> AlterPartitionResponse:
-        return AlterPartitionResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
+        return await self._submit(
+            lambda _: decide_alter_partition(self._controller.view(), request, api_version),
+            lambda code, _: AlterPartitionResponse(error_code=code),
+        )
 
     async def allocate_producer_ids(self, request: AllocateProducerIdsRequest) -> AllocateProducerIdsResponse:
         return await self._submit(
-            lambda image: producer_ids.decide_allocate_ids(image, request),
+            lambda _: producer_ids.decide_allocate(self._controller.view(), request),
             lambda code, _: AllocateProducerIdsResponse(error_code=code),
         )
 
@@ -146,7 +199,7 @@ class ControllerDriver:
         self, request: AssignReplicasToDirsRequest
     ) -> AssignReplicasToDirsResponse:
         return await self._submit(
-            lambda image: directories.decide_assign_replicas(image, request),
+            lambda _: directories.decide_assign(self._controller.view(), request),
             lambda code, _: AssignReplicasToDirsResponse(error_code=code),
         )
 
@@ -158,24 +211,104 @@ class ControllerDriver:
             lambda code, message: ControllerRegistrationResponse(error_code=code, error_message=message),
         )
 
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    # Evidence about brokers
+
+    def watch_brokers(self, watch: BrokerWatch) -> None:
+        """Watch the registered brokers while this node is the active controller."""
+        self._tasks.liveness.attach(watch)
+
+    def broker_lost(self, broker_id: int) -> None:
+        """There is evidence that a watched broker has ended; called by the watch."""
+        self._tasks.liveness.broker_lost(broker_id)
+
     # Requests of the broker in the same process, with plain data
 
     async def register_node(self, node: NodeRegistration) -> int:
-        return await self._decided(lambda i: brokers.decide_register(i, node, self._quorum.log_end_offset))
+        def decide(image: MetadataImage) -> Decision[int]:
+            known = image.brokers.get(node.node_id)
+            features = [
+                Feature(name=f.name, min_supported_version=f.min_version, max_supported_version=f.max_version)
+                for f in SUPPORTED_FEATURES
+            ]
+            request = BrokerRegistrationRequest(
+                broker_id=node.node_id,
+                cluster_id=self._cluster_id,
+                incarnation_id=node.incarnation_id,
+                listeners=[
+                    Listener(name=e.name, host=e.host, port=e.port, security_protocol=e.security_protocol)
+                    for e in node.endpoints
+                ],
+                features=features,
+                rack=node.rack,
+                log_dirs=list(node.log_dirs),
+                previous_broker_epoch=-1 if known is None else known.epoch,
+            )
+            records, response = self._register(request)
+            if not records:
+                return Decision([], response.broker_epoch)
+            controller = RegisterControllerRecord(
+                controller_id=node.node_id,
+                incarnation_id=node.incarnation_id,
+                end_points=[
+                    ControllerEndpoint(
+                        name=e.name, host=e.host, port=e.port, security_protocol=e.security_protocol
+                    )
+                    for e in node.controller_endpoints
+                ],
+                features=[
+                    ControllerFeature(
+                        name=f.name, min_supported_version=f.min_version, max_supported_version=f.max_version
+                    )
+                    for f in SUPPORTED_FEATURES
+                ],
+            )
+            return Decision([*records, controller], response.broker_epoch)
+
+        return await self._decided(decide)
 
     async def unfence_broker(self, broker_id: int, broker_epoch: int) -> None:
-        await self._decided(lambda image: brokers.decide_unfence(image, broker_id, broker_epoch))
+        def decide(_: MetadataImage) -> Decision[None]:
+            view = self._controller.view()
+            broker = view.check_epoch(broker_id, broker_epoch)
+            return Decision(heartbeats.decide_unfence(view, broker, ()) if broker.fenced else [], None)
+
+        await self._decided(decide)
 
     async def assign_directories(self, broker_id: int, assignments: DirectoryAssignments) -> None:
-        await self._decided(lambda image: directories.decide_assign(image, broker_id, assignments))
+        broker = self._controller.image.brokers[broker_id]
+        request = AssignReplicasToDirsRequest(
+            broker_id=broker_id,
+            broker_epoch=broker.epoch,
+            directories=[
+                DirectoryData(
+                    id=directory_id,
+                    topics=[TopicData(topic_id=topic_id, partitions=[PartitionData(partition_index=index)])],
+                )
+                for (topic_id, index), directory_id in assignments.items()
+            ],
+        )
+        await self.assign_replicas_to_dirs(request)
 
     async def directories_failed(
         self, broker_id: int, broker_epoch: int, online: Sequence[uuid.UUID]
     ) -> None:
-        await self._decided(lambda image: directories.decide_failed(image, broker_id, broker_epoch, online))
+        def decide(_: MetadataImage) -> Decision[None]:
+            view = self._controller.view()
+            broker = view.check_epoch(broker_id, broker_epoch)
+            offline = [each for each in broker.log_dirs if each not in online]
+            return Decision(heartbeats.decide_offline(view, broker, offline), None)
+
+        await self._decided(decide)
 
     async def allocate_block(self, broker_id: int, broker_epoch: int) -> ProducerIdBlock:
-        return await self._decided(lambda image: producer_ids.decide_allocate(image, broker_id, broker_epoch))
+        request = AllocateProducerIdsRequest(broker_id=broker_id, broker_epoch=broker_epoch)
+        response = await self._decided(
+            lambda _: producer_ids.decide_allocate(self._controller.view(), request)
+        )
+        return ProducerIdBlock(response.producer_id_start, response.producer_id_len)
 
     # Requests of clients
 
@@ -227,20 +360,35 @@ class ControllerDriver:
         return describe_quorum(request, self._quorum.describe())
 
     async def elect_leaders(self, request: ElectLeadersRequest) -> ElectLeadersResponse:
-        return ElectLeadersResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
+        return await self._submit(
+            lambda _: elections.decide_elect(self._controller.view(), request),
+            elections.refuse_elect,
+            timeout_ms=request.timeout_ms,
+        )
 
     async def alter_partition_reassignments(
         self, request: AlterPartitionReassignmentsRequest
     ) -> AlterPartitionReassignmentsResponse:
-        return AlterPartitionReassignmentsResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
+        return await self._submit(
+            lambda _: reassignment.decide_reassign(self._controller.view(), request),
+            reassignment.refuse_reassign,
+            timeout_ms=request.timeout_ms,
+        )
 
     async def list_partition_reassignments(
         self, request: ListPartitionReassignmentsRequest
     ) -> ListPartitionReassignmentsResponse:
-        return ListPartitionReassignmentsResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
+        return await self._submit(
+            lambda _: Decision([], reassignment.list_reassignments(self._controller.view(), request)),
+            lambda code, message: ListPartitionReassignmentsResponse(error_code=code, error_message=message),
+            timeout_ms=request.timeout_ms,
+        )
 
     async def unregister_broker(self, request: UnregisterBrokerRequest) -> UnregisterBrokerResponse:
-        return UnregisterBrokerResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
+        return await self._submit(
+            lambda _: brokers.decide_unregister(self._controller.view(), self._controller.sessions, request),
+            lambda code, message: UnregisterBrokerResponse(error_code=code, error_message=message),
+        )
 
     # From coroutines to decisions
 

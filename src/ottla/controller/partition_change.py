@@ -3,7 +3,7 @@
 The caller sets what changes (`isr`, `replicas`, …) and which election is allowed; `build` completes the consequences in
 Kafka 4.3's order and returns the record, or None if nothing changes:
 
-1. A reassignment whose new replicas are all in the ISR is completed.
+1. A reassignment whose new replicas are all in the ISR is completed (all replicas, if it removes more than it adds).
 2. Eligible leader replicas (KIP-966): while the ISR is smaller than `min.insync.replicas`, replicas that leave the ISR
    become eligible, except those that stopped uncleanly; from that size on there are none.
 3. A leader is elected if the current one is not in the ISR or not acceptable: from the ISR, else from the eligible
@@ -98,7 +98,9 @@ class PartitionChange:
             return
         target = [replica for replica in self.replicas if replica not in self.removing]
         isr = [replica for replica in self.isr if replica not in self.removing]
-        if target and isr and set(self.adding) <= set(isr):
+        # If there are fewer replicas afterwards, all of them must be in sync: the ISR must not become smaller for it.
+        needed = target if len(self.adding) < len(self.removing) else self.adding
+        if target and isr and set(needed) <= set(isr):
             self.replicas, self.isr = tuple(target), tuple(isr)
             self.removing = self.adding = ()
 

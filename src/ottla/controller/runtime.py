@@ -4,8 +4,9 @@
 
 A decision is made when it is submitted, on an image that may contain records which are not committed yet; the
 quorum writes the decisions of one iteration of the event loop together. Each decision is committed completely or not
-at all. A response waits until this node has applied everything that the controller's image contained when the
-decision was made. This holds for decisions without records too, so no client sees state that can still be lost.
+at all, unless it is not atomic and larger than one batch. A response waits until this node has applied everything that
+the controller's image contained when the decision was made. This holds for decisions without records too, so no client
+sees state that can still be lost.
 
 Failures:
 
@@ -26,8 +27,8 @@ from typing import TypeVar
 import structlog
 
 from ottla.base.errors import ApiError, ErrorCode, LocalError, invariant
-from ottla.controller.controller import Controller
-from ottla.controller.decision import Decision
+from ottla.controller.controller import Controller, Replayed
+from ottla.controller.decision import RECORDS_PER_REQUEST_MAX, Decision, SplittableDecision
 from ottla.metadata.image import METADATA_VERSION, MetadataImage
 from ottla.metadata.publisher import MetadataPublisher
 from ottla.metadata.record_codec import encode_record
@@ -54,6 +55,8 @@ class ControllerRuntime:
         publisher: MetadataPublisher,
         *,
         initial_levels: Sequence[FeatureLevelRecord],
+        on_leading: Callable[[], None],
+        on_resigned: Callable[[], None],
         on_active: Callable[[], None],
         on_fault: Callable[[BaseException], None],
     ) -> None:
@@ -61,6 +64,8 @@ class ControllerRuntime:
         self._quorum = quorum
         self._publisher = publisher
         self._initial_levels = initial_levels
+        self._on_leading = on_leading
+        self._on_resigned = on_resigned
         self._on_active = on_active
         self._on_fault = on_fault
         self._epoch: int | None = None
@@ -78,7 +83,8 @@ class ControllerRuntime:
     def leading(self, epoch: int) -> None:
         """Start from the committed image; `on_active` is called when the first records are applied."""
         self._epoch = epoch
-        self._controller.image = self._publisher.image
+        self._controller.reset(self._publisher.image)
+        self._on_leading()
         records = self._controller.decide_start(
             self._initial_levels, transaction_open=self._publisher.transaction_open
         )
@@ -91,6 +97,7 @@ class ControllerRuntime:
     def resigned(self, epoch: int) -> None:
         """Fail everything that is outstanding."""
         self._epoch = None
+        self._on_resigned()
         _log.info("this node is no longer the active controller", epoch=epoch)
         outstanding, self._outstanding = self._outstanding, {}
         for refuse in outstanding.values():
@@ -117,38 +124,45 @@ class ControllerRuntime:
             return
         finish: Callable[[], None]
         try:
-            response, values, image = self._prepare(decide, self._epoch)
+            response, batches, after = self._prepare(decide, self._epoch)
         except ApiError as error:
             finish = partial(refuse, error.code, error.message)
         except Exception:  # noqa: BLE001 - a bug in a decision fails that request only; nothing was appended
             _log.exception("a decision of the controller failed; nothing was changed")
             finish = partial(refuse, ErrorCode.UNKNOWN_SERVER_ERROR, None)
         else:
-            if values and not self._append(values, image):
+            if batches and not self._append(batches, after):
                 self._refuse(refuse)
                 return
             finish = partial(respond, response)
         self._finish_when_applied(finish, refuse)
 
-    def _prepare(self, decide: Decide[R], epoch: int) -> tuple[R, list[bytes], MetadataImage]:
-        """Decide, encode and replay; the image that follows. The controller is unchanged."""
+    def _prepare(self, decide: Decide[R], epoch: int) -> tuple[R, list[list[bytes]], Replayed]:
+        """Decide, encode and replay; the batches to append and the state after them. The controller is unchanged."""
         image = self._controller.image
-        records, response = decide(image)
+        decision = decide(image)
+        records, response = decision
         if not records:
-            return response, [], image
+            return response, [], Replayed(image, None)
         version = _version_at(image, records)
         values = [encode_record(record, version) for record in records]
         last_offset = self._quorum.log_end_offset + len(records) - 1
-        return response, values, self._controller.replayed(records, last_offset, epoch)
+        size = RECORDS_PER_REQUEST_MAX if isinstance(decision, SplittableDecision) else len(values)
+        batches = [values[at : at + size] for at in range(0, len(values), size)]
+        return response, batches, self._controller.replayed(records, last_offset, epoch)
 
-    def _append(self, values: list[bytes], image: MetadataImage) -> bool:
+    def _append(self, batches: list[list[bytes]], after: Replayed) -> bool:
         """Append a decision; False if this node no longer leads the epoch."""
-        try:
-            last_offset = self._quorum.append(image.epoch, values)
-        except NotLeader:
-            return False
-        invariant(last_offset == image.offset, "the records were appended where the decision expected them")
-        self._controller.image = image
+        last_offset = -1
+        for values in batches:
+            try:
+                last_offset = self._quorum.append(after.image.epoch, values)
+            except NotLeader:
+                return False
+        invariant(
+            last_offset == after.image.offset, "the records were appended where the decision expected them"
+        )
+        self._controller.advance(after)
         return True
 
     def _finish_when_applied(self, finish: Callable[[], None], refuse: Refuse) -> None:

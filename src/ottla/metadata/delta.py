@@ -80,7 +80,7 @@ def partition_from_record(record: rec.PartitionRecord) -> PartitionImage:
     )
 
 
-def _changed_partition(old: PartitionImage, change: rec.PartitionChangeRecord) -> PartitionImage:
+def changed_partition(old: PartitionImage, change: rec.PartitionChangeRecord) -> PartitionImage:
     """The partition after a PartitionChangeRecord; absent fields keep their value."""
     leader, leader_epoch = old.leader, old.leader_epoch
     if change.leader != _UNCHANGED_LEADER:
@@ -298,7 +298,7 @@ class MetadataDelta:
         old = None if topic is None else topic.partitions.get(record.partition_id)
         if old is None:
             violated(f"metadata log changes unknown partition {record.topic_id}:{record.partition_id}")
-        self._set_partition(record.topic_id, record.partition_id, _changed_partition(old, record))
+        self._set_partition(record.topic_id, record.partition_id, changed_partition(old, record))
 
     def _clear_elr(self, record: rec.ClearElrRecord) -> None:
         """Clear the eligible leader replicas of one topic, or of all topics if the name is empty."""

@@ -43,7 +43,7 @@ def test_open_transaction_is_aborted_first() -> None:
     loaded.image = replayed(features())
     (abort,) = loaded.decide_start(initial_records(), transaction_open=True)
     assert isinstance(abort, AbortTransactionRecord)
-    image = loaded.replayed([abort, broker_record(1), *topic_records("whole")], 12, 2)
+    image = loaded.replayed([abort, broker_record(1), *topic_records("whole")], 12, 2).image
     assert list(image.topics.by_name) == ["whole"]
     assert (image.offset, image.epoch) == (12, 2)
     assert loaded.image.topics.by_name == {}, "the image moves when the runtime appends"

@@ -1,56 +1,82 @@
+"""AssignReplicasToDirs: the directory of each replica."""
+
 from __future__ import annotations
 
 import uuid
 
-from ottla.controller.brokers import decide_unfence
-from ottla.controller.directories import decide_assign, decide_failed
-from ottla.metadata.image import NO_LEADER, MetadataImage
-from ottla.metadata.records import PartitionChangeRecord
-from tests.support.metadata import broker_record, features, replayed, topic_id_of, topic_records
+import pytest
 
-FIRST, SECOND = uuid.UUID(int=1010), uuid.UUID(int=1011)
-TOPIC = topic_id_of("t")
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.controller.directories import decide_assign
+from ottla.metadata.image import NO_LEADER
+from ottla.metadata.records import BrokerRegistrationChangeRecord
+from ottla.wire.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    DirectoryData,
+    PartitionData,
+    TopicData,
+)
+from tests.support.controller import TOPIC_ID, ControllerBench, cluster, directory_of
+from tests.support.metadata import broker_record, features, topic_records
+
+FIRST, SECOND = directory_of(1), directory_of(1, 1)
 
 
-def two_partitions(*, fenced: bool = False, dirs: int = 2) -> MetadataImage:
-    """Partition 0 in the first directory of broker 1, partition 1 in the second."""
-    records = [*features(), broker_record(1, fenced=fenced, dirs=dirs), *topic_records("t", [[1], [1]])]
-    moved = PartitionChangeRecord(topic_id=TOPIC, partition_id=1, directories=[SECOND])
-    return replayed([*records, moved])
+def two_directories() -> ControllerBench:
+    """Broker 1 has two directories; the partitions are in the first."""
+    return ControllerBench(
+        [*features(), broker_record(1, epoch=1, dirs=2), *topic_records("t", [[1], [1], [2]])]
+    )
 
 
-def leaders(image: MetadataImage) -> list[int]:
-    return [one.leader for one in image.topics.by_id[TOPIC].partitions.values()]
+def assign(
+    bench: ControllerBench,
+    directory_id: uuid.UUID,
+    *indexes: int,
+    topic_id: uuid.UUID = TOPIC_ID,
+    epoch: int = 1,
+) -> list[int]:
+    """Report a directory; the error code of each partition."""
+    partitions = [PartitionData(partition_index=index) for index in indexes]
+    request = AssignReplicasToDirsRequest(
+        broker_id=1,
+        broker_epoch=epoch,
+        directories=[
+            DirectoryData(id=directory_id, topics=[TopicData(topic_id=topic_id, partitions=partitions)])
+        ],
+    )
+    response = bench.apply(decide_assign(bench.view, request))
+    (directory,) = response.directories
+    return [each.error_code for each in directory.topics[0].partitions]
 
 
 def test_the_directory_of_a_replica_is_recorded_once() -> None:
-    image = two_partitions()
-    places = {(TOPIC, 0): SECOND, (TOPIC, 1): SECOND, (TOPIC, 9): FIRST, (uuid.UUID(int=3), 0): FIRST}
-    records, _ = decide_assign(image, 1, places)
-    assert len(records) == 1
-    after = replayed(records, image)
-    assert after.topics.by_id[TOPIC].partitions[0].directory_of(1) == SECOND
-    assert leaders(after) == [1, 1]
-    assert decide_assign(after, 1, places) == ([], None)
+    bench = two_directories()
+    codes = assign(bench, SECOND, 0, 2, 9)
+    assert codes == [0, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert assign(bench, SECOND, 0, topic_id=uuid.UUID(int=3)) == [ErrorCode.UNKNOWN_TOPIC_ID]
+    partition = bench.partition()
+    assert (partition.directory_of(1), partition.leader, partition.leader_epoch) == (SECOND, 1, 0)
+    offset = bench.image.offset
+    assert assign(bench, SECOND, 0) == [0]
+    assert bench.image.offset == offset
 
 
-def test_a_failed_directory_loses_its_leaders_and_no_other() -> None:
-    image = two_partitions()
-    records, _ = decide_failed(image, 1, image.brokers[1].epoch, [FIRST])
-    after = replayed(records, image)
-    assert leaders(after) == [1, NO_LEADER]
-    assert after.brokers[1].log_dirs == (FIRST,)
-    assert after.topics.by_id[TOPIC].partitions[1].isr == (1,)
+def test_only_under_the_registered_epoch() -> None:
+    with pytest.raises(ApiError) as refused:
+        assign(two_directories(), SECOND, 0, epoch=7)
+    assert refused.value.code is ErrorCode.STALE_BROKER_EPOCH
 
 
-def test_a_broker_without_a_directory_does_not_lead_the_replicas_in_it() -> None:
-    image = two_partitions(fenced=True, dirs=1)
-    records, _ = decide_unfence(image, 1, image.brokers[1].epoch)
-    assert leaders(replayed(records, image)) == [1, NO_LEADER]
+def test_a_replica_that_lost_its_directory_starts_again_outside_the_isr() -> None:
+    bench = cluster(min_insync_replicas="3")
+    bench.replay(BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=1, log_dirs=[SECOND]))
+    assert assign(bench, SECOND, 0) == [0]
+    partition = bench.partition()
+    assert (partition.leader, partition.isr, partition.eligible_leader_replicas) == (2, (2, 3), ())
 
 
-def test_replicas_in_a_restored_directory_lead_again() -> None:
-    image = two_partitions(fenced=True)
-    image = replayed([PartitionChangeRecord(topic_id=TOPIC, partition_id=1, leader=NO_LEADER)], image)
-    records, _ = decide_unfence(image, 1, image.brokers[1].epoch)
-    assert leaders(replayed(records, image)) == [1, 1]
+def test_a_replica_in_a_directory_that_is_not_registered_does_not_lead() -> None:
+    bench = two_directories()
+    assert assign(bench, uuid.UUID(int=5555), 0) == [0]
+    assert bench.partition().leader == NO_LEADER

@@ -15,12 +15,13 @@ from ottla.controller.driver import ControllerDriver
 from ottla.controller.features import initial_records
 from ottla.controller.port import ControllerPort, NodeRegistration
 from ottla.metadata.delta import MetadataDelta
+from ottla.metadata.features import SUPPORTED_FEATURES
 from ottla.metadata.image import Endpoint, MetadataImage
 from ottla.metadata.publisher import MetadataPublisher
 from ottla.metadata.record_codec import decode_record
 from ottla.wire.messages.alter_configs import AlterConfigsRequest
 from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
-from ottla.wire.messages.broker_registration import BrokerRegistrationRequest
+from ottla.wire.messages.broker_registration import BrokerRegistrationRequest, Feature
 from ottla.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest
@@ -34,6 +35,11 @@ from tests.support.fake_quorum import FakeQuorum
 
 T = TypeVar("T")
 NODE = NodeRegistration(1, uuid.UUID(int=5), (Endpoint("PLAINTEXT", "h", 1),), (uuid.UUID(int=6),))
+
+FEATURES = [
+    Feature(name=f.name, min_supported_version=f.min_version, max_supported_version=f.max_version)
+    for f in SUPPORTED_FEATURES
+]
 
 
 class Bench:
@@ -257,7 +263,10 @@ def test_broker_registers_and_is_unfenced_by_wire_messages() -> None:
     async def scenario(bench: Bench) -> None:
         registered = await bench.port.register_broker(
             BrokerRegistrationRequest(
-                broker_id=2, incarnation_id=uuid.UUID(int=7), log_dirs=[uuid.UUID(int=8)]
+                broker_id=2,
+                incarnation_id=uuid.UUID(int=7),
+                log_dirs=[uuid.UUID(int=8)],
+                features=FEATURES,
             )
         )
         assert registered.error_code == 0

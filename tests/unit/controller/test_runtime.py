@@ -18,6 +18,7 @@ from ottla.metadata.image import MetadataImage
 from ottla.metadata.publisher import MetadataPublisher
 from ottla.metadata.record_codec import decode_record, encode_record
 from ottla.metadata.records import BeginTransactionRecord, FeatureLevelRecord
+from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from ottla.wire.schema import Message
 from tests.support.fake_quorum import FakeQuorum
 from tests.support.metadata import broker_record, topic_records
@@ -40,6 +41,8 @@ class Bench:
             self.quorum,
             self.publisher,
             initial_levels=initial_records(),
+            on_leading=lambda: None,
+            on_resigned=lambda: None,
             on_active=lambda: self.events.append("active"),
             on_fault=self.events.append,
         )
@@ -135,10 +138,11 @@ def test_each_decision_is_one_append() -> None:
 def test_producer_ids_are_never_allocated_twice() -> None:
     bench = Bench().start()
     bench.submit("broker", lambda image: Decision([broker_record(1)], None))
+    request = AllocateProducerIdsRequest(broker_id=1, broker_epoch=5)
     for name in "xyz":
-        bench.submit(name, lambda image: decide_allocate(image, 1, 5))
+        bench.submit(name, lambda image: decide_allocate(bench.controller.view(), request))
     bench.quorum.commit()
-    assert [bench.results[name].first for name in "xyz"] == [0, 1000, 2000]  # type: ignore[attr-defined]
+    assert [bench.results[name].producer_id_start for name in "xyz"] == [0, 1000, 2000]  # type: ignore[attr-defined]
 
 
 def test_loss_of_leadership_fails_what_is_outstanding() -> None:

@@ -69,4 +69,4 @@ def test_node_leads_and_sets_strays_aside_after_its_registration(
     broker = image.brokers[1]
     assert broker.epoch == _epoch(second) > _epoch(first)
     assert broker.active
-    assert [each.leader_epoch for each in image.topics.by_name["a"].partitions.values()] == [1, 1]
+    assert [each.leader_epoch for each in image.topics.by_name["a"].partitions.values()] == [2, 2]

@@ -8,6 +8,7 @@ from ottla.config.tables.notation import (
     BOOLEAN,
     CLUSTER,
     HIGH,
+    HONOURED,
     INT,
     LONG,
     MEDIUM,
@@ -19,13 +20,13 @@ from ottla.config.tables.notation import (
 
 # fmt: off
 KEYS = (
-    Key("unclean.leader.election.enable", BOOLEAN, "false", HIGH, CLUSTER, ACCEPTED, ANYTHING,
+    Key("unclean.leader.election.enable", BOOLEAN, "false", HIGH, CLUSTER, HONOURED, ANYTHING,
         "Whether a replica outside the ISR, which may miss records, can become leader if no other can."),
-    Key("unclean.leader.election.interval.ms", LONG, "300000", MEDIUM, STATIC, ACCEPTED, at_least(1),
+    Key("unclean.leader.election.interval.ms", LONG, "300000", MEDIUM, STATIC, HONOURED, at_least(1),
         "Interval of the checks for partitions that need an unclean election.", internal=True),
-    Key("auto.leader.rebalance.enable", BOOLEAN, "true", HIGH, STATIC, ACCEPTED, ANYTHING,
+    Key("auto.leader.rebalance.enable", BOOLEAN, "true", HIGH, STATIC, HONOURED, ANYTHING,
         "Whether leadership moves back to the preferred replicas automatically."),
-    Key("leader.imbalance.check.interval.seconds", LONG, "300", HIGH, STATIC, ACCEPTED, at_least(1),
+    Key("leader.imbalance.check.interval.seconds", LONG, "300", HIGH, STATIC, HONOURED, at_least(1),
         "Interval of the checks for leaders that are not the preferred replica."),
     Key("num.replica.fetchers", INT, "1", HIGH, CLUSTER, ACCEPTED, at_least(1),
         "Fetchers that copy from each other broker."),

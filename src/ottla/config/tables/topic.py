@@ -74,7 +74,7 @@ KEYS = (
     Key("cleanup.policy", LIST, "delete", MEDIUM, CLUSTER, HONOURED, items("compact", "delete"),
         "delete drops old segments, compact keeps the newest record of each key; both may be given, or none.",
         synonyms=(("log.cleanup.policy", 1),)),
-    Key("unclean.leader.election.enable", BOOLEAN, "false", MEDIUM, CLUSTER, ACCEPTED, ANYTHING,
+    Key("unclean.leader.election.enable", BOOLEAN, "false", MEDIUM, CLUSTER, HONOURED, ANYTHING,
         "Whether a replica outside the ISR, which may miss records, can become leader if no other can.",
         synonyms=(("unclean.leader.election.enable", 1),)),
     Key("min.insync.replicas", INT, "1", MEDIUM, CLUSTER, HONOURED, at_least(1),
