@@ -169,6 +169,13 @@ class LeaderState:
         if replica_id in self._awaited or replica_id not in self.image.isr:
             self._await(replica_id, brokers, now, lag_max)
 
+    def fetched_before(self, replica_id: int, at: float) -> None:
+        """A fetch at the time `at` showed that a follower still had all records, as in its fetch before."""
+        follower = self.followers.get(replica_id)
+        if follower is not None and follower.end_offset >= follower.leader_end:
+            follower.caught_up_at = max(follower.caught_up_at, at)
+            follower.fetched_at = max(follower.fetched_at, at)
+
     def _await(self, replica_id: int, brokers: Brokers, now: float, lag_max: float) -> None:
         """Let the high watermark wait for a follower that is caught up and may join the ISR, or no longer."""
         caught_up = now - self.followers[replica_id].caught_up_at <= lag_max

@@ -20,33 +20,29 @@ are notified at once.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
 from ottla.base.errors import ApiError, ErrorCode, StorageFault
 from ottla.base.ids import Uuid
 from ottla.metadata.image import PartitionImage
-from ottla.records.batch import BatchHeader, TimestampType, read_header
+from ottla.records.batch import TimestampType, read_header
 from ottla.records.control import EndTxnMarker, build_end_txn_batch
 from ottla.records.validation import BatchRules, ValidBatch, validate
 from ottla.replication.cluster_view import ClusterView
 from ottla.replication.leader import IsrProposal, LeaderState
+from ottla.replication.readable_partition import NO_EPOCH, NO_OFFSET, ReadablePartition
 from ottla.storage.log.appended import Appended
 from ottla.storage.log.bulk_append import AppendLimits, BulkAppend
 from ottla.storage.log.log import Log
 from ottla.storage.log.log_config import LogConfig
-from ottla.storage.log.log_reader import FoundRecord
-from ottla.storage.log.log_slice import LogSlice
 from ottla.storage.producers.producer_state import Verification
 
 ACKS_ALL: Final = -1
-NO_EPOCH: Final = -1
-NO_OFFSET: Final = -1
 EPOCH_PER_TRANSACTION_SINCE: Final = 12
 """The first Produce version whose clients raise their epoch with every transaction (KIP-890) ..."""
 EPOCH_PER_TRANSACTION_VERSION: Final = 2
 """... and the transaction.version that enables it."""
-_LOADING_CHUNK_BYTES: Final = 256 * 1024
 
 
 class AppendWaiter(Protocol):
@@ -67,51 +63,27 @@ class ProgressListener(Protocol):
     def log_progressed(self) -> None: ...
 
 
-class Read:
-    """The result of one read: the location of the bytes, and the offsets of the log at that moment."""
+class ReplicaWaiter(ReadWaiter, Protocol):
+    """Waits for records to copy to a follower."""
 
-    __slots__ = ("diverging", "high_watermark", "last_stable_offset", "log_start_offset", "slice", "upto")
-
-    def __init__(self, partition: Partition, found: LogSlice | None, upto: int) -> None:
-        log = partition.log
-        self.slice = found
-        self.upto = upto
-        self.high_watermark = log.high_watermark
-        self.last_stable_offset = log.last_stable_offset
-        self.log_start_offset = log.log_start_offset
-        self.diverging: tuple[int, int] | None = None
-
-    @property
-    def size(self) -> int:
-        return 0 if self.slice is None else self.slice.size
+    def high_watermark_moved(self, partition: Partition) -> None:
+        """The follower gets the high watermark with the next response; this alone does not cause one."""
+        ...
 
 
-class Partition:
+class Partition(ReadablePartition):
     """A partition of which this broker has a replica."""
 
     __slots__ = (
         "_all_waiters",
-        "_cluster",
         "_commit_waiters",
-        "_leading",
         "_local_waiters",
         "_min_insync_replicas",
-        "_on_fault",
         "_rules",
         "_schedule",
-        "epoch_start_offset",
         "follower",
-        "index",
-        "isr",
-        "leader",
-        "leader_epoch",
-        "log",
-        "node_id",
         "read_waiters",
         "replica_waiters",
-        "replicas",
-        "topic",
-        "topic_id",
     )
 
     def __init__(
@@ -123,22 +95,11 @@ class Partition:
         on_fault: Callable[[StorageFault], None],
         cluster: ClusterView,
     ) -> None:
-        self.log = log
-        self.topic, self.index = log.topic_partition
-        self.topic_id = topic_id
-        self.node_id = node_id
-        self.leader = -1
-        self.leader_epoch = NO_EPOCH
-        self.replicas: tuple[int, ...] = ()
-        self.isr: tuple[int, ...] = ()
-        self.epoch_start_offset = NO_OFFSET
+        super().__init__(log, topic_id, node_id, on_fault, cluster)
         self.read_waiters: dict[ReadWaiter, None] = {}
-        self.replica_waiters: dict[ReadWaiter, None] = {}
+        self.replica_waiters: dict[ReplicaWaiter, None] = {}
         self.follower: ProgressListener | None = None
-        self._leading: LeaderState | None = None
         self._schedule = schedule
-        self._on_fault = on_fault
-        self._cluster = cluster
         self._local_waiters: deque[tuple[int, AppendWaiter]] = deque()
         self._all_waiters: deque[tuple[int, AppendWaiter]] = deque()
         self._commit_waiters: deque[tuple[int, AppendWaiter]] = deque()
@@ -179,11 +140,6 @@ class Partition:
             # The records are in the log, but on fewer replicas than they must be.
             self._fail(self._all_waiters, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
 
-    @property
-    def leads(self) -> bool:
-        """Whether this broker is the leader."""
-        return self.leader == self.node_id
-
     def reconfigure(self, config: LogConfig) -> None:
         if self.log.config is not config:
             self.log.reconfigure(config)
@@ -202,21 +158,6 @@ class Partition:
             timestamp_after_max_ms=config.message_timestamp_after_max_ms,
             compacted=config.compacted,
         )
-
-    @property
-    def high_watermark(self) -> int:
-        return self.log.high_watermark
-
-    def check_leader(self, claimed_epoch: int = NO_EPOCH) -> None:
-        """Raise ApiError unless this broker leads, in the epoch that the client claims if it claims one."""
-        if self.log.offline:
-            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
-        if claimed_epoch not in (NO_EPOCH, self.leader_epoch):
-            if claimed_epoch < self.leader_epoch:
-                raise ApiError(ErrorCode.FENCED_LEADER_EPOCH)
-            raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH)
-        if self.leader != self.node_id:
-            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     # Appending
 
@@ -362,6 +303,8 @@ class Partition:
         if self._commit_waiters:
             self._wake(self._commit_waiters, offset)
         self._notify(self.read_waiters)
+        for waiter in list(self.replica_waiters):
+            waiter.high_watermark_moved(self)
 
     def follow_high_watermark(self, offset: int) -> None:
         """As a follower, take over the leader's high watermark as far as the local log has the records."""
@@ -405,6 +348,11 @@ class Partition:
                 )
             )
         self._advance()
+
+    def fetched_before(self, replica_id: int, at: float) -> None:
+        """A follower had all readable records at the time of its last fetch, which did not list this partition."""
+        if self._leading is not None:
+            self._leading.fetched_before(replica_id, at)
 
     def check_isr(self) -> None:
         """Propose to remove followers that lag; called periodically."""
@@ -456,11 +404,6 @@ class Partition:
         self.log.increment_log_start_offset(offset)
         return self.log.log_start_offset
 
-    def _storage_error(self, fault: StorageFault) -> ApiError:
-        """Take the directory offline; returns the error for the request that failed."""
-        self._on_fault(fault)
-        return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(fault))
-
     def failed(self) -> None:
         """The log directory went offline."""
         self._fail_waiters(ErrorCode.KAFKA_STORAGE_ERROR)
@@ -487,82 +430,6 @@ class Partition:
         while waiters and waiters[0][0] <= reached:
             waiters.popleft()[1].append_done(ErrorCode.NONE)
 
-    def _notify(self, waiters: dict[ReadWaiter, None]) -> None:
+    def _notify(self, waiters: Iterable[ReadWaiter]) -> None:
         for waiter in list(waiters):
             waiter.partition_moved(self)
-
-    # Reading
-
-    def read(
-        self,
-        offset: int,
-        max_bytes: int,
-        *,
-        committed: bool,
-        last_fetched_epoch: int = NO_EPOCH,
-        min_one: bool = True,
-    ) -> Read:
-        """Find the bytes that a consumer reads next; raises ApiError if the offset is out of range."""
-        log = self.log
-        upto = log.last_stable_offset if committed else log.high_watermark
-        return self._read(offset, max_bytes, upto, last_fetched_epoch, min_one)
-
-    def read_for_replica(
-        self, offset: int, max_bytes: int, *, last_fetched_epoch: int = NO_EPOCH, min_one: bool = True
-    ) -> Read:
-        """Find the bytes that a follower reads next: also those that are not committed."""
-        return self._read(offset, max_bytes, self.log.readable_offset, last_fetched_epoch, min_one)
-
-    def _read(self, offset: int, max_bytes: int, upto: int, last_fetched_epoch: int, min_one: bool) -> Read:
-        log = self.log
-        if last_fetched_epoch > NO_EPOCH:
-            diverging = self._divergence(offset, last_fetched_epoch)
-            if diverging is not None:
-                read = Read(self, None, upto)
-                read.diverging = diverging
-                return read
-        try:
-            return Read(self, log.read(offset, max_bytes, upto=upto, min_one=min_one), upto)
-        except StorageFault as fault:
-            raise self._storage_error(fault) from fault
-
-    def batches(self) -> Iterator[tuple[BatchHeader, memoryview]]:
-        """All committed batches, read in chunks; not for the fetch path."""
-        log = self.log
-        try:
-            yield from log.batches(
-                log.log_start_offset, upto=log.high_watermark, chunk_bytes=_LOADING_CHUNK_BYTES
-            )
-        except StorageFault as fault:
-            raise self._storage_error(fault) from fault
-
-    def offset_for_timestamp(self, timestamp: int) -> FoundRecord | None:
-        """The first record with this timestamp or a later one, committed or not."""
-        try:
-            return self.log.offset_for_timestamp(timestamp)
-        except StorageFault as fault:
-            raise self._storage_error(fault) from fault
-
-    def max_timestamp(self) -> FoundRecord | None:
-        """The first record that has the greatest timestamp."""
-        try:
-            return self.log.max_timestamp()
-        except StorageFault as fault:
-            raise self._storage_error(fault) from fault
-
-    def aborted_transactions(self, start_offset: int, end_offset: int) -> list[tuple[int, int]]:
-        """(producer id, first offset) of the aborted transactions with records in that range."""
-        try:
-            aborted = self.log.aborted_transactions(start_offset, end_offset)
-        except StorageFault as fault:
-            raise self._storage_error(fault) from fault
-        return [(one.producer_id, one.first_offset) for one in aborted]
-
-    def _divergence(self, offset: int, last_fetched_epoch: int) -> tuple[int, int] | None:
-        """(epoch, end offset) at which the reader's log diverges from this one; None if it does not."""
-        epoch, end_offset = self.log.end_offset_for_epoch(last_fetched_epoch)
-        if end_offset < 0 or offset < self.log.log_start_offset:
-            raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
-        if epoch < last_fetched_epoch or end_offset < offset:
-            return epoch, end_offset
-        return None

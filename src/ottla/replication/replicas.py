@@ -69,6 +69,8 @@ class Replicas:
         # Partitions that belong here and have no log: it is being created, or could not be. By name and by id.
         self._errors: dict[tuple[bytes, int], ErrorCode] = {}
         self._changes = Queue()
+        self.on_served: list[Callable[[Partition], None]] = []
+        """Called with each partition that is served from now on."""
 
     def __iter__(self) -> Iterator[Partition]:
         return iter(list(self._by_log.values()))
@@ -219,6 +221,8 @@ class Replicas:
         self.by_id.setdefault(topic.topic_id.bytes, {})[index] = partition
         self._by_log[log] = partition
         partition.become(topic.partitions[index])
+        for served in self.on_served:
+            served(partition)
 
     def _fail(self, topic: TopicImage, index: int, error: Exception) -> None:
         for key in _keys(topic, index):

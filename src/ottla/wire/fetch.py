@@ -65,6 +65,8 @@ class FetchRequest(NamedTuple):
     topics: list[tuple[bytes, list[FetchPartition]]]
     forgotten: list[tuple[bytes, list[int]]]
     rack: str
+    replica_epoch: int = -1
+    """The broker epoch of a replica (15+); -1 if the request has none."""
 
 
 Records = Any
@@ -83,6 +85,7 @@ class PartitionData:
         "index",
         "last_stable_offset",
         "log_start_offset",
+        "preferred_read_replica",
         "records",
     )
 
@@ -104,6 +107,7 @@ class PartitionData:
         self.aborted: Sequence[tuple[int, int]] | None = None
         self.diverging: tuple[int, int] | None = None
         self.current_leader: tuple[int, int] | None = None
+        self.preferred_read_replica = -1
 
 
 def parse_request(frame: memoryview, position: int, version: int) -> FetchRequest:
@@ -125,7 +129,7 @@ class _Reader:
 
     def request(self, position: int) -> FetchRequest:
         frame, version = self.frame, self.version
-        replica_id = -1
+        replica_id = replica_epoch = -1
         if version < 15:
             (replica_id,) = _I32.unpack_from(frame, position)
             position += 4
@@ -143,7 +147,7 @@ class _Reader:
         if version >= 11:
             rack, position = self._string(position)
         if self.flexible:
-            replica_id = self._replica_tag(position, replica_id)
+            replica_id, replica_epoch = self._replica_tag(position, replica_id)
         return FetchRequest(
             replica_id,
             max_wait_ms,
@@ -155,6 +159,7 @@ class _Reader:
             topics,
             forgotten,
             rack.decode("utf-8", "replace"),
+            replica_epoch,
         )
 
     def _topics(self, position: int) -> tuple[list[tuple[bytes, list[FetchPartition]]], int]:
@@ -218,9 +223,9 @@ class _Reader:
             forgotten.append((key, indexes))
         return forgotten, position
 
-    def _replica_tag(self, position: int, replica_id: int) -> int:
-        """Tag 1 (15+) is the replica id. Tag 0, the cluster id, is used by the quorum only."""
-        frame = self.frame
+    def _replica_tag(self, position: int, replica_id: int) -> tuple[int, int]:
+        """Tag 1 (15+) has replica id and broker epoch. Tag 0, the cluster id, is used by the quorum only."""
+        frame, epoch = self.frame, -1
         count, position = read_uvarint(frame, position)
         for _ in range(count):
             tag, position = read_uvarint(frame, position)
@@ -228,9 +233,9 @@ class _Reader:
             if not 0 <= size <= len(frame) - position:
                 raise RemoteProtocolError("a tagged field is longer than the request")
             if tag == 1 and self.version >= 15:
-                replica_id = _REPLICA_STATE.unpack_from(frame, position)[0]
+                replica_id, epoch = _REPLICA_STATE.unpack_from(frame, position)
             position += size
-        return replica_id
+        return replica_id, epoch
 
     def _count(self, position: int) -> tuple[int, int]:
         if self.flexible:
@@ -331,7 +336,8 @@ def _pack_partition(packed: bytearray, data: PartitionData, version: int) -> Non
             if flexible:
                 packed += b"\0"
     if version >= 11:
-        packed += b"\xff\xff\xff\xff"  # preferred read replica: none
+        preferred = data.preferred_read_replica
+        packed += b"\xff\xff\xff\xff" if preferred < 0 else _I32.pack(preferred)
     size = len(data.records)
     packed += encode_uvarint(size + 1) if flexible else _I32.pack(size)
 

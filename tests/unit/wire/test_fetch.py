@@ -82,6 +82,7 @@ def test_reads_what_the_declared_message_writes(version: int, data: st.DataObjec
         return topic.topic_id.bytes if by_id else topic.topic.encode()
 
     assert parsed.replica_id == (request.replica_state.replica_id if version >= 15 else request.replica_id)
+    assert parsed.replica_epoch == (request.replica_state.replica_epoch if version >= 15 else -1)
     assert (parsed.max_wait_ms, parsed.min_bytes) == (request.max_wait_ms, request.min_bytes)
     assert (parsed.max_bytes, parsed.isolation_level) == (request.max_bytes, request.isolation_level)
     if version >= 7:
@@ -117,6 +118,7 @@ def answers(draw: st.DrawFn) -> PartitionData:
     made.aborted = draw(st.none() | st.lists(st.tuples(offsets, offsets), max_size=2))
     made.diverging = draw(st.none() | st.tuples(st.integers(0, 99), st.integers(0, 99)))
     made.current_leader = draw(st.none() | st.tuples(st.integers(0, 99), st.integers(0, 99)))
+    made.preferred_read_replica = draw(st.integers(-1, 3))
     return made
 
 
@@ -132,6 +134,8 @@ def declared_partition(one: PartitionData, version: int) -> declared.PartitionDa
         if one.aborted is None
         else [declared.AbortedTransaction(producer_id=pid, first_offset=at) for pid, at in one.aborted],
     )
+    if version >= 11:
+        made.preferred_read_replica = one.preferred_read_replica
     if version >= 12 and one.diverging:
         made.diverging_epoch = declared.EpochEndOffset(epoch=one.diverging[0], end_offset=one.diverging[1])
     if version >= 12 and one.current_leader:

@@ -7,6 +7,9 @@ in a worker thread, so that a cold read does not block other clients.
 A fetch waits until `min_bytes` are available, a partition fails or diverges, `max_wait_ms` expires, its connection
 closes, or the broker stops. Partitions that cannot be served (unknown, not led by this broker) do not end the wait; if
 all are such, the response is sent at once.
+
+Consumers may read from followers from version 11 on (KIP-392). The leader names the follower in the consumer's rack as
+its preferred read replica if `replica.selector.class` enables that. Fetches of followers are in `replica_fetch`.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from ottla.broker import leader_hints
 from ottla.broker.fetch.sessions import FetchContext
 from ottla.broker.net.file_region import SENDFILE_BYTES_MIN, FileRegion, cached
 from ottla.broker.net.outbox import PendingResponse
-from ottla.replication.partition import NO_EPOCH
+from ottla.replication.readable_partition import NO_EPOCH, Read
 from ottla.wire.fetch import (
     FIRST_TOPIC_IDS,
     FetchPartition,
@@ -39,13 +42,13 @@ if TYPE_CHECKING:
     from ottla.broker.net.read_buffers import ReadBuffers
     from ottla.broker.purgatory import Purgatory
     from ottla.broker.registry import Call
-    from ottla.replication.partition import Partition, Read
+    from ottla.replication.partition import Partition
     from ottla.replication.replicas import Replicas
     from ottla.storage.log.log_slice import LogSlice
 
 _READ_COMMITTED = 1
 _FIRST_LEADER_HINTS = 16
-_CONSUMER = -1
+_FIRST_FROM_FOLLOWERS = 11
 
 
 class FetchServices(NamedTuple):
@@ -58,9 +61,11 @@ class FetchServices(NamedTuple):
     bytes_max: int
     read_buffers: ReadBuffers
     on_fault: Callable[[StorageFault], None]
+    rack_aware: bool
+    """Whether consumers are sent to followers in their racks."""
 
 
-class _Planned:
+class Planned:
     """One partition of the response and the location of its bytes."""
 
     __slots__ = ("data", "key", "size", "slice", "view")
@@ -89,6 +94,7 @@ class PendingFetch(PendingResponse):
         "_must_respond",
         "_plan",
         "_plan_bytes",
+        "_rack",
         "_request",
         "_services",
         "_timer",
@@ -112,11 +118,12 @@ class PendingFetch(PendingResponse):
         self._bytes_max = min(request.max_bytes, services.bytes_max)
         self._by_id = call.api_version >= FIRST_TOPIC_IDS
         self._committed = request.isolation_level == _READ_COMMITTED
+        self._rack = request.rack if services.rack_aware else ""
         self._timer: asyncio.TimerHandle | None = None
         self._watched: dict[Partition, FetchPartition] = {}
         self._available: dict[Partition, int] = {}
         self._checking = False
-        self._plan: list[_Planned] = []
+        self._plan: list[Planned] = []
         self._plan_bytes = 0
         self._must_respond = False
         self._buffer: bytearray | None = None
@@ -127,14 +134,22 @@ class PendingFetch(PendingResponse):
         connection.reserve(self, exclusive=True)
         self._make_plan()
         wait_ms = request.max_wait_ms
-        if wait_ms <= 0 or self._must_respond or not self._watched or self._plan_bytes >= request.min_bytes:
+        if wait_ms <= 0 or self._must_respond or self._plan_bytes >= request.min_bytes or not self._watch():
             self._load()
             return
-        for partition in self._watched:
-            partition.read_waiters[self] = None
         self._timer = self._services.purgatory.timer(wait_ms / 1000, self._expire)
         connection.on_close = self._stop_waiting
         connection.on_drain = self._expire
+
+    def _watch(self) -> bool:
+        """Wait for the planned partitions; False if there are none."""
+        for partition in self._watched:
+            partition.read_waiters[self] = None
+        return bool(self._watched)
+
+    def _unwatch(self) -> None:
+        for partition in self._watched:
+            partition.read_waiters.pop(self, None)
 
     # Planning
 
@@ -142,9 +157,9 @@ class PendingFetch(PendingResponse):
         """Find the bytes of each partition, in order, within the limits."""
         left = min(self._bytes_max, self._connection.response_bytes_max())
         min_one = left != 0 or self._bytes_max == 0
-        plan: list[_Planned] = []
-        nameless: list[_Planned] = []
-        refused: list[_Planned] = []
+        plan: list[Planned] = []
+        nameless: list[Planned] = []
+        refused: list[Planned] = []
         self._plan_bytes = 0
         self._must_respond = False
         self._watched.clear()
@@ -155,11 +170,11 @@ class PendingFetch(PendingResponse):
                 data = PartitionData(wanted.partition, error.code)
                 if error.code == ErrorCode.INCONSISTENT_TOPIC_ID:
                     self._must_respond = True
-                    plan.append(_Planned(key, data))
+                    plan.append(Planned(key, data))
                 else:
                     data.aborted = ()
                     unknown_id = error.code == ErrorCode.UNKNOWN_TOPIC_ID
-                    (nameless if unknown_id else refused).append(_Planned(key, data))
+                    (nameless if unknown_id else refused).append(Planned(key, data))
                 continue
             planned = self._read(key, partition, wanted, min(wanted.max_bytes, left), min_one)
             self._watched[partition] = wanted
@@ -187,12 +202,16 @@ class PendingFetch(PendingResponse):
 
     def _read(
         self, key: bytes, partition: Partition, wanted: FetchPartition, max_bytes: int, min_one: bool
-    ) -> _Planned:
+    ) -> Planned:
         try:
-            partition.check_leader(max(NO_EPOCH, wanted.current_leader_epoch))
-            if self._request.replica_id > _CONSUMER:
-                # No other broker has a replica of a partition of this one.
-                raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            if self._call.api_version >= _FIRST_FROM_FOLLOWERS:
+                partition.check_replica_here(max(NO_EPOCH, wanted.current_leader_epoch))
+                if self._rack:
+                    preferred = partition.preferred_read_replica(self._rack, wanted.fetch_offset)
+                    if preferred >= 0:
+                        return self._redirected(key, partition, wanted, preferred)
+            else:
+                partition.check_leader(max(NO_EPOCH, wanted.current_leader_epoch))
             read = partition.read(
                 wanted.fetch_offset,
                 max(0, max_bytes),
@@ -204,14 +223,26 @@ class PendingFetch(PendingResponse):
                 raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
             return self._planned(key, partition, wanted, read)
         except ApiError as error:
-            self._must_respond = True
-            return _Planned(key, PartitionData(wanted.partition, error.code))
+            return self._refused(key, wanted, error)
 
-    def _planned(self, key: bytes, partition: Partition, wanted: FetchPartition, read: Read) -> _Planned:
+    def _refused(self, key: bytes, wanted: FetchPartition, error: ApiError) -> Planned:
+        self._must_respond = True
+        return Planned(key, PartitionData(wanted.partition, error.code))
+
+    def _redirected(
+        self, key: bytes, partition: Partition, wanted: FetchPartition, preferred: int
+    ) -> Planned:
+        """Return no records, but the replica from which the consumer is to read."""
+        self._must_respond = True
+        planned = self._planned(key, partition, wanted, Read(partition, None, partition.high_watermark))
+        planned.data.preferred_read_replica = preferred
+        return planned
+
+    def _planned(self, key: bytes, partition: Partition, wanted: FetchPartition, read: Read) -> Planned:
         data = PartitionData(
             wanted.partition, 0, read.high_watermark, read.last_stable_offset, read.log_start_offset
         )
-        planned = _Planned(key, data)
+        planned = Planned(key, data)
         if read.diverging is not None:
             data.diverging = read.diverging
             self._must_respond = True
@@ -256,8 +287,7 @@ class PendingFetch(PendingResponse):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        for partition in self._watched:
-            partition.read_waiters.pop(self, None)
+        self._unwatch()
 
     # Loading and responding
 
@@ -273,7 +303,7 @@ class PendingFetch(PendingResponse):
         buffer = self._buffer = self._services.read_buffers.take(sum(planned.size for planned in loaded))
         self._connection.account(len(buffer))
         view = memoryview(buffer)
-        cold: list[_Planned] = []
+        cold: list[Planned] = []
         position = 0
         for planned in loaded:
             planned.view = view[position : position + planned.size]
@@ -290,7 +320,7 @@ class PendingFetch(PendingResponse):
             self._respond()
 
     @staticmethod
-    def _pass_through(planned: _Planned) -> bool:
+    def _pass_through(planned: Planned) -> bool:
         """Use sendfile if the bytes are many and in the page cache; False if not."""
         found = planned.slice
         if planned.size < SENDFILE_BYTES_MIN or found is None or not isinstance(found.file, OsFile):
@@ -304,8 +334,8 @@ class PendingFetch(PendingResponse):
             return False
         return True
 
-    def _load_cold(self, cold: list[_Planned]) -> None:
-        failures: list[tuple[_Planned, StorageFault]] = []
+    def _load_cold(self, cold: list[Planned]) -> None:
+        failures: list[tuple[Planned, StorageFault]] = []
 
         def work() -> None:
             for planned in cold:
@@ -325,7 +355,7 @@ class PendingFetch(PendingResponse):
 
         self._services.executor.submit(work, done)
 
-    def _failed(self, planned: _Planned, fault: StorageFault) -> None:
+    def _failed(self, planned: Planned, fault: StorageFault) -> None:
         planned.data = PartitionData(planned.data.index, ErrorCode.KAFKA_STORAGE_ERROR)
         self._services.on_fault(fault)
 

@@ -9,7 +9,8 @@ A session by topic ids also stores the names of the topics: after a topic is del
 resolves to a name without partitions, or to the name of another topic.
 
 The number of sessions is limited. A full cache evicts the least recently used session if it is old enough, otherwise a
-smaller session that is old enough; if there is none, the client gets no session.
+smaller session that is old enough; if there is none, the client gets no session. Sessions of followers are kept
+apart (`fetch.replica_sessions`).
 
 Concurrency: the event loop only. Sessions do not survive a restart.
 """
@@ -43,7 +44,7 @@ class SessionPartition:
 
     def update(self, data: PartitionData) -> bool:
         """Store the state of `data` and return whether it must be sent."""
-        changed = bool(data.records) or data.diverging is not None
+        changed = bool(data.records) or data.diverging is not None or data.preferred_read_replica >= 0
         if data.high_watermark != self.high_watermark or data.log_start_offset != self.log_start_offset:
             changed = True
             self.high_watermark = data.high_watermark
@@ -67,6 +68,10 @@ class FetchSession:
         self.created = self.used = now
         self.partitions: dict[PartitionKey, SessionPartition] = {}
         self.names: dict[bytes, str] = {}
+
+    def wanted(self) -> list[tuple[bytes, FetchPartition]]:
+        """The partitions that the next response is made from."""
+        return [(key, partition.wanted) for (key, _), partition in self.partitions.items()]
 
     def update(self, request: FetchRequest) -> None:
         """Add or change the requested partitions and remove the forgotten ones."""
@@ -94,6 +99,9 @@ class FetchSession:
             if reorder and data.records:
                 self.partitions[key, data.index] = self.partitions.pop((key, data.index))
         return out
+
+    def close(self) -> None:
+        """The session is removed."""
 
     def next_epoch(self) -> None:
         self.epoch = 1 if self.epoch == _EPOCH_MAX else self.epoch + 1
@@ -145,8 +153,8 @@ class FetchSessions:
         """Find or create the session of a request; the context has an error if that is not possible."""
         by_id = version >= FIRST_TOPIC_IDS
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
-            if request.session_id != NO_SESSION:
-                self._sessions.pop(request.session_id, None)
+            if request.session_id in self._sessions:
+                self._remove(request.session_id)
             wanted = _flat(request)
             if request.session_epoch == FINAL_EPOCH:
                 return FetchContext(wanted)
@@ -160,13 +168,12 @@ class FetchSessions:
             return FetchContext([], error=ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         session.update(request)
         if not session.partitions:
-            del self._sessions[session.session_id]
+            self._remove(session.session_id)
             return FetchContext(_flat(request))
         session.used = now
         self._sessions[session.session_id] = self._sessions.pop(session.session_id)
         session.next_epoch()
-        wanted = [(key, partition.wanted) for (key, _), partition in session.partitions.items()]
-        return FetchContext(wanted, session, full=False)
+        return FetchContext(session.wanted(), session, full=False)
 
     def _create(self, request: FetchRequest, by_id: bool, size: int, now: float) -> FetchSession | None:
         if len(self._sessions) >= self._slots and not self._evict(size, now):
@@ -174,10 +181,16 @@ class FetchSessions:
         session_id = NO_SESSION
         while session_id == NO_SESSION or session_id in self._sessions:
             session_id = self._rng.randint(1, _EPOCH_MAX)
-        session = FetchSession(session_id, by_id, now)
+        session = self._new(session_id, by_id, now, request)
         session.update(request)
         self._sessions[session_id] = session
         return session
+
+    def _new(self, session_id: int, by_id: bool, now: float, request: FetchRequest) -> FetchSession:
+        return FetchSession(session_id, by_id, now)
+
+    def _remove(self, session_id: int) -> None:
+        self._sessions.pop(session_id).close()
 
     def _evict(self, size: int, now: float) -> bool:
         if not self._sessions:
@@ -188,7 +201,7 @@ class FetchSessions:
             evicted = min(self._sessions.values(), key=lambda one: len(one.partitions))
             if now - evicted.created <= age_min or len(evicted.partitions) >= size:
                 return False
-        del self._sessions[evicted.session_id]
+        self._remove(evicted.session_id)
         return True
 
 

@@ -4,35 +4,46 @@
 - read_committed reads up to the last stable offset and lists aborted transactions ([] if none, null otherwise).
 - OFFSET_OUT_OF_RANGE is returned with -1 for every offset; partitions with an error are listed last.
 - The current leader epoch of the client is checked (74, 75); `last_fetched_epoch` can yield a diverging epoch.
+- Consumers read from followers from version 11 on; before, a follower refuses them (6).
+- A request with a replica id is one of a follower (`fetch.replica_fetch`).
 - An unknown isolation level fails the whole request (-1).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from ottla.base.clock import Clock
 from ottla.base.errors import ErrorCode, StorageFault
 from ottla.base.executor import Executor
+from ottla.base.rng import Random
 from ottla.broker.dependencies import MetadataCache
 from ottla.broker.fetch.fetch_request import FetchServices, PendingFetch
+from ottla.broker.fetch.replica_fetch import PendingReplicaFetch
+from ottla.broker.fetch.replica_sessions import ReplicaSessions
 from ottla.broker.fetch.sessions import FetchSessions
 from ottla.broker.net.connection import Connection
 from ottla.broker.net.read_buffers import ReadBuffers
 from ottla.broker.purgatory import Purgatory
 from ottla.broker.registry import Call, handles_frames
+from ottla.config.broker import BrokerConfig
 from ottla.replication.replicas import Replicas
 from ottla.wire.apis import ApiKey
 from ottla.wire.fetch import FIRST_TOPIC_IDS, FetchRequest, PartitionData, encode_response, parse_request
 
+_RACK_AWARE: Final = "RackAwareReplicaSelector"
+
 
 @handles_frames(ApiKey.FETCH, versions=(4, 18))
 class Fetch:
-    """Reads records of partitions that this broker leads."""
+    """Reads records of partitions of which this broker has a replica."""
 
     def __init__(
         self,
         clock: Clock,
+        config: BrokerConfig,
+        rng: Random,
         executor: Executor,
         metadata: MetadataCache,
         replicas: Replicas,
@@ -44,8 +55,11 @@ class Fetch:
     ) -> None:
         self._clock = clock
         self._sessions = fetch_sessions
+        self._replica_sessions = ReplicaSessions(rng)
+        replicas.on_served.append(self._replica_sessions.appeared)
+        rack_aware = (config.text("replica.selector.class") or "").endswith(_RACK_AWARE)
         self._services = FetchServices(
-            executor, metadata, replicas, purgatory, fetch_bytes_max, read_buffers, on_fault
+            executor, metadata, replicas, purgatory, fetch_bytes_max, read_buffers, on_fault, rack_aware
         )
 
     def handle(self, connection: Connection, frame: memoryview, body: int, call: Call) -> None:
@@ -53,11 +67,21 @@ class Fetch:
         if request.isolation_level not in (0, 1):
             connection.respond(_refused(request, call))
             return
+        if request.replica_id >= 0:
+            self._handle_replica(connection, request, call)
+            return
         context = self._sessions.context(request, call.api_version, self._clock.monotonic())
         if context.error:
             connection.respond(encode_response(call.api_version, call.correlation_id, context.error, 0, []))
             return
         PendingFetch(self._services, connection, call, request, context).start()
+
+    def _handle_replica(self, connection: Connection, request: FetchRequest, call: Call) -> None:
+        context = self._replica_sessions.context(request, call.api_version, self._clock.monotonic())
+        if context.error:
+            connection.respond(encode_response(call.api_version, call.correlation_id, context.error, 0, []))
+            return
+        PendingReplicaFetch(self._services, connection, call, request, context).start()
 
 
 def _refused(request: FetchRequest, call: Call) -> list[bytes | memoryview]:

@@ -51,7 +51,7 @@ KEYS = (
     Key("replica.high.watermark.checkpoint.interval.ms", LONG, "5000", HIGH, STATIC, ACCEPTED, ANYTHING,
         "Interval of writing high watermarks; Ottla writes them with the recovery points."),
     Key("replica.selector.class", STRING, None, MEDIUM, STATIC, ACCEPTED, ANYTHING,
-        "Java class that chooses the replica for a consumer; Ottla always uses the leader."),
+        "Selector of the replica for a consumer: a name that ends in RackAwareReplicaSelector; otherwise the leader."),
     Key("follower.fetch.last.tiered.offset.enable", BOOLEAN, "false", MEDIUM, CLUSTER, ACCEPTED, ANYTHING,
         "Whether a new follower starts at the end of the tiered data."),
 )

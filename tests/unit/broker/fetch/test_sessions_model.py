@@ -3,7 +3,6 @@
 Kafka 4.3 includes a partition if it has records, an error, a diverging epoch or a preferred read replica, or if its
 high watermark or log start offset differs from the last response that included it. The last stable offset, aborted
 transactions and the current leader alone do not count. After an error the high watermark counts as unknown.
-Ottla never names a preferred read replica.
 """
 
 from __future__ import annotations
@@ -35,6 +34,7 @@ class State:
     aborted: tuple[tuple[int, int], ...] | None = None
     diverging: tuple[int, int] | None = None
     current_leader: tuple[int, int] | None = None
+    preferred_read_replica: int = -1
 
     def data(self, index: int) -> PartitionData:
         made = PartitionData(
@@ -46,6 +46,7 @@ class State:
             self.records,
         )
         made.aborted, made.diverging, made.current_leader = self.aborted, self.diverging, self.current_leader
+        made.preferred_read_replica = self.preferred_read_replica
         return made
 
 
@@ -59,6 +60,7 @@ CHANGES: dict[str, tuple[dict[str, object], bool]] = {
     "records": ({"records": b"batch"}, True),
     "aborted transactions": ({"aborted": ((5, 3),)}, False),
     "diverging epoch": ({"diverging": (1, 4)}, True),
+    "preferred read replica": ({"preferred_read_replica": 2}, True),
     "current leader": ({"current_leader": (1, 2)}, False),
 }
 
@@ -75,7 +77,8 @@ class Model:
     def includes(self, index: int, state: State) -> bool:
         changed = self._known.get(index, (-1, -1)) != (state.high_watermark, state.log_start_offset)
         self._known[index] = (-1 if state.error else state.high_watermark, state.log_start_offset)
-        return changed or bool(state.error or state.records or state.diverging)
+        named = state.preferred_read_replica >= 0
+        return changed or named or bool(state.error or state.records or state.diverging)
 
 
 class Client:
@@ -159,7 +162,8 @@ def test_a_change_is_reported_once(name: str) -> None:
     """Values are remembered; records, errors and diverging epochs are part of every response that has them."""
     change, expected = CHANGES[name]
     changed = replace(State(), **change)  # type: ignore[arg-type]
-    repeated = bool(changed.records or changed.error or changed.diverging)
+    named = changed.preferred_read_replica >= 0
+    repeated = named or bool(changed.records or changed.error or changed.diverging)
     client = Client(0)
     client.fetch({0: changed})
     client.fetch({0: changed})
@@ -176,6 +180,7 @@ states = st.builds(
     records=st.sampled_from([b"", b"", b"batch"]),
     aborted=st.sampled_from([None, (), ((5, 3),)]),
     diverging=st.sampled_from([None, None, (1, 4)]),
+    preferred_read_replica=st.sampled_from([-1, -1, 2]),
 )
 step = st.tuples(
     st.lists(states, min_size=4, max_size=4),

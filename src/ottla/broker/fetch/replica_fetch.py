@@ -1,0 +1,128 @@
+"""The fetch of a follower: it reads up to the readable end of the log and reports what the follower has.
+
+The fetch offset of each partition, the durable end of the follower, is recorded once per request
+(`Partition.fetched_by`): when a plan is made again after a wait, the follower may have stopped. A partition of another
+leader epoch, or whose log diverges, is refused before anything is recorded. If the follower has a newer leader epoch
+than this broker, the request waits for it.
+
+A request without a session waits on its partitions by itself. With a session, the session waits (`replica_sessions`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.broker.fetch.fetch_request import FetchServices, PendingFetch, Planned
+from ottla.broker.fetch.replica_sessions import ReplicaSession
+from ottla.broker.fetch.sessions import FetchContext
+from ottla.replication.readable_partition import NO_EPOCH
+from ottla.wire.fetch import FetchPartition, FetchRequest, PartitionData
+from ottla.wire.produce import NodeEndpoint
+
+if TYPE_CHECKING:
+    from ottla.broker.net.connection import Connection
+    from ottla.broker.registry import Call
+    from ottla.replication.partition import Partition
+
+
+class PendingReplicaFetch(PendingFetch):
+    """The state of one fetch of a follower, from planning to its response."""
+
+    __slots__ = ("_recorded", "_session")
+
+    def __init__(
+        self,
+        services: FetchServices,
+        connection: Connection,
+        call: Call,
+        request: FetchRequest,
+        context: FetchContext,
+    ) -> None:
+        super().__init__(services, connection, call, request, context)
+        self._committed = False
+        self._recorded: set[tuple[bytes, int]] = set()
+        self._session = context.session if isinstance(context.session, ReplicaSession) else None
+
+    def _make_plan(self) -> None:
+        if self._session is not None:
+            self._context.wanted = self._session.wanted()
+        super()._make_plan()
+
+    def _watch(self) -> bool:
+        if self._session is not None:
+            self._session.waiting = self
+            return True
+        for partition in self._watched:
+            partition.replica_waiters[self] = None
+        return bool(self._watched)
+
+    def _unwatch(self) -> None:
+        if self._session is None:
+            for partition in self._watched:
+                partition.replica_waiters.pop(self, None)
+        elif self._session.waiting is self:
+            self._session.waiting = None
+
+    def high_watermark_moved(self, partition: Partition) -> None:
+        """The response will contain it, but is not sent because of it."""
+
+    def _check(self) -> None:
+        """Respond if there are enough bytes now."""
+        self._checking = False
+        if self._timer is None:
+            return
+        self._unwatch()
+        self._make_plan()
+        if self._must_respond or self._plan_bytes >= self._request.min_bytes:
+            self._stop_waiting()
+            self._load()
+        else:
+            self._watch()
+
+    def _find(self, key: bytes, index: int) -> Partition:
+        try:
+            return super()._find(key, index)
+        except ApiError:
+            if self._session is not None:
+                self._session.failed((key, index))
+            raise
+
+    def _read(
+        self, key: bytes, partition: Partition, wanted: FetchPartition, max_bytes: int, min_one: bool
+    ) -> Planned:
+        request, session = self._request, self._session
+        behind = True
+        try:
+            partition.check_replica(request.replica_id, max(NO_EPOCH, wanted.current_leader_epoch))
+            read = partition.read_for_replica(
+                wanted.fetch_offset,
+                max(0, max_bytes),
+                last_fetched_epoch=wanted.last_fetched_epoch,
+                min_one=min_one,
+            )
+            if read.diverging is None:
+                if (key, wanted.partition) not in self._recorded:
+                    self._recorded.add((key, wanted.partition))
+                    partition.fetched_by(
+                        request.replica_id,
+                        request.replica_epoch,
+                        wanted.fetch_offset,
+                        wanted.log_start_offset,
+                    )
+                    read.high_watermark = partition.high_watermark
+                behind = wanted.fetch_offset < read.upto
+            return self._planned(key, partition, wanted, read)
+        except ApiError as error:
+            if error.code == ErrorCode.UNKNOWN_LEADER_EPOCH:
+                # The follower has a newer image than this broker, which will have it soon.
+                return Planned(key, PartitionData(wanted.partition, error.code))
+            return self._refused(key, wanted, error)
+        finally:
+            if session is not None:
+                session.watch(partition, (key, wanted.partition), behind=behind)
+
+    def _hints(self, topics: list[tuple[bytes, list[PartitionData]]]) -> list[NodeEndpoint]:
+        """Set the leaders, without endpoints: brokers have those of other brokers."""
+        super()._hints(topics)
+        return []
