@@ -12,7 +12,6 @@ class OwnDefault(Struct, frozen=True):
     why: str
 
 
-_ALONE = "groups and transactions must work on one node; Kafka's sample configuration has the same value"
 _SYNCED = "acknowledged means synced; group commit makes this cost a fraction of a millisecond"
 
 OWN_BROKER_DEFAULTS = {
@@ -41,9 +40,6 @@ OWN_BROKER_DEFAULTS = {
         "a machine that disappears must not stop its partitions for 9 s; ended processes are noticed at once",
     ),
     "broker.heartbeat.interval.ms": OwnDefault("1000", "belongs to the shorter session timeout"),
-    "offsets.topic.replication.factor": OwnDefault("1", _ALONE),
-    "transaction.state.log.replication.factor": OwnDefault("1", _ALONE),
-    "transaction.state.log.min.isr": OwnDefault("1", _ALONE),
     "queued.max.request.bytes": OwnDefault("268435456", "the memory of requests must be limited"),
 }
 

@@ -31,11 +31,6 @@ from ottla.node.quorum_config import QuorumConfig, Role, parse_quorum, parse_rol
 QUICK_START = {
     "process.roles": "broker,controller",
     "node.id": "1",
-    "offsets.topic.replication.factor": "1",
-    "transaction.state.log.replication.factor": "1",
-    "transaction.state.log.min.isr": "1",
-    "share.coordinator.state.topic.replication.factor": "1",
-    "share.coordinator.state.topic.min.isr": "1",
 }
 
 # Variables of Kafka's start scripts and of clients, which are not broker settings.

@@ -53,8 +53,6 @@ def test_nothing_given_is_one_node_on_this_machine_only() -> None:
         ("PLAINTEXT", "127.0.0.1", 9092, "127.0.0.1")
     ]
     assert [x.name for x in config.controller_listeners] == ["CONTROLLER"]
-    assert config.broker.int("offsets.topic.replication.factor") == 1
-    assert config.broker.int("transaction.state.log.min.isr") == 1
     assert config.notices == ()
 
 

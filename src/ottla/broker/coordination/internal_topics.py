@@ -2,6 +2,11 @@
 
 They are created on demand like other missing topics, but not with the default settings of topics: their records must
 not expire, and their number of partitions can never change.
+
+A replication factor that is configured is used as it is, as in Kafka. The default is limited by the number of brokers,
+so that one node is sufficient, and min.insync.replicas by the replication factor. The replication factor of a topic
+does not change by itself: while a new cluster is starting, the controllers that are to be brokers too count
+as well as the brokers that have registered, and the topic is refused until there are enough of them.
 """
 
 from __future__ import annotations
@@ -10,6 +15,7 @@ from collections.abc import Callable
 from typing import Final
 
 from ottla.config.broker import BrokerConfig
+from ottla.metadata.image import MetadataImage
 from ottla.metadata.topic_names import GROUP_TOPIC, SHARE_TOPIC, TRANSACTION_TOPIC
 from ottla.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig
 
@@ -52,14 +58,27 @@ _INTERNAL: Final[dict[str, tuple[str, Settings]]] = {
 }
 
 
-def creation(name: str, config: BrokerConfig) -> CreatableTopic:
+def creation(name: str, config: BrokerConfig, image: MetadataImage) -> CreatableTopic:
     """Return the request to create a missing topic, internal or not."""
     if name not in _INTERNAL:
         return CreatableTopic(name=name, num_partitions=-1, replication_factor=-1)
     prefix, settings = _INTERNAL[name]
+    factor = config.int(f"{prefix}.replication.factor")
+    if f"{prefix}.replication.factor" not in config.explicit:
+        factor = min(factor, _brokers_expected(config, image))
+    values = settings(config)
+    if "min.insync.replicas" in values and f"{prefix}.min.isr" not in config.explicit:
+        values["min.insync.replicas"] = str(min(int(values["min.insync.replicas"]), factor))
     return CreatableTopic(
         name=name,
         num_partitions=config.int(f"{prefix}.num.partitions"),
-        replication_factor=config.int(f"{prefix}.replication.factor"),
-        configs=[CreatableTopicConfig(name=key, value=value) for key, value in settings(config).items()],
+        replication_factor=factor,
+        configs=[CreatableTopicConfig(name=key, value=value) for key, value in values.items()],
     )
+
+
+def _brokers_expected(config: BrokerConfig, image: MetadataImage) -> int:
+    """The number of brokers: registered, or controllers of a cluster of combined nodes."""
+    combined = "controller" in config.list("process.roles")
+    voters = config.list("controller.quorum.voters") if combined else []
+    return max(len(image.brokers), len(voters), 1)

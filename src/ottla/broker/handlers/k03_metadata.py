@@ -133,7 +133,7 @@ class Metadata:
     async def _create(self, names: list[str]) -> None:
         """Create the topics if that is enabled. As in Kafka, a topic that cannot be created stays unknown."""
         if names and self.settings.bool("auto.create.topics.enable"):
-            topics = [creation(name, self.config) for name in names]
+            topics = [creation(name, self.config, self.metadata.image) for name in names]
             await self.controller.create_topics(
                 CreateTopicsRequest(topics=topics, timeout_ms=_CREATION_TIMEOUT_MS)
             )

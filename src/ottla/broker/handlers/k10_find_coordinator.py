@@ -108,7 +108,9 @@ class FindCoordinator:
         """Create the internal topic if it does not exist; False if it cannot be created now."""
         if topic in self.metadata.image.topics.by_name:
             return True
-        request = CreateTopicsRequest(topics=[creation(topic, self.config)], timeout_ms=_CREATION_TIMEOUT_MS)
+        request = CreateTopicsRequest(
+            topics=[creation(topic, self.config, self.metadata.image)], timeout_ms=_CREATION_TIMEOUT_MS
+        )
         try:
             response = await self.controller.create_topics(request)
         except ApiError:
