@@ -314,7 +314,11 @@ class ControllerDriver:
 
     async def create_topics(self, request: CreateTopicsRequest) -> CreateTopicsResponse:
         return await self._submit(
-            lambda image: self._controller.topics.decide_create(image, request),
+            lambda image: self._controller.topics.decide_create(
+                image,
+                request,
+                led=self._controller.index.preferred_leaders(),
+            ),
             lambda code, message: topics.refuse_create(request, code, message),
             timeout_ms=request.timeout_ms,
         )

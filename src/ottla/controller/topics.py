@@ -50,9 +50,16 @@ class TopicManager:
     # CreateTopics
 
     def decide_create(
-        self, image: MetadataImage, request: CreateTopicsRequest
+        self,
+        image: MetadataImage,
+        request: CreateTopicsRequest,
+        *,
+        led: Counter[int] | None = None,
     ) -> Decision[CreateTopicsResponse]:
-        """Create each valid topic; the others get an error in the response."""
+        """Create each valid topic; the others get an error in the response.
+
+        `led` has the number of partitions of which each broker is the preferred leader; without it they are counted.
+        """
         times = Counter(topic.name for topic in request.topics)
         wanted = [t for t in request.topics if times[t.name] == 1 and t.name != METADATA_TOPIC]
         check_record_count(sum(max(t.num_partitions, len(t.assignments)) for t in wanted))
@@ -60,16 +67,20 @@ class TopicManager:
         records: list[Message] = []
         results: list[CreatableTopicResult] = []
         after = placement.last_leader(image)
+        total = placement.preferred_leaders(image) if led is None else led
         for topic in wanted:
+            leaders = placement.Leaders(Counter(total), after=after)
             try:
-                created, result = self._create(image, topic, taken, after)
+                created, result = self._create(image, topic, taken, leaders)
             except ApiError as error:
                 results.append(_create_refused(topic.name, error.code, error.message))
                 continue
             check_record_count(len(records) + len(created))
             records += created
             results.append(result)
-            after = next((r.replicas[0] for r in reversed(created) if isinstance(r, PartitionRecord)), after)
+            placed = [record.replicas[0] for record in created if isinstance(record, PartitionRecord)]
+            total.update(placed)
+            after = placed[-1] if placed else after
         for name, count in times.items():
             if count > 1:
                 results.append(_create_refused(name, ErrorCode.INVALID_REQUEST, "named more than once"))
@@ -79,7 +90,11 @@ class TopicManager:
         return Decision([] if request.validate_only else records, CreateTopicsResponse(topics=results))
 
     def _create(
-        self, image: MetadataImage, topic: CreatableTopic, taken: dict[str, str], after: int | None
+        self,
+        image: MetadataImage,
+        topic: CreatableTopic,
+        taken: dict[str, str],
+        leaders: placement.Leaders,
     ) -> tuple[list[Message], CreatableTopicResult]:
         check_topic_name(topic.name)
         key = collision_key(topic.name)
@@ -91,7 +106,7 @@ class TopicManager:
                 f"{topic.name} and the existing topic {taken[key]} differ only in '.' and '_'",
             )
         configs = self._creation_configs(image, topic)
-        assignments = self._assignments(image, topic, after)
+        assignments = self._assignments(image, topic, leaders)
         topic_id = random_uuid(self._rng)
         records: list[Message] = [TopicRecord(name=topic.name, topic_id=topic_id)]
         records += [
@@ -128,7 +143,10 @@ class TopicManager:
         return configs
 
     def _assignments(
-        self, image: MetadataImage, topic: CreatableTopic, after: int | None
+        self,
+        image: MetadataImage,
+        topic: CreatableTopic,
+        leaders: placement.Leaders,
     ) -> list[Sequence[int]]:
         if topic.assignments:
             return _manual_assignments(image, topic)
@@ -146,7 +164,7 @@ class TopicManager:
         factor = topic.replication_factor
         if factor == -1:
             factor = self._config.int("default.replication.factor")
-        return list(placement.place_partitions(image, count, factor, after=after))
+        return list(placement.place_partitions(image, count, factor, leaders))
 
     # DeleteTopics
 
@@ -234,8 +252,12 @@ class TopicManager:
             for replicas in assignments:
                 placement.check_assignment(image, replicas, factor)
         else:
-            after = placement.last_leader_of(topic)
-            assignments = list(placement.place_partitions(image, additional, factor, after=after))
+            leaders = placement.Leaders(
+                placement.preferred_leaders(image),
+                [each.replicas[0] for each in topic.partitions.values()],
+                placement.last_leader_of(topic),
+            )
+            assignments = list(placement.place_partitions(image, additional, factor, leaders))
         return list(partition_records(image, topic.topic_id, existing, assignments))
 
 

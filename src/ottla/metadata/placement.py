@@ -1,10 +1,15 @@
-"""Placement of the replicas of new partitions: alternating between racks, continuing after the last topic.
+"""Placement of the replicas of new partitions: alternating between racks, with evenly distributed leaders.
 
 The brokers form a ring in which racks alternate (racks in order of their lowest broker id, brokers of a rack by
-id): two racks 0,1,2 and 3,4,5 give 0, 3, 1, 4, 2, 5. The leader of a partition is the broker after the leader of
-the partition before it. Each follower is the next broker of the ring whose rack has the fewest replicas of the
-partition so far. With racks of equal size these are the next brokers of the ring; with racks of different size
-some are skipped, so that a partition is never in one rack only while another rack has a free broker.
+id): two racks 0,1,2 and 3,4,5 give 0, 3, 1, 4, 2, 5. The leader of a partition is the broker that leads the fewest
+partitions of its topic, then the fewest partitions of all topics, then the next one in the ring after the leader of
+the partition before. In an empty cluster these are the brokers in the order of the ring, and each topic continues
+where the last one stopped. The numbers are counted in the image: leaders stay even (the difference is at most 1)
+under a new controller too, and later topics fill the gaps that deleted topics leave.
+
+Each follower is the next broker of the ring whose rack has the fewest replicas of the partition so far. With racks of
+equal size these are the next brokers of the ring; with racks of different size some are skipped, so that a partition
+is never in one rack only while another rack has a free broker.
 
 A broker that is fenced or shutting down gets replicas only if there are too few others, and never leads.
 
@@ -31,37 +36,67 @@ def ring(brokers: Iterable[BrokerImage]) -> list[BrokerImage]:
     return [rack[row] for row in range(depth) for rack in racks.values() if row < len(rack)]
 
 
+class Leaders:
+    """The numbers of partitions that brokers lead by their assignment: of one topic, and of all."""
+
+    def __init__(self, total: Counter[int], topic: Iterable[int] = (), after: int | None = None) -> None:
+        """`total` is changed by `next`, so that the topics of one request follow each other."""
+        self._total = total
+        self._topic = Counter(topic)
+        self._after = after
+
+    def next(self, candidates: Sequence[BrokerImage]) -> int:
+        """The position of the next leader in a ring; it is counted."""
+        previous = next((at for at, each in enumerate(candidates) if each.broker_id == self._after), -1)
+        size = len(candidates)
+
+        def load(position: int) -> tuple[int, int, int]:
+            broker_id = candidates[position].broker_id
+            return self._topic[broker_id], self._total[broker_id], (position - previous - 1) % size
+
+        chosen = min(range(size), key=load)
+        self._after = candidates[chosen].broker_id
+        self._topic[self._after] += 1
+        self._total[self._after] += 1
+        return chosen
+
+
+def preferred_leaders(image: MetadataImage) -> Counter[int]:
+    """The number of partitions of which each broker is the preferred leader."""
+    return Counter(
+        partition.replicas[0]
+        for topic in image.topics.by_id.values()
+        for partition in topic.partitions.values()
+    )
+
+
 def place_partitions(
-    image: MetadataImage, count: int, replication_factor: int, *, after: int | None
+    image: MetadataImage, count: int, replication_factor: int, leaders: Leaders
 ) -> list[list[int]]:
-    """Replicas, leader first, of `count` new partitions; the first is led by the broker after `after`.
+    """Replicas, leader first, of `count` new partitions.
 
     Raises ApiError INVALID_REPLICATION_FACTOR if there are too few brokers.
     """
     registered = image.brokers.values()
-    leaders = ring(b for b in registered if b.active)
+    active = ring(b for b in registered if b.active)
     spares = ring(b for b in registered if not b.active)
-    if replication_factor > len(leaders) + len(spares):
+    if replication_factor > len(active) + len(spares):
         raise ApiError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"a partition needs {replication_factor} brokers, {len(leaders) + len(spares)} are registered",
+            f"a partition needs {replication_factor} brokers, {len(active) + len(spares)} are registered",
         )
-    if not leaders:
+    if not active:
         raise ApiError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             "no registered broker can lead a partition: all are fenced or shutting down",
         )
-    start = next((position + 1 for position, b in enumerate(leaders) if b.broker_id == after), 0)
-    return [
-        _place_one(leaders, spares, (start + step) % len(leaders), replication_factor)
-        for step in range(count)
-    ]
+    return [_place_one(active, spares, leaders.next(active), replication_factor) for _ in range(count)]
 
 
 def _place_one(
-    leaders: Sequence[BrokerImage], spares: Sequence[BrokerImage], position: int, replication_factor: int
+    active: Sequence[BrokerImage], spares: Sequence[BrokerImage], position: int, replication_factor: int
 ) -> list[int]:
-    candidates = [*leaders[position:], *leaders[:position]]
+    candidates = [*active[position:], *active[:position]]
     chosen = [candidates.pop(0)]
     per_rack = Counter([chosen[0].rack])
     while len(chosen) < replication_factor:

@@ -19,6 +19,7 @@ from ottla.controller.topics import (
     refuse_delete,
 )
 from ottla.metadata.image import MetadataImage
+from ottla.metadata.placement import preferred_leaders
 from ottla.metadata.records import ConfigRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
 from ottla.wire.messages.create_partitions import (
     CreatePartitionsAssignment,
@@ -357,3 +358,48 @@ def test_the_refusal_of_a_request_has_a_result_for_every_item() -> None:
     extend = CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="a")])
     results = refuse_create_partitions(extend, ErrorCode.REQUEST_TIMED_OUT, "late").results
     assert [(r.name, r.error_code, r.error_message) for r in results] == [("a", 7, "late")]
+
+
+# Several brokers
+
+
+def several(*registered: int) -> MetadataImage:
+    return replayed([*features(), *(broker_record(each) for each in registered)])
+
+
+def test_other_topics_get_the_default_factor() -> None:
+    _, response = manager().decide_create(several(1, 2, 3), CreateTopicsRequest(topics=[topic("t", 2, -1)]))
+    assert response.topics[0].replication_factor == 1
+
+
+def test_replicas_on_brokers_that_are_down() -> None:
+    image = replayed([*features(), broker_record(1), broker_record(2), broker_record(3, fenced=True)])
+    records, codes = created(image, topic("t", 3, 3), topic("u", 1, 4), topic("v", -1, -1, assign=[(0, [3])]))
+    assert codes == {
+        "t": 0,
+        "u": ErrorCode.INVALID_REPLICATION_FACTOR,
+        "v": ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+    }
+    partitions = [each for each in records if isinstance(each, PartitionRecord)]
+    assert [each.leader for each in partitions] == [1, 2, 1]
+    assert all(3 in each.replicas and 3 not in each.isr for each in partitions)
+
+
+def test_leaders_stay_even_over_many_topics_of_several_requests() -> None:
+    image = several(0, 1, 2, 3, 4, 5)
+    for number in range(20):
+        topics = [topic(f"t{number}-{each}", 1 + (number + each) % 4, 2) for each in range(3)]
+        records, codes = created(image, *topics)
+        assert set(codes.values()) == {0}
+        image = replayed(records, image)
+        led = preferred_leaders(image)
+        assert max(led.values()) - min(led[broker] for broker in range(6)) <= 1
+
+
+def test_added_partitions_continue_their_topic_on_the_least_loaded_brokers() -> None:
+    image = replayed(
+        [*topic_records("t", [[1, 2], [2, 3]]), *topic_records("u", [[3, 1]] * 4)], several(1, 2, 3, 4)
+    )
+    request = CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="t", count=4, assignments=None)])
+    records, _ = manager().decide_create_partitions(image, request)
+    assert [each.replicas[0] for each in records if isinstance(each, PartitionRecord)] == [4, 3]

@@ -28,7 +28,7 @@ KEYS = (
     Key("offsets.load.buffer.size", INT, "5242880", HIGH, STATIC, ACCEPTED, at_least(1),
         "Bytes per read when group state is loaded."),
     Key("offsets.topic.replication.factor", SHORT, "3", HIGH, STATIC, HONOURED, at_least(1),
-        "Replicas of the topic with groups and their offsets."),
+        "Replicas of the topic with groups and their offsets. If not set: 3, or the number of brokers."),
     Key("offsets.topic.num.partitions", INT, "50", HIGH, STATIC, HONOURED, at_least(1),
         "Partitions of the topic with groups and their offsets; cannot be changed later."),
     Key("offsets.topic.segment.bytes", INT, "104857600", HIGH, STATIC, HONOURED, at_least(1),

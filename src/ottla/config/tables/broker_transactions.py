@@ -24,7 +24,7 @@ KEYS = (
     Key("transaction.state.log.load.buffer.size", INT, "5242880", HIGH, STATIC, ACCEPTED, at_least(1),
         "Bytes per read when transactions are loaded."),
     Key("transaction.state.log.replication.factor", SHORT, "3", HIGH, STATIC, HONOURED, at_least(1),
-        "Replicas of the topic with transactions."),
+        "Replicas of the topic with transactions. If not set: 3, or the number of brokers."),
     Key("transaction.state.log.num.partitions", INT, "50", HIGH, STATIC, HONOURED, at_least(1),
         "Partitions of the topic with transactions; cannot be changed later."),
     Key("transaction.state.log.segment.bytes", INT, "104857600", HIGH, STATIC, HONOURED, at_least(1),
