@@ -83,7 +83,10 @@ class LocalCluster:
         for node_id in range(brokers):
             settings = {**self._settings(node_id, brokers, voters), **(config or {})}
             folder = data / f"broker-{node_id}"
-            self.brokers[node_id] = BrokerProcess(folder, settings, port=self._ports[node_id].client)
+            self.brokers[node_id] = self._process(folder, settings, self._ports[node_id].client)
+
+    def _process(self, folder: Path, settings: Mapping[str, str], port: int) -> BrokerProcess:
+        return BrokerProcess(folder, settings, port=port)
 
     def _settings(self, node_id: int, brokers: int, voters: str) -> dict[str, str]:
         ports = self._ports[node_id]

@@ -1,0 +1,89 @@
+"""Three brokers as processes: Ottla's, or three combined nodes of Apache Kafka with the same ports and settings."""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from bench import process
+from bench.kafka_jars import class_path, java
+from bench.peers import KAFKA_FLUSH_POLICY, KAFKA_JVM
+from bench.places import DATA
+from bench.table import KAFKA, POLICY
+from ottla.local.broker_process import BrokerProcess
+from ottla.local.cluster import LocalCluster
+
+BROKERS = 3
+COMMON = {
+    "group.initial.rebalance.delay.ms": "0",
+    "offsets.topic.replication.factor": "3",
+    "transaction.state.log.replication.factor": "3",
+    "transaction.state.log.min.isr": "2",
+}
+
+
+class KafkaProcess(BrokerProcess):
+    """One combined node of Apache Kafka."""
+
+    ready = re.compile(rb"Kafka Server started")
+    cluster_id = base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=").replace("-", "A")
+
+    def command(self) -> list[str]:
+        return ["java", *KAFKA_JVM, "-cp", class_path(), "kafka.Kafka", str(self._properties)]
+
+    @property
+    def _properties(self) -> Path:
+        return self.data.with_suffix(".properties")
+
+    def launch(self) -> None:
+        self.data.parent.mkdir(parents=True, exist_ok=True)
+        settings = {
+            "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "inter.broker.listener.name": "PLAINTEXT",
+            "log.dirs": str(self.data),
+            **self._overrides,
+        }
+        self._properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        if not (self.data / "meta.properties").exists():
+            format_it = [*java("kafka.tools.StorageTool"), "format", "-t", self.cluster_id]
+            subprocess.run([*format_it, "-c", str(self._properties)], check=True, capture_output=True)
+        super().launch()
+
+
+class KafkaCluster(LocalCluster):
+    """Three combined nodes of Apache Kafka."""
+
+    def _process(self, folder: Path, settings: Mapping[str, str], port: int) -> BrokerProcess:
+        return KafkaProcess(folder, settings, port=port)
+
+
+def make_cluster(broker: str) -> LocalCluster:
+    """A cluster of the given kind on an empty directory."""
+    folder = DATA / f"cluster-{broker.split(maxsplit=1)[0].lower()}"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    kind = KafkaCluster if broker == KAFKA else LocalCluster
+    return kind(folder, BROKERS, config={**COMMON, **(KAFKA_FLUSH_POLICY if broker == POLICY else {})})
+
+
+def timed_start(cluster: LocalCluster) -> float:
+    """Start a cluster on an empty directory; the seconds that it took."""
+    begin = time.monotonic()
+    cluster.start()
+    return time.monotonic() - begin
+
+
+def cpu_seconds(cluster: LocalCluster) -> float:
+    return sum(process.cpu_seconds(broker.pid) for broker in cluster.brokers.values())
+
+
+def rss_bytes(cluster: LocalCluster) -> int:
+    """The largest resident memory of a broker."""
+    return max(process.rss_bytes(broker.pid) for broker in cluster.brokers.values())
