@@ -43,7 +43,7 @@ ROWS = {
 
 def create(cluster: LocalCluster, name: str, assignment: list[list[int]]) -> None:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-    admin.create_topics([NewTopic(name, replica_assignment=assignment)])[name].result(30)
+    admin.create_topics([NewTopic(name, len(assignment), replica_assignment=assignment)])[name].result(30)
     for partition in range(len(assignment)):
         cluster.wait_in_sync(name, cluster.brokers, partition)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import os
-import re
 import shutil
 import subprocess
 import time
@@ -16,10 +15,12 @@ from bench.kafka_jars import class_path, java
 from bench.peers import KAFKA_FLUSH_POLICY, KAFKA_JVM
 from bench.places import DATA
 from bench.table import KAFKA, POLICY
-from ottla.local.broker_process import BrokerProcess
+from ottla.local.broker_process import BrokerNotStarted, BrokerProcess
 from ottla.local.cluster import LocalCluster
+from ottla.local.requests import request_metadata
 
 BROKERS = 3
+START_TIMEOUT_S = 90.0
 COMMON = {
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.replication.factor": "3",
@@ -31,11 +32,17 @@ COMMON = {
 class KafkaProcess(BrokerProcess):
     """One combined node of Apache Kafka."""
 
-    ready = re.compile(rb"Kafka Server started")
     cluster_id = base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=").replace("-", "A")
 
     def command(self) -> list[str]:
-        return ["java", *KAFKA_JVM, "-cp", class_path(), "kafka.Kafka", str(self._properties)]
+        return [
+            shutil.which("java") or "java",
+            *KAFKA_JVM,
+            "-cp",
+            class_path(),
+            "kafka.Kafka",
+            str(self._properties),
+        ]
 
     @property
     def _properties(self) -> Path:
@@ -55,6 +62,17 @@ class KafkaProcess(BrokerProcess):
             format_it = [*java("kafka.tools.StorageTool"), "format", "-t", self.cluster_id]
             subprocess.run([*format_it, "-c", str(self._properties)], check=True, capture_output=True)
         super().launch()
+
+    def wait_ready(self) -> None:
+        """Wait until it responds: it prints nothing."""
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while time.monotonic() < deadline:
+            if request_metadata("127.0.0.1", self.port) is not None:
+                return
+            if not self.running:
+                raise BrokerNotStarted(self.output()[-4000:])
+            time.sleep(0.05)
+        raise TimeoutError(f"Apache Kafka was not ready within {START_TIMEOUT_S} s")
 
 
 class KafkaCluster(LocalCluster):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from ottla.base.clock import SystemClock
@@ -21,9 +21,19 @@ from ottla.wire.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from tests.support.clients import TIMEOUT_S, create_topic, fresh
+from tests.support.clients import TIMEOUT_S, create_topic, fresh, read_all
+from tests.support.waiting import wait_until
 
 _PRODUCE_BY_NAME = 9
+TRANSIENT = {
+    KafkaError.OFFSET_NOT_AVAILABLE,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError._TRANSPORT,
+    KafkaError._DESTROY_BROKER,
+    KafkaError._TIMED_OUT,
+}
+"""Errors of a client while a partition gets a new leader."""
 
 
 def replicated_topic(cluster: Cluster, name: str, partitions: int = 1, **config: str) -> str:
@@ -39,7 +49,7 @@ def assigned_topic(cluster: Cluster, name: str, replicas: list[int], **config: s
     """A topic of one partition with the given replicas, all in sync; the first one leads."""
     topic = fresh(name)
     settings = {key.replace("_", "."): value for key, value in config.items()}
-    new = NewTopic(topic, replica_assignment=[replicas], config=settings)
+    new = NewTopic(topic, num_partitions=1, replica_assignment=[replicas], config=settings)
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     admin.create_topics([new], request_timeout=TIMEOUT_S)[topic].result(TIMEOUT_S)
     cluster.wait_in_sync(topic, replicas)
@@ -116,3 +126,20 @@ class GroupReader:
         self._thread.join()
         self._consumer.close()
         return self.history
+
+
+def read_values(cluster: Cluster, topic: str, partition: int = 0) -> list[bytes]:
+    """All values of a partition. After an election the end is unknown for a moment: it is looked up again."""
+    found: list[bytes] = []
+
+    def is_read() -> bool:
+        try:
+            found[:] = [message.value() for message in read_all(cluster.bootstrap, topic, partition)]
+        except KafkaException as error:
+            if error.args[0].code() not in TRANSIENT:
+                raise
+            return False
+        return True
+
+    wait_until(is_read, f"{topic}-{partition} to be readable")
+    return found

@@ -19,7 +19,6 @@ import sys
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import ClassVar
 
 from ottla.local.ports import free_port
 
@@ -44,8 +43,6 @@ class BrokerNotStarted(RuntimeError):
 
 class BrokerProcess:
     """One broker. Not thread-safe. Use it as a context manager, or call `start` and `stop`."""
-
-    ready: ClassVar[re.Pattern[bytes]] = READY
 
     def __init__(
         self, data: Path, overrides: Mapping[str, str] | None = None, *, port: int | None = None
@@ -120,7 +117,7 @@ class BrokerProcess:
         pause = threading.Event()
         for _ in range(int(START_TIMEOUT_S / _CHECK_INTERVAL_S)):
             output = self._output.read_bytes()[self._output_before :]
-            if self.ready.search(output):
+            if READY.search(output):
                 return
             if self._process is None or self._process.poll() is not None:
                 code = None if self._process is None else self._process.returncode

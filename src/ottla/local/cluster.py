@@ -222,9 +222,9 @@ class LocalCluster:
         found = self.partition(topic, partition)
         return NO_LEADER if found is None else found.leader_id
 
-    def in_sync(self, topic: str, partition: int = 0) -> set[int]:
+    def in_sync(self, topic: str, partition: int = 0, at: int | None = None) -> set[int]:
         """The in-sync replicas of a partition."""
-        found = self.partition(topic, partition)
+        found = self.partition(topic, partition, at)
         return set() if found is None else set(found.isr_nodes)
 
     def controller(self) -> int | None:
@@ -242,11 +242,14 @@ class LocalCluster:
         )
         return self.leader(topic, partition)
 
-    def wait_in_sync(self, topic: str, replicas: Iterable[int], partition: int = 0) -> None:
-        """Wait until the in-sync replicas of a partition are exactly these."""
+    def wait_in_sync(
+        self, topic: str, replicas: Iterable[int], partition: int = 0, at: int | None = None
+    ) -> None:
+        """Wait until the in-sync replicas of a partition are exactly these, as a broker lists them."""
         wanted = set(replicas)
         self.wait_until(
-            lambda: self.in_sync(topic, partition) == wanted, f"the ISR of {topic}-{partition} to be {wanted}"
+            lambda: self.in_sync(topic, partition, at) == wanted,
+            f"the ISR of {topic}-{partition} to be {wanted}",
         )
 
     def wait_registered(self, node_ids: Iterable[int]) -> None:

@@ -21,10 +21,12 @@ def owner_of(port: int, remote_port: int, pids: Iterable[int]) -> int | None:
 
 
 def _inode_of(port: int, remote_port: int) -> str | None:
-    try:
-        lines = (_PROC / "net/tcp").read_text().splitlines()[1:]
-    except OSError:
-        return None
+    lines: list[str] = []
+    for name in ("tcp", "tcp6"):  # a socket for both families is listed in the second one
+        try:
+            lines += (_PROC / "net" / name).read_text().splitlines()[1:]
+        except OSError:
+            continue
     local, remote = f":{port:04X}", f":{remote_port:04X}"
     for line in lines:
         columns = line.split()

@@ -24,6 +24,15 @@ def test_the_owner_of_a_connection_is_found() -> None:
             assert owner_of(port, remote + 1, [os.getpid()]) is None
 
 
+def test_the_owner_of_a_socket_for_both_families_is_found() -> None:
+    with socket.create_server(("127.0.0.1", free_port())) as server:
+        remote = server.getsockname()[1]
+        with socket.socket(socket.AF_INET6) as client:
+            client.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+            client.connect(("::ffff:127.0.0.1", remote))
+            assert owner_of(client.getsockname()[1], remote, [os.getpid()]) == os.getpid()
+
+
 def test_a_process_that_has_ended_owns_nothing() -> None:
     with socket.create_server(("127.0.0.1", free_port())) as server:
         remote = server.getsockname()[1]

@@ -1,0 +1,15 @@
+"""A test cluster of Apache Kafka, to run tests of clusters on it: what fails there is wrong in the test."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from bench.clusters import KafkaProcess
+from ottla.local.broker_process import BrokerProcess
+from ottla.testing import Cluster
+
+
+class KafkaTestCluster(Cluster):
+    def _process(self, folder: Path, settings: Mapping[str, str], port: int) -> BrokerProcess:
+        return KafkaProcess(folder, settings, port=port)
