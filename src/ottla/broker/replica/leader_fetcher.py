@@ -1,0 +1,309 @@
+"""Fetches all partitions that follow one leader, over one fetch session (KIP-227).
+
+A request contains only what has changed since the one before: new positions, and partitions to forget. A response is
+processed in passes of limited size, so that a follower that catches up does not delay other work of the event loop.
+
+The next request is sent when all records of the response are durable, because the position of a partition moves only
+then. It does not wait for a slow write longer than `SLOW_WRITE_S`: the partition is taken out of the session and
+returns when it is written. If a partition gets a position while a request waits at the leader, the next request is sent
+at once; the leader then responds to the waiting one (`Connection.on_next_request`). At most two are in flight.
+
+Failure: an error of the connection or of the session starts a new session after `RETRY_S`. The connection limits the
+rate of attempts itself.
+
+Concurrency: the event loop only.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from functools import partial
+from typing import Final, NamedTuple
+
+import structlog
+
+from ottla.base.errors import ErrorCode, RemoteProtocolError
+from ottla.broker.replica.followed import FollowedPartition
+from ottla.broker.replica.ports import FetcherEnvironment
+from ottla.peer.connection import TimerHandle
+from ottla.peer.exchange import RawResponse
+from ottla.wire.fetch_response import FetchedPartition, FetchedResponse, parse_response
+from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, ReplicaState
+
+SLOW_WRITE_S: Final = 0.005
+RETRY_S: Final = 0.05
+PASS_BYTES: Final = 1 << 20
+VERSIONS: Final = range(17, 18)
+_NO_SESSION: Final = 0
+_INITIAL_EPOCH: Final = 0
+_EPOCH_MAX: Final = 2**31 - 1
+_IN_FLIGHT_MAX: Final = 2
+
+Key = tuple[bytes, int]
+_logger = structlog.get_logger(__name__)
+
+
+class _Request(NamedTuple):
+    number: int
+    starts_session: bool
+
+
+class LeaderFetcher:
+    """The fetch session with one leader."""
+
+    def __init__(self, leader_id: int, environment: FetcherEnvironment) -> None:
+        self.leader_id = leader_id
+        self._environment = environment
+        self._partitions: dict[Key, FollowedPartition] = {}
+        self._changed: dict[
+            Key, FollowedPartition
+        ] = {}  # partitions whose position in the session may be outdated
+        self._forgotten: dict[Key, FollowedPartition] = {}
+        self._in_session = 0
+        self._session_id = _NO_SESSION
+        self._session_epoch = _INITIAL_EPOCH
+        self._number = 0
+        self._in_flight: deque[_Request] = deque()
+        self._received: deque[tuple[int, FetchedPartition]] = deque()
+        self._writing: set[FollowedPartition] = set()
+        self._slow_timer: TimerHandle | None = None
+        self._retry_timer: TimerHandle | None = None
+        self._scheduled = False
+        self._closed = False
+
+    def __len__(self) -> int:
+        return len(self._partitions)
+
+    def add(self, followed: FollowedPartition) -> None:
+        """Fetch a partition from now on."""
+        self._partitions[followed.key] = self._changed[followed.key] = followed
+        self._schedule()
+
+    def remove(self, followed: FollowedPartition) -> None:
+        """Fetch a partition no longer; responses that arrive later have no effect."""
+        if self._partitions.get(followed.key) is not followed:
+            return
+        del self._partitions[followed.key]
+        self._changed.pop(followed.key, None)
+        self._writing.discard(followed)
+        self._forget(followed)
+        self._schedule()
+
+    def ready(self, followed: FollowedPartition) -> None:
+        """The position of a partition may have changed."""
+        if self._partitions.get(followed.key) is not followed:
+            return
+        self._changed[followed.key] = followed
+        if followed in self._writing:
+            self._writing.discard(followed)
+            if not self._writing and not self._in_flight:
+                self._continue()
+                return
+        self._schedule()
+
+    def close(self) -> None:
+        """Send nothing more."""
+        self._closed = True
+        for timer in (self._slow_timer, self._retry_timer):
+            if timer is not None:
+                timer.cancel()
+
+    def _schedule(self) -> None:
+        if not self._scheduled and not self._closed:
+            self._scheduled = True
+            self._environment.loop.call_soon(self._run)
+
+    def _run(self) -> None:
+        self._scheduled = False
+        self._continue()
+
+    def _continue(self) -> None:
+        """Send the next request, if it may be sent now."""
+        if self._closed or self._retry_timer is not None or self._received:
+            return
+        in_flight = self._in_flight
+        if not in_flight:
+            if not self._writing:
+                self._send()
+        elif len(in_flight) < _IN_FLIGHT_MAX and not in_flight[0].starts_session and self._has_news():
+            self._send()
+
+    def _has_news(self) -> bool:
+        """Whether a partition has a position that the leader does not know."""
+        return any(one.position() not in (None, one.sent) for one in self._changed.values())
+
+    # Requests
+
+    def _send(self) -> None:
+        self._stop_slow_timer()
+        topics = self._take_positions()
+        if not self._in_session:
+            self._restart_session()
+            return
+        starts = self._session_epoch == _INITIAL_EPOCH
+        settings = self._environment.settings
+        forgotten = [] if starts else self._take_forgotten()
+        self._forgotten.clear()
+        message = FetchRequest(
+            replica_state=ReplicaState(
+                replica_id=self._environment.node_id, replica_epoch=self._environment.broker_epoch()
+            ),
+            max_wait_ms=settings.wait_max_ms,
+            min_bytes=settings.min_bytes,
+            max_bytes=settings.response_bytes_max,
+            session_id=self._session_id,
+            session_epoch=self._session_epoch,
+            topics=topics,
+            forgotten_topics_data=forgotten,
+        )
+        request = _Request(self._number, starts)
+        self._number += 1
+        self._session_epoch = 1 if self._session_epoch == _EPOCH_MAX else self._session_epoch + 1
+        self._in_flight.append(request)
+        timeout_s = settings.timeout_s + settings.wait_max_ms / 1000
+        promise = self._environment.peers.request_raw(
+            self.leader_id, message, timeout_s=timeout_s, versions=VERSIONS
+        )
+        promise.when_done(partial(self._completed, request))
+
+    def _take_positions(self) -> list[FetchTopic]:
+        """The positions that the session does not have yet."""
+        by_topic: dict[bytes, FetchTopic] = {}
+        max_bytes = self._environment.settings.partition_bytes_max
+        changed, self._changed = self._changed, {}
+        for key, followed in changed.items():
+            position = followed.position()
+            if position is None:
+                self._forget(followed)
+            elif position != followed.sent:
+                self._in_session += followed.sent is None
+                followed.sent, followed.request_number = position, self._number
+                self._forgotten.pop(key, None)
+                topic = by_topic.get(key[0])
+                if topic is None:
+                    topic = by_topic[key[0]] = FetchTopic(topic_id=followed.partition.topic_id, partitions=[])
+                topic.partitions.append(
+                    FetchPartition(
+                        partition=key[1],
+                        current_leader_epoch=position.leader_epoch,
+                        fetch_offset=position.offset,
+                        last_fetched_epoch=position.last_epoch,
+                        log_start_offset=position.log_start_offset,
+                        partition_max_bytes=max_bytes,
+                    )
+                )
+        return list(by_topic.values())
+
+    def _forget(self, followed: FollowedPartition) -> None:
+        if followed.sent is not None:
+            followed.sent = None
+            self._in_session -= 1
+            self._forgotten[followed.key] = followed
+
+    def _take_forgotten(self) -> list[ForgottenTopic]:
+        by_topic: dict[bytes, ForgottenTopic] = {}
+        for (topic_id, index), followed in self._forgotten.items():
+            topic = by_topic.get(topic_id)
+            if topic is None:
+                topic_uuid = followed.partition.topic_id
+                topic = by_topic[topic_id] = ForgottenTopic(topic_id=topic_uuid, partitions=[])
+            topic.partitions.append(index)
+        return list(by_topic.values())
+
+    def _restart_session(self) -> None:
+        """Send all positions with the next request, which closes the current session if there is one."""
+        for followed in self._partitions.values():
+            followed.sent = None
+        self._in_session = 0
+        self._session_epoch = _INITIAL_EPOCH
+        self._forgotten.clear()
+        self._changed.update(self._partitions)
+
+    # Responses
+
+    def _completed(self, request: _Request, raw: RawResponse | None, error: BaseException | None) -> None:
+        if self._closed or request not in self._in_flight:
+            return
+        self._in_flight.popleft()
+        if raw is None:
+            self._failed(str(error))
+            return
+        try:
+            response = parse_response(raw.frame, raw.body_start)
+        except RemoteProtocolError as damage:
+            self._failed(str(damage))
+            return
+        if response.error_code:
+            self._refused(response)
+            return
+        if request.starts_session:
+            self._session_id = response.session_id
+        self._received.extend((request.number, data) for data in response.partitions)
+        self._process()
+
+    def _refused(self, response: FetchedResponse) -> None:
+        """The session is lost, for instance because the leader has restarted."""
+        self._session_id = _NO_SESSION
+        if response.error_code in (
+            ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+            ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+        ):
+            self._in_flight.clear()
+            self._restart_session()
+            self._schedule()
+        else:
+            self._failed(f"error code {response.error_code}")
+
+    def _failed(self, reason: str) -> None:
+        """No response: start a new session after a pause."""
+        _logger.info("fetch from the leader failed", leader=self.leader_id, reason=reason)
+        self._in_flight.clear()
+        self._session_id = _NO_SESSION
+        self._restart_session()
+        if self._retry_timer is None:
+            self._retry_timer = self._environment.loop.call_later(RETRY_S, self._retry)
+
+    def _retry(self) -> None:
+        self._retry_timer = None
+        self._continue()
+
+    def _process(self) -> None:
+        """Process received partitions, about `PASS_BYTES` in one iteration of the event loop."""
+        received, left = self._received, PASS_BYTES
+        while received and left > 0:
+            number, data = received.popleft()
+            followed = self._partitions.get((data.topic_id, data.partition))
+            if followed is None or followed.sent is None:
+                continue
+            # What is not appended must not be fetched again and again: the next request has the new position or none.
+            self._changed[followed.key] = followed
+            left -= len(data.records)
+            if followed.request_number <= number and followed.fetched(followed.sent, data):
+                self._writing.add(followed)
+        if received:
+            self._environment.loop.call_soon(self._process_rest)
+        else:
+            self._processed()
+
+    def _process_rest(self) -> None:
+        if not self._closed:
+            self._process()
+
+    def _processed(self) -> None:
+        if self._session_id == _NO_SESSION:
+            self._restart_session()  # the leader has no room for a session
+        if self._writing:
+            if self._slow_timer is None:
+                self._slow_timer = self._environment.loop.call_later(SLOW_WRITE_S, self._writes_are_slow)
+        else:
+            self._continue()
+
+    def _writes_are_slow(self) -> None:
+        self._slow_timer = None
+        self._writing.clear()
+        self._continue()
+
+    def _stop_slow_timer(self) -> None:
+        if self._slow_timer is not None:
+            self._slow_timer.cancel()
+            self._slow_timer = None
