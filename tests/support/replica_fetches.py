@@ -65,8 +65,12 @@ class FakeConnection:
         self.responses: list[bytes] = []
         self.on_close: Callable[[], None] | None = None
         self.on_drain: Callable[[], None] | None = None
+        self.on_next_request: Callable[[], None] | None = None
 
     def reserve(self, pending: object, *, exclusive: bool) -> None: ...
+
+    def watch_next_request(self, callback: Callable[[], None]) -> None:
+        self.on_next_request = callback
 
     def response_bytes_max(self) -> int:
         return 1 << 20

@@ -44,6 +44,16 @@ class PendingReplicaFetch(PendingFetch):
         self._recorded: set[tuple[bytes, int]] = set()
         self._session = context.session if isinstance(context.session, ReplicaSession) else None
 
+    def start(self) -> None:
+        super().start()
+        if self._timer is not None:
+            # The next request has positions of other partitions: the follower does not wait for them.
+            self._connection.watch_next_request(self._expire)
+
+    def _stop_waiting(self) -> None:
+        self._connection.on_next_request = None
+        super()._stop_waiting()
+
     def _make_plan(self) -> None:
         if self._session is not None:
             self._context.wanted = self._session.wanted()

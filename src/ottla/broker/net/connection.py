@@ -66,6 +66,7 @@ class Connection:
         "listener",
         "on_close",
         "on_drain",
+        "on_next_request",
         "peer",
     )
 
@@ -82,6 +83,8 @@ class Connection:
         """Called when the connection closes; set by a request that waits."""
         self.on_drain: Callable[[], None] | None = None
         """Called when the broker stops, so that a waiting request responds at once."""
+        self.on_next_request: Callable[[], None] | None = None
+        """Called when the client sends another request while an exclusive one waits (`watch_next_request`)."""
         # State of the produce handler: the partition of the last request, and the bulk path for more like it.
         self.last_produced: object = None
         self.bulk_path: BulkPath | None = None
@@ -107,6 +110,8 @@ class Connection:
         edge, reader = self._edge, self._reader
         if self._muted():
             self._stop_reading()
+            if self.on_next_request is not None:
+                self.on_next_request()
             return
         if edge.exhausted:
             most = edge.receive_limit(self, large=reader.in_large_frame)
@@ -207,6 +212,12 @@ class Connection:
         if pending.weight:
             self._in_flight += pending.weight
             self._edge.account(pending.weight)
+
+    def watch_next_request(self, callback: Callable[[], None]) -> None:
+        """Call `callback` when another request arrives, at once if one has: the request that waits can respond."""
+        self.on_next_request = callback
+        if self._reader.peek() is not None:
+            callback()
 
     def complete(self, pending: PendingResponse, buffers: Sequence[Buffer]) -> None:
         """Fill the slot that `reserve` made."""

@@ -46,6 +46,17 @@ def test_a_waiting_follower_is_notified_when_the_leader_has_written() -> None:
     assert follower.received()[0].records
 
 
+def test_a_waiting_follower_gets_its_response_when_it_sends_another_request() -> None:
+    broker = Broker()
+    follower = Follower(broker)
+    follower.fetch({0: 0})
+    assert follower.waits
+    assert follower.connection.on_next_request is not None
+    follower.connection.on_next_request()
+    follower.received()
+    assert follower.connection.on_next_request is None
+
+
 def test_the_high_watermark_alone_does_not_end_a_wait_but_is_in_the_next_response() -> None:
     broker = Broker()
     two, three = Follower(broker, 2), Follower(broker, 3)

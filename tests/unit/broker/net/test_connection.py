@@ -136,6 +136,28 @@ def test_produce_follows_pending_produce_and_responses_are_in_order() -> None:
     run(scenario)
 
 
+@pytest.mark.parametrize("together", [True, False])
+def test_a_waiting_request_is_notified_of_the_next_one(together: bool) -> None:
+    async def scenario(setup: Setup) -> None:
+        setup.handler.later = True
+        reader, writer = await setup.connect()
+        writer.write(framed(OTHER + b"a") + (framed(OTHER + b"b") if together else b""))
+        await setup.handler.until_taken(1)
+        notified = asyncio.Event()
+        setup.handler.connections[0].watch_next_request(notified.set)
+        assert notified.is_set() == together
+        if not together:
+            writer.write(framed(OTHER + b"b"))
+        await asyncio.wait_for(notified.wait(), TIMEOUT_S)
+        assert setup.handler.taken == [OTHER + b"a"]
+        setup.handler.finish()
+        assert await read_frame(reader) == OTHER + b"a"
+        await setup.handler.until_taken(2)
+        writer.close()
+
+    run(scenario)
+
+
 def test_another_request_waits_until_earlier_ones_are_completed() -> None:
     async def scenario(setup: Setup) -> None:
         setup.handler.later = True
