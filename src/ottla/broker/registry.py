@@ -71,6 +71,8 @@ class Route(NamedTuple):
     listeners: frozenset[ListenerType] = BROKER
     newest_needs: str | None = None
     """The setting without which the newest version is served but not listed."""
+    forwarded: bool = False
+    """Whether a broker that is not the active controller forwards the request to it."""
 
     def listed(self, config: BrokerConfig) -> tuple[int, int] | None:
         """Return the versions that ApiVersions lists; None if it does not list the API."""
@@ -87,6 +89,7 @@ class BoundRoute(NamedTuple):
     request: type | None
     handle: Callable[..., Any]
     """A `Handle`, or a `HandleFrame` if `request` is None."""
+    forwarded: bool = False
 
 
 class ListedApis:
@@ -112,13 +115,15 @@ def handles(
     listeners: frozenset[ListenerType] = BROKER,
     listed: bool = True,
     newest_needs: str | None = None,
+    forwarded: bool = False,
 ) -> Callable[[type[H]], type[H]]:
-    """Declare a handler of decoded requests."""
+    """Declare a handler of decoded requests; `forwarded` if brokers forward them to the active controller."""
     advertised = versions if listed else None
 
     def declare(handler: type[H]) -> type[H]:
         return _declare(
-            handler, Route(api_key, versions, advertised, request, handler, listeners, newest_needs)
+            handler,
+            Route(api_key, versions, advertised, request, handler, listeners, newest_needs, forwarded),
         )
 
     return declare
@@ -174,7 +179,7 @@ class Handlers:
         handle = route.handler(**{name: getattr(dependencies, name) for name in needed}).handle
         if inspect.iscoroutinefunction(handle):
             handle = self._promised(handle)
-        return BoundRoute(route.api_key, route.versions, route.request, handle)
+        return BoundRoute(route.api_key, route.versions, route.request, handle, route.forwarded)
 
     def _promised(self, handle: Callable[[Any, Call], Any]) -> Handle:
         """Adapt a coroutine function: each call runs as a task and returns a promise."""

@@ -4,6 +4,9 @@ A router serves the listeners of one type. An API or a version that it does not 
 Kafka. Only ApiVersions responds to an unknown version, in its version 0, so that any client can read the response.
 A handler returns a response or a promise of one. Until the promise is settled no other request of its connection is
 handled; Produce, which responds through the connection itself, is the exception.
+
+Requests of a forwarded API are sent to the active controller, if it is another node (`broker.forwarding`). Their routes
+read the frame themselves, so requests that are not forwarded cost nothing more.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from ottla.wire.frames import parse_request_header, response_prefix
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
+    from ottla.broker.forwarding.forwarder import Forwarder
     from ottla.broker.net.connection import Connection
 
 
@@ -34,10 +38,31 @@ class Router:
         routes: dict[int, BoundRoute],
         on_violation: Callable[[InvariantViolation], None],
         log: FilteringBoundLogger,
+        forwarder: Forwarder | None = None,
     ) -> None:
         self._routes = routes
         self._on_violation = on_violation
         self._log = log
+        if forwarder is not None:
+            self._routes = {
+                key: self._forwarded(route, forwarder) if route.forwarded else route
+                for key, route in routes.items()
+            }
+
+    def _forwarded(self, route: BoundRoute, forwarder: Forwarder) -> BoundRoute:
+        """The route of a request that is forwarded unless this node is the active controller."""
+        request = cast(Any, route.request)
+
+        def forward(connection: Connection, frame: memoryview, body: int, call: Call) -> None:
+            if forwarder.is_active():
+                self._handle(route, connection, frame, body, call)
+                return
+            pending = PendingResponse()
+            connection.reserve(pending, exclusive=True)
+            result = forwarder.forward(frame, body, request, route.api_key, call)
+            result.when_done(partial(self._complete, route, connection, pending, call))
+
+        return route._replace(request=None, handle=forward)
 
     def __call__(self, connection: Connection, frame: memoryview) -> None:
         api_key, version, correlation_id, client_id, body = parse_request_header(frame)

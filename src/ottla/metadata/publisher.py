@@ -65,6 +65,11 @@ class MetadataPublisher:
         self._registered = 0
 
     @property
+    def applied_offset(self) -> int:
+        """The offset up to which every listener has followed the image."""
+        return self._applied_offset
+
+    @property
     def transaction_open(self) -> bool:
         """True after the begin of a metadata transaction whose end is not committed."""
         return self._transactions.open

@@ -10,7 +10,13 @@ from ottla.wire.apis import ApiKey
 from ottla.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 
 
-@handles(ApiKey.CREATE_TOPICS, CreateTopicsRequest, versions=(2, 7), listeners=BROKER_AND_CONTROLLER)
+@handles(
+    ApiKey.CREATE_TOPICS,
+    CreateTopicsRequest,
+    versions=(2, 7),
+    listeners=BROKER_AND_CONTROLLER,
+    forwarded=True,
+)
 @dataclass(frozen=True)
 class CreateTopics:
     """Passes the request to the controller."""

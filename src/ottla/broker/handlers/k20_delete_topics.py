@@ -10,7 +10,13 @@ from ottla.wire.apis import ApiKey
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 
 
-@handles(ApiKey.DELETE_TOPICS, DeleteTopicsRequest, versions=(1, 6), listeners=BROKER_AND_CONTROLLER)
+@handles(
+    ApiKey.DELETE_TOPICS,
+    DeleteTopicsRequest,
+    versions=(1, 6),
+    listeners=BROKER_AND_CONTROLLER,
+    forwarded=True,
+)
 @dataclass(frozen=True)
 class DeleteTopics:
     """Passes the request to the controller."""

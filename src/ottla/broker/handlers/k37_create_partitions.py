@@ -10,7 +10,13 @@ from ottla.wire.apis import ApiKey
 from ottla.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 
 
-@handles(ApiKey.CREATE_PARTITIONS, CreatePartitionsRequest, versions=(0, 3), listeners=BROKER_AND_CONTROLLER)
+@handles(
+    ApiKey.CREATE_PARTITIONS,
+    CreatePartitionsRequest,
+    versions=(0, 3),
+    listeners=BROKER_AND_CONTROLLER,
+    forwarded=True,
+)
 @dataclass(frozen=True)
 class CreatePartitions:
     """Passes the request to the controller."""

@@ -17,7 +17,13 @@ from ottla.wire.messages.describe_quorum import DescribeQuorumRequest, DescribeQ
 _FIRST_NODES: Final = 2
 
 
-@handles(ApiKey.DESCRIBE_QUORUM, DescribeQuorumRequest, versions=(0, 2), listeners=BROKER_AND_CONTROLLER)
+@handles(
+    ApiKey.DESCRIBE_QUORUM,
+    DescribeQuorumRequest,
+    versions=(0, 2),
+    listeners=BROKER_AND_CONTROLLER,
+    forwarded=True,
+)
 @dataclass(frozen=True)
 class DescribeQuorum:
     """Passes the request to the controller and removes what old versions cannot carry."""

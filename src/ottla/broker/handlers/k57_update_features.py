@@ -10,7 +10,13 @@ from ottla.wire.apis import ApiKey
 from ottla.wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 
 
-@handles(ApiKey.UPDATE_FEATURES, UpdateFeaturesRequest, versions=(0, 2), listeners=BROKER_AND_CONTROLLER)
+@handles(
+    ApiKey.UPDATE_FEATURES,
+    UpdateFeaturesRequest,
+    versions=(0, 2),
+    listeners=BROKER_AND_CONTROLLER,
+    forwarded=True,
+)
 @dataclass(frozen=True)
 class UpdateFeatures:
     """Passes the request to the controller."""
