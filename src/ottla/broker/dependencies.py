@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from ottla.broker.coordination.producer_ids import ProducerIds
     from ottla.broker.coordination.verification import TxnVerifier
     from ottla.broker.fetch.sessions import FetchSessions
+    from ottla.broker.forwarding.envelope import EnvelopeServer
+    from ottla.broker.forwarding.forwarder import Forwarder
     from ottla.broker.net.read_buffers import ReadBuffers
     from ottla.broker.purgatory import Purgatory
     from ottla.broker.registry import ListedApis
@@ -63,6 +65,8 @@ class SharedDependencies:
 class ControllerDependencies(SharedDependencies):
     """The parts that handlers of the controller listener use, created by `node.controller_server`."""
 
+    envelopes: EnvelopeServer
+    """Handles requests that brokers forward."""
     quorum_requests: Callable[[Message], Promise[Message]]
     """Handle a request of another replica of the quorum."""
     quorum_status: Callable[[], QuorumStatus]
@@ -72,6 +76,8 @@ class ControllerDependencies(SharedDependencies):
 class Dependencies(SharedDependencies):
     """The parts of one broker, created by `node.broker_node`."""
 
+    forwarder: Forwarder
+    """Sends requests of clients to the active controller."""
     settings: DynamicConfig
     """The current settings."""
     clock: Clock

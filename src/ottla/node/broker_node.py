@@ -1,12 +1,12 @@
 """The broker role of a node: logs, replicas, coordinators, and the server for clients and other brokers.
 
 Order of the start: open the logs, with recovery after an unclean stop; bind the sockets, so that the ports are known;
-register and be unfenced; lead partitions and set stray logs aside, both by an image that contains the registration;
+register; open the replicas and set stray logs aside, both by an image that contains the registration; be unfenced;
 serve clients and load the coordinators.
 
-Order of the stop: stop periodic tasks; coordinators fail waiting requests; no new connections; finish requests in
-flight; wait for writes. The node then closes the metadata log, and `close` closes the logs, with checkpoints and the
-clean-shutdown marker.
+Order of the stop: move leaderships to other brokers; stop periodic tasks; coordinators fail waiting requests; no new
+connections; finish requests in flight; wait for writes. The node then closes the metadata log, and `close` closes the
+logs, with checkpoints and the clean-shutdown marker.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from ottla.broker.registry import Handlers, ListedApis
 from ottla.broker.router import Router
 from ottla.metadata.image import MetadataImage, ResourceType
 from ottla.metadata.publisher import MetadataPublisher
+from ottla.node.broker_state import BrokerState, LifecycleSettings
 from ottla.node.directories import DirectoryReports
 from ottla.node.lifecycle import BrokerLifecycle, registration
 from ottla.peer.peers import peer_environment
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from ottla.config.dynamic import DynamicConfig
     from ottla.metadata.delta import MetadataDelta
     from ottla.node.config import NodeConfig
+    from ottla.node.controller_link import ControllerLink
     from ottla.node.machine import Machine
     from ottla.node.metadata import MetadataNode
     from ottla.storage.log_dir import LogDir
@@ -70,6 +72,7 @@ class BrokerNode:
         settings: DynamicConfig,
         log_dirs: LogDirs,
         metadata: MetadataNode,
+        link: ControllerLink,
         on_violation: Callable[[InvariantViolation], None],
         log: FilteringBoundLogger,
     ) -> None:
@@ -82,9 +85,18 @@ class BrokerNode:
         self._settings = settings
         self._log_dirs = log_dirs
         self._metadata = metadata
+        self._link = link
         self._violated = on_violation
         self._log = log
         self._reports: DirectoryReports | None = None
+        self.lifecycle = BrokerLifecycle(
+            config.node_id,
+            link.heartbeats,
+            metadata.publisher,
+            self._loop,
+            machine.rng,
+            LifecycleSettings.from_config(config.broker),
+        )
         settings.update(metadata.publisher.image.configs)
         log_dirs.keep_producers(settings.int("producer.id.expiration.ms"))
         self._group_commit = GroupCommit(
@@ -124,23 +136,27 @@ class BrokerNode:
                 peer_environment(self._loop, self._machine.connect, self._rng),
             ),
         )
-        self.lifecycle = BrokerLifecycle(self._config.node_id, metadata.controller, metadata.publisher)
         self._metadata_cache = MetadataCache(metadata.publisher.image)
         self._edge = self._make_edge(metadata)
         self._server = Server(self._edge, self._machine.listen)
         listeners = self._server.bind(self._config.listeners)
-        await self.lifecycle.register(registration(self._config, listeners, self._log_dirs.dirs, self._rng))
-        await self.lifecycle.unfence()
+        await settled(
+            self.lifecycle.start(
+                registration(self._config, self._cluster_id, listeners, self._log_dirs.dirs, self._rng)
+            )
+        )
         image = await self._follow(metadata.publisher)
         self._reports = DirectoryReports(
             self._config.node_id,
-            self.lifecycle.broker_epoch,
+            lambda: self.lifecycle.broker_epoch,
             self._log_dirs,
             self.replicas,
-            metadata.controller,
+            self._link.requests,
+            self._loop,
             self._log,
         )
         self._reports.assigned(image, image.topics.by_id)
+        await settled(self.lifecycle.ready())
         self._settings.subscribe(self._settings_changed)
         self._start_housekeeping()
         self._server.serve()
@@ -160,7 +176,12 @@ class BrokerNode:
         return publisher.image
 
     async def stop(self) -> None:
-        """Stop serving and wait for all writes."""
+        """Move leaderships to other brokers, stop serving and wait for all writes."""
+        if self._config.broker.bool("controlled.shutdown.enable"):
+            await settled(self.lifecycle.controlled_shutdown())
+        self.lifecycle.close()
+        if self._reports is not None:
+            self._reports.close()
         self._housekeeping.stop()
         self._cleaner.stop()
         self.coordinators.close()
@@ -182,8 +203,8 @@ class BrokerNode:
     def directory_failed(self, directory: LogDir) -> None:
         """A log directory is offline."""
         self.replicas.directory_failed(directory.path)
-        if any(each.online for each in self._log_dirs.dirs) and self._reports is not None:
-            self._reports.failed()
+        if self.lifecycle.state is not BrokerState.NOT_RUNNING:
+            self.lifecycle.directory_failed(directory.directory_id)
 
     async def _load_logs(self, image: MetadataImage) -> None:
         await settled(self._log_dirs.load(lambda tp: self._log_config(image, tp.topic), self._clock.now_ms()))
@@ -210,13 +231,14 @@ class BrokerNode:
         handlers = Handlers(
             routes, self._dependencies(metadata, ListedApis(routes, self._config.broker)), self._loop
         )
-        router = Router(handlers.on(ListenerType.BROKER), self._violated, self._log)
+        router = Router(
+            handlers.on(ListenerType.BROKER), self._violated, self._log, forwarder=self._link.forwarder
+        )
         limits = Limits.from_config(self._settings)
         return Edge(self._loop, limits, {ListenerType.BROKER: router}, self._log)
 
     def _dependencies(self, metadata: MetadataNode, listed_apis: ListedApis) -> Dependencies:
         sessions_max = self._config.broker.int("max.incremental.fetch.session.cache.slots")
-        controller = metadata.controller
         return Dependencies(
             cluster_id=self._cluster_id,
             node_id=self._config.node_id,
@@ -228,7 +250,8 @@ class BrokerNode:
             executor=self._executor,
             metadata=self._metadata_cache,
             finalized_features=metadata.publisher.finalized_features,
-            controller=controller,
+            controller=metadata.controller,
+            forwarder=self._link.forwarder,
             replicas=self.replicas,
             log_dirs=self._log_dirs,
             purgatory=Purgatory(self._loop),
@@ -237,7 +260,7 @@ class BrokerNode:
             read_buffers=ReadBuffers(),
             on_fault=self._log_dirs.fail,
             producer_ids=ProducerIds(
-                lambda: controller.allocate_block(self._config.node_id, self.lifecycle.broker_epoch)
+                self._link.requests, self._config.node_id, lambda: self.lifecycle.broker_epoch
             ),
             groups=self.coordinators.groups,
             transactions=self.coordinators.transactions,

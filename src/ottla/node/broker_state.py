@@ -208,10 +208,9 @@ class BrokerStateMachine:
         """A heartbeat was refused, or no controller responded (None)."""
         self._in_flight = self._at_once = False
         if self.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN:
-            if error is None or error in _NOT_KNOWN or now >= self._shutdown_deadline:
-                self.shut_down()
-                return
-        elif error in _NOT_KNOWN:
+            self.shut_down()
+            return
+        if error in _NOT_KNOWN:
             self._registered = False
             self._caught_up = False
             self.state = BrokerState.STARTING

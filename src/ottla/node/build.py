@@ -17,12 +17,17 @@ from ottla.base.ids import uuid_text
 from ottla.base.rng import random_uuid
 from ottla.base.settled import settled
 from ottla.broker.net.limits import Limits
-from ottla.broker.net.listeners import Listener
+from ottla.broker.net.listeners import Listener, ListenerType
+from ottla.broker.registry import Handlers
 from ottla.config.dynamic import DynamicConfig
+from ottla.metadata.image import Endpoint
 from ottla.node.broker_node import BrokerNode
+from ottla.node.controller_link import ControllerLink
+from ottla.node.controller_registration import ControllerRegistration, controller_registration
 from ottla.node.machine import Machine, this_machine
 from ottla.node.metadata import MetadataNode, has_metadata, open_metadata
 from ottla.node.quorum_config import Role
+from ottla.peer.peers import peer_environment
 from ottla.quorum.quorum import ListenerAddress
 from ottla.storage.log_dir import LogDir
 from ottla.storage.log_dirs import LogDirs
@@ -47,7 +52,9 @@ class Node:
         self.failed: asyncio.Future[str] = self._loop.create_future()
         self._loop.set_exception_handler(self._unexpected)
         self._settings = DynamicConfig(config.broker, config.node_id)
+        self._environment = peer_environment(self._loop, machine.connect, self._rng)
         self._controller_server: ControllerServer | None = None
+        self._registration: ControllerRegistration | None = None
         self.broker: BrokerNode | None = None
         """The broker parts, with the broker role."""
         self._log_dirs = LogDirs(
@@ -64,8 +71,10 @@ class Node:
         listeners = self._bind_controllers()
         cluster_id = self._claim()
         metadata = self._metadata = self._open_metadata(cluster_id)
-        self._serve_controllers(cluster_id)
+        link = self._link = self._make_link(metadata)
+        self._serve_controllers(cluster_id, link)
         await metadata.start()
+        self._register_controller(link)
         if Role.BROKER not in self._config.roles:
             return listeners
         self.broker = BrokerNode(
@@ -75,6 +84,7 @@ class Node:
             self._settings,
             self._log_dirs,
             metadata,
+            link,
             self._violated,
             self._log,
         )
@@ -84,6 +94,9 @@ class Node:
         """Stop the node cleanly."""
         if self.broker is not None:
             await self.broker.stop()
+        if self._registration is not None:
+            self._registration.close()
+        self._link.close()
         await settled(self._metadata.stop())
         if self._controller_server is not None:
             await self._controller_server.stop()
@@ -122,12 +135,45 @@ class Node:
         self._controller_server = server
         return server.bind(wanted)
 
-    def _serve_controllers(self, cluster_id: str) -> None:
-        if self._controller_server is not None:
-            from ottla.node.controller_apis import controller_apis
+    def _serve_controllers(self, cluster_id: str, link: ControllerLink) -> None:
+        """Serve the controller listeners; without them, forwarded requests of this process only."""
+        if Role.CONTROLLER not in self._config.roles:
+            return
+        from ottla.node.controller_apis import controller_apis
 
-            routes, dependencies = controller_apis(self._config, cluster_id, self._metadata)
-            self._controller_server.serve(routes, dependencies)
+        routes, dependencies = controller_apis(self._config, cluster_id, self._metadata, link.envelopes)
+        handlers = Handlers(routes, dependencies, self._loop).on(ListenerType.CONTROLLER)
+        link.envelopes.serve(handlers)
+        if self._controller_server is not None:
+            self._controller_server.serve(handlers)
+
+    # The active controller
+
+    def _make_link(self, metadata: MetadataNode) -> ControllerLink:
+        return ControllerLink(
+            self._config.node_id,
+            self._loop,
+            metadata.controller,
+            metadata.publisher,
+            lambda: metadata.quorum.leader_id,
+            self._config.broker,
+            self._environment,
+            self._config.quorum.voters,
+        )
+
+    def _register_controller(self, link: ControllerLink) -> None:
+        if Role.CONTROLLER in self._config.roles:
+            endpoints = [
+                Endpoint(each.name, each.advertised_host, each.advertised_port)
+                for each in self._config.controller_listeners
+            ]
+            self._registration = ControllerRegistration(
+                controller_registration(self._config.node_id, endpoints, self._rng),
+                link.requests,
+                self._metadata.publisher,
+                self._loop,
+            )
+            self._registration.start()
 
     # The directories
 
@@ -189,7 +235,6 @@ class Node:
 
     def _open_replica(self, cluster_id: str, home: LogDir) -> ReplicaNode:
         from ottla.node.replica import open_replica
-        from ottla.peer.peers import peer_environment
 
         return open_replica(
             self._machine,
@@ -199,7 +244,7 @@ class Node:
             node_id=self._config.node_id,
             directory_id=home.directory_id,
             voters=self._config.quorum.voters,
-            environment=peer_environment(self._loop, self._machine.connect, self._rng),
+            environment=self._environment,
             on_fault=self._metadata_failed,
         )
 

@@ -13,6 +13,7 @@ from ottla.broker.registry import ListedApis, Route
 from ottla.wire.schema import Message
 
 if TYPE_CHECKING:
+    from ottla.broker.forwarding.envelope import EnvelopeServer
     from ottla.metadata.delta import MetadataDelta
     from ottla.metadata.image import MetadataImage
     from ottla.node.config import NodeConfig
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def controller_apis(
-    config: NodeConfig, cluster_id: str, metadata: MetadataNode
+    config: NodeConfig, cluster_id: str, metadata: MetadataNode, envelopes: EnvelopeServer
 ) -> tuple[list[Route], ControllerDependencies]:
     """The routes of a node that has opened its metadata, and the dependencies of their handlers."""
     receive = metadata.receive
@@ -42,6 +43,7 @@ def controller_apis(
         finalized_features=publisher.finalized_features,
         controller=metadata.controller,
         listed_apis=ListedApis(routes, config.broker),
+        envelopes=envelopes,
         quorum_requests=receive or _no_replicas,
         quorum_status=metadata.quorum.describe,
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import Final, NamedTuple
+from typing import Final
 
 from ottla.broker.forwarding.controller_channel import ControllerChannel
 from ottla.broker.forwarding.envelope import EnvelopeServer
@@ -17,6 +17,7 @@ from ottla.broker.forwarding.local_controller import LocalController
 from ottla.config.broker import BrokerConfig
 from ottla.controller.driver import ControllerDriver
 from ottla.metadata.publisher import MetadataPublisher
+from ottla.node.quorum_config import VoterAddress
 from ottla.peer.connection import Environment
 from ottla.peer.errors import PeerError
 from ottla.peer.peers import Peers
@@ -24,14 +25,6 @@ from ottla.peer.settings import PeerSettings
 
 _RECONNECT_S: Final = 0.02
 _RECONNECT_MAX_S: Final = 0.5
-
-
-class ControllerAddress(NamedTuple):
-    """The controller listener of a voter."""
-
-    node_id: int
-    host: str
-    port: int
 
 
 class ControllerLink:
@@ -46,7 +39,7 @@ class ControllerLink:
         leader_id: Callable[[], int],
         config: BrokerConfig,
         environment: Environment,
-        voters: Iterable[ControllerAddress] = (),
+        voters: Iterable[VoterAddress] = (),
     ) -> None:
         self._node_id = node_id
         self._loop = loop
@@ -80,7 +73,7 @@ class ControllerLink:
         self._peers.append(peers)
         return ControllerChannel(self._node_id, self._leader_id, self._local, peers, self._loop)
 
-    def set_controller(self, address: ControllerAddress) -> None:
+    def set_controller(self, address: VoterAddress) -> None:
         """Set the address of a voter that is not configured, or that has moved."""
         for peers in self._peers:
             peers.set_address(address.node_id, address.host, address.port)

@@ -7,14 +7,14 @@ The sockets are bound first. Until the cluster of the node is known only the API
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ottla.base.errors import InvariantViolation
 from ottla.broker.net.edge import Edge
 from ottla.broker.net.listeners import Listener, ListenerType
 from ottla.broker.net.server import Server
-from ottla.broker.registry import Handlers, Route
+from ottla.broker.registry import BoundRoute
 from ottla.broker.router import Router
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from structlog.typing import FilteringBoundLogger
 
-    from ottla.broker.dependencies import SharedDependencies
     from ottla.broker.net.limits import Limits
 
 _DRAIN_SECONDS: Final = 1.0
@@ -49,9 +48,8 @@ class ControllerServer:
         """Open the sockets; returns the listeners with their real ports."""
         return self._server.bind(listeners)
 
-    def serve(self, routes: Iterable[Route], dependencies: SharedDependencies) -> None:
+    def serve(self, handlers: dict[int, BoundRoute]) -> None:
         """Serve these APIs, in place of those before."""
-        handlers = Handlers(routes, dependencies, self._loop).on(ListenerType.CONTROLLER)
         self._edge.handlers = {ListenerType.CONTROLLER: Router(handlers, self._on_violation, self._log)}
         if self._serving:
             self._server.abort()

@@ -10,7 +10,7 @@ import structlog
 
 from ottla.base.ids import TopicPartition
 from ottla.base.promise import Promise
-from ottla.metadata.image import MetadataImage
+from ottla.metadata.image import NO_LEADER, MetadataImage
 from ottla.node.build import Node
 from ottla.node.config import NodeConfig, assemble
 from ottla.replication.replicas import Replicas
@@ -68,5 +68,5 @@ def test_node_leads_and_sets_strays_aside_after_its_registration(
     (image,) = images
     broker = image.brokers[1]
     assert broker.epoch == _epoch(second) > _epoch(first)
-    assert broker.active
-    assert [each.leader_epoch for each in image.topics.by_name["a"].partitions.values()] == [2, 2]
+    assert broker.fenced, "replicas are open before the broker is unfenced"
+    assert [each.leader for each in image.topics.by_name["a"].partitions.values()] == [NO_LEADER] * 2

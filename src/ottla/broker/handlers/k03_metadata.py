@@ -20,10 +20,10 @@ from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.broker.authorized_operations import CLUSTER_OPERATIONS, NOT_REQUESTED, TOPIC_OPERATIONS
 from ottla.broker.coordination.internal_topics import creation
 from ottla.broker.dependencies import MetadataCache
+from ottla.broker.forwarding.forwarder import Forwarder
 from ottla.broker.registry import Call, handles
 from ottla.config.broker import BrokerConfig
 from ottla.config.dynamic import DynamicConfig
-from ottla.controller.port import ControllerPort
 from ottla.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from ottla.metadata.topic_names import INTERNAL_TOPICS, check_topic_name
 from ottla.wire import codec
@@ -67,7 +67,7 @@ class Metadata:
     config: BrokerConfig
     settings: DynamicConfig
     metadata: MetadataCache
-    controller: ControllerPort
+    forwarder: Forwarder
     _cache: _ResponseCache = field(default_factory=_ResponseCache, init=False)
 
     async def handle(self, request: MetadataRequest, call: Call) -> MetadataResponse | bytes:
@@ -134,7 +134,7 @@ class Metadata:
         """Create the topics if that is enabled. As in Kafka, a topic that cannot be created stays unknown."""
         if names and self.settings.bool("auto.create.topics.enable"):
             topics = [creation(name, self.config, self.metadata.image) for name in names]
-            await self.controller.create_topics(
+            await self.forwarder.create_topics(
                 CreateTopicsRequest(topics=topics, timeout_ms=_CREATION_TIMEOUT_MS)
             )
 

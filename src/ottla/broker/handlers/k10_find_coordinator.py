@@ -16,9 +16,9 @@ from ottla.broker.coordination import coordinators
 from ottla.broker.coordination.coordinators import GroupCoordinator, TxnCoordinator
 from ottla.broker.coordination.internal_topics import creation
 from ottla.broker.dependencies import MetadataCache
+from ottla.broker.forwarding.forwarder import Forwarder
 from ottla.broker.registry import Call, handles
 from ottla.config.broker import BrokerConfig
-from ottla.controller.port import ControllerPort
 from ottla.metadata.image import NO_LEADER
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.create_topics import CreateTopicsRequest
@@ -54,7 +54,7 @@ class FindCoordinator:
 
     config: BrokerConfig
     metadata: MetadataCache
-    controller: ControllerPort
+    forwarder: Forwarder
     groups: GroupCoordinator
     transactions: TxnCoordinator
 
@@ -112,7 +112,7 @@ class FindCoordinator:
             topics=[creation(topic, self.config, self.metadata.image)], timeout_ms=_CREATION_TIMEOUT_MS
         )
         try:
-            response = await self.controller.create_topics(request)
+            response = await self.forwarder.create_topics(request)
         except ApiError:
             return False
         return response.topics[0].error_code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
+from ottla.base.errors import ErrorCode
 from ottla.broker.registry import BROKER_AND_CONTROLLER, Call, handles
 from ottla.controller.port import ControllerPort
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
+
+_FIRST_ERROR_CODE: Final = 1
 
 
 @handles(
@@ -19,9 +23,12 @@ from ottla.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersR
 )
 @dataclass(frozen=True)
 class ElectLeaders:
-    """Passes the request to the controller."""
+    """Passes the request to the controller. Version 0 has no error code for the whole request."""
 
     controller: ControllerPort
 
     async def handle(self, request: ElectLeadersRequest, call: Call) -> ElectLeadersResponse:
-        return await self.controller.elect_leaders(request)
+        response = await self.controller.elect_leaders(request)
+        if call.api_version < _FIRST_ERROR_CODE:
+            response.error_code = ErrorCode.NONE
+        return response
