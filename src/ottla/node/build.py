@@ -16,6 +16,7 @@ from ottla.base.errors import InvariantViolation, LocalError, StorageFault
 from ottla.base.ids import uuid_text
 from ottla.base.rng import random_uuid
 from ottla.base.settled import settled
+from ottla.broker.forwarding.broker_watch import ConnectionWatch
 from ottla.broker.net.limits import Limits
 from ottla.broker.net.listeners import Listener, ListenerType
 from ottla.broker.registry import Handlers
@@ -55,6 +56,7 @@ class Node:
         self._environment = peer_environment(self._loop, machine.connect, self._rng)
         self._controller_server: ControllerServer | None = None
         self._registration: ControllerRegistration | None = None
+        self._watch: ConnectionWatch | None = None
         self.broker: BrokerNode | None = None
         """The broker parts, with the broker role."""
         self._log_dirs = LogDirs(
@@ -96,6 +98,8 @@ class Node:
             await self.broker.stop()
         if self._registration is not None:
             self._registration.close()
+        if self._watch is not None:
+            self._watch.close()
         self._link.close()
         await settled(self._metadata.stop())
         if self._controller_server is not None:
@@ -150,18 +154,23 @@ class Node:
     # The active controller
 
     def _make_link(self, metadata: MetadataNode) -> ControllerLink:
+        def leader_id() -> int:
+            # The only voter gets all requests, also after its log has failed: it responds with that error.
+            return self._config.node_id if self._config.quorum.alone else metadata.quorum.leader_id
+
         return ControllerLink(
             self._config.node_id,
             self._loop,
             metadata.controller,
             metadata.publisher,
-            lambda: metadata.quorum.leader_id,
+            leader_id,
             self._config.broker,
             self._environment,
             self._config.quorum.voters,
         )
 
     def _register_controller(self, link: ControllerLink) -> None:
+        """Register this controller, and let it watch the brokers while it is active."""
         if Role.CONTROLLER in self._config.roles:
             endpoints = [
                 Endpoint(each.name, each.advertised_host, each.advertised_port)
@@ -174,6 +183,9 @@ class Node:
                 self._loop,
             )
             self._registration.start()
+            controller = self._metadata.controller
+            self._watch = ConnectionWatch(self._environment, self._config.node_id, controller.broker_lost)
+            controller.watch_brokers(self._watch)
 
     # The directories
 
