@@ -125,6 +125,7 @@ COVERED_BY = {
     "coordinator/runtime/decision.py": "tests/unit/coordinator/runtime/test_codec.py",
     "coordinator/txn/table.py": "tests/unit/coordinator/txn/test_model.py",
     "coordinator/txn/txn_state_machine.py": "tests/unit/broker/test_registry.py",
+    "node/controller_link.py": "tests/unit/node/test_build.py",
     "node/directories.py": "tests/unit/node/test_build.py",
     "node/logs.py": "tests/integration/test_broker_lifecycle.py",
     "node/main.py": "tests/integration/test_broker_lifecycle.py",
