@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ottla.base import native
 from ottla.records.builder import NewRecord, build_batch
-from ottla.storage.log import raw_reference
+from ottla.storage.log import raw_append, raw_reference
 from ottla.storage.log.raw_reference import RawLimits
 
 kernel = pytest.importorskip("ottla.storage.log._raw", reason="the kernel is not compiled")
@@ -62,3 +63,7 @@ def test_damaged_batches(
     start = chosen.draw(st.sampled_from([0, 0, 5]))
     view = memoryview(data)
     assert kernel.scan_raw(view, start, within) == raw_reference.scan_raw(view, start, within)
+
+
+def test_the_kernel_is_used_if_it_is_compiled() -> None:
+    assert raw_append.scan_raw is (kernel.scan_raw if native.WANTED else raw_reference.scan_raw)

@@ -6,6 +6,7 @@ and computes their index entries. A batch that begins a segment or a leader epoc
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
@@ -14,12 +15,15 @@ from ottla.base.errors import ApiError, ErrorCode
 from ottla.records.batch import HEADER_SIZE, MAGIC, BatchHeader, CorruptBatch, crc_ok, read_header
 from ottla.storage.log import raw_reference
 
+__all__ = ["EPOCH_MAX", "check_batch", "scan_raw"]
+
 EPOCH_MAX: Final = 0x7FFF_FFFF
 
-scan_raw = raw_reference.scan_raw
+Scan = Callable[[memoryview, int, raw_reference.RawLimits], raw_reference.Scanned | None]
+scan_raw: Scan = raw_reference.scan_raw
 if native.WANTED:
     with suppress(ImportError):
-        pass
+        from ottla.storage.log._raw import scan_raw
 
 
 def check_batch(
