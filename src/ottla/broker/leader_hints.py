@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 from ottla.base.errors import ErrorCode
 from ottla.wire.produce import NodeEndpoint
@@ -16,7 +17,7 @@ HINTED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EP
 def topic_of(image: MetadataImage, key: bytes, *, by_id: bool) -> TopicImage | None:
     """Return the topic of a key (name or id) as the hot codecs parse it."""
     if by_id:
-        return next((topic for topic_id, topic in image.topics.by_id.items() if topic_id.bytes == key), None)
+        return image.topics.by_id.get(UUID(bytes=key))
     return image.topics.by_name.get(key.decode("utf-8", "replace"))
 
 

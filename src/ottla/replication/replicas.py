@@ -16,10 +16,17 @@ from typing import Protocol
 
 from ottla.base.clock import Clock
 from ottla.base.errors import ApiError, ErrorCode, StorageFault
-from ottla.base.ids import ZERO_UUID, TopicPartition
+from ottla.base.ids import ZERO_UUID, TopicPartition, Uuid
 from ottla.base.promise import Promise
 from ottla.metadata.delta import MetadataDelta
-from ottla.metadata.image import RESERVED_DIRECTORIES, MetadataImage, PartitionImage, ResourceType, TopicImage
+from ottla.metadata.image import (
+    EMPTY_IMAGE,
+    RESERVED_DIRECTORIES,
+    MetadataImage,
+    PartitionImage,
+    ResourceType,
+    TopicImage,
+)
 from ottla.replication.cluster_view import ClusterView
 from ottla.replication.partition import Partition
 from ottla.storage.bulk import Queue, in_order
@@ -58,6 +65,7 @@ class Replicas:
     ) -> None:
         self._node_id = node_id
         self._cluster = cluster or ClusterView(clock)
+        self._image = EMPTY_IMAGE
         self._logs = logs
         self._clock = clock
         self._schedule = schedule
@@ -88,8 +96,14 @@ class Replicas:
         error = self._errors.get((key, index))
         if error is not None:
             raise ApiError(error)
-        if topic is None and by_id:
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+        topics = self._image.topics
+        known = (
+            topics.by_id.get(Uuid(bytes=key)) if by_id else topics.by_name.get(key.decode("utf-8", "replace"))
+        )
+        if known is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if index in known.partitions:
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)  # other brokers have it
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     def progressed(self, log: Log) -> None:
@@ -112,6 +126,7 @@ class Replicas:
 
     def load(self, image: MetadataImage) -> Promise[None]:
         """Take over a whole image, at the start."""
+        self._image = image
         self._cluster.brokers = image.brokers
         changed = [(topic, index) for topic in image.topics.by_id.values() for index in topic.partitions]
         return self._changes.add(lambda: self._follow(_Change(image), changed))
@@ -121,6 +136,7 @@ class Replicas:
 
         Changes are followed in their order, each when the one before is complete.
         """
+        self._image = image
         if self._cluster.brokers is not image.brokers:
             self._cluster.brokers = image.brokers
             for partition in self._by_log.values():

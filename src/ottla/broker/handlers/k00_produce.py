@@ -99,9 +99,7 @@ class Produce:
         appender, purgatory, version = self._appender, self._purgatory, call.api_version
         response = self._responses.get((version, key)) or self._response(version, key)
         deadline = purgatory.now() + request.timeout_ms / 1000
-        pending = SingleProduce(
-            connection, purgatory, response, len(frame), deadline, call.correlation_id, version, key
-        )
+        pending = SingleProduce(connection, purgatory, response, len(frame), deadline, call, key, appender)
         partition = None
         try:
             partition = appender.find(key, entry[0], call)
@@ -133,7 +131,8 @@ class Produce:
                 partition,
                 key,
                 shape,
-                version=call.api_version,
+                call=call,
+                appender=self._appender,
                 acks=request.acks,
                 timeout_ms=request.timeout_ms,
             )

@@ -7,6 +7,11 @@ A special timestamp that is unknown, or too new for the version, gives UNSUPPORT
 watermark, or the last stable offset for read_committed. There is no tiered storage: -4 is the same as -2, -5 and -6
 find nothing. A partition that occurs twice is invalid. Partitions with an error are listed last. An unknown isolation
 level fails every partition with -1.
+
+A new leader does not know the high watermark of the last one: until its own has reached the start of its leader epoch,
+it returns OFFSET_NOT_AVAILABLE (before version 5 LEADER_NOT_AVAILABLE) instead of the latest offset or of no record.
+Only the leader responds, except to the debugging replica id -2. For replica ids the log end takes the place of the
+high watermark.
 """
 
 from __future__ import annotations
@@ -37,6 +42,9 @@ _EARLIEST_PENDING: Final = -6
 _SINCE: Final = {_MAX_TIMESTAMP: 7, _EARLIEST_LOCAL: 8, _LATEST_TIERED: 9, _EARLIEST_PENDING: 11}
 _READ_UNCOMMITTED: Final = 0
 _READ_COMMITTED: Final = 1
+_CONSUMER: Final = -1
+_DEBUGGING: Final = -2
+_FIRST_NOT_AVAILABLE: Final = 5
 
 
 @handles(ApiKey.LIST_OFFSETS, ListOffsetsRequest, versions=(1, 11))
@@ -74,9 +82,21 @@ class ListOffsets:
         if timestamp < _EARLIEST and call.api_version < _SINCE.get(timestamp, call.api_version + 1):
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
         partition = self.replicas.get(topic, wanted.partition_index)
-        partition.check_leader(wanted.current_leader_epoch)
-        committed = request.isolation_level == _READ_COMMITTED
-        found_timestamp, offset, epoch = _find(partition, timestamp, committed)
+        if request.replica_id == _DEBUGGING:
+            partition.check_replica_here(wanted.current_leader_epoch)
+        else:
+            partition.check_leader(wanted.current_leader_epoch)
+        try:
+            found_timestamp, offset, epoch = _find(
+                partition,
+                timestamp,
+                _readable_end(partition, request),
+                consumer=request.replica_id == _CONSUMER,
+            )
+        except ApiError as error:
+            if error.code == ErrorCode.OFFSET_NOT_AVAILABLE and call.api_version < _FIRST_NOT_AVAILABLE:
+                raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE) from error
+            raise
         return ListOffsetsPartitionResponse(
             partition_index=wanted.partition_index,
             timestamp=found_timestamp,
@@ -85,11 +105,19 @@ class ListOffsets:
         )
 
 
-def _find(partition: Partition, timestamp: int, committed: bool) -> tuple[int, int, int]:
+def _readable_end(partition: Partition, request: ListOffsetsRequest) -> int:
+    log = partition.log
+    if request.replica_id != _CONSUMER:
+        return log.log_end_offset
+    return log.last_stable_offset if request.isolation_level == _READ_COMMITTED else log.high_watermark
+
+
+def _find(partition: Partition, timestamp: int, readable_end: int, *, consumer: bool) -> tuple[int, int, int]:
     """Return timestamp, offset and leader epoch; all are -1 if no record matches."""
     log = partition.log
-    readable_end = log.last_stable_offset if committed else log.high_watermark
     if timestamp == _LATEST:
+        if consumer:
+            partition.check_offsets_available()
         return -1, readable_end, partition.leader_epoch
     if timestamp in (_EARLIEST, _EARLIEST_LOCAL):
         epoch = log.epochs.epoch_for_offset(log.log_start_offset)
@@ -102,5 +130,7 @@ def _find(partition: Partition, timestamp: int, committed: bool) -> tuple[int, i
         else partition.offset_for_timestamp(timestamp)
     )
     if found is None or found.offset >= readable_end:
+        if consumer:
+            partition.check_offsets_available()
         return -1, -1, -1
     return found.timestamp, found.offset, found.leader_epoch

@@ -45,7 +45,7 @@ class DescribeProducers:
             if topic not in self.metadata.image.topics.by_name:
                 raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic} does not exist")
             partition = self.replicas.get(topic, index)
-            partition.check_leader()
+            partition.check_replica_here()
         except ApiError as error:
             return PartitionResponse(
                 partition_index=index, error_code=error.code, error_message=error.message

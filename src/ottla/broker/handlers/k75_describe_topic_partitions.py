@@ -3,7 +3,7 @@
 A page contains at most `response_partition_limit` partitions (at least one, and not more than the setting
 `max.request.partition.size.limit`); the next page starts at `next_cursor`. No topics means all. A cursor before
 partition 0, or at a topic that is not in the request, gives INVALID_REQUEST for every topic; an empty name gives
-UNKNOWN_SERVER_ERROR, as in Kafka.
+UNKNOWN_SERVER_ERROR, as in Kafka. A partition without a leader is not an error here.
 """
 
 from __future__ import annotations
@@ -107,11 +107,9 @@ def _topic(
 def _partition(
     index: int, partition: PartitionImage, image: MetadataImage
 ) -> DescribeTopicPartitionsResponsePartition:
-    leaderless = partition.leader == NO_LEADER
     return DescribeTopicPartitionsResponsePartition(
-        error_code=ErrorCode.LEADER_NOT_AVAILABLE if leaderless else ErrorCode.NONE,
         partition_index=index,
-        leader_id=partition.leader,
+        leader_id=partition.leader if partition.leader in image.brokers else NO_LEADER,
         leader_epoch=partition.leader_epoch,
         replica_nodes=list(partition.replicas),
         isr_nodes=list(partition.isr),

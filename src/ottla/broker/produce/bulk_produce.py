@@ -12,7 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from copy import copy
+from struct import Struct
+from typing import TYPE_CHECKING, Final
 
 from ottla.base import native
 from ottla.base.errors import ErrorCode
@@ -20,12 +22,14 @@ from ottla.base.varint import uvarint_bytes
 from ottla.broker.net.outbox import PendingResponse
 from ottla.broker.produce import bulk_reference
 from ottla.storage.log.bulk_append import BulkAppend
-from ottla.wire.produce import FIRST_FLEXIBLE, PartitionResult, SingleResponse, encode_response
+from ottla.wire.produce import FIRST_FLEXIBLE, PartitionResult, SingleResponse
 
 if TYPE_CHECKING:
     from ottla.base.clock import Clock
     from ottla.broker.net.connection import Connection
+    from ottla.broker.produce.appender import Appender
     from ottla.broker.purgatory import Purgatory
+    from ottla.broker.registry import Call
     from ottla.replication.partition import Partition
     from ottla.wire.frame_reader import FrameReader
 
@@ -34,12 +38,17 @@ if native.WANTED:
     with suppress(ImportError):
         from ottla.broker.produce._bulk import scan_bulk
 
+_CORRELATION_ID: Final = Struct(">i")
+_OFFSET: Final = Struct(">q")
+
 
 class BulkPath:
     """The bulk path of one connection to one partition."""
 
     __slots__ = (
         "_acks",
+        "_appender",
+        "_call",
         "_clock",
         "_flexible",
         "_key",
@@ -51,7 +60,6 @@ class BulkPath:
         "_shape",
         "_template",
         "_timeout_s",
-        "_version",
     )
 
     def __init__(
@@ -62,20 +70,22 @@ class BulkPath:
         key: bytes,
         shape: bytes,
         *,
-        version: int,
+        call: Call,
+        appender: Appender,
         acks: int,
         timeout_ms: int,
     ) -> None:
         self._clock = clock
         self._purgatory = purgatory
-        self._version = version
-        self._flexible = version >= FIRST_FLEXIBLE
+        self._call = call
+        self._appender = appender
+        self._flexible = call.api_version >= FIRST_FLEXIBLE
         self._shape = shape
         self._key = key
         self._partition = partition
         self._acks = acks
         self._timeout_s = timeout_ms / 1000
-        self._response = SingleResponse(version, key)
+        self._response = SingleResponse(call.api_version, key)
         self._log_start = -1
         self._template = b""
         self._offset_at = self._response.base_offset_at
@@ -108,13 +118,15 @@ class BulkPath:
         self._purgatory.remove(request)
 
     def encode_error(self, responses: bytearray, error: ErrorCode) -> bytes:
-        """Return error responses for all requests; the successful `responses` contain their correlation ids."""
-        result = [(self._key, [PartitionResult(self._partition.index, error)])]
-        ids = range(4, len(responses), len(self._template))
-        return b"".join(
-            encode_response(self._version, int.from_bytes(responses[at : at + 4], "big", signed=True), result)
-            for at in ids
-        )
+        """Return error responses for all requests; the successful `responses` have their ids and offsets."""
+        encoded = []
+        for at in range(0, len(responses), len(self._template)):
+            (base_offset,) = _OFFSET.unpack_from(responses, at + self._offset_at)
+            result = PartitionResult(self._partition.index, error, base_offset, -1, self._log_start)
+            call = copy(self._call)
+            (call.correlation_id,) = _CORRELATION_ID.unpack_from(responses, at + 4)
+            encoded.append(self._appender.encode([(self._key, [result])], call))
+        return b"".join(encoded)
 
 
 class BulkProduce(PendingResponse):

@@ -3,7 +3,7 @@
 Most requests contain one batch for one partition: `SingleProduce` is waiter and pending response in one object.
 `ManyProduce` collects the partitions of the others. Either completes once: when everything it waits for is
 acknowledged or has failed, or when the timeout of the request expires. What is not acknowledged by then gets
-REQUEST_TIMED_OUT; its batches stay in the log, as in Kafka.
+REQUEST_TIMED_OUT; its batches stay in the log, as in Kafka. Errors after the append contain the base offset.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING
 
 from ottla.base.errors import ErrorCode
 from ottla.broker.net.outbox import PendingResponse
-from ottla.wire.produce import PartitionResult, SingleResponse, encode_response
+from ottla.wire.produce import PartitionResult, SingleResponse
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ottla.broker.net.connection import Connection
-    from ottla.broker.produce.appender import TopicResults
+    from ottla.broker.produce.appender import Appender, TopicResults
     from ottla.broker.purgatory import Purgatory
+    from ottla.broker.registry import Call
     from ottla.replication.partition import Partition
     from ottla.storage.log.appended import Appended
 
@@ -29,13 +30,13 @@ class SingleProduce(PendingResponse):
 
     __slots__ = (
         "_appended",
+        "_appender",
+        "_call",
         "_connection",
-        "_correlation_id",
         "_key",
         "_partition",
         "_purgatory",
         "_response",
-        "_version",
         "deadline",
     )
 
@@ -46,9 +47,9 @@ class SingleProduce(PendingResponse):
         response: SingleResponse,
         weight: int,
         deadline: float,
-        correlation_id: int,
-        version: int,
+        call: Call,
         key: bytes,
+        appender: Appender,
     ) -> None:
         self.weight = weight
         self.buffers = None
@@ -57,9 +58,9 @@ class SingleProduce(PendingResponse):
         self._connection = connection
         self._purgatory = purgatory
         self._response = response
-        self._correlation_id = correlation_id
-        self._version = version
+        self._call = call
         self._key = key
+        self._appender = appender
 
     def appended(self, partition: Partition, appended: Appended) -> None:
         self._partition = partition
@@ -80,11 +81,14 @@ class SingleProduce(PendingResponse):
     def _complete(self, error: ErrorCode) -> None:
         appended, index = self._appended, self._partition.index
         if error:
-            results = [(self._key, [PartitionResult(index, error)])]
-            response = encode_response(self._version, self._correlation_id, results)
+            log_start = self._partition.log.log_start_offset
+            result = PartitionResult(
+                index, error, appended.base_offset, appended.log_append_time_ms, log_start
+            )
+            response = self._appender.encode([(self._key, [result])], self._call)
         else:
             response = self._response.encode(
-                self._correlation_id,
+                self._call.correlation_id,
                 index,
                 appended.base_offset,
                 appended.log_append_time_ms,
@@ -208,7 +212,8 @@ class BatchSlot:
         self._results[self._position] = result
 
     def fail(self, error: ErrorCode) -> None:
-        self.set(PartitionResult(self._results[self._position].partition, error))
+        """Set the error of a batch that was appended."""
+        self.set(self._results[self._position]._replace(error_code=error))
 
     def appended(self, partition: Partition, appended: Appended) -> None:
         self.set(
