@@ -120,6 +120,11 @@ def test_what_is_not_here_is_refused_by_its_own_name(setup: Setup) -> None:
 def test_partitions_of_other_brokers_are_not_made_here(setup: Setup) -> None:
     setup.create(0, replicas=[2])
     assert setup.dirs.get(TopicPartition("t", 0)) is None
+    assert code_of(setup, "t", 0) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert code_of(setup, "t", 1) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    with pytest.raises(ApiError) as refused:
+        setup.replicas.lookup(TOPIC_ID.bytes, 0, by_id=True)
+    assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def test_a_deleted_topic_is_removed_with_its_logs_and_may_be_created_again(setup: Setup) -> None:

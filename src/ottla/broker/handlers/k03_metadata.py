@@ -6,6 +6,9 @@
   UNKNOWN_TOPIC_OR_PARTITION and the client retries; here the response waits until the topic exists. A topic that
   the controller refuses to create (its name collides with another's, it is the metadata log) stays unknown (3).
 - Partitions are sorted by index: clients map keys to partitions by position.
+- A leader that is not registered gives LEADER_NOT_AVAILABLE, one without the client's listener LISTENER_NOT_FOUND (6+).
+  Version 0 leaves out replicas on brokers that are not available (REPLICA_NOT_AVAILABLE).
+- The controller is a random live broker, as in Kafka: every broker forwards requests to the active controller.
 - Responses without errors are cached in encoded form until the metadata changes.
 """
 
@@ -17,6 +20,7 @@ from typing import Final
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import ZERO_UUID, Uuid
+from ottla.base.rng import Random
 from ottla.broker.authorized_operations import CLUSTER_OPERATIONS, NOT_REQUESTED, TOPIC_OPERATIONS
 from ottla.broker.coordination.internal_topics import creation
 from ottla.broker.dependencies import MetadataCache
@@ -41,6 +45,8 @@ from ottla.wire.messages.metadata import (
 _FIRST_BY_ID: Final = 12
 _CREATION_TIMEOUT_MS: Final = 30_000
 _CACHED_MAX: Final = 256
+_NO_BROKER: Final = -1
+_FIRST_LISTENER_ERRORS: Final = 6
 
 
 class _ResponseCache:
@@ -63,7 +69,7 @@ class Metadata:
     """Describes the newest image of this node."""
 
     cluster_id: str
-    node_id: int
+    rng: Random
     config: BrokerConfig
     settings: DynamicConfig
     metadata: MetadataCache
@@ -82,7 +88,7 @@ class Metadata:
         body = cached.get(key)
         if body is not None:
             return body
-        topics = self._all(request) if wanted is None else await self._some(wanted, request, call)
+        topics = self._all(request, call) if wanted is None else await self._some(wanted, request, call)
         response = self._response(request, call, topics)
         if all(topic.error_code == 0 for topic in topics) and cached is self._cache.of(self.metadata.image):
             body = cached[key] = codec.encode(response, version)
@@ -105,21 +111,25 @@ class Metadata:
         return MetadataResponse(
             brokers=brokers,
             cluster_id=self.cluster_id,
-            controller_id=self.node_id,
+            controller_id=self._random_broker(),
             topics=topics,
             cluster_authorized_operations=CLUSTER_OPERATIONS if requested else NOT_REQUESTED,
         )
 
-    def _all(self, request: MetadataRequest) -> list[MetadataResponseTopic]:
+    def _random_broker(self) -> int:
+        live = [broker.broker_id for broker in self.metadata.image.brokers.values() if not broker.fenced]
+        return live[self.rng.randrange(len(live))] if live else _NO_BROKER
+
+    def _all(self, request: MetadataRequest, call: Call) -> list[MetadataResponseTopic]:
         image = self.metadata.image
-        return [_topic(topic, request, image) for topic in image.topics.by_name.values()]
+        return [_topic(topic, request, image, call) for topic in image.topics.by_name.values()]
 
     async def _some(
         self, wanted: Sequence[MetadataRequestTopic], request: MetadataRequest, call: Call
     ) -> list[MetadataResponseTopic]:
         if any(topic.topic_id != ZERO_UUID for topic in wanted):
             ids = dict.fromkeys(topic.topic_id for topic in wanted if topic.topic_id != ZERO_UUID)
-            return [_by_id(topic_id, request, self.metadata.image) for topic_id in ids]
+            return [_by_id(topic_id, request, self.metadata.image, call) for topic_id in ids]
         names = list(dict.fromkeys(topic.name for topic in wanted if topic.name is not None))
         by_name = self.metadata.image.topics.by_name
         missing = [name for name in names if name not in by_name]
@@ -127,7 +137,7 @@ class Metadata:
             await self._create([name for name in missing if _name_error(name) is None])
         image = self.metadata.image
         by_name = image.topics.by_name
-        found = [_topic(by_name[name], request, image) for name in names if name in by_name]
+        found = [_topic(by_name[name], request, image, call) for name in names if name in by_name]
         return found + [_missing(name, request) for name in names if name not in by_name]
 
     async def _create(self, names: list[str]) -> None:
@@ -179,42 +189,73 @@ def _missing(name: str, request: MetadataRequest) -> MetadataResponseTopic:
     )
 
 
-def _by_id(topic_id: Uuid, request: MetadataRequest, image: MetadataImage) -> MetadataResponseTopic:
+def _by_id(
+    topic_id: Uuid, request: MetadataRequest, image: MetadataImage, call: Call
+) -> MetadataResponseTopic:
     topic = image.topics.by_id.get(topic_id)
     if topic is not None:
-        return _topic(topic, request, image)
+        return _topic(topic, request, image, call)
     return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
 
 
-def _topic(topic: TopicImage, request: MetadataRequest, image: MetadataImage) -> MetadataResponseTopic:
+def _topic(
+    topic: TopicImage, request: MetadataRequest, image: MetadataImage, call: Call
+) -> MetadataResponseTopic:
     requested = request.include_topic_authorized_operations
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.name in INTERNAL_TOPICS,
-        partitions=[_partition(index, one, image) for index, one in topic.partitions.items()],
+        partitions=[_partition(index, one, image, call) for index, one in topic.partitions.items()],
         topic_authorized_operations=TOPIC_OPERATIONS if requested else NOT_REQUESTED,
     )
 
 
-def _partition(index: int, partition: PartitionImage, image: MetadataImage) -> MetadataResponsePartition:
-    leaderless = partition.leader == NO_LEADER
+def _partition(
+    index: int, partition: PartitionImage, image: MetadataImage, call: Call
+) -> MetadataResponsePartition:
+    listener, version = call.listener.name, call.api_version
+    leader = leader_at(partition, image, listener)
+    replicas, isr = list(partition.replicas), list(partition.isr)
+    error = ErrorCode.NONE
+    if version == 0:
+        offline = {one for one in replicas if not _is_available(one, image, listener)}
+        replicas = [one for one in replicas if one not in offline]
+        isr = [one for one in isr if one not in offline]
+        error = ErrorCode.REPLICA_NOT_AVAILABLE if offline else ErrorCode.NONE
+    if leader == NO_LEADER:
+        registered = partition.leader in image.brokers and version >= _FIRST_LISTENER_ERRORS
+        error = ErrorCode.LISTENER_NOT_FOUND if registered else ErrorCode.LEADER_NOT_AVAILABLE
     return MetadataResponsePartition(
-        error_code=ErrorCode.LEADER_NOT_AVAILABLE if leaderless else ErrorCode.NONE,
+        error_code=error,
         partition_index=index,
-        leader_id=partition.leader,
+        leader_id=leader,
         leader_epoch=partition.leader_epoch,
-        replica_nodes=list(partition.replicas),
-        isr_nodes=list(partition.isr),
-        offline_replicas=offline_replicas(partition, image),
+        replica_nodes=replicas,
+        isr_nodes=isr,
+        offline_replicas=offline_replicas(partition, image, listener),
     )
 
 
-def offline_replicas(partition: PartitionImage, image: MetadataImage) -> list[int]:
-    """Return the replicas on fenced brokers or in failed log directories."""
-    offline = []
-    for replica in partition.replicas:
-        broker = image.brokers.get(replica)
-        if broker is None or broker.fenced or not partition.is_online(replica, broker.log_dirs):
-            offline.append(replica)
-    return offline
+def leader_at(partition: PartitionImage, image: MetadataImage, listener: str) -> int:
+    """Return the leader, or -1 if its broker is not registered with the listener of the request."""
+    broker = image.brokers.get(partition.leader)
+    found = broker is not None and any(endpoint.name == listener for endpoint in broker.endpoints)
+    return partition.leader if found else NO_LEADER
+
+
+def _is_available(broker_id: int, image: MetadataImage, listener: str) -> bool:
+    broker = image.brokers.get(broker_id)
+    if broker is None or broker.fenced:
+        return False
+    return any(endpoint.name == listener for endpoint in broker.endpoints)
+
+
+def offline_replicas(partition: PartitionImage, image: MetadataImage, listener: str) -> list[int]:
+    """Return the replicas on brokers that are not available at a listener, or in failed log directories."""
+    return [
+        replica
+        for replica in partition.replicas
+        if not _is_available(replica, image, listener)
+        or not partition.is_online(replica, image.brokers[replica].log_dirs)
+    ]

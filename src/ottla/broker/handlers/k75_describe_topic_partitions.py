@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.authorized_operations import TOPIC_OPERATIONS
 from ottla.broker.dependencies import MetadataCache
-from ottla.broker.handlers.k03_metadata import offline_replicas
+from ottla.broker.handlers.k03_metadata import leader_at, offline_replicas
 from ottla.broker.registry import Call, handles
 from ottla.config.dynamic import DynamicConfig
-from ottla.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
+from ottla.metadata.image import MetadataImage, PartitionImage, TopicImage
 from ottla.metadata.topic_names import INTERNAL_TOPICS, check_topic_name
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.describe_topic_partitions import (
@@ -59,7 +59,7 @@ class DescribeTopicPartitions:
                 continue
             indexes = [index for index in topic.partitions if index >= start]
             if left:
-                response.topics.append(_topic(topic, indexes[:left], image))
+                response.topics.append(_topic(topic, indexes[:left], image, call.listener.name))
             if len(indexes) > left:
                 response.next_cursor = DescribeTopicPartitionsResponseCursor(
                     topic_name=name, partition_index=indexes[left]
@@ -93,27 +93,27 @@ def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:
 
 
 def _topic(
-    topic: TopicImage, indexes: list[int], image: MetadataImage
+    topic: TopicImage, indexes: list[int], image: MetadataImage, listener: str
 ) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.name in INTERNAL_TOPICS,
-        partitions=[_partition(index, topic.partitions[index], image) for index in indexes],
+        partitions=[_partition(index, topic.partitions[index], image, listener) for index in indexes],
         topic_authorized_operations=TOPIC_OPERATIONS,
     )
 
 
 def _partition(
-    index: int, partition: PartitionImage, image: MetadataImage
+    index: int, partition: PartitionImage, image: MetadataImage, listener: str
 ) -> DescribeTopicPartitionsResponsePartition:
     return DescribeTopicPartitionsResponsePartition(
         partition_index=index,
-        leader_id=partition.leader if partition.leader in image.brokers else NO_LEADER,
+        leader_id=leader_at(partition, image, listener),
         leader_epoch=partition.leader_epoch,
         replica_nodes=list(partition.replicas),
         isr_nodes=list(partition.isr),
         eligible_leader_replicas=list(partition.eligible_leader_replicas),
         last_known_elr=list(partition.last_known_elr),
-        offline_replicas=offline_replicas(partition, image),
+        offline_replicas=offline_replicas(partition, image, listener),
     )
