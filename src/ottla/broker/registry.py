@@ -29,7 +29,6 @@ from ottla.broker.net.listeners import Listener, ListenerType
 from ottla.wire.apis import ApiKey
 
 if TYPE_CHECKING:
-    from ottla.broker.dependencies import SharedDependencies
     from ottla.broker.net.connection import Connection
     from ottla.config.broker import BrokerConfig
 
@@ -158,7 +157,7 @@ class Handlers:
     """The handlers of one node: created with their dependencies, one table for each type of listener."""
 
     def __init__(
-        self, routes: Iterable[Route], dependencies: SharedDependencies, loop: asyncio.AbstractEventLoop
+        self, routes: Iterable[Route], dependencies: object, loop: asyncio.AbstractEventLoop
     ) -> None:
         self._loop = loop
         self._tasks: set[asyncio.Task[None]] = set()
@@ -174,7 +173,7 @@ class Handlers:
         """Return the APIs that are served on listeners of this type, by their keys."""
         return self._tables[listener_type]
 
-    def _bind(self, route: Route, dependencies: SharedDependencies) -> BoundRoute:
+    def _bind(self, route: Route, dependencies: object) -> BoundRoute:
         needed = inspect.signature(route.handler).parameters
         handle = route.handler(**{name: getattr(dependencies, name) for name in needed}).handle
         if inspect.iscoroutinefunction(handle):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-HELP = "Run a broker until SIGTERM or SIGINT. In an empty directory, create a cluster of one node."
+HELP = "Run a node until SIGTERM or SIGINT. In an empty directory, create a cluster, of one node by default."
 
 EXAMPLES = """\
 examples:
@@ -41,7 +41,12 @@ def main(arguments: Sequence[str]) -> int:
         default=[],
         help="set KEY to VALUE, overriding the file and the environment; can be repeated",
     )
+    parser.add_argument(
+        "--force-founding",
+        action="store_true",
+        help="found a new cluster although some voters are not reachable; metadata on them would be lost",
+    )
     chosen = parser.parse_args(arguments)
     from ottla.node.main import run
 
-    return run(chosen.config, chosen.data, chosen.override)
+    return run(chosen.config, chosen.data, chosen.override, force_founding=chosen.force_founding)

@@ -26,10 +26,17 @@ from ottla.node.broker_node import BrokerNode
 from ottla.node.controller_link import ControllerLink
 from ottla.node.controller_registration import ControllerRegistration, controller_registration
 from ottla.node.machine import Machine, this_machine
-from ottla.node.metadata import MetadataNode, has_metadata, open_metadata
-from ottla.node.quorum_config import Role
+from ottla.node.metadata import (
+    MetadataNode,
+    has_metadata,
+    has_voted,
+    metadata_directory,
+    open_metadata,
+)
+from ottla.node.quorum_config import Role, VoterAddress
 from ottla.peer.peers import peer_environment
 from ottla.quorum.quorum import ListenerAddress
+from ottla.quorum.quorum_state import prepare_voter
 from ottla.storage.log_dir import LogDir
 from ottla.storage.log_dirs import LogDirs
 
@@ -71,9 +78,14 @@ class Node:
     async def start(self) -> list[Listener]:
         """Start the node; returns its listeners with their real ports, those for clients if it is a broker."""
         listeners = self._bind_controllers()
-        cluster_id = self._claim()
-        metadata = self._metadata = self._open_metadata(cluster_id)
-        link = self._link = self._make_link(metadata)
+        if self._config.quorum.alone:
+            cluster_id = self._known_cluster_id() or uuid_text(random_uuid(self._rng))
+            voters: tuple[VoterAddress, ...] = ()
+        else:
+            cluster_id, voters = await self._join()
+        self._claim(cluster_id)
+        metadata = self._metadata = self._open_metadata(cluster_id, voters)
+        link = self._link = self._make_link(metadata, voters)
         self._serve_controllers(cluster_id, link)
         await metadata.start()
         self._register_controller(link)
@@ -153,7 +165,7 @@ class Node:
 
     # The active controller
 
-    def _make_link(self, metadata: MetadataNode) -> ControllerLink:
+    def _make_link(self, metadata: MetadataNode, voters: tuple[VoterAddress, ...]) -> ControllerLink:
         def leader_id() -> int:
             # The only voter gets all requests, also after its log has failed: it responds with that error.
             return self._config.node_id if self._config.quorum.alone else metadata.quorum.leader_id
@@ -166,7 +178,7 @@ class Node:
             leader_id,
             self._config.broker,
             self._environment,
-            self._config.quorum.voters,
+            voters,
         )
 
     def _register_controller(self, link: ControllerLink) -> None:
@@ -200,9 +212,9 @@ class Node:
         path = self._config.metadata_log_dir.rstrip("/")
         return self._metadata_dir or next(each for each in self._log_dirs.dirs if each.path == path)
 
-    def _claim(self) -> str:
-        """Check that all directories belong to one cluster and to this node; returns the cluster id."""
-        required, node_id = self._config.cluster_id, self._config.node_id
+    def _known_cluster_id(self) -> str | None:
+        """The cluster id of the directories or the settings; LocalError if they differ."""
+        required = self._config.cluster_id
         known = self._log_dirs.cluster_id
         if self._metadata_dir is not None and self._metadata_dir.meta is not None:
             known = known or self._metadata_dir.meta.cluster_id
@@ -214,20 +226,43 @@ class Node:
                 f"{home.path} has a metadata log but no meta.properties, so its cluster and node are unknown"
             )
             raise LocalError(f"{text}; restore that file, or use an empty directory")
-        if known is None and required is None and not self._config.quorum.alone:
-            raise LocalError("the directories are empty and no cluster id is known; set CLUSTER_ID")
-        cluster_id = known or required or uuid_text(random_uuid(self._rng))
+        return known or required
+
+    def _claim(self, cluster_id: str) -> None:
+        """Record in new directories that they belong to this cluster and node; LocalError if one does not."""
+        node_id = self._config.node_id
         self._log_dirs.claim(cluster_id, node_id)
         if self._metadata_dir is not None:
             self._metadata_dir.claim(cluster_id, node_id, random_uuid(self._rng), "")
-        return cluster_id
+
+    # Joining a quorum of several nodes
+
+    async def _join(self) -> tuple[str, tuple[VoterAddress, ...]]:
+        """The cluster and its voters; found or join one first if the directories are empty."""
+        from ottla.node.founding import Founding, find_members
+
+        config, home = self._config, self._metadata_home().path
+        cluster_id = self._known_cluster_id()
+        voters = config.quorum.voters
+        if all(voter.node_id != config.node_id for voter in voters):
+            if cluster_id is not None and voters:
+                return cluster_id, voters
+            return await find_members(config, cluster_id, self._environment, self._log)
+        if cluster_id is None or not has_voted(self._disk, home):
+            founding = Founding(config, cluster_id, self._environment, self._rng, self._log)
+            if self._controller_server is not None:
+                handlers = Handlers(*founding.apis(), self._loop).on(ListenerType.CONTROLLER)
+                self._controller_server.serve(handlers)
+            cluster_id, recovering = await founding.run()
+            prepare_voter(self._disk, metadata_directory(home), config.node_id, recovering=recovering)
+        return cluster_id, voters
 
     # The metadata
 
-    def _open_metadata(self, cluster_id: str) -> MetadataNode:
+    def _open_metadata(self, cluster_id: str, voters: tuple[VoterAddress, ...]) -> MetadataNode:
         home = self._metadata_home()
         if not self._config.quorum.alone:
-            return self._open_replica(cluster_id, home)
+            return self._open_replica(cluster_id, home, voters)
         return open_metadata(
             self._disk,
             home.path,
@@ -245,8 +280,14 @@ class Node:
             on_fault=self._metadata_failed,
         )
 
-    def _open_replica(self, cluster_id: str, home: LogDir) -> ReplicaNode:
+    def _open_replica(self, cluster_id: str, home: LogDir, voters: tuple[VoterAddress, ...]) -> ReplicaNode:
         from ottla.node.replica import open_replica
+
+        def foreign() -> None:
+            self._stop_with(
+                f"this node belongs to cluster {cluster_id}, but the controllers belong to another cluster; "
+                "check controller.quorum.voters and log.dirs"
+            )
 
         return open_replica(
             self._machine,
@@ -255,9 +296,10 @@ class Node:
             cluster_id=cluster_id,
             node_id=self._config.node_id,
             directory_id=home.directory_id,
-            voters=self._config.quorum.voters,
+            voters=voters,
             environment=self._environment,
             on_fault=self._metadata_failed,
+            on_foreign=foreign,
         )
 
     # Failures

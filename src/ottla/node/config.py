@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 
+import msgspec
 from msgspec import Struct
 
 from ottla.base.errors import LocalError
@@ -89,14 +90,22 @@ class NodeConfig(Struct, frozen=True):
     metadata_log_dir: str
     rack: str | None
     notices: tuple[Notice, ...]
+    force_founding: bool = False
+    """Found a cluster although voters are not reachable; see `ottla.quorum.founding`."""
 
 
 def load(
-    path: str | None, env: Mapping[str, str], overrides: Sequence[str] = (), data: str | None = None
+    path: str | None,
+    env: Mapping[str, str],
+    overrides: Sequence[str] = (),
+    data: str | None = None,
+    *,
+    force_founding: bool = False,
 ) -> NodeConfig:
     """Read all sources and combine them; raises LocalError with a text that names what to change."""
     file = None if path is None else parse_properties(_read(path))
-    return assemble(file, env, overrides, data, machine=socket.gethostname())
+    config = assemble(file, env, overrides, data, machine=socket.gethostname())
+    return msgspec.structs.replace(config, force_founding=force_founding)
 
 
 def _read(path: str) -> str:

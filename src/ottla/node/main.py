@@ -32,11 +32,13 @@ if TYPE_CHECKING:
 _GC_THRESHOLD = 50_000
 
 
-def run(config_path: str | None, data: str | None, overrides: Sequence[str]) -> int:
+def run(
+    config_path: str | None, data: str | None, overrides: Sequence[str], *, force_founding: bool = False
+) -> int:
     """Run a broker until it is stopped; returns the exit code."""
     _occupy_standard_descriptors()
     try:
-        config = load(config_path, os.environ, overrides, data)
+        config = load(config_path, os.environ, overrides, data, force_founding=force_founding)
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             return runner.run(_serve(config))
     except LocalError as error:
@@ -71,22 +73,38 @@ async def _serve(config: NodeConfig) -> int:
     for notice in config.notices:
         log.log(_LEVELS[notice.level], notice.text)
     node = Node(config, log)
+    starting = asyncio.ensure_future(node.start())
+    stopping = asyncio.ensure_future(stop.wait())
+    ends: set[asyncio.Future[Any]] = {stopping, node.failed}
+    await asyncio.wait({starting, *ends}, return_when=asyncio.FIRST_COMPLETED)
+    if not starting.done():
+        return await _abandon_start(node, starting)
     try:
-        listeners = await node.start()
+        listeners = starting.result()
     except BaseException:
         node.release()
         raise
     _tune_garbage_collector()
     _print_ready(listeners)
-    stopping = asyncio.ensure_future(stop.wait())
-    waiting: set[asyncio.Future[Any]] = {stopping, node.failed}
-    await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
     failed = node.failed.done()
     if failed:
         log.error("stopping", reason=node.failed.result())
     stopping.cancel()
     await node.stop()
     return 1 if failed else 0
+
+
+async def _abandon_start(node: Node, starting: asyncio.Future[Any]) -> int:
+    """End a node that waits for other nodes and has not started; for its directories this is a kill."""
+    starting.cancel()
+    with suppress(asyncio.CancelledError, LocalError):
+        await starting
+    node.release()
+    if node.failed.done():
+        log.error("cannot start", reason=node.failed.result())
+        return 1
+    return 0
 
 
 def _tune_garbage_collector() -> None:

@@ -33,6 +33,7 @@ from ottla.metadata.records import FeatureLevelRecord
 from ottla.quorum.formatting import format_quorum, read_bootstrap
 from ottla.quorum.metadata_log import StorageMetadataLog
 from ottla.quorum.quorum import ListenerAddress, Quorum
+from ottla.quorum.quorum_state import FILE_NAME
 from ottla.quorum.single import SingleQuorum
 from ottla.quorum.voter import LocalVoter
 from ottla.storage.checkpoints import PARTITION_METADATA_FILE, write_topic_id
@@ -102,7 +103,7 @@ def open_metadata(
     on_fault: Callable[[BaseException], None],
 ) -> MetadataNode:
     """Open the metadata log in `log_dir`, or format the directory first if it has none."""
-    directory = f"{log_dir}/{METADATA_PARTITION}"
+    directory = metadata_directory(log_dir)
     voter = LocalVoter(node_id, directory_id, controller_listeners)
     now_ms = clock.now_ms()
     if not has_metadata(disk, log_dir):
@@ -150,9 +151,19 @@ def open_metadata_log(disk: Disk, directory: str, config: BrokerConfig, rng: Ran
     return log
 
 
+def metadata_directory(log_dir: str) -> str:
+    """The directory of the metadata log in `log_dir`."""
+    return f"{log_dir}/{METADATA_PARTITION}"
+
+
+def has_voted(disk: Disk, log_dir: str) -> bool:
+    """Whether the directory belongs to a replica that has joined its quorum."""
+    return disk.exists(f"{metadata_directory(log_dir)}/{FILE_NAME}") or has_metadata(disk, log_dir)
+
+
 def has_metadata(disk: Disk, log_dir: str) -> bool:
     """Whether the directory has a metadata log or a snapshot of one."""
-    directory = f"{log_dir}/{METADATA_PARTITION}"
+    directory = metadata_directory(log_dir)
     if not disk.is_dir(directory):
         return False
     return any(name.endswith((".log", ".checkpoint")) for name in disk.listdir(directory))

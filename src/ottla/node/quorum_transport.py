@@ -23,7 +23,7 @@ from ottla.wire.schema import Message
 M = TypeVar("M", bound=Message)
 
 _RECONNECT_S: Final = 0.01
-_RECONNECT_MAX_S: Final = 0.5
+_RECONNECT_MAX_S: Final = 0.2
 
 
 class PeerTransport:

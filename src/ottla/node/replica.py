@@ -9,7 +9,10 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
+
+import structlog
 
 from ottla.base.clock import Clock
 from ottla.base.errors import LocalError
@@ -24,6 +27,7 @@ from ottla.node.quorum_config import VoterAddress
 from ottla.node.quorum_transport import PeerTransport
 from ottla.peer.connection import Environment
 from ottla.quorum.quorum import ListenerAddress
+from ottla.quorum.quorum_state import end_recovery, is_recovering
 from ottla.quorum.raft.driver import RaftQuorum, RaftSettings
 from ottla.quorum.raft.storage_log import StorageRaftLog
 from ottla.quorum.raft.timeouts import Timeouts
@@ -32,6 +36,7 @@ from ottla.quorum.snapshots import SnapshotStore
 from ottla.storage.log.log import Log
 from ottla.wire.messages.control import KRaftVersionRecord
 
+_log = structlog.get_logger(__name__)
 _LISTENER_NAME: Final = "CONTROLLER"
 
 
@@ -71,8 +76,12 @@ def open_replica(
     voters: Sequence[VoterAddress],
     environment: Environment,
     on_fault: Callable[[BaseException], None],
+    on_foreign: Callable[[], None],
 ) -> ReplicaNode:
-    """Open the metadata log in `log_dir` as a replica of the quorum of `voters`."""
+    """Open the metadata log in `log_dir` as a replica of the quorum of `voters`.
+
+    `on_foreign` is called when the voters refuse this node because they belong to another cluster.
+    """
     disk, clock, executor = machine.disk, machine.clock, machine.executor
     directory = f"{log_dir}/{METADATA_PARTITION}"
     disk.makedirs(directory)
@@ -82,22 +91,14 @@ def open_replica(
             "controller.quorum.bootstrap.servers, or use an empty directory"
         )
     log = open_metadata_log(disk, directory, config, machine.rng, clock.now_ms())
-    listener = (config.list("controller.listener.names") or [_LISTENER_NAME])[0].upper()
     settings = RaftSettings(
         cluster_id,
         ReplicaKey(node_id, directory_id),
-        VoterSet(
-            Voter(ReplicaKey(each.node_id), (ListenerAddress(listener, each.host, each.port),))
-            for each in voters
-        ),
+        _voter_set(config, voters),
         snapshot_interval_bytes=config.long("metadata.log.max.record.bytes.between.snapshots"),
-        timeouts=Timeouts(
-            election_ms=config.int("controller.quorum.election.timeout.ms"),
-            fetch_ms=config.int("controller.quorum.fetch.timeout.ms"),
-            election_backoff_max_ms=config.int("controller.quorum.election.backoff.max.ms"),
-            retry_backoff_ms=config.int("controller.quorum.retry.backoff.ms"),
-        ),
+        timeouts=_timeouts(config),
         request_timeout_s=config.int("controller.quorum.request.timeout.ms") / 1000,
+        recovering=is_recovering(disk, directory),
     )
     transport = PeerTransport(
         node_id,
@@ -115,6 +116,8 @@ def open_replica(
         clock,
         executor,
         machine.rng,
+        on_recovered=lambda: executor.submit(partial(end_recovery, disk, directory), _recovery_ended),
+        on_foreign=on_foreign,
     )
     publisher = MetadataPublisher(quorum)
     controller = ControllerDriver(
@@ -125,6 +128,29 @@ def open_replica(
         on_fault=on_fault,
     )
     return ReplicaNode(quorum, controller, publisher, log, clock, transport)
+
+
+def _voter_set(config: BrokerConfig, voters: Sequence[VoterAddress]) -> VoterSet:
+    listener = (config.list("controller.listener.names") or [_LISTENER_NAME])[0].upper()
+    return VoterSet(
+        Voter(ReplicaKey(each.node_id), (ListenerAddress(listener, each.host, each.port),)) for each in voters
+    )
+
+
+def _timeouts(config: BrokerConfig) -> Timeouts:
+    return Timeouts(
+        election_ms=config.int("controller.quorum.election.timeout.ms"),
+        fetch_ms=config.int("controller.quorum.fetch.timeout.ms"),
+        election_backoff_max_ms=config.int("controller.quorum.election.backoff.max.ms"),
+        retry_backoff_ms=config.int("controller.quorum.retry.backoff.ms"),
+    )
+
+
+def _recovery_ended(failure: BaseException | None) -> None:
+    if failure is None:
+        _log.info("this voter has recovered the metadata log and votes again")
+    else:  # the next start recovers again
+        _log.error("the end of a recovery could not be recorded", reason=str(failure))
 
 
 def is_dynamic(disk: Disk, log_dir: str) -> bool:

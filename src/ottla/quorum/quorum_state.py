@@ -21,6 +21,8 @@ from ottla.base.files import Disk
 from ottla.base.ids import ZERO_UUID, parse_uuid, uuid_text
 
 FILE_NAME: Final = "quorum-state"
+RECOVERY_FILE: Final = "quorum-recovery"
+"""Exists beside `quorum-state` while a voter recovers a lost log (`quorum.raft.recovery`)."""
 NO_NODE: Final = -1
 
 
@@ -65,3 +67,27 @@ def write_quorum_state(
         content["votedDirectoryId"] = uuid_text(state.voted_directory_id)
     content["data_version"] = 1 if kraft_version else 0
     disk.replace(path, json.dumps(content, separators=(",", ":")).encode())
+
+
+def prepare_voter(disk: Disk, directory: str, node_id: int, *, recovering: bool) -> None:
+    """Prepare the empty metadata directory of a voter with static voters, durably.
+
+    The mark of a recovering voter is durable first, so that it is never forgotten.
+    """
+    disk.makedirs(directory)
+    if recovering:
+        disk.replace(f"{directory}/{RECOVERY_FILE}", b"")
+    elif is_recovering(disk, directory):
+        end_recovery(disk, directory)
+    write_quorum_state(disk, f"{directory}/{FILE_NAME}", QuorumState(0), kraft_version=0, node_id=node_id)
+
+
+def is_recovering(disk: Disk, directory: str) -> bool:
+    """Whether the voter of this directory has lost its log and does not vote yet."""
+    return disk.exists(f"{directory}/{RECOVERY_FILE}")
+
+
+def end_recovery(disk: Disk, directory: str) -> None:
+    """Record that the voter votes again. Blocks."""
+    disk.remove(f"{directory}/{RECOVERY_FILE}")
+    disk.sync_dir(directory)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -16,6 +17,25 @@ from ottla.node.config import assemble
 from ottla.quorum.raft.driver import RaftQuorum
 
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
+
+
+def cluster_id(folder: Path, node_id: int) -> str:
+    lines = (folder / f"node{node_id}" / "meta.properties").read_text().splitlines()
+    return next(line for line in lines if line.startswith("cluster.id="))
+
+
+def count_lost_elections(quorum: RaftQuorum) -> Callable[[], int]:
+    """How often the other voters have refused a pre-vote of this voter from now on."""
+    core, losses = quorum._core, 0
+    lost = core._pre_vote_lost
+
+    def counted(now_ms: float) -> None:
+        nonlocal losses
+        losses += 1
+        lost(now_ms)
+
+    core._pre_vote_lost = counted  # type: ignore[method-assign]
+    return lambda: losses
 
 
 def free_ports(count: int) -> list[int]:
@@ -38,6 +58,7 @@ class Nodes:
         self._folder = folder
         self._ports = free_ports(count)
         self.running: dict[int, Node] = {}
+        self.environment: dict[str, str] = {}
 
     def node(self, node_id: int) -> Node:
         voters = ",".join(f"{at + 1}@127.0.0.1:{port}" for at, port in enumerate(self._ports))
@@ -50,7 +71,7 @@ class Nodes:
             "controller.quorum.election.timeout.ms": "100",
             "controller.quorum.fetch.timeout.ms": "400",
         }
-        return Node(assemble(settings, {"CLUSTER_ID": CLUSTER_ID}), structlog.get_logger())
+        return Node(assemble(settings, self.environment), structlog.get_logger())
 
     async def start(self, *node_ids: int) -> None:
         started = {node_id: self.node(node_id) for node_id in node_ids}
@@ -121,8 +142,49 @@ def test_metadata_is_replicated_and_survives_a_restart_of_all(tmp_path: Path) ->
     run(tmp_path, play)
 
 
+def test_nodes_agree_on_a_cluster_id_and_a_replaced_disk_recovers(tmp_path: Path) -> None:
+    async def play(nodes: Nodes) -> None:
+        await nodes.start(1, 2, 3)
+        leader = await nodes.leader()
+        assert len({cluster_id(tmp_path, node_id) for node_id in (1, 2, 3)}) == 1
+        replaced = leader % 3 + 1
+        await nodes.stop(replaced)
+        shutil.rmtree(tmp_path / f"node{replaced}")
+        await nodes.start(replaced)
+        await until(lambda: nodes.quorum(replaced)._core.can_vote)
+        assert len({cluster_id(tmp_path, node_id) for node_id in (1, 2, 3)}) == 1
+        assert await nodes.leader() == leader
+
+    run(tmp_path, play)
+
+
+def test_two_replaced_disks_found_nothing_and_elect_nothing(tmp_path: Path) -> None:
+    async def play(nodes: Nodes) -> None:
+        await nodes.start(1, 2, 3)
+        first = await nodes.leader()
+        await until(lambda: nodes.all_applied(first))
+        for node_id in (1, 2, 3):
+            await nodes.stop(node_id)
+        for node_id in (1, 2):
+            shutil.rmtree(tmp_path / f"node{node_id}")
+        waiting = [nodes.node(1), nodes.node(2)]
+        starts = [asyncio.ensure_future(node.start()) for node in waiting]
+        await until(lambda: all(node._controller_server is not None for node in waiting))
+        third = nodes.node(3)
+        await third.start()
+        nodes.running |= dict(zip((1, 2, 3), (*waiting, third), strict=True))
+        await asyncio.gather(*starts)  # they join the cluster of node 3, and do not vote
+        assert cluster_id(tmp_path, 1) == cluster_id(tmp_path, 2) == cluster_id(tmp_path, 3)
+        refused = count_lost_elections(nodes.quorum(3))
+        await until(lambda: refused() > 2)
+        assert [nodes.quorum(node_id)._core.can_vote for node_id in (1, 2, 3)] == [False, False, True]
+
+    run(tmp_path, play)
+
+
 def test_the_directory_of_a_quorum_of_one_is_refused(tmp_path: Path) -> None:
     async def play(nodes: Nodes) -> None:
+        nodes.environment = {"CLUSTER_ID": CLUSTER_ID}
         directory = str(tmp_path / "node1")
         listeners = {"listeners": "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:1", "log.dirs": directory}
         alone = Node(assemble(listeners, {"CLUSTER_ID": CLUSTER_ID}), structlog.get_logger())

@@ -14,9 +14,7 @@ outstanding requests. Rules that the protocol depends on:
 - A follower truncates only in response to its outstanding fetch of the current epoch, never below the high watermark.
 - A response to a request that is no longer outstanding is ignored, so nothing from an earlier role has an effect.
 
-A connection to the leader that was closed or refused is evidence that the leader has failed (`peer_lost`). A follower
-then starts a pre-vote without waiting for its fetch timeout, one voter after another in the order of node ids, so that
-votes rarely split. Wrong evidence is harmless: voters in contact with the leader refuse the pre-vote.
+A connection to the leader that was closed or refused is evidence that the leader has failed (`follower.LeaderLosses`).
 
 Concurrency: one owner. Time: milliseconds of any clock that does not go backwards.
 """
@@ -30,8 +28,8 @@ from ottla.base.errors import ErrorCode, RemoteProtocolError, violated
 from ottla.base.rng import Random
 from ottla.quorum.quorum import NotLeader
 from ottla.quorum.raft.election import Election
-from ottla.quorum.raft.follower import Following
-from ottla.quorum.raft.leader import Leadership
+from ottla.quorum.raft.follower import Following, LeaderLosses
+from ottla.quorum.raft.leader import Leadership, leader_change, snapshot_part
 from ottla.quorum.raft.messages import (
     NO_LEADER,
     UNKNOWN_OFFSET,
@@ -49,6 +47,7 @@ from ottla.quorum.raft.messages import (
     LeaderChanged,
     OffsetAndEpoch,
     Persist,
+    Recovered,
     Request,
     Respond,
     Response,
@@ -59,11 +58,10 @@ from ottla.quorum.raft.messages import (
 )
 from ottla.quorum.raft.outbound import Outbound
 from ottla.quorum.raft.raft_log import RaftLog
+from ottla.quorum.raft.recovery import Recovery
 from ottla.quorum.raft.roles import TRANSITIONS, Role
 from ottla.quorum.raft.timeouts import DEFAULT_TIMEOUTS, Timeouts
 from ottla.quorum.raft.voters import ReplicaKey, VoterSet
-from ottla.wire.messages.control import LeaderChangeMessage
-from ottla.wire.messages.control import Voter as VoterField
 
 _NOMINEES: Final = (Role.PROSPECTIVE, Role.CANDIDATE)
 
@@ -79,6 +77,8 @@ class Core:
         state: ElectionState,
         rng: Random,
         timeouts: Timeouts = DEFAULT_TIMEOUTS,
+        *,
+        recovering: bool = False,
     ) -> None:
         self.local = local
         self.voters = voters
@@ -94,11 +94,15 @@ class Core:
         self._log = log
         self._rng = rng
         self._timeouts = timeouts
+        self._check_quorum_ms = timeouts.fetch_ms * 1.5
         self._effects: list[Effect] = []
         self._outbound = Outbound(timeouts.retry_backoff_ms)
         self._deadline_ms = 0.0
         self._resigning_to: tuple[ReplicaKey, ...] = ()
-        self._unacknowledged: set[int] = set()
+        self.unacknowledged: set[int] = set()  # voters that do not know of the resignation yet
+        self._losses = LeaderLosses()
+        self._others = voters.others(local.node_id)
+        self._recovery = Recovery() if recovering and self.is_voter else None
 
     # State
 
@@ -107,9 +111,9 @@ class Core:
         return self.local in self.voters
 
     @property
-    def has_unacknowledged(self) -> bool:
-        """Whether a voter has not acknowledged the resignation of this node."""
-        return bool(self._unacknowledged)
+    def can_vote(self) -> bool:
+        """Whether this voter votes and may be elected; not while it recovers a lost log."""
+        return self.is_voter and self._recovery is None
 
     @property
     def state(self) -> ElectionState:
@@ -134,7 +138,7 @@ class Core:
 
     def start(self, now_ms: float) -> None:
         """Join the quorum. The only voter elects itself at once."""
-        if self.voters.ids == (self.local.node_id,) and self.is_voter:
+        if self.voters.ids == (self.local.node_id,) and self.can_vote:
             self._become_prospective(now_ms)
         elif self.leader_id not in (NO_LEADER, self.local.node_id):
             self._become_follower(now_ms, self.epoch, self.leader_id)
@@ -142,6 +146,8 @@ class Core:
             # A replica that led this epoch before its restart does not lead it again: it voted for itself.
             self.leader_id = NO_LEADER
             self._deadline_ms = now_ms + self._election_timeout()
+            if self.can_vote:
+                self._elect_in_turn(now_ms, 1 + self.voters.ids.index(self.local.node_id))
         self._poll(now_ms)
 
     def tick(self, now_ms: float) -> None:
@@ -172,12 +178,14 @@ class Core:
             return
         if response.error:
             self._outbound.back_off(node_id, now_ms)
+        if self._recovery is not None:
+            self._recovery.reported(node_id)
         if not self._observe(now_ms, node_id, response):
             match response:
                 case VoteResponse() if not response.error:
                     self._count_vote(now_ms, node_id, granted=response.granted)
                 case EndEpochResponse():
-                    self._unacknowledged.discard(node_id)
+                    self.unacknowledged.discard(node_id)
                 case FetchResponse() if not response.error:
                     self._on_fetch_response(now_ms, response)
                 case FetchSnapshotResponse():
@@ -195,11 +203,17 @@ class Core:
     def peer_lost(self, now_ms: float, node_id: int) -> None:
         """The connection to a node was closed or refused: its process has probably ended."""
         following = self._following
-        if following is not None and node_id == following.leader_id and self.is_voter:
+        if following is None or node_id != following.leader_id:
+            return
+        if not self.can_vote:
+            self._become_unattached(now_ms, self.epoch)
+            self._outbound.pause(self._others, now_ms + self._losses.pause_ms(self._timeouts))
+        elif not following.leader_suspected:
             following.leader_suspected = True
-            others = [voter_id for voter_id in self.voters.ids if voter_id != node_id]
-            self._elect_in_turn(now_ms, others.index(self.local.node_id))
-            self._poll(now_ms)
+            others = self.voters.others(node_id)
+            soon_ms = now_ms + self._losses.pause_ms(self._timeouts)
+            self._elect_in_turn(soon_ms, others.index(self.local.node_id))
+        self._poll(now_ms)
 
     def durable(self, now_ms: float) -> None:
         """The log's durable offset has moved."""
@@ -277,16 +291,12 @@ class Core:
     def _become_leader(self, now_ms: float) -> None:
         granting = sorted(self._election.granted)
         self._enter(Role.LEADER)
+        self._losses.reset()
         self.leader_id = self.local.node_id
         self._effects.append(Persist(self.state))
         start_offset = self._log.end_offset
         self.leadership = Leadership(self.local, self.epoch, self._log, self.high_watermark, now_ms)
-        leader_change = LeaderChangeMessage(
-            leader_id=self.local.node_id,
-            voters=[VoterField(voter_id=node_id) for node_id in self.voters.ids],
-            granting_voters=[VoterField(voter_id=node_id) for node_id in granting],
-        )
-        self._log.append_controls(self.epoch, [leader_change])
+        self._log.append_controls(self.epoch, [leader_change(self.local.node_id, self.voters, granting)])
         self._effects.append(LeaderChanged(self.epoch, self.leader_id, start_offset))
         self._deadline_ms = now_ms + self._check_quorum_ms
 
@@ -296,12 +306,8 @@ class Core:
         self._enter(Role.RESIGNED)
         self.leader_id = NO_LEADER
         self._effects.append(LeaderChanged(self.epoch, NO_LEADER))
-        self._unacknowledged = set(self._others())
+        self.unacknowledged = set(self._others)
         self._deadline_ms = now_ms + self._election_timeout()
-
-    @property
-    def _check_quorum_ms(self) -> float:
-        return self._timeouts.fetch_ms * 1.5
 
     def _election_timeout(self) -> int:
         return self._timeouts.election_ms + self._rng.randrange(self._timeouts.election_ms)
@@ -327,10 +333,23 @@ class Core:
                 self._send_begin_epoch(now_ms)
             case Role.RESIGNED:
                 self._send_end_epoch(now_ms)
+        if self._recovery is not None:
+            self._recover(self._recovery)
+
+    def _recover(self, recovery: Recovery) -> None:
+        """Request the epochs of the voters, and vote again when the log is complete."""
+        if self._following is None:
+            return
+        if recovery.is_complete(self.voters, self._log, self.epoch, self.high_watermark):
+            self._recovery = None
+            self._effects.append(Recovered())
+        else:
+            for node_id in recovery.missing(self._others):
+                self._send(node_id, self._probe())
 
     def _timed_out(self, now_ms: float) -> None:
         match self.role:
-            case Role.UNATTACHED | Role.FOLLOWER if self.is_voter:
+            case Role.UNATTACHED | Role.FOLLOWER if self.can_vote:
                 self._become_prospective(now_ms)
             case Role.UNATTACHED | Role.FOLLOWER:
                 self._become_unattached(now_ms, self.epoch)
@@ -357,13 +376,6 @@ class Core:
         else:
             self._become_unattached(now_ms, self.epoch)
 
-    def _others(self) -> list[int]:
-        return [node_id for node_id in self.voters.ids if node_id != self.local.node_id]
-
-    def _voter_key(self, node_id: int) -> ReplicaKey:
-        voter = self.voters.get(node_id)
-        return ReplicaKey(node_id) if voter is None else voter.key
-
     def _send(self, node_id: int, request: Request) -> None:
         """Send a request unless one to this node is outstanding or it is too early to try again."""
         if self._outbound.ready(node_id):
@@ -373,7 +385,7 @@ class Core:
     def _send_votes(self, now_ms: float) -> None:
         is_pre_vote = self.role is Role.PROSPECTIVE
         for node_id in self._election.open_votes(self.voters):
-            vote = Vote(self.local, self._voter_key(node_id), self.epoch, self.log_end, is_pre_vote)
+            vote = Vote(self.local, self.voters.key(node_id), self.epoch, self.log_end, is_pre_vote)
             self._send(node_id, vote)
 
     def _send_begin_epoch(self, now_ms: float) -> None:
@@ -381,14 +393,14 @@ class Core:
         if leadership is None or now_ms < leadership.begin_epoch_at_ms:
             return
         leadership.begin_epoch_at_ms = now_ms + self._timeouts.fetch_ms / 2
-        for node_id in self._others():
+        for node_id in self._others:
             replica = leadership.progress.replica(node_id)
             if replica is None or now_ms - replica.last_fetch_ms >= self._timeouts.fetch_ms / 2:
-                request = BeginEpoch(self.local.node_id, self._voter_key(node_id), self.epoch)
+                request = BeginEpoch(self.local.node_id, self.voters.key(node_id), self.epoch)
                 self._send(node_id, request)
 
     def _send_end_epoch(self, now_ms: float) -> None:
-        for node_id in sorted(self._unacknowledged):
+        for node_id in sorted(self.unacknowledged):
             self._send(node_id, EndEpoch(self.local.node_id, self.epoch, self._resigning_to))
 
     def _send_fetch(self, now_ms: float) -> None:
@@ -400,11 +412,13 @@ class Core:
 
     def _look_for_leader(self, now_ms: float) -> None:
         """Send a fetch to one of the voters: its response names its epoch and leader."""
-        ready = [node_id for node_id in self._others() if self._outbound.ready(node_id)]
+        ready = [node_id for node_id in self._others if self._outbound.ready(node_id)]
         if ready and self._outbound.idle:
-            end = self.log_end
-            fetch = Fetch(self.local, self.epoch, end.offset, end.epoch, self.high_watermark, 0)
-            self._send(self._rng.choice(ready), fetch)
+            self._send(self._rng.choice(ready), self._probe())
+
+    def _probe(self) -> Fetch:
+        """A fetch that does not wait: its response has the epoch of the other replica, and the leader it knows."""
+        return Fetch(self.local, self.epoch, self.log_end.offset, self.log_end.epoch, self.high_watermark, 0)
 
     # Elections
 
@@ -426,6 +440,8 @@ class Core:
         return VoteResponse(ErrorCode.NONE, self.epoch, self.leader_id, granted)
 
     def _may_grant(self, vote: Vote) -> bool:
+        if self._recovery is not None:
+            return False
         mine = self.log_end
         is_up_to_date = (vote.last.epoch, vote.last.offset) >= (mine.epoch, mine.offset)
         if vote.pre_vote:
@@ -493,7 +509,7 @@ class Core:
     def _on_end_epoch(self, now_ms: float, request: EndEpoch) -> EndEpochResponse:
         error = self._check_leader_request(now_ms, request.epoch, request.leader_id)
         following = self._following
-        if not error and following is not None and following.leader_id == request.leader_id and self.is_voter:
+        if not error and following is not None and following.leader_id == request.leader_id and self.can_vote:
             following.leader_suspected = True
             keys = enumerate(request.successors)
             position = next((at for at, key in keys if key.matches(self.local)), len(request.successors))
@@ -547,21 +563,13 @@ class Core:
             self._publish_high_watermark(now_ms)
 
     def _on_fetch_snapshot(self, request: FetchSnapshot) -> FetchSnapshotResponse:
-        error = self._check_fetch_epoch(request.epoch)
-        part = None if error else self._log.read_snapshot(request.snapshot, request.position)
-        if part is None:
-            error = error or ErrorCode.SNAPSHOT_NOT_FOUND
-        elif not 0 <= request.position < part[0]:
-            error = ErrorCode.POSITION_OUT_OF_RANGE
-        response = FetchSnapshotResponse(error, self.epoch, self.leader_id)
-        if error or part is None:
-            return response
-        size, data = part
-        return response._replace(snapshot=request.snapshot, size=size, position=request.position, data=data)
+        response = FetchSnapshotResponse(self._check_fetch_epoch(request.epoch), self.epoch, self.leader_id)
+        return response if response.error else snapshot_part(self._log, request, response)
 
     def _on_fetch_response(self, now_ms: float, response: FetchResponse) -> None:
         if self._following is None:
             return
+        self._losses.reset()
         self._deadline_ms = now_ms + self._timeouts.fetch_ms
         try:
             self._following.fetched(response, self.high_watermark)

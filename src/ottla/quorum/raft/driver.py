@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 import structlog
 
 from ottla.base.clock import Clock
-from ottla.base.errors import ApiError, OttlaError, RemoteProtocolError
+from ottla.base.errors import ApiError, ErrorCode, OttlaError, RemoteProtocolError
 from ottla.base.executor import Executor
 from ottla.base.files import Disk
 from ottla.base.promise import Promise
@@ -44,6 +44,7 @@ from ottla.quorum.raft.messages import (
     LeaderChanged,
     OffsetAndEpoch,
     Persist,
+    Recovered,
     Request,
     Respond,
     Response,
@@ -103,6 +104,12 @@ class RaftSettings(NamedTuple):
     timeouts: Timeouts = DEFAULT_TIMEOUTS
     kraft_version: int = 0
     request_timeout_s: float = 2.0
+    recovering: bool = False
+    """This voter has lost its log: it gives no vote until it has everything that was committed."""
+
+
+def _ignore() -> None:
+    """Ignore an event."""
 
 
 class RaftQuorum:
@@ -119,7 +126,15 @@ class RaftQuorum:
         clock: Clock,
         executor: Executor,
         rng: Random,
+        *,
+        on_recovered: Callable[[], None] = _ignore,
+        on_foreign: Callable[[], None] = _ignore,
     ) -> None:
+        """Create the replica.
+
+        `on_recovered` is called when a recovering voter may vote again, `on_foreign` when the voters refuse this node
+        because it belongs to another cluster.
+        """
         self._settings = settings
         self._disk = disk
         self._state_path = f"{directory}/{FILE_NAME}"
@@ -129,12 +144,23 @@ class RaftQuorum:
         self._timers = timers
         self._clock = clock
         self._executor = executor
+        self._on_recovered = on_recovered
+        self._on_foreign = on_foreign
+        self._refused_by: set[int] = set()
         self._commits: CommitListener
         self._leadership: LeadershipListener
         stored = read_quorum_state(disk, self._state_path)
         voted = None if stored.voted_id == NO_NODE else ReplicaKey(stored.voted_id, stored.voted_directory_id)
         state = ElectionState(stored.leader_epoch, stored.leader_id, voted)
-        self._core = Core(settings.local, settings.voters, log, state, rng, settings.timeouts)
+        self._core = Core(
+            settings.local,
+            settings.voters,
+            log,
+            state,
+            rng,
+            settings.timeouts,
+            recovering=settings.recovering,
+        )
         self._effects: deque[Effect] = deque()
         self._received: dict[Promise[Message], None] = {}
         self._persisting = False
@@ -284,6 +310,8 @@ class RaftQuorum:
                 self._leader_changed(effect)
             case SnapshotInstalled(snapshot):
                 self._load_snapshot(snapshot)
+            case Recovered():
+                self._on_recovered()
 
     def _persist(self, state: ElectionState) -> None:
         voted = state.voted or ReplicaKey(NO_NODE)
@@ -325,8 +353,10 @@ class RaftQuorum:
         if message is not None:
             try:
                 response = decode_response(message)
+                self._refused_by.discard(node_id)
             except (ApiError, RemoteProtocolError) as refusal:
                 _log.warning("a voter refused a request of the quorum", node=node_id, reason=str(refusal))
+                self._note_refusal(node_id, refusal)
         elif not isinstance(error, OttlaError):
             _log.error("a request of the quorum failed", node=node_id, reason=str(error))
         if response is None:
@@ -334,6 +364,19 @@ class RaftQuorum:
         else:
             decoded = response
             self._step(lambda now_ms: self._core.responded(now_ms, node_id, request, decoded))
+
+    def _note_refusal(self, node_id: int, refusal: Exception) -> None:
+        """Report that this node is in a foreign cluster, if a majority of the voters or all others have refused it.
+
+        A single voter may be the foreign one.
+        """
+        if not isinstance(refusal, ApiError) or refusal.code is not ErrorCode.INCONSISTENT_CLUSTER_ID:
+            return
+        self._refused_by.add(node_id)
+        voters = self._core.voters
+        others = {voter_id for voter_id in voters.ids if voter_id != self._settings.local.node_id}
+        if voters.has_majority(self._refused_by) or others <= self._refused_by:
+            self._on_foreign()
 
     def _arm_timer(self) -> None:
         at_ms = self._core.wake_at_ms()
@@ -440,7 +483,7 @@ class RaftQuorum:
         self._step(self._core.resign)
 
         def check() -> None:
-            is_resigning = self._core.role is Role.RESIGNED and self._core.has_unacknowledged
+            is_resigning = self._core.role is Role.RESIGNED and self._core.unacknowledged
             if is_resigning and not self._failed and self._timers.time() < deadline:
                 self._timers.call_later(_POLL_S, check)
                 return

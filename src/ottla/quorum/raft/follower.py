@@ -18,6 +18,7 @@ from ottla.quorum.raft.messages import (
     OffsetAndEpoch,
 )
 from ottla.quorum.raft.raft_log import RaftLog
+from ottla.quorum.raft.timeouts import Timeouts
 from ottla.quorum.raft.voters import ReplicaKey
 
 
@@ -83,3 +84,30 @@ class Following:
         self._snapshot = None
         self._log.install_snapshot(snapshot)
         return snapshot
+
+
+class LeaderLosses:
+    """How often in a row a leader was found lost without a fetch that succeeded in between.
+
+    A connection to the leader that was closed or refused, or a response that it no longer leads, is evidence that the
+    leader has failed. A follower then starts a pre-vote without waiting for its fetch timeout, one voter after another
+    in the order of node ids, so that votes rarely split. Wrong evidence is harmless: voters in contact with the leader
+    refuse the pre-vote. A replica that cannot vote looks for another leader. If that does not help, the replica waits
+    longer each time, because the other voters may name the lost leader again.
+    """
+
+    __slots__ = ("_count",)
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def reset(self) -> None:
+        """A leader has responded, or this replica leads."""
+        self._count = 0
+
+    def pause_ms(self, timeouts: Timeouts) -> float:
+        """Count a loss; how long to wait before the search for another leader: not at all at first."""
+        self._count += 1
+        if self._count == 1:
+            return 0.0
+        return float(min(timeouts.election_ms, timeouts.retry_backoff_ms * 2 ** min(self._count, 10)))

@@ -9,14 +9,21 @@ Owned by the core for as long as this replica leads one epoch.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from typing import NamedTuple
 
 from ottla.base.errors import ErrorCode
-from ottla.quorum.raft.messages import Fetch, FetchResponse, OffsetAndEpoch
+from ottla.quorum.raft.messages import (
+    Fetch,
+    FetchResponse,
+    FetchSnapshot,
+    FetchSnapshotResponse,
+    OffsetAndEpoch,
+)
 from ottla.quorum.raft.progress import LeaderProgress
 from ottla.quorum.raft.raft_log import RaftLog
 from ottla.quorum.raft.voters import ReplicaKey, VoterSet
+from ottla.wire.messages.control import LeaderChangeMessage, Voter
 
 Completed = Iterator[tuple[Hashable, FetchResponse]]
 
@@ -104,3 +111,25 @@ class Leadership:
 
     def wake_at_ms(self) -> float:
         return min([self.begin_epoch_at_ms, *(one.deadline_ms for one in self._parked)])
+
+
+def leader_change(leader_id: int, voters: VoterSet, granting: Sequence[int]) -> LeaderChangeMessage:
+    """The first record of an epoch."""
+    return LeaderChangeMessage(
+        leader_id=leader_id,
+        voters=[Voter(voter_id=node_id) for node_id in voters.ids],
+        granting_voters=[Voter(voter_id=node_id) for node_id in granting],
+    )
+
+
+def snapshot_part(
+    log: RaftLog, request: FetchSnapshot, response: FetchSnapshotResponse
+) -> FetchSnapshotResponse:
+    """Complete a response with the requested part of a snapshot, or with an error."""
+    part = log.read_snapshot(request.snapshot, request.position)
+    if part is None:
+        return response._replace(error=ErrorCode.SNAPSHOT_NOT_FOUND)
+    size, data = part
+    if not 0 <= request.position < size:
+        return response._replace(error=ErrorCode.POSITION_OUT_OF_RANGE)
+    return response._replace(snapshot=request.snapshot, size=size, position=request.position, data=data)

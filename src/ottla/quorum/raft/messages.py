@@ -165,4 +165,8 @@ class SnapshotInstalled(NamedTuple):
     snapshot: OffsetAndEpoch
 
 
-Effect = Persist | Send | Respond | Committed | LeaderChanged | SnapshotInstalled
+class Recovered(NamedTuple):
+    """A voter that had lost its log has it again and may vote."""
+
+
+Effect = Persist | Send | Respond | Committed | LeaderChanged | SnapshotInstalled | Recovered

@@ -6,6 +6,8 @@ from an earlier role has no effect.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ottla.quorum.raft.messages import Request
 
 
@@ -47,6 +49,10 @@ class Outbound:
         """Send nothing to this node for a while."""
         if node_id not in self._outstanding:
             self._retry_at_ms[node_id] = now_ms + self._retry_backoff_ms
+
+    def pause(self, node_ids: Iterable[int], until_ms: float) -> None:
+        """Send nothing to these nodes until then."""
+        self._retry_at_ms |= dict.fromkeys(node_ids, until_ms)
 
     def forget(self, node_id: int) -> None:
         self._outstanding.pop(node_id, None)

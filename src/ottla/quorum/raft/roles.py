@@ -50,7 +50,7 @@ TRANSITIONS: Final[Mapping[Role, Mapping[Role, str]]] = {
         Role.RESIGNED: "shutdown, or no majority fetches",
     },
     Role.FOLLOWER: {
-        Role.UNATTACHED: "higher epoch",
+        Role.UNATTACHED: "higher epoch, or leader lost (no voter)",
         Role.PROSPECTIVE: "fetch timeout, or leader lost",
         Role.FOLLOWER: "leader of a higher epoch found",
     },

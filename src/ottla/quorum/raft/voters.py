@@ -63,8 +63,17 @@ class VoterSet:
         """The node ids in ascending order."""
         return tuple(sorted(self._voters))
 
+    def others(self, node_id: int) -> list[int]:
+        """The node ids without this one, in ascending order."""
+        return [voter_id for voter_id in self.ids if voter_id != node_id]
+
     def get(self, node_id: int) -> Voter | None:
         return self._voters.get(node_id)
+
+    def key(self, node_id: int) -> ReplicaKey:
+        """The key of a voter; one without a directory for any other node."""
+        voter = self._voters.get(node_id)
+        return ReplicaKey(node_id) if voter is None else voter.key
 
     @property
     def majority(self) -> int:

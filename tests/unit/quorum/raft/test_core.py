@@ -23,6 +23,7 @@ from ottla.quorum.raft.messages import (
     LeaderChanged,
     OffsetAndEpoch,
     Persist,
+    Recovered,
     Request,
     Respond,
     Response,
@@ -470,4 +471,68 @@ def test_a_restarted_leader_does_not_lead_its_epoch_again() -> None:
 def test_an_observer_never_becomes_a_candidate() -> None:
     node = started(9)
     node.pass_time(LONG_MS)
+    assert node.core.role is Role.UNATTACHED
+
+
+# A voter that has lost its log
+
+
+def recovering(image: Image | None = None) -> Node:
+    """Node 0 of three voters, recovering, as a follower of node 1 in epoch 5."""
+    log = MemoryLog(image) if image else MemoryLog()
+    voters = VoterSet(Voter(key(voter_id)) for voter_id in range(3))
+    node = Node(Core(key(0), voters, log, ElectionState(), Random(1), recovering=True), log)
+    node.core.start(0)
+    node.core.receive(node.now, "begin", BeginEpoch(1, key(0), 5))
+    return node
+
+
+def fetched(node: Node, node_id: int, response: FetchResponse) -> None:
+    """The node sends its requests, and one of them gets this response."""
+    requests = [one for at, one in node.sent() if at == node_id]
+    node.core.responded(node.now, node_id, requests[-1], response)
+
+
+def test_recovering_voter_gives_no_vote_and_is_no_candidate() -> None:
+    node = recovering()
+    node.take()
+    for pre_vote in (True, False):
+        vote = Vote(key(2), key(0), 6, OffsetAndEpoch(9, 5), pre_vote)
+        response = node.ask(vote)
+        assert isinstance(response, VoteResponse)
+        assert not response.granted
+    node.pass_time(LONG_MS)
+    assert node.core.role is Role.UNATTACHED
+
+
+def test_recovering_voter_votes_again_when_it_has_the_log_and_a_majority_has_reported() -> None:
+    node = recovering()
+    response = FetchResponse(ErrorCode.NONE, 5, 1, 2, pack(batches(4, 5)))
+    requests = dict(node.sent())
+    assert set(requests) == {1, 2}  # it also requests the epoch of node 2
+    node.core.responded(node.now, 1, requests[1], response)
+    node.flush()
+    assert not node.core.can_vote  # node 2 may know a later leader
+    node.take()
+    node.core.responded(node.now, 2, requests[2], FetchResponse(ErrorCode.NOT_LEADER_OR_FOLLOWER, 5, 1))
+    assert node.core.can_vote
+    assert Recovered() in node.take()
+
+
+def test_recovering_voter_waits_for_a_commit_in_the_epoch_of_the_leader() -> None:
+    node = recovering()
+    requests = dict(node.sent())
+    node.core.responded(node.now, 2, requests[2], FetchResponse(ErrorCode.NOT_LEADER_OR_FOLLOWER, 5, 1))
+    node.core.responded(node.now, 1, requests[1], FetchResponse(ErrorCode.NONE, 5, 1, 1, pack(batches(4, 5))))
+    node.flush()
+    assert not node.core.can_vote  # the record of epoch 5 is not committed: more may be committed below it
+    fetched(node, 1, FetchResponse(ErrorCode.NONE, 5, 1, 2))
+    assert node.core.can_vote
+
+
+def test_observer_looks_for_another_leader_at_once_when_the_leader_is_lost() -> None:
+    node = started(3)
+    node.core.receive(node.now, "begin", BeginEpoch(1, key(3), 5))
+    node.take()
+    node.core.peer_lost(node.now, 1)
     assert node.core.role is Role.UNATTACHED
