@@ -1,6 +1,6 @@
 """How a voter with an empty directory becomes part of a cluster: it founds one, joins one, waits, or refuses.
 
-Pure: `decide` looks at what the other voters report. Decision 18 explains the rules:
+Pure: `decide` looks at what the other voters report. Decision 19 explains the rules:
 
 - A new cluster is founded only if every voter is reachable and blank: it has neither records nor an epoch. The voter
   with the lowest id then chooses the cluster id, unless a voter has one already.
