@@ -34,6 +34,8 @@ from ottla.broker.net.read_buffers import ReadBuffers
 from ottla.broker.net.server import Server
 from ottla.broker.purgatory import Purgatory
 from ottla.broker.registry import Handlers, ListedApis
+from ottla.broker.replica.following import Following
+from ottla.broker.replica.settings import ReplicaFetchSettings
 from ottla.broker.router import Router
 from ottla.metadata.image import MetadataImage, ResourceType
 from ottla.metadata.publisher import MetadataPublisher
@@ -89,6 +91,7 @@ class BrokerNode:
         self._violated = on_violation
         self._log = log
         self._reports: DirectoryReports | None = None
+        self._peer_environment = peer_environment(self._loop, machine.connect, machine.rng)
         self.lifecycle = BrokerLifecycle(
             config.node_id,
             link.heartbeats,
@@ -133,9 +136,10 @@ class BrokerNode:
             peers=CoordinationPeers(
                 self._config.node_id,
                 self._config.inter_broker_listener,
-                peer_environment(self._loop, self._machine.connect, self._rng),
+                self._peer_environment,
             ),
         )
+        self._following = self._make_following()
         self._metadata_cache = MetadataCache(metadata.publisher.image)
         self._edge = self._make_edge(metadata)
         self._server = Server(self._edge, self._machine.listen)
@@ -171,6 +175,7 @@ class BrokerNode:
         loaded = self.replicas.load(publisher.image)
         publisher.add_listener(self._metadata_changed)
         await settled(loaded)
+        self._following.load(publisher.image)
         # The image may have moved meanwhile: a log of a topic that is new in it is not a stray.
         await self._set_strays_aside(publisher.image)
         return publisher.image
@@ -182,6 +187,7 @@ class BrokerNode:
         self.lifecycle.close()
         if self._reports is not None:
             self._reports.close()
+        self._following.close()
         self._housekeeping.stop()
         self._cleaner.stop()
         self.coordinators.close()
@@ -213,13 +219,14 @@ class BrokerNode:
             raise LocalError(f"no log directory is usable: {reasons}")
 
     async def _set_strays_aside(self, image: MetadataImage) -> None:
-        """Rename logs of topics that were deleted while this broker was down or a directory was offline."""
+        """Rename logs of partitions that were deleted or moved while this broker was down or a directory offline."""
         by_name = image.topics.by_name
         strays = [
             log.topic_partition
             for log in self._log_dirs.logs()
             if (topic := by_name.get(log.topic_partition.topic)) is None
-            or log.topic_partition.partition not in topic.partitions
+            or (partition := topic.partitions.get(log.topic_partition.partition)) is None
+            or self._config.node_id not in partition.replicas
         ]
         await settled(self._log_dirs.set_aside(strays))
 
@@ -277,6 +284,20 @@ class BrokerNode:
         if self._settings.bool("log.cleaner.enable"):
             self._cleaner.start()
 
+    def _make_following(self) -> Following:
+        return Following(
+            self._config.node_id,
+            self._config.inter_broker_listener,
+            self.replicas,
+            self._log_dirs,
+            self._group_commit.schedule,
+            ReplicaFetchSettings.from_config(self._config.broker),
+            lambda: self.lifecycle.broker_epoch,
+            clock=self._clock,
+            loop=self._loop,
+            environment=self._peer_environment,
+        )
+
     def _make_cleaner(self) -> Cleaner:
         return Cleaner(
             self._disk,
@@ -313,6 +334,7 @@ class BrokerNode:
 
     def _replicas_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """The replicas of this broker have followed a change of the metadata."""
+        self._following.changed(delta, image)
         self.coordinators.changed(delta, image)
         if self._reports is not None:
             self._reports.assigned(image, delta.changed_topics)
