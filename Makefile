@@ -83,7 +83,7 @@ fuzz: setup ## feed the decoders and recovery with malformed bytes for a while
 sim: setup ## the broker among simulated clients, with faults: SEED=123 one run, SEEDS=1000 many
 	$(BIN)/python -m ottla.testing.sim $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),100)) $(ARGS)
 
-cores: setup ## the pure cores alone, hundreds of times faster than whole nodes: SEED=123 one run, SEEDS=1000 many
+cores: setup ## the pure cores alone, much faster than whole nodes: SEED=123 one run, SEEDS=1000 many
 	$(BIN)/python -m ottla.testing.cores $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),100)) $(ARGS)
 
 mutants: setup ## break one rule of the code at a time; a test must fail each time

@@ -3,44 +3,66 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import sys
 import time
+from collections import Counter
+from collections.abc import Sequence
 
 from rich.console import Console
 
 from ottla.testing.cores.quorum import QuorumSimulation, Violation
+from ottla.testing.cores.replication import ReplicationSimulation
 
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m ottla.testing.cores", description=__doc__)
     parser.add_argument("--seed", type=int, help="run one seed")
-    parser.add_argument("--seeds", type=int, default=100, help="run the seeds 1 to N")
+    parser.add_argument("--seeds", type=int, default=100, help="run N seeds")
+    parser.add_argument("--first", type=int, default=1, help="the first of these seeds")
+    parser.add_argument("--core", choices=["quorum", "replication"], help="run only this core")
     options = parser.parse_args(arguments)
-    seeds = [options.seed] if options.seed is not None else range(1, options.seeds + 1)
+    first = options.first
+    seeds = [options.seed] if options.seed is not None else range(first, first + options.seeds)
     console = Console(width=160)
+    violations = 0
+    if options.core in (None, "quorum"):
+        violations += _run("quorum", QuorumSimulation, seeds, console)
+    if options.core in (None, "replication"):
+        violations += _run("replication", ReplicationSimulation, seeds, console)
+    return 1 if violations else 0
+
+
+def _run(
+    name: str,
+    make: type[QuorumSimulation] | type[ReplicationSimulation],
+    seeds: Sequence[int],
+    console: Console,
+) -> int:
+    """Run a core with all seeds, print what happened, and return the number of violations."""
     started = time.perf_counter()
-    events = elections = kills = committed = 0
+    totals: Counter[str] = Counter()
+    milliseconds = 0.0
     violations = 0
     for seed in seeds:
-        simulation = QuorumSimulation(seed)
+        simulation = make(seed)
         try:
             summary = simulation.run()
         except Violation as violation:
             violations += 1
-            console.print(f"[red]seed {seed} violates:[/] {violation} (at {simulation.now:.1f} ms)")
-            continue
-        events += summary.events
-        elections += summary.elections
-        kills += summary.kills
-        committed += summary.committed
+            console.print(f"[red]{name} seed {seed} violates:[/] {violation} (at {simulation.now:.1f} ms)")
+        else:
+            counts = dataclasses.asdict(summary)
+            totals.update({key: count for key, count in counts.items() if key not in ("seed", "trace")})
+        milliseconds += simulation.now
     seconds = time.perf_counter() - started
-    hours = len(seeds) * 55 / 3600
+    listed = ", ".join(f"{count:,} {key.replace('_', ' ')}" for key, count in totals.items())
     console.print(
-        f"quorum: {len(seeds)} seeds, {hours:.2f} simulated hours, {events} events, {elections} elections, "
-        f"{kills} kills, {committed} committed records, {violations} violations; "
-        f"{hours * 3600 / seconds:.0f} times real time"
+        f"{name}: {len(seeds)} seeds, {milliseconds / 3_600_000:.2f} simulated hours, {listed}, "
+        f"{violations} violations; {milliseconds / 1000 / seconds:.0f} times real time",
+        highlight=False,
     )
-    return 1 if violations else 0
+    return violations
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 It has the attributes of `storage.log.log.Log` that `replication.partition` and `replication.follower` use. Batches have
 one value instead of bytes. One write is in progress at a time: followers may copy its batches from its start or only
-from its end on (`copies_early`), and they are durable at its end.
+from its end on (`copies_early`), and they are committable at its end. They are durable then, too, if the topic syncs
+every record (`synced`), otherwise only after a later `flush`.
 """
 
 from __future__ import annotations
@@ -56,13 +57,14 @@ class ReplicaLog:
     offline = False
     log_start_offset = 0
 
-    def __init__(self, image: Image, config: LogConfig, *, copies_early: bool) -> None:
+    def __init__(self, image: Image, config: LogConfig, *, copies_early: bool, synced: bool) -> None:
         self.config = config
         self.batches = list(image.batches)
         self.epochs = EpochCache(cast(Any, _NoDisk()), "epochs")
         self.high_watermark = min(image.high_watermark, len(self.batches))
-        self.readable_offset = self.committable_offset = self.log_end_offset
+        self.readable_offset = self.committable_offset = self.flushed_offset = self.log_end_offset
         self._copies_early = copies_early
+        self._synced = synced
         self._writing: int | None = None
         for batch in self.batches:
             self.epochs.assign(batch.epoch, batch.offset)
@@ -106,7 +108,7 @@ class ReplicaLog:
         del self.batches[offset:]
         self.epochs.truncate_from_end(offset)
         self.high_watermark = min(self.high_watermark, offset)
-        self.readable_offset = self.committable_offset = self.log_end_offset
+        self.readable_offset = self.committable_offset = self.flushed_offset = self.log_end_offset
 
     @property
     def can_write(self) -> bool:
@@ -119,15 +121,17 @@ class ReplicaLog:
             self.readable_offset = self._writing
 
     def finish_write(self) -> None:
-        """The write in progress is durable."""
+        """The write in progress is complete."""
         end, self._writing = self._writing, None
         if end is not None:
             self.readable_offset = self.committable_offset = end
+            if self._synced:
+                self.flushed_offset = end
 
-    def durable(self) -> list[Batch]:
-        """What every crash leaves."""
-        return self.batches[: self.committable_offset]
+    def flush(self) -> None:
+        """Sync what was written."""
+        self.flushed_offset = self.committable_offset
 
     def crash(self, kept: int, high_watermark: int) -> Image:
         """The disk after a crash in which `kept` of the batches that are not durable were written."""
-        return Image(tuple(self.batches[: self.committable_offset + kept]), high_watermark)
+        return Image(tuple(self.batches[: self.flushed_offset + kept]), high_watermark)
