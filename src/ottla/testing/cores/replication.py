@@ -73,6 +73,9 @@ class _ParkedFetch:
     def partition_moved(self, partition: Partition) -> None:
         self._respond()
 
+    def high_watermark_moved(self, partition: Partition) -> None:
+        """Do nothing: the follower gets the high watermark with the next response."""
+
 
 class ReplicationSimulation:
     """One run."""
