@@ -177,7 +177,6 @@ COVERED_BY = {
     "testing/cores/memory_log.py": "tests/unit/quorum/raft/test_core.py",
     "testing/cores/quorum.py": "tests/simulation/test_quorum_core.py",
     "testing/cores/partition_controller.py": "tests/simulation/test_replication_core.py",
-    "testing/cores/replica_broker.py": "tests/simulation/test_replication_core.py",
     "testing/cores/replica_log.py": "tests/simulation/test_replication_core.py",
     "testing/cores/replication_checker.py": "tests/simulation/test_replication_core.py",
     "testing/cores/replication.py": "tests/simulation/test_replication_core.py",
