@@ -1,4 +1,4 @@
-"""Periodic tasks of a broker, each with its own interval: retention, flushes, checkpoints, file removal.
+"""Periodic tasks of a broker, each with its own interval: retention, flushes, checkpoints, checks of the ISR.
 
 The intervals are Kafka's settings; deleted files are removed once a second. The next run of a task is scheduled when
 the last one is complete. A task that fails is logged and repeated. The cleaner has its own schedule
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ottla.base.clock import Clock
     from ottla.base.promise import Promise
     from ottla.config.dynamic import DynamicConfig
+    from ottla.replication.replicas import Replicas
     from ottla.storage.commit.group_commit import GroupCommit
     from ottla.storage.log_dirs import LogDirs
 
@@ -39,6 +40,7 @@ class Housekeeping:
         settings: DynamicConfig,
         log_dirs: LogDirs,
         group_commit: GroupCommit,
+        replicas: Replicas,
         log: FilteringBoundLogger,
     ) -> None:
         self._loop = loop
@@ -46,6 +48,7 @@ class Housekeeping:
         self._settings = settings
         self._log_dirs = log_dirs
         self._group_commit = group_commit
+        self._replicas = replicas
         self._log = log
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._stopped = False
@@ -65,6 +68,7 @@ class Housekeeping:
             lambda: setting("producer.id.expiration.check.interval.ms"),
             lambda: self._log_dirs.expire_producers(self._clock.now_ms()),
         )
+        self._repeat("isr", lambda: setting("replica.lag.time.max.ms") // 2, self._replicas.check_isr)
 
     def stop(self) -> None:
         self._stopped = True

@@ -43,10 +43,13 @@ from ottla.node.broker_state import BrokerState, LifecycleSettings
 from ottla.node.directories import DirectoryReports
 from ottla.node.lifecycle import BrokerLifecycle, registration
 from ottla.peer.peers import peer_environment
+from ottla.replication.cluster_view import ClusterView
+from ottla.replication.isr_requests import IsrRequests
 from ottla.replication.replicas import Replicas
 from ottla.storage.cleaning.cleaner import Cleaner, CleanerConfig
 from ottla.storage.commit.group_commit import GroupCommit
 from ottla.storage.log.log_config import LogConfig
+from ottla.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -61,6 +64,8 @@ if TYPE_CHECKING:
     from ottla.storage.log_dirs import LogDirs
 
 _DRAIN_SECONDS: Final = 10.0
+_ALTER_PARTITION_SECONDS: Final = 5.0
+"""After this time a change of the ISR is proposed again, if it is still wanted."""
 
 
 class BrokerNode:
@@ -117,6 +122,16 @@ class BrokerNode:
             self._group_commit.schedule,
             self._log_config,
             self._replica_failed,
+            ClusterView(
+                self._clock,
+                config.broker.long("replica.lag.time.max.ms") / 1000,
+                IsrRequests(
+                    config.node_id,
+                    lambda: self.lifecycle.broker_epoch,
+                    self._alter_partition,
+                    self._loop.call_later,
+                ),
+            ),
         )
 
     async def start(self) -> list[Listener]:
@@ -278,7 +293,13 @@ class BrokerNode:
 
     def _start_housekeeping(self) -> None:
         self._housekeeping = Housekeeping(
-            self._loop, self._clock, self._settings, self._log_dirs, self._group_commit, self._log
+            self._loop,
+            self._clock,
+            self._settings,
+            self._log_dirs,
+            self._group_commit,
+            self.replicas,
+            self._log,
         )
         self._housekeeping.start()
         if self._settings.bool("log.cleaner.enable"):
@@ -320,6 +341,11 @@ class BrokerNode:
         )
 
     # Callbacks of the parts
+
+    def _alter_partition(self, request: AlterPartitionRequest) -> Promise[AlterPartitionResponse]:
+        return self._link.requests.request(
+            request, AlterPartitionResponse, timeout_s=_ALTER_PARTITION_SECONDS
+        )
 
     def _log_config(self, image: MetadataImage, topic: str) -> LogConfig:
         return LogConfig.from_values(self._settings.topic_values(image.config(ResourceType.TOPIC, topic)))

@@ -37,6 +37,11 @@ class Clock:
         return 0
 
 
+class Replicas:
+    def check_isr(self) -> None:
+        pass
+
+
 class Dirs:
     """Directories in which so many deleted files are found, one number for each look."""
 
@@ -56,7 +61,7 @@ class Dirs:
 def removal_delays(found: list[int | Exception]) -> list[float]:
     """After how many seconds deleted files are looked for, each time."""
     loop, rounds = Loop(), len(found)
-    parts = cast("Any", (loop, Clock(), Settings(), Dirs(found), None, structlog.get_logger()))
+    parts = cast("Any", (loop, Clock(), Settings(), Dirs(found), None, Replicas(), structlog.get_logger()))
     Housekeeping(*parts).start()
     delay, look = next((seconds, task) for seconds, task in loop.due[1:] if seconds == 1.0)
     delays = [delay]
