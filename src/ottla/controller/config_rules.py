@@ -116,13 +116,12 @@ class ConfigRules:
             raise _invalid("remote.storage.enable=true needs remote storage, which this broker does not have")
 
     def check_broker_name(self, name: str) -> None:
-        """Refuse any resource name except the empty one (all brokers) and this broker's id."""
-        if not name:
-            return
-        if not re.fullmatch(r"[+-]?[0-9]+", name):
+        """Refuse any resource name except the empty one (all brokers) and broker ids.
+
+        A broker forwards requests about its own settings only (`broker.forwarding.config_resources`).
+        """
+        if name and not re.fullmatch(r"[+]?[0-9]+", name):
             raise _bad_request(f"{name!r} is not a broker id")
-        if int(name) != self._node_id:
-            raise _bad_request(f"this is broker {self._node_id}; send the request to broker {name}")
 
     def check_broker(
         self, image: MetadataImage, name: str, configs: Mapping[str, str], changed: Collection[str]

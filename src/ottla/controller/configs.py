@@ -100,7 +100,7 @@ class ConfigManager:
     def _alter_incrementally(self, image: MetadataImage, resource: IncrementalResource) -> list[Message]:
         kind, name = resource.resource_type, resource.resource_name
         if kind == ResourceType.BROKER_LOGGER:
-            self._refuse_logger(resource)
+            _refuse_logger(resource, self._node_id)
         _check_kind(kind)
         if kind == ResourceType.BROKER:
             self._rules.check_broker_name(name)
@@ -176,18 +176,6 @@ class ConfigManager:
             if name not in image.topics.by_name:
                 raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name} does not exist")
 
-    def _refuse_logger(self, resource: IncrementalResource) -> None:
-        """Check a request for logger levels. Levels are not stored, so every logger is unknown."""
-        if resource.resource_name != str(self._node_id):
-            text = (
-                f"the resource name must be this broker's id, {self._node_id}, not {resource.resource_name!r}"
-            )
-            raise ApiError(ErrorCode.INVALID_REQUEST, text)
-        for entry in resource.configs:
-            if entry.config_operation not in (Operation.SET, Operation.DELETE):
-                raise ApiError(ErrorCode.INVALID_REQUEST, "the level of a logger can only be set or deleted")
-            raise ApiError(ErrorCode.INVALID_CONFIG, f"unknown logger {entry.name}")
-
 
 def _check_shape(
     resource: AlterConfigsResource | IncrementalResource, times: Mapping[tuple[int, str], int]
@@ -204,6 +192,27 @@ def _check_shape(
     ]
     if nulls:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"settings without a value: {', '.join(nulls)}")
+
+
+def _refuse_logger(resource: IncrementalResource, node_id: int) -> None:
+    """Check a request for logger levels. Levels are not stored, so every logger is unknown."""
+    if resource.resource_name != str(node_id):
+        text = f"the resource name must be this broker's id, {node_id}, not {resource.resource_name!r}"
+        raise ApiError(ErrorCode.INVALID_REQUEST, text)
+    for entry in resource.configs:
+        if entry.config_operation not in (Operation.SET, Operation.DELETE):
+            raise ApiError(ErrorCode.INVALID_REQUEST, "the level of a logger can only be set or deleted")
+        raise ApiError(ErrorCode.INVALID_CONFIG, f"unknown logger {entry.name}")
+
+
+def check_logger(resource: IncrementalResource, node_id: int) -> IncrementalResourceResponse:
+    """The response of node `node_id` to a change of logger levels."""
+    try:
+        _check_shape(resource, Counter())
+        _refuse_logger(resource, node_id)
+    except ApiError as error:
+        return _incremental_response(resource, error.code, error.message)
+    return _incremental_response(resource, ErrorCode.NONE, None)
 
 
 def _check_kind(kind: int) -> None:

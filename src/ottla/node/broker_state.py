@@ -9,7 +9,8 @@
 
 At most one request to the controller is in flight. `next_step` returns the request that is due. Heartbeats are sent at
 an interval, and at once when there is something new to report: the broker is ready, a log directory has failed, the
-metadata shows the broker fenced although it runs, or the broker is to stop. A registration that the controller does not
+metadata shows the broker fenced although it runs, another broker waits for its controlled shutdown, or the broker is to
+stop. A registration that the controller does not
 know any more (STALE_BROKER_EPOCH, BROKER_ID_NOT_REGISTERED) is repeated with a new incarnation; the broker is then
 fenced until it has caught up with its new registration.
 
@@ -58,7 +59,7 @@ class LifecycleSettings(Struct, frozen=True):
 
     heartbeat_interval_s: float = 1.0
     registration_timeout_s: float = 60.0
-    """Time for the first registration; then the start fails."""
+    """Time for a registration; then the start fails."""
     request_timeout_s: float = 1.5
     """Time in which a controller has to respond."""
     shutdown_timeout_s: float = 30.0
@@ -173,6 +174,10 @@ class BrokerStateMachine:
         was_fenced, self.fenced = self.fenced, fenced
         if fenced and not was_fenced and not self.want_fence and not self.want_shut_down:
             self._heartbeat_at_once(now)
+
+    def report_offset(self, now: float) -> None:
+        """The controller waits until this broker has applied the metadata."""
+        self._heartbeat_at_once(now)
 
     def directory_failed(self, now: float, directory_id: uuid.UUID) -> None:
         if directory_id not in self._offline_dirs:

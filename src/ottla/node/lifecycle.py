@@ -20,7 +20,7 @@ from ottla.base.promise import Promise
 from ottla.base.rng import Random, random_uuid
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.features import SUPPORTED_FEATURES
-from ottla.metadata.image import MetadataImage
+from ottla.metadata.image import BrokerImage, MetadataImage
 from ottla.metadata.publisher import MetadataPublisher
 from ottla.node.broker_state import (
     NOT_REGISTERED,
@@ -157,7 +157,7 @@ class BrokerLifecycle:
 
     def _register(self) -> None:
         sent = self._channel.request(
-            self._registration, BrokerRegistrationResponse, timeout_s=self._settings.request_timeout_s
+            self._registration, BrokerRegistrationResponse, timeout_s=self._settings.registration_timeout_s
         )
         sent.when_done(self._register_done)
 
@@ -233,9 +233,25 @@ class BrokerLifecycle:
     # The image
 
     def _image_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        if self._node_id in delta.changed_brokers:
+        changed = delta.changed_brokers
+        if self._node_id in changed:
             self._follow(image)
             self._pump()
+        if any(self._is_stopping(image.brokers.get(each)) for each in changed):
+            self._publisher.when_applied(image.offset, self._report_offset)
+
+    def _is_stopping(self, broker: BrokerImage | None) -> bool:
+        """Whether another broker waits until all brokers have applied that its leaderships have moved."""
+        return (
+            broker is not None
+            and broker.broker_id != self._node_id
+            and broker.in_controlled_shutdown
+            and not broker.fenced
+        )
+
+    def _report_offset(self) -> None:
+        self._machine.report_offset(self._timers.time())
+        self._pump()
 
     def _follow(self, image: MetadataImage) -> None:
         broker = image.brokers.get(self._node_id)

@@ -104,7 +104,6 @@ def test_topic_settings(name: str, entries: list[Any], code: int, records: list[
 BROKERS: list[tuple[str, str, list[Any], int, list[Any]]] = [
     ("one broker", "1", [("log.cleaner.threads", SET, "2")], 0, [("log.cleaner.threads", "2")]),
     ("all brokers", "", [("log.cleaner.threads", SET, "2")], 0, [("log.cleaner.threads", "2")]),
-    ("another broker", "2", [("log.cleaner.threads", SET, "2")], 42, []),
     ("no number", "x", [("log.cleaner.threads", SET, "2")], 42, []),
     ("read-only", "1", [("num.partitions", SET, "2")], 42, []),
     ("read-only for all", "", [("node.id", SET, "2")], 42, []),
@@ -228,7 +227,6 @@ REPLACED: list[tuple[str, int, str, list[Any], int, list[Any]]] = [
     ("broker", BROKER, "1", [("log.cleaner.threads", "1")], 0, [("log.cleaner.threads", "1")]),
     ("read-only", BROKER, "1", [("node.id", "1")], 42, []),
     ("broker bad number", BROKER, "1", [("log.cleaner.threads", "x")], 42, []),
-    ("another broker", BROKER, "2", [("log.cleaner.threads", "1")], 42, []),
     ("min isr left out", BROKER, "", [("log.cleaner.threads", "1")], 40, []),
     ("logger", LOGGER, "1", [("kafka.server", "INFO")], 42, []),
     ("subscription", METRICS, "m1", [("interval.ms", "100")], 0, [("interval.ms", "100")]),

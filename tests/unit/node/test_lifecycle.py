@@ -165,6 +165,17 @@ def test_a_stop_waits_until_the_controller_allows_it() -> None:
     assert test.sent == []
 
 
+def test_the_controlled_shutdown_of_another_broker_is_followed_by_a_heartbeat() -> None:
+    test = running()
+    test.commit(22, broker_record(2, epoch=22))
+    assert test.sent == []
+    test.commit(
+        23,
+        BrokerRegistrationChangeRecord(broker_id=2, broker_epoch=22, fenced=-1, in_controlled_shutdown=1),
+    )
+    assert test.heartbeat().current_metadata_offset == 23
+
+
 def test_nothing_is_sent_after_close() -> None:
     test = running()
     test.lifecycle.close()

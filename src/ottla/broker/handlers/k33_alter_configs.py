@@ -1,21 +1,46 @@
 """AlterConfigs (key 33), versions 0-2: replaces all settings of a resource.
 
-Deprecated since KIP-339 in favour of IncrementalAlterConfigs.
+Deprecated since KIP-339 in favour of IncrementalAlterConfigs. A broker refuses the settings of other brokers and
+forwards the rest to the active controller.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ottla.broker.registry import BROKER_AND_CONTROLLER, Call, handles
+from ottla.broker.forwarding.config_resources import merged, own_replaced, without
+from ottla.broker.forwarding.forwarder import Forwarder
+from ottla.broker.registry import CONTROLLER, Call, handles
 from ottla.controller.port import ControllerPort
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 
 
-@handles(ApiKey.ALTER_CONFIGS, AlterConfigsRequest, versions=(0, 2), listeners=BROKER_AND_CONTROLLER)
+@handles(ApiKey.ALTER_CONFIGS, AlterConfigsRequest, versions=(0, 2))
 @dataclass(frozen=True)
 class AlterConfigs:
+    """Passes resources of the whole cluster, and of this broker, to the active controller."""
+
+    node_id: int
+    forwarder: Forwarder
+
+    async def handle(self, request: AlterConfigsRequest, call: Call) -> AlterConfigsResponse:
+        own = own_replaced(request, self.node_id)
+        if not own:
+            return await self.forwarder.alter_configs(request)
+        rest = AlterConfigsRequest(
+            resources=without(request.resources, own), validate_only=request.validate_only
+        )
+        response = AlterConfigsResponse()
+        if rest.resources:
+            response = await self.forwarder.alter_configs(rest)
+        response.responses = merged(len(request.resources), own, response.responses)
+        return response
+
+
+@handles(ApiKey.ALTER_CONFIGS, AlterConfigsRequest, versions=(0, 2), listeners=CONTROLLER, forwarded=True)
+@dataclass(frozen=True)
+class ControllerAlterConfigs:
     """Passes the request to the controller."""
 
     controller: ControllerPort
