@@ -361,7 +361,7 @@ class ControllerDriver:
         )
 
     async def describe_quorum(self, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
-        return describe_quorum(request, self._quorum.describe())
+        return describe_quorum(request, self._quorum.describe(), self._controller.node_id)
 
     async def elect_leaders(self, request: ElectLeadersRequest) -> ElectLeadersResponse:
         return await self._submit(

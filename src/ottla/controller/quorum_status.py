@@ -1,6 +1,7 @@
 """The response to DescribeQuorum.
 
-Partition 0 of the metadata log is the only partition that can be described; any other is unknown.
+Partition 0 of the metadata log is the only partition that can be described; any other is unknown. Only the leader of
+the quorum describes it, because only the leader has the progress of the others.
 """
 
 from __future__ import annotations
@@ -19,13 +20,20 @@ from ottla.wire.messages.describe_quorum import (
 )
 
 
-def describe_quorum(request: DescribeQuorumRequest, status: QuorumStatus) -> DescribeQuorumResponse:
-    """The response to a request."""
+def describe_quorum(
+    request: DescribeQuorumRequest, status: QuorumStatus, local_id: int
+) -> DescribeQuorumResponse:
+    """The response of the node `local_id` to a request."""
     requested = [
         (topic.topic_name, [p.partition_index for p in topic.partitions]) for topic in request.topics
     ]
     if requested != [(METADATA_TOPIC, [0])]:
         return DescribeQuorumResponse(topics=[_unknown(name, indexes) for name, indexes in requested])
+    if status.leader_id != local_id:
+        refusal = DescribeQuorumResponsePartitionData(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return DescribeQuorumResponse(
+            topics=[DescribeQuorumResponseTopicData(topic_name=METADATA_TOPIC, partitions=[refusal])]
+        )
     partition = DescribeQuorumResponsePartitionData(
         leader_id=status.leader_id,
         leader_epoch=status.leader_epoch,

@@ -30,6 +30,7 @@ from ottla.node.metadata import (
     MetadataNode,
     has_metadata,
     has_voted,
+    is_dynamic,
     metadata_directory,
     open_metadata,
 )
@@ -74,11 +75,14 @@ class Node:
             on_offline=self._directory_failed,
         )
         self._metadata_dir = self._open_metadata_dir()
+        # Voters in the settings are static, and observers may follow them, unless the directory has its own voters.
+        quorum, home = config.quorum, self._metadata_home().path
+        self._alone = quorum.alone and (not quorum.voters or is_dynamic(self._disk, home))
 
     async def start(self) -> list[Listener]:
         """Start the node; returns its listeners with their real ports, those for clients if it is a broker."""
         listeners = self._bind_controllers()
-        if self._config.quorum.alone:
+        if self._alone:
             cluster_id = self._known_cluster_id() or uuid_text(random_uuid(self._rng))
             voters: tuple[VoterAddress, ...] = ()
         else:
@@ -168,7 +172,7 @@ class Node:
     def _make_link(self, metadata: MetadataNode, voters: tuple[VoterAddress, ...]) -> ControllerLink:
         def leader_id() -> int:
             # The only voter gets all requests, also after its log has failed: it responds with that error.
-            return self._config.node_id if self._config.quorum.alone else metadata.quorum.leader_id
+            return self._config.node_id if self._alone else metadata.quorum.leader_id
 
         return ControllerLink(
             self._config.node_id,
@@ -261,7 +265,7 @@ class Node:
 
     def _open_metadata(self, cluster_id: str, voters: tuple[VoterAddress, ...]) -> MetadataNode:
         home = self._metadata_home()
-        if not self._config.quorum.alone:
+        if not self._alone:
             return self._open_replica(cluster_id, home, voters)
         return open_metadata(
             self._disk,

@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from ottla.base.clock import Clock
+from ottla.base.errors import LocalError
 from ottla.base.executor import Executor
 from ottla.base.files import Disk
 from ottla.base.ids import METADATA_TOPIC, METADATA_TOPIC_ID, TopicPartition
@@ -35,11 +36,13 @@ from ottla.quorum.metadata_log import StorageMetadataLog
 from ottla.quorum.quorum import ListenerAddress, Quorum
 from ottla.quorum.quorum_state import FILE_NAME
 from ottla.quorum.single import SingleQuorum
+from ottla.quorum.snapshots import SnapshotStore
 from ottla.quorum.voter import LocalVoter
 from ottla.storage.checkpoints import PARTITION_METADATA_FILE, write_topic_id
 from ottla.storage.log.log import Log
 from ottla.storage.log.log_config import LogConfig
 from ottla.storage.recovery.recovery import LastKnown, open_log
+from ottla.wire.messages.control import KRaftVersionRecord
 from ottla.wire.schema import Message
 
 METADATA_PARTITION = TopicPartition(METADATA_TOPIC, 0)
@@ -167,6 +170,21 @@ def has_metadata(disk: Disk, log_dir: str) -> bool:
     if not disk.is_dir(directory):
         return False
     return any(name.endswith((".log", ".checkpoint")) for name in disk.listdir(directory))
+
+
+def is_dynamic(disk: Disk, log_dir: str) -> bool:
+    """Whether the directory belongs to a quorum whose voters are in its log (kraft.version 1)."""
+    directory = metadata_directory(log_dir)
+    if not disk.is_dir(directory):
+        return False
+    store = SnapshotStore(disk, directory)
+    for snapshot_id in reversed(store.ids()):
+        try:
+            controls = store.read(snapshot_id).controls
+        except LocalError:
+            continue
+        return any(isinstance(each, KRaftVersionRecord) and each.kraft_version for each in controls)
+    return False
 
 
 def initial_levels(disk: Disk, log_dir: str) -> list[FeatureLevelRecord]:

@@ -16,13 +16,18 @@ import structlog
 
 from ottla.base.clock import Clock
 from ottla.base.errors import LocalError
-from ottla.base.files import Disk
 from ottla.config.broker import BrokerConfig
 from ottla.controller.controller import Controller
 from ottla.controller.driver import ControllerDriver
 from ottla.metadata.publisher import MetadataPublisher
 from ottla.node.machine import Machine
-from ottla.node.metadata import METADATA_PARTITION, MetadataNode, initial_levels, open_metadata_log
+from ottla.node.metadata import (
+    METADATA_PARTITION,
+    MetadataNode,
+    initial_levels,
+    is_dynamic,
+    open_metadata_log,
+)
 from ottla.node.quorum_config import VoterAddress
 from ottla.node.quorum_transport import PeerTransport
 from ottla.peer.connection import Environment
@@ -32,9 +37,7 @@ from ottla.quorum.raft.driver import RaftQuorum, RaftSettings
 from ottla.quorum.raft.storage_log import StorageRaftLog
 from ottla.quorum.raft.timeouts import Timeouts
 from ottla.quorum.raft.voters import ReplicaKey, Voter, VoterSet
-from ottla.quorum.snapshots import SnapshotStore
 from ottla.storage.log.log import Log
-from ottla.wire.messages.control import KRaftVersionRecord
 
 _log = structlog.get_logger(__name__)
 _LISTENER_NAME: Final = "CONTROLLER"
@@ -151,18 +154,3 @@ def _recovery_ended(failure: BaseException | None) -> None:
         _log.info("this voter has recovered the metadata log and votes again")
     else:  # the next start recovers again
         _log.error("the end of a recovery could not be recorded", reason=str(failure))
-
-
-def is_dynamic(disk: Disk, log_dir: str) -> bool:
-    """Whether the directory belongs to a quorum whose voters are in its log (kraft.version 1)."""
-    directory = f"{log_dir}/{METADATA_PARTITION}"
-    if not disk.is_dir(directory):
-        return False
-    store = SnapshotStore(disk, directory)
-    for snapshot_id in reversed(store.ids()):
-        try:
-            controls = store.read(snapshot_id).controls
-        except LocalError:
-            continue
-        return any(isinstance(each, KRaftVersionRecord) and each.kraft_version for each in controls)
-    return False

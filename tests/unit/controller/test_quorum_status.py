@@ -4,6 +4,7 @@ import uuid
 
 import pytest
 
+from ottla.base.errors import ErrorCode
 from ottla.controller.quorum_status import describe_quorum
 from ottla.quorum.quorum import ListenerAddress, QuorumStatus, ReplicaStatus
 from ottla.wire.messages.describe_quorum import DescribeQuorumRequest, PartitionData, TopicData
@@ -22,7 +23,7 @@ def request(*asked: tuple[str, list[int]]) -> DescribeQuorumRequest:
 
 
 def test_the_metadata_log() -> None:
-    response = describe_quorum(request(("__cluster_metadata", [0])), STATUS)
+    response = describe_quorum(request(("__cluster_metadata", [0])), STATUS, STATUS.leader_id)
     (partition,) = response.topics[0].partitions
     assert (partition.leader_id, partition.leader_epoch, partition.high_watermark) == (1, 3, 12)
     (voter,) = partition.current_voters
@@ -44,7 +45,14 @@ def test_the_metadata_log() -> None:
     ],
 )
 def test_anything_else_is_unknown(asked: list[tuple[str, list[int]]]) -> None:
-    response = describe_quorum(request(*asked), STATUS)
+    response = describe_quorum(request(*asked), STATUS, STATUS.leader_id)
     assert [(t.topic_name, [p.partition_index for p in t.partitions]) for t in response.topics] == asked
     assert {p.error_code for t in response.topics for p in t.partitions} <= {3}
+    assert response.nodes == []
+
+
+def test_only_the_leader_describes_the_quorum() -> None:
+    response = describe_quorum(request(("__cluster_metadata", [0])), STATUS, STATUS.leader_id + 1)
+    (partition,) = response.topics[0].partitions
+    assert partition.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert response.nodes == []

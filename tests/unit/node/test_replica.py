@@ -182,6 +182,17 @@ def test_two_replaced_disks_found_nothing_and_elect_nothing(tmp_path: Path) -> N
     run(tmp_path, play)
 
 
+def test_a_single_static_voter_founds_its_cluster_and_leads(tmp_path: Path) -> None:
+    async def play(nodes: Nodes) -> None:
+        for _ in range(2):
+            await nodes.start(1)
+            assert await nodes.leader() == 1
+            await until(lambda: nodes.all_applied(1))
+            await nodes.stop(1)
+
+    run(tmp_path, play, count=1)
+
+
 def test_the_directory_of_a_quorum_of_one_is_refused(tmp_path: Path) -> None:
     async def play(nodes: Nodes) -> None:
         nodes.environment = {"CLUSTER_ID": CLUSTER_ID}

@@ -290,6 +290,7 @@ class RaftQuorum:
                 self._execute(self._effects.popleft())
             if not self._failed:
                 self._deliver()
+                self._lead()
                 self._arm_timer()
         finally:
             self._pumping = False
@@ -430,8 +431,10 @@ class RaftQuorum:
         except Exception as error:  # noqa: BLE001 - this node cannot follow its own log any more
             _log.exception("committed metadata records cannot be applied", offset=batches[-1].last_offset)
             self._fail(error)
-            return
-        if self._elected is not None and self._delivered > self._elected[1]:
+
+    def _lead(self) -> None:
+        """Lead once the first batch of the own epoch has been delivered."""
+        if not self._failed and self._elected is not None and self._delivered > self._elected[1]:
             self._leading_epoch, self._elected = self._elected[0], None
             self._leadership.leading(self._leading_epoch)
 
