@@ -21,7 +21,7 @@ from ottla.base.promise import Promise
 from ottla.base.settled import settled
 from ottla.broker.coordination.coordination_peers import CoordinationPeers
 from ottla.broker.coordination.coordinators import Coordinators
-from ottla.broker.coordination.lease import PermanentLease
+from ottla.broker.coordination.lease import HeartbeatLease, PermanentLease
 from ottla.broker.coordination.producer_ids import ProducerIds
 from ottla.broker.dependencies import Dependencies, MetadataCache
 from ottla.broker.fetch.sessions import FetchSessions
@@ -37,6 +37,7 @@ from ottla.broker.registry import Handlers, ListedApis
 from ottla.broker.replica.following import Following
 from ottla.broker.replica.settings import ReplicaFetchSettings
 from ottla.broker.router import Router
+from ottla.coordinator.runtime.ports import LeadershipLease
 from ottla.metadata.image import MetadataImage, ResourceType
 from ottla.metadata.publisher import MetadataPublisher
 from ottla.node.broker_state import BrokerState, LifecycleSettings
@@ -147,7 +148,7 @@ class BrokerNode:
             clock=self._clock,
             rng=self._rng,
             loop=self._loop,
-            lease=PermanentLease(),
+            lease=self._make_lease(),
             peers=CoordinationPeers(
                 self._config.node_id,
                 self._config.inter_broker_listener,
@@ -318,6 +319,12 @@ class BrokerNode:
             loop=self._loop,
             environment=self._peer_environment,
         )
+
+    def _make_lease(self) -> LeadershipLease:
+        if self._config.quorum.alone:
+            return PermanentLease()
+        timeout_s = self._config.broker.int("broker.session.timeout.ms") / 1000
+        return HeartbeatLease(lambda: self.lifecycle.acknowledged_at, timeout_s, self._loop.time)
 
     def _make_cleaner(self) -> Cleaner:
         return Cleaner(

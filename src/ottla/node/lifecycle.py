@@ -75,6 +75,8 @@ class BrokerLifecycle:
         self._settings = settings
         self._on_fenced = on_fenced
         self._machine = BrokerStateMachine(settings)
+        self.acknowledged_at: float | None = None
+        """When the last heartbeat was sent that the controller acknowledged; None if it showed this broker fenced."""
         self._timer: TimerHandle | None = None
         self._registration = BrokerRegistrationRequest()
         self._registered: Promise[None] = Promise()
@@ -193,19 +195,22 @@ class BrokerLifecycle:
             want_shut_down=machine.want_shut_down,
             offline_log_dirs=machine.offline_dirs,
         )
+        sent_at = self._timers.time()
         sent = self._channel.request(
             request, BrokerHeartbeatResponse, timeout_s=self._settings.request_timeout_s
         )
-        sent.when_done(lambda response, error: self._heartbeat_done(request, response, error))
+        sent.when_done(lambda response, error: self._heartbeat_done(request, sent_at, response, error))
 
     def _heartbeat_done(
         self,
         request: BrokerHeartbeatRequest,
+        sent_at: float,
         response: BrokerHeartbeatResponse | None,
         error: BaseException | None,
     ) -> None:
         now = self._timers.time()
         if response is not None and response.error_code == ErrorCode.NONE:
+            self.acknowledged_at = None if response.is_fenced else sent_at
             self._machine.heartbeat_succeeded(
                 now,
                 is_caught_up=response.is_caught_up,

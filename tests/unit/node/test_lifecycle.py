@@ -126,6 +126,28 @@ def test_a_registration_is_repeated_and_fails_in_the_end() -> None:
         test.registered.result()
 
 
+def test_an_acknowledged_heartbeat_counts_from_its_sending() -> None:
+    test = Scenario()
+    test.register(20)
+    test.commit_registration(20)
+    test.heartbeat(is_fenced=True)
+    assert test.lifecycle.acknowledged_at is None
+    test.lifecycle.ready()
+    test.heartbeat()
+    test.commit_fencing(21, 20, fenced=False)
+    test.timers.advance(1.0)
+    sent_at = test.timers.time()
+    test.timers.advance(0.5)
+    test.heartbeat()
+    assert test.lifecycle.acknowledged_at == sent_at
+    test.timers.advance(1.0)
+    test.take()[1].fail(PeerError(Reason.TIMED_OUT, "no controller"))
+    assert test.lifecycle.acknowledged_at == sent_at
+    test.timers.advance(1.0)
+    test.heartbeat(is_fenced=True)
+    assert test.lifecycle.acknowledged_at is None
+
+
 def test_fencing_is_reported_and_a_heartbeat_is_sent_at_once() -> None:
     test = running()
     test.commit_fencing(22, 20, fenced=True)

@@ -15,8 +15,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from ottla.base.clock import Clock
-
 _PART: Final = 0.9
 """The part of the session timeout for which an acknowledged heartbeat counts."""
 
@@ -24,18 +22,20 @@ _PART: Final = 0.9
 class HeartbeatLease:
     """`coordinator.runtime.ports.LeadershipLease` from the heartbeats of this broker."""
 
-    def __init__(self, acknowledged_at: Callable[[], float | None], timeout_s: float, clock: Clock) -> None:
-        """`acknowledged_at` is when the last acknowledged heartbeat was sent, on the monotonic clock.
+    def __init__(
+        self, acknowledged_at: Callable[[], float | None], timeout_s: float, time: Callable[[], float]
+    ) -> None:
+        """`acknowledged_at` is when the last acknowledged heartbeat was sent, on the monotonic clock `time`.
 
         It is None while this broker is fenced, or has not sent a heartbeat.
         """
         self._acknowledged_at = acknowledged_at
         self._duration_s = _PART * timeout_s
-        self._clock = clock
+        self._time = time
 
     def holds(self) -> bool:
         sent_at = self._acknowledged_at()
-        return sent_at is not None and self._clock.monotonic() - sent_at < self._duration_s
+        return sent_at is not None and self._time() - sent_at < self._duration_s
 
 
 class PermanentLease:
