@@ -36,7 +36,8 @@ def decide_heartbeat(
     after = next_state(
         current,
         request,
-        is_caught_up=is_caught_up,
+        # A broker that is shutting down serves clients again only after another registration.
+        may_be_unfenced=is_caught_up and not broker.in_controlled_shutdown,
         leads=view.index.leads(broker.broker_id),
         have_others_applied=lambda: sessions.have_applied(view.image, session.shutdown_offset or 0),
     )

@@ -130,8 +130,10 @@ class PartitionChange:
             return
         self._leader = leader
         if leader in self._elr:
+            # If one replica is enough to commit records, the others would miss them: they are eligible no longer.
+            others = self._elr if self._min_insync_replicas > 1 else ()
             self.isr = (leader,)
-            self._elr = tuple(one for one in self._elr if one != leader)
+            self._elr = tuple(one for one in others if one != leader)
         elif self._is_unclean:
             self.isr = (leader,)
             self._elr = ()

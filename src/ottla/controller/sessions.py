@@ -142,7 +142,7 @@ def next_state(
     current: BrokerState,
     request: BrokerHeartbeatRequest,
     *,
-    is_caught_up: bool,
+    may_be_unfenced: bool,
     leads: bool,
     have_others_applied: Callable[[], bool],
 ) -> BrokerState:
@@ -150,7 +150,7 @@ def next_state(
     if current is BrokerState.FENCED:
         if request.want_shut_down:
             return BrokerState.SHUTDOWN_NOW
-        return BrokerState.UNFENCED if is_caught_up and not request.want_fence else BrokerState.FENCED
+        return BrokerState.UNFENCED if may_be_unfenced and not request.want_fence else BrokerState.FENCED
     if current is BrokerState.UNFENCED:
         if request.want_shut_down:
             return (

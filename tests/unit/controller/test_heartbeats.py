@@ -126,6 +126,17 @@ def test_broker_that_shuts_down_is_not_elected_and_not_added() -> None:
     assert bench.partition().leader == NO_LEADER
 
 
+def test_broker_that_shuts_down_is_not_unfenced() -> None:
+    bench = cluster()
+    for broker_id in (1, 2, 3):
+        bench.heartbeat(broker_id)
+    bench.heartbeat(1, want_shut_down=True)
+    bench.fence(1)
+    assert bench.heartbeat(1).is_fenced
+    bench.restart(1, clean=True)
+    assert bench.image.brokers[1].active
+
+
 def test_last_broker_shuts_down() -> None:
     bench = cluster(1, [[1]])
     bench.heartbeat(1)

@@ -181,3 +181,11 @@ def test_a_leader_is_unchanged_by_default() -> None:
     record = made.build()
     assert record is not None
     assert record.leader == UNCHANGED
+
+
+def test_leader_from_the_eligible_replicas_that_can_commit_alone_leaves_no_others_eligible() -> None:
+    image = partition(isr=(), leader=NO_LEADER, elr=(1, 2, 3), last_known=(1,))
+    for min_isr, eligible in ((1, []), (2, [1, 3])):
+        record = change(image, alive=(2,), min_isr=min_isr).build()
+        assert record is not None
+        assert (record.leader, record.isr, record.eligible_leader_replicas) == (2, [2], eligible)

@@ -111,6 +111,8 @@ def test_transitions(
 ) -> None:
     request = BrokerHeartbeatRequest(want_fence=want_fence, want_shut_down=want_stop)
     assert (
-        next_state(current, request, is_caught_up=caught_up, leads=leads, have_others_applied=lambda: applied)
+        next_state(
+            current, request, may_be_unfenced=caught_up, leads=leads, have_others_applied=lambda: applied
+        )
         is after
     )
