@@ -17,14 +17,14 @@ from bench.peers import KafkaPeer
 from ottla.base.clock import SystemClock
 from ottla.base.files import OsDisk
 from ottla.config.broker import BrokerConfig
-from ottla.controller.port import NodeRegistration
-from ottla.metadata.image import Endpoint, MetadataImage
+from ottla.metadata.image import MetadataImage
 from ottla.node.metadata import open_metadata
 from ottla.quorum.quorum import ListenerAddress
 from ottla.storage.checkpoints import read_meta_properties
 from ottla.testing.executor import InlineExecutor
 from ottla.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from tests.support.clients import TIMEOUT_S, create_topic
+from tests.support.registration import register, registration
 
 LIBS = Path(__file__).parents[2] / ".bench/kafka/libs"
 
@@ -55,9 +55,7 @@ async def one_life(peer: KafkaPeer, new_topics: list[str], snapshot_bytes: int =
         on_fault=lambda error: pytest.fail(str(error)),
     )
     await node.start()
-    endpoint = Endpoint("PLAINTEXT", "127.0.0.1", peer.port)
-    at = NodeRegistration(1, uuid.uuid4(), (endpoint,), (meta.directory_id,))
-    await node.controller.unfence_broker(1, await node.controller.register_node(at))
+    await register(node.controller, registration(1, uuid.uuid4(), meta.directory_id, peer.port))
     for name in new_topics:
         topic = CreatableTopic(
             name=name,

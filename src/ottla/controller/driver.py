@@ -6,9 +6,8 @@ Concurrency: the event loop. A coroutine that is cancelled changes nothing: its 
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar, cast
+from typing import TypeVar
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.controller import (
@@ -26,18 +25,12 @@ from ottla.controller.alter_partition import decide_alter_partition
 from ottla.controller.controller import Controller
 from ottla.controller.decision import Decision
 from ottla.controller.liveness import BrokerWatch
-from ottla.controller.port import DirectoryAssignments, NodeRegistration, ProducerIdBlock
 from ottla.controller.quorum_status import describe_quorum
 from ottla.controller.runtime import ControllerRuntime, Decide
 from ottla.controller.tasks import ControllerTasks
-from ottla.metadata.features import SUPPORTED_FEATURES
-from ottla.metadata.image import MetadataImage
 from ottla.metadata.publisher import MetadataPublisher
 from ottla.metadata.records import (
-    ControllerEndpoint,
-    ControllerFeature,
     FeatureLevelRecord,
-    RegisterControllerRecord,
 )
 from ottla.quorum.quorum import Quorum
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
@@ -50,16 +43,11 @@ from ottla.wire.messages.alter_partition_reassignments import (
 from ottla.wire.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsResponse,
-    DirectoryData,
-    PartitionData,
-    TopicData,
 )
 from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from ottla.wire.messages.broker_registration import (
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
-    Feature,
-    Listener,
 )
 from ottla.wire.messages.controller_registration import (
     ControllerRegistrationRequest,
@@ -84,10 +72,6 @@ from ottla.wire.messages.update_features import UpdateFeaturesRequest, UpdateFea
 R = TypeVar("R")
 
 ErrorResponse = Callable[[ErrorCode, str | None], R]
-
-
-def _raise(code: ErrorCode, message: str | None) -> Any:
-    raise ApiError(code, message)
 
 
 class ControllerDriver:
@@ -224,92 +208,6 @@ class ControllerDriver:
         """There is evidence that a watched broker has ended; called by the watch."""
         self._tasks.liveness.broker_lost(broker_id)
 
-    # Requests of the broker in the same process, with plain data
-
-    async def register_node(self, node: NodeRegistration) -> int:
-        def decide(image: MetadataImage) -> Decision[int]:
-            known = image.brokers.get(node.node_id)
-            features = [
-                Feature(name=f.name, min_supported_version=f.min_version, max_supported_version=f.max_version)
-                for f in SUPPORTED_FEATURES
-            ]
-            request = BrokerRegistrationRequest(
-                broker_id=node.node_id,
-                cluster_id=self._cluster_id,
-                incarnation_id=node.incarnation_id,
-                listeners=[
-                    Listener(name=e.name, host=e.host, port=e.port, security_protocol=e.security_protocol)
-                    for e in node.endpoints
-                ],
-                features=features,
-                rack=node.rack,
-                log_dirs=list(node.log_dirs),
-                previous_broker_epoch=-1 if known is None else known.epoch,
-            )
-            records, response = self._register(request)
-            if not records:
-                return Decision([], response.broker_epoch)
-            controller = RegisterControllerRecord(
-                controller_id=node.node_id,
-                incarnation_id=node.incarnation_id,
-                end_points=[
-                    ControllerEndpoint(
-                        name=e.name, host=e.host, port=e.port, security_protocol=e.security_protocol
-                    )
-                    for e in node.controller_endpoints
-                ],
-                features=[
-                    ControllerFeature(
-                        name=f.name, min_supported_version=f.min_version, max_supported_version=f.max_version
-                    )
-                    for f in SUPPORTED_FEATURES
-                ],
-            )
-            return Decision([*records, controller], response.broker_epoch)
-
-        return await self._decided(decide)
-
-    async def unfence_broker(self, broker_id: int, broker_epoch: int) -> None:
-        def decide(_: MetadataImage) -> Decision[None]:
-            view = self._controller.view()
-            broker = view.check_epoch(broker_id, broker_epoch)
-            return Decision(heartbeats.decide_unfence(view, broker, ()) if broker.fenced else [], None)
-
-        await self._decided(decide)
-
-    async def assign_directories(self, broker_id: int, assignments: DirectoryAssignments) -> None:
-        broker = self._controller.image.brokers[broker_id]
-        request = AssignReplicasToDirsRequest(
-            broker_id=broker_id,
-            broker_epoch=broker.epoch,
-            directories=[
-                DirectoryData(
-                    id=directory_id,
-                    topics=[TopicData(topic_id=topic_id, partitions=[PartitionData(partition_index=index)])],
-                )
-                for (topic_id, index), directory_id in assignments.items()
-            ],
-        )
-        await self.assign_replicas_to_dirs(request)
-
-    async def directories_failed(
-        self, broker_id: int, broker_epoch: int, online: Sequence[uuid.UUID]
-    ) -> None:
-        def decide(_: MetadataImage) -> Decision[None]:
-            view = self._controller.view()
-            broker = view.check_epoch(broker_id, broker_epoch)
-            offline = [each for each in broker.log_dirs if each not in online]
-            return Decision(heartbeats.decide_offline(view, broker, offline), None)
-
-        await self._decided(decide)
-
-    async def allocate_block(self, broker_id: int, broker_epoch: int) -> ProducerIdBlock:
-        request = AllocateProducerIdsRequest(broker_id=broker_id, broker_epoch=broker_epoch)
-        response = await self._decided(
-            lambda _: producer_ids.decide_allocate(self._controller.view(), request)
-        )
-        return ProducerIdBlock(response.producer_id_start, response.producer_id_len)
-
     # Requests of clients
 
     async def create_topics(self, request: CreateTopicsRequest) -> CreateTopicsResponse:
@@ -395,10 +293,6 @@ class ControllerDriver:
         )
 
     # From coroutines to decisions
-
-    async def _decided(self, decide: Decide[R]) -> R:
-        """A request of a broker: refusals are raised as ApiError."""
-        return await self._submit(decide, cast(ErrorResponse[R], _raise))
 
     async def _submit(
         self, decide: Decide[R], error_response: ErrorResponse[R], timeout_ms: int | None = None

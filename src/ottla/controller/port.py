@@ -1,4 +1,4 @@
-"""The controller as the rest of a node uses it: the port `ControllerPort` and its plain data types.
+"""The controller as the rest of a node uses it: the port `ControllerPort`.
 
 Request handlers, registration, unfencing, producer id allocation and directory reports use this interface and
 nothing else of the controller. In-process it is `ControllerDriver`; on a node that is not the active
@@ -6,19 +6,14 @@ controller an implementation forwards each call over the network. Therefore argu
 messages, and every method is asynchronous.
 
 A method returns after the records of its decision are committed and after this node has applied them, so a
-client that reads the response can use what it created. Methods that take a request message return errors
-inside the response, NOT_CONTROLLER where this node is not the active controller; the other methods raise `ApiError`.
+client that reads the response can use what it created. Errors are inside the response: NOT_CONTROLLER where this node
+is not the active controller.
 """
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
-import msgspec
-
-from ottla.metadata.image import Endpoint
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from ottla.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from ottla.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
@@ -51,28 +46,6 @@ from ottla.wire.messages.list_partition_reassignments import (
 )
 from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from ottla.wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
-
-
-class NodeRegistration(msgspec.Struct, frozen=True):
-    """The description of itself that a node registers when it starts."""
-
-    node_id: int
-    incarnation_id: uuid.UUID
-    endpoints: tuple[Endpoint, ...]
-    log_dirs: tuple[uuid.UUID, ...]
-    rack: str | None = None
-    controller_endpoints: tuple[Endpoint, ...] = ()
-
-
-class ProducerIdBlock(NamedTuple):
-    """`size` producer ids from `first` on, allocated to one broker."""
-
-    first: int
-    size: int
-
-
-DirectoryAssignments = Mapping[tuple[uuid.UUID, int], uuid.UUID]
-"""The log directory id of each partition (topic id, index) that a broker reports."""
 
 
 class ControllerPort(Protocol):
@@ -131,27 +104,3 @@ class ControllerPort(Protocol):
     async def register_controller(
         self, request: ControllerRegistrationRequest
     ) -> ControllerRegistrationResponse: ...
-
-    # Requests of the broker in the same process, with plain data
-
-    async def register_node(self, node: NodeRegistration) -> int:
-        """Register a node as a fenced broker and return its broker epoch."""
-        ...
-
-    async def unfence_broker(self, broker_id: int, broker_epoch: int) -> None:
-        """Unfence a registered broker, so that it serves clients and leads partitions."""
-        ...
-
-    async def allocate_block(self, broker_id: int, broker_epoch: int) -> ProducerIdBlock:
-        """Allocate a block of producer ids to a broker."""
-        ...
-
-    async def assign_directories(self, broker_id: int, assignments: DirectoryAssignments) -> None:
-        """Record the log directories in which a broker stores its replicas."""
-        ...
-
-    async def directories_failed(
-        self, broker_id: int, broker_epoch: int, online: Sequence[uuid.UUID]
-    ) -> None:
-        """Record that only the directories `online` of a broker still work."""
-        ...

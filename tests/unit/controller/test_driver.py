@@ -8,20 +8,20 @@ from typing import Any, TypeVar
 
 import pytest
 
-from ottla.base.errors import ApiError, ErrorCode
+from ottla.base.errors import ErrorCode
 from ottla.config.broker import BrokerConfig
 from ottla.controller.controller import Controller
 from ottla.controller.driver import ControllerDriver
 from ottla.controller.features import initial_records
-from ottla.controller.port import ControllerPort, NodeRegistration
+from ottla.controller.port import ControllerPort
 from ottla.metadata.delta import MetadataDelta
-from ottla.metadata.features import SUPPORTED_FEATURES
-from ottla.metadata.image import Endpoint, MetadataImage
+from ottla.metadata.image import MetadataImage
 from ottla.metadata.publisher import MetadataPublisher
 from ottla.metadata.record_codec import decode_record
+from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from ottla.wire.messages.alter_configs import AlterConfigsRequest
 from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
-from ottla.wire.messages.broker_registration import BrokerRegistrationRequest, Feature
+from ottla.wire.messages.broker_registration import BrokerRegistrationRequest
 from ottla.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest
@@ -32,14 +32,10 @@ from ottla.wire.messages.incremental_alter_configs import (
 )
 from ottla.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from tests.support.fake_quorum import FakeQuorum
+from tests.support.registration import register, registration
 
 T = TypeVar("T")
-NODE = NodeRegistration(1, uuid.UUID(int=5), (Endpoint("PLAINTEXT", "h", 1),), (uuid.UUID(int=6),))
-
-FEATURES = [
-    Feature(name=f.name, min_supported_version=f.min_version, max_supported_version=f.max_version)
-    for f in SUPPORTED_FEATURES
-]
+NODE = registration(1, uuid.UUID(int=5), uuid.UUID(int=6))
 
 
 class Bench:
@@ -67,8 +63,7 @@ class Bench:
 
     async def ready(self) -> Bench:
         await self.driver.start()
-        self.epoch = await self.port.register_node(NODE)
-        await self.port.unfence_broker(1, self.epoch)
+        self.epoch = await register(self.port, NODE)
         self.publisher.add_listener(lambda delta, image: self.seen.append((delta, image)))
         return self
 
@@ -195,9 +190,9 @@ def test_failed_log_ends_the_controller_not_the_process() -> None:
         bench.quorum.fail(OSError("disk"))
         assert (await created).topics[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
         assert (await bench.create("b")).topics[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
-        with pytest.raises(ApiError) as refused:
-            await bench.port.allocate_block(1, bench.epoch)
-        assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+        request = AllocateProducerIdsRequest(broker_id=1, broker_epoch=bench.epoch)
+        refused = await bench.port.allocate_producer_ids(request)
+        assert refused.error_code == ErrorCode.KAFKA_STORAGE_ERROR
         assert len(bench.faults) == 1
         assert bench.image.topics.by_name == {}
 
@@ -251,7 +246,8 @@ def test_the_other_requests() -> None:
         updated = await bench.port.update_features(UpdateFeaturesRequest(feature_updates=[down]), 2)
         assert updated.error_code == 0
         assert "group.version" not in bench.image.features
-        assert (await bench.port.allocate_block(1, bench.epoch)).first == 0
+        ids = AllocateProducerIdsRequest(broker_id=1, broker_epoch=bench.epoch)
+        assert (await bench.port.allocate_producer_ids(ids)).producer_id_start == 0
         deletion = DeleteTopicsRequest(topic_names=["a"], timeout_ms=1000)
         assert (await bench.port.delete_topics(deletion, 5)).responses[0].error_code == 0
         assert bench.image.topics.by_name == {}
@@ -261,14 +257,7 @@ def test_the_other_requests() -> None:
 
 def test_broker_registers_and_is_unfenced_by_wire_messages() -> None:
     async def scenario(bench: Bench) -> None:
-        registered = await bench.port.register_broker(
-            BrokerRegistrationRequest(
-                broker_id=2,
-                incarnation_id=uuid.UUID(int=7),
-                log_dirs=[uuid.UUID(int=8)],
-                features=FEATURES,
-            )
-        )
+        registered = await bench.port.register_broker(registration(2, uuid.UUID(int=7), uuid.UUID(int=8)))
         assert registered.error_code == 0
         assert bench.image.brokers[2].epoch == registered.broker_epoch == bench.driver.applied_offset
         heartbeat = BrokerHeartbeatRequest(

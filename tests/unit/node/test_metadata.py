@@ -10,8 +10,6 @@ import pytest
 from ottla.base.errors import LocalError
 from ottla.base.files import OsDisk
 from ottla.config.broker import BrokerConfig
-from ottla.controller.port import NodeRegistration
-from ottla.metadata.image import Endpoint
 from ottla.metadata.record_codec import encode_record
 from ottla.metadata.records import FeatureLevelRecord
 from ottla.metadata.snapshot import digest
@@ -21,6 +19,7 @@ from ottla.quorum.snapshots import encode_snapshot
 from ottla.testing.executor import InlineExecutor
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tests.support.quorum import FixedClock
+from tests.support.registration import register, registration
 
 DIRECTORY_ID = uuid.UUID(int=12)
 
@@ -43,11 +42,7 @@ def opened(root: Path, life: int = 1, **settings: str) -> MetadataNode:
 
 async def start(node: MetadataNode, life: int) -> int:
     await node.start()
-    endpoint = Endpoint("PLAINTEXT", "localhost", 9092)
-    registration = NodeRegistration(1, uuid.UUID(int=life), (endpoint,), (DIRECTORY_ID,))
-    epoch = await node.controller.register_node(registration)
-    await node.controller.unfence_broker(1, epoch)
-    return epoch
+    return await register(node.controller, registration(1, uuid.UUID(int=life), DIRECTORY_ID))
 
 
 async def create(node: MetadataNode, name: str, partitions: int = 2) -> None:
