@@ -34,6 +34,7 @@ _NOT_KNOWN: Final = frozenset({ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID
 _RETRY_S: Final = 0.1
 _SHUTDOWN_POLL_S: Final = 0.05
 _HEARTBEATS_PER_SESSION: Final = 3
+_REQUEST_TIMEOUT_S: Final = 1.5
 
 
 class BrokerState(Enum):
@@ -60,7 +61,7 @@ class LifecycleSettings(Struct, frozen=True):
     heartbeat_interval_s: float = 1.0
     registration_timeout_s: float = 60.0
     """Time for a registration; then the start fails."""
-    request_timeout_s: float = 1.5
+    request_timeout_s: float = _REQUEST_TIMEOUT_S
     """Time in which a controller has to respond."""
     shutdown_timeout_s: float = 30.0
     """Time for leaderships to move while a controller responds."""
@@ -74,7 +75,7 @@ class LifecycleSettings(Struct, frozen=True):
                 config.int("broker.heartbeat.interval.ms") / 1000, session_s / _HEARTBEATS_PER_SESSION
             ),
             registration_timeout_s=config.int("initial.broker.registration.timeout.ms") / 1000,
-            request_timeout_s=session_s / 2,
+            request_timeout_s=min(_REQUEST_TIMEOUT_S, session_s / 2),
         )
 
 
