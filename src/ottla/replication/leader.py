@@ -226,6 +226,16 @@ class LeaderState:
         self._added = replica_id
         return self._propose((*self.image.isr, replica_id), own_epoch)
 
+    def caught_up_outside(self) -> list[int]:
+        """Followers outside the ISR that had all records in their last fetch."""
+        if len(self.image.isr) == len(self.image.replicas):
+            return []
+        return [
+            one
+            for one, follower in self.followers.items()
+            if one not in self.image.isr and UNKNOWN < follower.leader_end <= follower.end_offset
+        ]
+
     def propose_shrink(
         self, leader_end: int, now: float, lag_max: float, own_epoch: int
     ) -> IsrProposal | None:

@@ -136,6 +136,7 @@ class Partition(ReadablePartition):
             self._leading = LeaderState(self.node_id, image, self.epoch_start_offset, minimum, now)
         else:
             self._leading.update(image, now)
+            self._propose_idle(self._leading)
         if self._all_waiters and self._under_min_isr():
             # The records are in the log, but on fewer replicas than they must be.
             self._fail(self._all_waiters, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
@@ -366,14 +367,28 @@ class Partition(ReadablePartition):
         if requests is not None:
             end = self.log.readable_offset
             self._submit(leading.propose_shrink(end, now, lag_max, requests.broker_epoch))
+            self._propose_idle(leading)
+
+    def _propose_idle(self, leading: LeaderState) -> None:
+        """Propose a follower that has all records: it does not list the partition again until there are more."""
+        requests = self._cluster.isr_requests
+        if requests is None:
+            return
+        for replica_id in leading.caught_up_outside():
+            self._submit(
+                leading.propose_expansion(
+                    replica_id, self.log.high_watermark, self._cluster.brokers, requests.broker_epoch
+                )
+            )
 
     def brokers_changed(self) -> None:
         """Brokers were fenced or unfenced: the high watermark does not wait for a fenced one to join."""
         leading, cluster = self._leading, self._cluster
-        if leading is not None and leading.review(
-            cluster.brokers, cluster.clock.monotonic(), cluster.lag_max_s
-        ):
+        if leading is None:
+            return
+        if leading.review(cluster.brokers, cluster.clock.monotonic(), cluster.lag_max_s):
             self._advance()
+        self._propose_idle(leading)
 
     def wants(self, proposal: IsrProposal) -> bool:
         """Whether the proposed change of the ISR is still pending."""

@@ -80,8 +80,11 @@ class Admin(Client):
             feature="transaction.version", max_version_level=level, upgrade_type=_DOWNGRADE
         )
         request = UpdateFeaturesRequest(timeout_ms=5000, feature_updates=[update])
-        response = await self.retried(self.connection, request, 1, UpdateFeaturesResponse)
-        self.expect(response.error_code, E.NONE, doing="UpdateFeatures")
+        while True:
+            response = await self.retried(self.connection, request, 1, UpdateFeaturesResponse)
+            if self.expect(response.error_code, E.NONE, RETRIABLE, doing="UpdateFeatures") is E.NONE:
+                return
+            await self.process.backoff()
 
     async def _configure(self) -> None:
         """Configure short segments for internal topics: a segment can be compacted once it is not the active one."""
@@ -96,6 +99,12 @@ class Admin(Client):
                 for topic in (OFFSETS_TOPIC, TXN_TOPIC)
             ]
         )
-        response = await self.retried(self.connection, request, 1, IncrementalAlterConfigsResponse)
-        for result in response.responses:
-            self.expect(result.error_code, E.NONE, doing="IncrementalAlterConfigs")
+        while True:
+            response = await self.retried(self.connection, request, 1, IncrementalAlterConfigsResponse)
+            errors = [
+                self.expect(result.error_code, E.NONE, RETRIABLE, doing="IncrementalAlterConfigs")
+                for result in response.responses
+            ]
+            if not any(errors):
+                return
+            await self.process.backoff()

@@ -1,0 +1,103 @@
+"""Scenarios on three simulated nodes: one test for each error that seeds have found, and for rare interleavings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from ottla.metadata.image import PartitionImage
+from ottla.testing.sim.clients.client import Client
+from ottla.testing.sim.clients.producer_session import ProducerSession
+from ottla.testing.sim.node import SimNode
+from ottla.testing.sim.run import Simulation
+from ottla.wire.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+
+
+class Writer(Client):
+    """Creates the topic on the brokers 1, 2 and 3, then produces as long as `writes` is set."""
+
+    written = 0
+    writes = False
+    created = False
+
+    async def run(self) -> None:
+        assignment = CreatableReplicaAssignment(partition_index=0, broker_ids=[1, 2, 3])
+        topic = CreatableTopic(name="t", num_partitions=-1, replication_factor=-1, assignments=[assignment])
+        request = CreateTopicsRequest(topics=[topic], timeout_ms=5000)
+        while not self.created:
+            response = await self.retried(self.connection, request, 7, CreateTopicsResponse)
+            self.created = response.topics[0].error_code in (0, 36)
+        session = ProducerSession(self)
+        await session.init()
+        while True:
+            if self.writes:
+                value = f"{self.client_id}/{self.incarnation}/0/{self.written}"
+                await session.produce(self.cluster.partitions("t")[0], [value])
+                self.written += 1
+            await self.process.sleep(5)
+
+
+class Three:
+    """Three combined nodes with the topic `t`, whose partition is led by node 1 and in sync on all."""
+
+    def __init__(self, seed: int = 1, **settings: str) -> None:
+        self.simulation = Simulation(seed)
+        values = {name.replace("_", "."): value for name, value in settings.items()}
+        self.cluster = self.simulation.add_cluster(brokers=3, settings={"min.insync.replicas": "2", **values})
+        self.cluster.topics = {"t": 1}
+        self.nodes: dict[int, SimNode] = {node.node_id: node for node in self.cluster.nodes}
+        for node in self.cluster.nodes:
+            node.start()
+        self.until(lambda: all(node.ready for node in self.cluster.nodes))
+        self.writer = Writer(self.cluster, "writer")
+        self.writer.start()
+        self.until(lambda: self.writer.created and set(self.partition.isr) == {1, 2, 3})
+
+    @property
+    def partition(self) -> PartitionImage:
+        return self.cluster.metadata.newest.topics.by_name["t"].partitions[0]
+
+    def until(self, condition: Callable[[], bool], limit_ms: int = 60_000) -> None:
+        deadline_ms = self.simulation.kernel.now_ms + limit_ms
+        self.simulation.run(lambda: condition() or self.simulation.kernel.now_ms > deadline_ms)
+        assert self.simulation.kernel.violation is None, str(self.simulation.kernel.violation)
+        assert condition(), "\n".join(self.simulation.kernel.lines[-20:])
+
+    def write(self, count: int) -> None:
+        """Run until that many more records are acknowledged."""
+        wanted = self.writer.written + count
+        self.writer.writes = True
+        self.until(lambda: self.writer.written >= wanted)
+        self.writer.writes = False
+
+
+@pytest.fixture
+def three() -> Three:
+    return Three()
+
+
+@pytest.mark.parametrize("records", [0, 20])
+def test_a_follower_of_an_idle_partition_returns_to_the_isr(three: Three, records: int) -> None:
+    """It fetched while it was fenced, and does not list the partition again, because nothing is appended."""
+    if records:
+        three.write(records)
+    three.nodes[3].kill()
+    three.until(lambda: 3 not in three.partition.isr)
+    three.nodes[3].start()
+
+    three.until(lambda: set(three.partition.isr) == {1, 2, 3}, limit_ms=10_000)
+
+
+def test_the_writer_continues_when_the_leader_is_killed(three: Three) -> None:
+    three.write(20)
+    three.nodes[1].kill()
+    three.write(20)
+    assert three.partition.leader != 1
+    three.nodes[1].start()
+    three.until(lambda: set(three.partition.isr) == {1, 2, 3}, limit_ms=10_000)
