@@ -362,12 +362,14 @@ class BrokerNode:
         for problem in self._settings.update(image.configs):
             self._log.warning(problem)
         applied = self.replicas.apply(delta, image)
+        # Followers of other leaders do not wait until logs are created.
+        self._following.changed(delta, image)
         applied.when_done(lambda _, __: self._replicas_changed(delta, image))
         return applied
 
     def _replicas_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """The replicas of this broker have followed a change of the metadata."""
-        self._following.changed(delta, image)
+        self._following.changed(delta, self._metadata_cache.image)
         self.coordinators.changed(delta, image)
         if self._reports is not None:
             self._reports.assigned(image, delta.changed_topics)

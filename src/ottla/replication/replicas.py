@@ -1,8 +1,10 @@
 """The replicas on this broker, which follow the metadata: created, led, reconfigured, deleted.
 
-`apply` is the listener of the metadata log: it compares delta and image with what is here. Logs are created and
-deleted in the executor, some at a time; a partition whose log is still being created returns
-NOT_LEADER_OR_FOLLOWER. A topic is found by its name or id, in the bytes of the request, without decoding.
+`apply` is the listener of the metadata log: it compares delta and image with what is here. Partitions that are served
+change their roles at once, unless their logs are being truncated. Logs are created and deleted in the executor, some at
+a time and one change of the metadata after the other; a partition whose log is still being created returns
+NOT_LEADER_OR_FOLLOWER, and begins with the role that it has in the newest image. A topic is found by its name or id,
+in the bytes of the request, without decoding.
 
 Concurrency: the event loop only. Failure: a log directory that fails takes its partitions offline, the others are
 served; a partition whose log cannot be created returns KAFKA_STORAGE_ERROR.
@@ -134,16 +136,43 @@ class Replicas:
     def apply(self, delta: MetadataDelta, image: MetadataImage) -> Promise[None]:
         """Follow a change of the metadata; the promise is kept when all its partitions can be used.
 
-        Changes are followed in their order, each when the one before is complete.
+        Roles change at once. Logs are created and deleted in the order of the changes.
         """
         self._image = image
         if self._cluster.brokers is not image.brokers:
             self._cluster.brokers = image.brokers
             for partition in self._by_log.values():
                 partition.brokers_changed()
-        return self._changes.add(lambda: self._apply(delta, image))
+        truncating: list[Promise[None]] = []
+        for topic_id in delta.changed_topics:
+            served = self.by_id.get(topic_id.bytes)
+            for index in delta.changed_partitions(topic_id) if served else ():
+                if served and index in served:
+                    self._change_role(served[index], truncating)
+        return self._changes.add(lambda: self._apply(delta, image, truncating))
 
-    def _apply(self, delta: MetadataDelta, image: MetadataImage) -> Promise[None]:
+    def _change_role(self, partition: Partition, truncating: list[Promise[None]]) -> None:
+        if not partition.log.truncating:
+            self._become(partition)
+            return
+        done: Promise[None] = Promise()
+        truncating.append(done)
+
+        def change() -> None:
+            self._become(partition)
+            done.keep(None)
+
+        partition.log.when_idle(change)
+
+    def _become(self, partition: Partition) -> None:
+        """Give a partition its role in the newest image; one that is deleted there will be removed."""
+        topic = self._image.topics.by_id.get(partition.topic_id)
+        if topic is not None and partition.index in topic.partitions and partition.log in self._by_log:
+            partition.become(topic.partitions[partition.index])
+
+    def _apply(
+        self, delta: MetadataDelta, image: MetadataImage, truncating: list[Promise[None]]
+    ) -> Promise[None]:
         change = _Change(image)
         for topic_id in delta.deleted_topic_ids:
             self._remove(delta.base.topics.by_id[topic_id], change)
@@ -152,17 +181,22 @@ class Replicas:
             for topic_id in delta.changed_topics
             for index in sorted(delta.changed_partitions(topic_id))
         ]
-        followed = self._follow(change, changed)
+        followed = self._follow(change, changed, truncating)
         followed.when_done(lambda _, __: self._reconfigure(delta, image))
         return followed
 
-    def _follow(self, change: _Change, changed: Iterable[tuple[TopicImage, int]]) -> Promise[None]:
+    def _follow(
+        self,
+        change: _Change,
+        changed: Iterable[tuple[TopicImage, int]],
+        truncating: Iterable[Promise[None]] = (),
+    ) -> Promise[None]:
         for topic, index in changed:
             self._update(topic, index, change)
         now_ms = self._clock.now_ms()
         return in_order(
             [
-                *(partial(_become_truncated, known, wanted) for known, wanted in change.truncating),
+                *((lambda done=done: done) for done in truncating),
                 lambda: self._logs.delete_logs(change.deleted, now_ms),
                 lambda: self._logs.create_logs(change.created, now_ms, partial(self._created, change)),
             ]
@@ -187,11 +221,7 @@ class Replicas:
         if self._node_id not in wanted.replicas:
             if known is not None:
                 self._drop(known, change)
-        elif known is not None and known.log.truncating:
-            change.truncating.append((known, wanted))
-        elif known is not None:
-            known.become(wanted)
-        else:
+        elif known is None:
             self._add(topic, index, wanted, change)
 
     def _add(self, topic: TopicImage, index: int, wanted: PartitionImage, change: _Change) -> None:
@@ -236,7 +266,7 @@ class Replicas:
         self.by_name.setdefault(topic.name.encode(), {})[index] = partition
         self.by_id.setdefault(topic.topic_id.bytes, {})[index] = partition
         self._by_log[log] = partition
-        partition.become(topic.partitions[index])
+        self._become(partition)
         for served in self.on_served:
             served(partition)
 
@@ -272,21 +302,7 @@ class _Change:
         self.configs: dict[str, LogConfig] = {}
         self.deleted: list[TopicPartition] = []
         self.created: list[NewLog] = []
-        self.truncating: list[tuple[Partition, PartitionImage]] = []
-        """Partitions whose logs are being truncated: their roles change afterwards."""
 
 
 def _keys(topic: TopicImage, index: int) -> tuple[tuple[bytes, int], tuple[bytes, int]]:
     return (topic.name.encode(), index), (topic.topic_id.bytes, index)
-
-
-def _become_truncated(partition: Partition, wanted: PartitionImage) -> Promise[None]:
-    """Change the role of a partition when the truncation of its log is complete."""
-    done: Promise[None] = Promise()
-
-    def change() -> None:
-        partition.become(wanted)
-        done.keep(None)
-
-    partition.log.when_idle(change)
-    return done

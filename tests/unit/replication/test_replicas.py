@@ -231,6 +231,38 @@ def test_a_role_changes_after_the_truncation_that_is_under_way() -> None:
     assert partition.log.end_offset_for_epoch(4) == (4, 1)
 
 
+def test_a_role_changes_while_logs_of_an_earlier_change_are_created() -> None:
+    setup = Setup(stepped=True)
+    setup.create(0, replicas=[2, NODE])
+    setup.executor.run_all()
+    partition = setup.replicas.get("t", 0)
+    other = uuid.UUID(int=78)
+    setup.replay(
+        TopicRecord(name="u", topic_id=other),
+        PartitionRecord(
+            partition_id=0, topic_id=other, replicas=[2, NODE], isr=[2, NODE], leader=2, leader_epoch=1
+        ),
+    )
+    assert setup.executor.waiting
+    setup.replay(
+        PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, leader=NODE),
+        PartitionChangeRecord(partition_id=0, topic_id=other, leader=NODE),
+    )
+    assert partition.leads
+    setup.executor.run_all()
+    created = setup.replicas.get("u", 0)
+    assert (created.leads, created.leader_epoch) == (True, 2)
+
+
+def test_a_topic_deleted_while_its_logs_are_created_is_removed() -> None:
+    setup = Setup(stepped=True)
+    setup.create(0)
+    setup.replay(RemoveTopicRecord(topic_id=TOPIC_ID))
+    setup.executor.run_all()
+    assert list(setup.dirs.logs()) == []
+    assert list(setup.replicas) == []
+
+
 def test_the_follower_is_notified_when_records_are_durable(setup: Setup) -> None:
     class Follower:
         calls = 0
