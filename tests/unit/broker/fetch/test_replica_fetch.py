@@ -26,6 +26,17 @@ def test_a_follower_reads_beyond_the_high_watermark_and_its_next_fetch_commits()
     assert broker.partitions[0].high_watermark == 1
 
 
+def test_what_the_leader_has_not_synced_is_not_acknowledged() -> None:
+    broker = Broker()
+    waiter = broker.append()
+    for replica_id in (2, 3):
+        Follower(broker, replica_id).fetch({0: 1})
+    assert broker.partitions[0].high_watermark == 0
+    assert waiter.errors == []
+    broker.write()
+    assert waiter.errors == [ErrorCode.NONE]
+
+
 def test_a_consumer_does_not_read_what_followers_lack() -> None:
     broker = Broker()
     consumer = Follower(broker, -1)
