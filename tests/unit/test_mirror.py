@@ -38,7 +38,6 @@ UNTESTED = {
 COVERED_BY = {
     "quorum/raft/recovery.py": "tests/unit/quorum/raft/test_core.py",
     "node/founding.py": "tests/unit/node/test_replica.py",
-    "node/quorum_transport.py": "tests/unit/node/test_replica.py",
     "node/quorum_config.py": "tests/unit/node/test_config.py",
     "node/controller_server.py": "tests/unit/node/test_replica.py",
     "node/controller_apis.py": "tests/unit/node/test_replica.py",

@@ -1,8 +1,8 @@
 """Requests between the replicas of the quorum, over connections to the controller listeners of the voters.
 
 Fetches have separate connections, because a fetch may wait and responses are in order. The connection for fetches is
-also the source of evidence: if it is lost it is opened again at once, and a refusal means that the process of that
-voter has ended.
+also the source of evidence: if it is lost it is opened again at once. If that is refused, or closed again before a
+response, the process of that voter has ended.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ class PeerTransport:
         on_lost: Callable[[int], None],
     ) -> None:
         self._on_lost = on_lost
+        self._suspected: set[int] = set()
         self._fetches = Peers(_settings(node_id, "fetch"), environment, self)
         self._others = Peers(_settings(node_id, "quorum"), environment, _Silent())
         for voter in voters:
@@ -57,13 +58,16 @@ class PeerTransport:
 
     def on_connected(self, node_id: int) -> None:
         """A connection for fetches is open."""
+        self._suspected.discard(node_id)
 
     def on_disconnected(self, node_id: int, error: PeerError) -> None:
         """A connection for fetches was lost or could not be opened."""
-        if error.reason is Reason.CLOSED:
-            self._fetches.connect(node_id)
-        elif error.reason is Reason.REFUSED:
+        is_closed = error.reason is Reason.CLOSED
+        if error.reason is Reason.REFUSED or (is_closed and node_id in self._suspected):
             self._on_lost(node_id)
+        elif is_closed:
+            self._suspected.add(node_id)
+            self._fetches.connect(node_id)
 
 
 class _Silent:
