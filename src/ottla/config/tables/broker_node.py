@@ -27,7 +27,7 @@ from ottla.config.tables.notation import (
 # fmt: off
 KEYS = (
     Key("process.roles", LIST, None, HIGH, STATIC, HONOURED, items("broker", "controller", empty=False),
-        "Roles of this process: broker, controller or both. Ottla runs both together as a quorum of one.",
+        "Roles of this process: broker, controller or both.",
         required=True),
     Key("node.id", INT, None, HIGH, STATIC, HONOURED, at_least(0),
         "Id of this node in the cluster; ids of brokers and controllers are distinct.", required=True),
