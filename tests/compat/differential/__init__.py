@@ -8,6 +8,7 @@ from tests.compat.differential import (
     group_offsets,
     groups_by_chance,
     offsets,
+    reassignments,
     records,
     settings,
     topics,
@@ -18,6 +19,7 @@ from tests.compat.differential import (
 
 ALL = (
     topics,
+    reassignments,
     records,
     fetching,
     offsets,
