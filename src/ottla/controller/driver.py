@@ -264,7 +264,7 @@ class ControllerDriver:
     async def elect_leaders(self, request: ElectLeadersRequest) -> ElectLeadersResponse:
         return await self._submit(
             lambda _: elections.decide_elect(self._controller.view(), request),
-            elections.refuse_elect,
+            lambda code, message: elections.refuse_elect(request, code, message),
             timeout_ms=request.timeout_ms,
         )
 
@@ -273,7 +273,7 @@ class ControllerDriver:
     ) -> AlterPartitionReassignmentsResponse:
         return await self._submit(
             lambda _: reassignment.decide_reassign(self._controller.view(), request),
-            reassignment.refuse_reassign,
+            lambda code, message: reassignment.refuse_reassign(request, code, message),
             timeout_ms=request.timeout_ms,
         )
 
@@ -283,7 +283,6 @@ class ControllerDriver:
         return await self._submit(
             lambda _: Decision([], reassignment.list_reassignments(self._controller.view(), request)),
             lambda code, message: ListPartitionReassignmentsResponse(error_code=code, error_message=message),
-            timeout_ms=request.timeout_ms,
         )
 
     async def unregister_broker(self, request: UnregisterBrokerRequest) -> UnregisterBrokerResponse:

@@ -102,6 +102,20 @@ def _elect_some(view: ClusterView, keys: Iterable[PartitionKey], election: Elect
     return SplittableDecision(records, False)
 
 
-def refuse_elect(code: ErrorCode, message: str | None = None) -> ElectLeadersResponse:
-    """An error for the whole request."""
-    return ElectLeadersResponse(error_code=code)
+def refuse_elect(
+    request: ElectLeadersRequest, code: ErrorCode, message: str | None = None
+) -> ElectLeadersResponse:
+    """The same error for the whole request and for every partition in it."""
+    return ElectLeadersResponse(
+        error_code=code,
+        replica_election_results=[
+            ReplicaElectionResult(
+                topic=topic.topic,
+                partition_result=[
+                    PartitionResult(partition_id=index, error_code=code, error_message=message)
+                    for index in topic.partitions
+                ],
+            )
+            for topic in request.topic_partitions or ()
+        ],
+    )

@@ -57,7 +57,7 @@ def decide_reassign(
     check_record_count(len(records))
     response = AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change,
-        error_message=None,
+        error_message=None if request.topics else "",
         responses=responses,
     )
     return Decision(records, response)
@@ -96,7 +96,7 @@ def _alter(
 
 def _cancelled(view: ClusterView, topic: TopicImage, partition: PartitionImage) -> PartitionChange:
     if not is_reassigning(partition):
-        raise ApiError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "no reassignment is in progress")
+        raise ApiError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
     change = view.change(topic, partition)
     change.replicas = tuple(one for one in partition.replicas if one not in partition.adding_replicas)
     change.isr = tuple(one for one in partition.isr if one not in partition.adding_replicas)
@@ -155,6 +155,23 @@ def list_reassignments(
     return ListPartitionReassignmentsResponse(error_message=None, topics=topics)
 
 
-def refuse_reassign(code: ErrorCode, message: str | None = None) -> AlterPartitionReassignmentsResponse:
-    """An error for the whole request."""
-    return AlterPartitionReassignmentsResponse(error_code=code, error_message=message)
+def refuse_reassign(
+    request: AlterPartitionReassignmentsRequest, code: ErrorCode, message: str | None = None
+) -> AlterPartitionReassignmentsResponse:
+    """The same error for the whole request and for every partition in it."""
+    return AlterPartitionReassignmentsResponse(
+        error_code=code,
+        error_message=message,
+        responses=[
+            ReassignableTopicResponse(
+                name=topic.name,
+                partitions=[
+                    ReassignablePartitionResponse(
+                        partition_index=each.partition_index, error_code=code, error_message=message
+                    )
+                    for each in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ],
+    )

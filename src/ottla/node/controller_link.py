@@ -46,7 +46,6 @@ class ControllerLink:
         self._leader_id = leader_id
         self._environment = environment
         self._voters = [voter for voter in voters if voter.node_id != node_id]
-        self._peers: list[Peers] = []
         self.envelopes = EnvelopeServer(lambda: publisher.image.offset)
         self._local = LocalController(loop, controller, self.envelopes.handle)
         self.heartbeats = self._channel("heartbeat")
@@ -70,13 +69,7 @@ class ControllerLink:
         peers = Peers(settings, self._environment, self)
         for voter in self._voters:
             peers.set_address(voter.node_id, voter.host, voter.port)
-        self._peers.append(peers)
         return ControllerChannel(self._node_id, self._leader_id, self._local, peers, self._loop)
-
-    def set_controller(self, address: VoterAddress) -> None:
-        """Set the address of a voter that is not configured, or that has moved."""
-        for peers in self._peers:
-            peers.set_address(address.node_id, address.host, address.port)
 
     def close(self) -> None:
         """Fail all requests and close all connections."""

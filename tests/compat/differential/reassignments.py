@@ -45,9 +45,7 @@ def reassignments(player: Player) -> None:
     topic = player.create("moved", 2)
     unknown = player.topic("no-such-topic")
 
-    def ask(
-        label: str, name: str, index: int, replicas: list[int] | None, *, timeout_ms: int = 5000
-    ) -> None:
+    def ask(label: str, name: str, index: int, replicas: list[int] | None, *, timeout_ms: int = 5000) -> None:
         partition = ReassignablePartition(partition_index=index, replicas=replicas)
         player.ask(
             label,
