@@ -143,3 +143,19 @@ def read_values(cluster: Cluster, topic: str, partition: int = 0) -> list[bytes]
 
     wait_until(is_read, f"{topic}-{partition} to be readable")
     return found
+
+
+def produce_to_leader(cluster: Cluster, topic: str, value: bytes, *, other_than: int = -1) -> int:
+    """Write one record with acks=all; the broker that has acknowledged it."""
+    acknowledged: list[int] = []
+
+    def is_written() -> bool:
+        leader = cluster.wait_leader(topic, other_than=other_than)
+        error = produce_error(cluster, leader, topic, batch_of(value))
+        assert error in (ErrorCode.NONE, ErrorCode.NOT_LEADER_OR_FOLLOWER), error
+        if error is ErrorCode.NONE:
+            acknowledged.append(leader)
+        return bool(acknowledged)
+
+    wait_until(is_written, f"the leader of {topic}")
+    return acknowledged[0]

@@ -217,6 +217,8 @@ class ProxyNetwork:
             if pause_s:
                 await self._pause(pause_s)
                 await self._passable(pair)
+            if writer.transport.is_closing():
+                raise ConnectionResetError
             writer.write(piece)
             await writer.drain()
 
