@@ -58,7 +58,7 @@ test: setup check ## static checks and every test that needs only Python, and Ja
 spark: setup ## the longer tests on real Spark: the suite of either connector, pipelines, clusters whose executors die
 	$(BIN)/python -m pytest -m 'spark and not compat and not torture' -o faulthandler_timeout=600 $(ARGS)
 
-demo: setup ## a broker, matches, their scoreboard on Spark, a mobile and a computer, in this terminal
+demo: setup ## three brokers in two racks, matches, their scoreboard on Spark, a mobile and a computer, in this terminal
 	@$(BIN)/ottla demo --data demo-data $(ARGS)
 
 compat: setup kcat maven declarative ## Apache Kafka's tools, files and Streams, clients in Java, Go, JavaScript, kcat, request by request

@@ -2,11 +2,11 @@
 
     generated matches -> topic matches -> Spark -> topic scoreboard -> a mobile and a computer
 
-Starts a broker on loopback and the scoreboard pipeline on Spark, generates matches when the pipeline is running, and
-shows the scoreboard on the devices of two consumer groups. During the matches a second mobile joins its group and the
-first one leaves; no record is missed.
+Starts three brokers in two racks on loopback and the scoreboard pipeline on Spark, generates matches when the pipeline
+is running, and shows the scoreboard on the devices of two consumer groups. During the matches a second mobile joins its
+group and the first one leaves; no record is missed. The demo prints the command that kills a broker: the scores go on.
 
-The demo stops all processes that it has started, clients before the broker, also on Ctrl-C and SIGTERM. The data are
+The demo stops all processes that it has started, clients before the brokers, also on Ctrl-C and SIGTERM. The data are
 kept: a second demo continues from the checkpoints and the committed offsets.
 """
 
@@ -25,11 +25,12 @@ from ottla.cli.terminal import examples, make_folder, print_stopping, report_err
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ottla.local.broker_process import BrokerProcess
+    from ottla.local.cluster import LocalCluster
 
 PIPELINE = "ottla.scoreboard.pipeline"
 BROKER_SETTINGS = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "4"}
 """The groups of the demo have one member at first and do not wait for others."""
+BROKERS, RACKS = 3, ("R1", "R2")
 MASTER = "local[2]"
 EXAMPLES = examples(
     "ottla demo", "ottla demo --speed 100 --matches 5", "ottla demo --data /tmp/demo --port 9092"
@@ -39,13 +40,13 @@ EXAMPLES = examples(
 def demo(
     data: Annotated[Path, typer.Option(help="Directory for all data.")] = Path("demo-data"),
     port: Annotated[
-        int | None, typer.Option(min=1, max=65_535, help="Port of the broker; by default a free one.")
+        int | None, typer.Option(min=1, max=65_535, help="Port of the first broker; by default a free one.")
     ] = None,
     speed: Annotated[float, typer.Option(min=0.1, help="Speed factor; 1 is real time.")] = 40.0,
     matches: Annotated[int, typer.Option(min=1, help="Number of parallel matches.")] = 3,
     seed: Annotated[int, typer.Option(help="The same seed gives the same matches.")] = 1,
 ) -> None:
-    """Generate matches on one broker, compute their scoreboard with Spark, and show it on two kinds of device."""
+    """Generate matches on three brokers, compute their scoreboard with Spark, and show it on two kinds of device."""
     from ottla.pipelines.java.installation import find_java
 
     with report_errors() as console:
@@ -60,15 +61,21 @@ def demo(
 
 
 def _play(console: Console, data: Path, port: int | None, speed: float, matches: int, seed: int) -> None:
+    from ottla.cli.cluster_start import started
     from ottla.cli.demo_session import DemoSession, run_session
     from ottla.cli.pipeline_process import PipelineProcess
 
+    folder = data / "cluster"
+    cluster = _cluster(folder, port)
+    _print(console, f"Starting three brokers in two racks on {cluster.bootstrap}; data in {folder}")
     with (
-        _broker(console, data / "broker", port) as broker,
-        PipelineProcess(PIPELINE, broker.bootstrap, data / "pipelines", MASTER) as pipeline,
+        started(cluster),
+        PipelineProcess(PIPELINE, cluster.bootstrap, data / "pipelines", MASTER) as pipeline,
     ):
+        victim = BROKERS - 1
+        _print(console, f"Kill one while the scores go on:  kill -9 {cluster.brokers[victim].pid}")
         _print(console, f"Starting the pipeline {PIPELINE} on Spark; log in {data}/pipelines")
-        session = DemoSession(broker, pipeline, matches)
+        session = DemoSession(cluster, pipeline, matches)
         try:
             run_session(console, session, speed, seed)
         finally:
@@ -77,22 +84,17 @@ def _play(console: Console, data: Path, port: int | None, speed: float, matches:
     _print_next_steps(console, data)
 
 
-@contextmanager
-def _broker(console: Console, folder: Path, port: int | None) -> Iterator[BrokerProcess]:
-    from ottla.base.errors import LocalError
-    from ottla.local.broker_process import BrokerNotStarted, BrokerProcess
+def _cluster(folder: Path, port: int | None) -> LocalCluster:
+    from ottla.local.cluster import LocalCluster
+    from ottla.local.cluster_directory import check_ports, describe, on_free_ports, save
 
-    broker = BrokerProcess(folder, BROKER_SETTINGS, port=port)
-    _print(console, f"Starting a broker on {broker.bootstrap}; data in {folder}")
-    try:
-        try:
-            broker.start()
-        except (BrokerNotStarted, TimeoutError) as error:
-            last = str(error).strip().splitlines()[-1]
-            raise LocalError(f"the broker did not start: {last.partition('reason=')[2] or last}") from error
-        yield broker
-    finally:
-        broker.stop()
+    make_folder("--data", folder)
+    description = describe(folder, BROKERS, RACKS, port)
+    if port is None:
+        description = on_free_ports(description)
+    check_ports(description)
+    save(folder, description)
+    return LocalCluster(folder, BROKERS, racks=RACKS, config=BROKER_SETTINGS, ports=description.ports())
 
 
 @contextmanager
@@ -120,7 +122,7 @@ def _print_next_steps(console: Console, data: Path) -> None:
         "\nBoth groups have shown all matches to the end, while mobiles joined and left. Next steps:"
     )
     for command in (
-        f"ottla broker --data {data}/broker",
+        f"ottla up --data {data}/cluster --port 9092",
         f"ottla pipelines status --state {data}/pipelines",
         f"ottla pipelines run {PIPELINE} --state {data}/pipelines",
         "ottla matches play --speed 60",

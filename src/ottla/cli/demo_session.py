@@ -23,7 +23,7 @@ from ottla.base.errors import OttlaError
 from ottla.base.rng import Random
 from ottla.cli.pipeline_process import PipelineProcess
 from ottla.cli.pipeline_views import flow_line
-from ottla.local.broker_process import BrokerProcess
+from ottla.local.cluster import LocalCluster, rack_of
 from ottla.scoreboard.devices import PROTOCOLS, Member, Screen
 from ottla.scoreboard.feed import DeliveryFailed, Feed
 from ottla.scoreboard.generator import disturbed, faster, season
@@ -39,8 +39,8 @@ CHECK_INTERVAL_S = 0.05
 class DemoSession:
     """The processes and devices of the demo, and its progress."""
 
-    def __init__(self, broker: BrokerProcess, pipeline: PipelineProcess, matches: int) -> None:
-        self.broker, self.pipeline, self.matches = broker, pipeline, matches
+    def __init__(self, cluster: LocalCluster, pipeline: PipelineProcess, matches: int) -> None:
+        self.cluster, self.pipeline, self.matches = cluster, pipeline, matches
         self.began_ms = SystemClock().now_ms()
         self.screens = {name: Screen(name, SCOREBOARD, self.began_ms) for name in PROTOCOLS}
         self.activity = "Starting"
@@ -51,13 +51,23 @@ class DemoSession:
         return all(screen.board.ended(self.matches, self.began_ms) for screen in self.screens.values())
 
     def check(self) -> None:
-        """Raise `typer.Exit`, with a `failure`, if a process of the demo has ended."""
-        if not self.broker.running:
-            self.failure = f"the broker process has ended:\n{self.broker.output()[-2000:]}"
+        """Raise `typer.Exit`, with a `failure`, if the pipeline or all brokers have ended."""
+        if not any(broker.running for broker in self.cluster.brokers.values()):
+            self.failure = f"all broker processes have ended:\n{self.cluster.brokers[0].output()[-2000:]}"
         elif self.failure is None and not self.pipeline.running:
             self.failure = f"the pipeline process has ended: {self.pipeline.errors() or 'see its log'}"
         if self.failure is not None:
             raise typer.Exit(1)
+
+    @property
+    def brokers(self) -> str:
+        """The brokers with their racks, and whether they run."""
+        count = len(self.cluster.brokers)
+        return "brokers: " + ", ".join(
+            f"{node_id} in {rack_of(node_id, count, self.cluster.racks)}"
+            + ("" if broker.running else " (has ended)")
+            for node_id, broker in self.cluster.brokers.items()
+        )
 
     def until(self, stop: threading.Event, condition: Callable[[], bool]) -> bool:
         """Wait for the condition; return False if `stop` was set first."""
@@ -93,11 +103,11 @@ def _control(session: DemoSession, stop: threading.Event, speed: float, seed: in
         return
     session.activity = "A mobile and a computer join, each in its own group"
     for screen in session.screens.values():
-        Member(screen, session.broker.bootstrap)
+        Member(screen, session.cluster.bootstrap)
     players = _thread(session, lambda: _feed(session, stop, speed, seed))
     mobiles = session.screens["mobile"]
     if session.until(stop, lambda: _quarter(mobiles) >= JOINS_IN_QUARTER or session.finished):
-        Member(mobiles, session.broker.bootstrap)
+        Member(mobiles, session.cluster.bootstrap)
     second = mobiles.members[-1]
     if session.until(
         stop, lambda: (_quarter(mobiles) >= LEAVES_IN_QUARTER and bool(second.owned)) or session.finished
@@ -115,7 +125,7 @@ def _feed(session: DemoSession, stop: threading.Event, speed: float, seed: int) 
     arrivals = disturbed(
         events, Random(seed), duplicates=DUPLICATES, late=LATE, late_ms_max=max(1, round(20_000 / speed))
     )
-    Feed(session.broker.bootstrap, EVENTS).play(arrivals, stop)
+    Feed(session.cluster.bootstrap, EVENTS).play(arrivals, stop)
 
 
 def _thread(session: DemoSession, work: Callable[[], None]) -> threading.Thread:
@@ -156,6 +166,7 @@ def _view(console: Console, session: DemoSession) -> Iterator[Callable[[], None]
 
     def refresh() -> None:
         print_change("activity", session.activity)
+        print_change("brokers", session.brokers)
         for name, error in session.pipeline.flow_errors().items():
             print_change(f"error of {name}", f"flow {name}: {error}")
         for name, screen in session.screens.items():
@@ -181,5 +192,8 @@ def _draw(session: DemoSession, spinner: Spinner) -> RenderableType:
     flows = session.pipeline.progress.flows if session.pipeline.progress is not None else {}
     lines = [Text(flow_line(name, flow), style="dim", no_wrap=True) for name, flow in flows.items()]
     return Group(
-        Text("matches → topic matches → Spark → topic scoreboard → two groups"), Columns(panels), *lines
+        Text("matches → topic matches → Spark → topic scoreboard → two groups"),
+        Text(session.brokers, style="dim"),
+        Columns(panels),
+        *lines,
     )

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ottla.base.errors import LocalError
 from ottla.cli.terminal import examples, make_folder, report_errors, stop_on_signals
 
 if TYPE_CHECKING:
@@ -67,13 +66,14 @@ def up(
 
 
 def _run(console: Console, data: Path, description: ClusterDescription, stop: threading.Event) -> None:
+    from ottla.cli.cluster_start import started
     from ottla.cli.cluster_watch import ClusterWatch
     from ottla.cli.keyboard import keyboard
     from ottla.local.cluster import LocalCluster
 
     cluster = LocalCluster(data, description.brokers, racks=description.racks, ports=description.ports())
     _print(console, f"Starting the brokers {cluster.bootstrap}; data in {data}")
-    with _started(cluster):
+    with started(cluster):
         _print(console, f"Ready: bootstrap.servers={cluster.bootstrap}")
         watch = ClusterWatch(cluster)
         watch.start()
@@ -88,22 +88,6 @@ def _run(console: Console, data: Path, description: ClusterDescription, stop: th
     _print(
         console, f"Stopped all brokers. The data are in {data}; `ottla up --data {data}` starts them again."
     )
-
-
-@contextmanager
-def _started(cluster: LocalCluster) -> Iterator[None]:
-    """Start a cluster and stop it at the end, also after an error."""
-    from ottla.local.broker_process import BrokerNotStarted
-
-    try:
-        try:
-            cluster.start()
-        except (BrokerNotStarted, TimeoutError) as error:
-            last = str(error).strip().splitlines()[-1]
-            raise LocalError(f"the cluster did not start: {last.partition('reason=')[2] or last}") from error
-        yield
-    finally:
-        cluster.stop_all()
 
 
 class Commands:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from ottla.base.errors import LocalError
 from ottla.local.cluster import BrokerPorts
-from ottla.local.ports import is_free
+from ottla.local.ports import free_port, is_free
 
 NAME = "cluster.json"
 PORT = 9092
@@ -68,16 +68,26 @@ def describe(
     return wanted
 
 
+def on_free_ports(description: ClusterDescription) -> ClusterDescription:
+    """The same cluster on ports that are free now."""
+    while True:
+        moved = replace(description, port=free_port())
+        if not _taken(moved):
+            return moved
+
+
 def check_ports(description: ClusterDescription) -> None:
     """Raise LocalError if a port of the cluster is in use."""
-    taken = [
-        port for each in description.ports() for port in (each.client, each.controller) if not is_free(port)
-    ]
-    if taken:
-        listed = ", ".join(map(str, sorted(taken)))
+    if taken := _taken(description):
+        listed = ", ".join(map(str, taken))
         raise LocalError(
             f"--port: {listed} in use on 127.0.0.1; stop the other program or use another --port"
         )
+
+
+def _taken(description: ClusterDescription) -> list[int]:
+    ports = [port for each in description.ports() for port in (each.client, each.controller)]
+    return sorted(port for port in ports if not is_free(port))
 
 
 def save(data: Path, description: ClusterDescription) -> None:

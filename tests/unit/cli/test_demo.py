@@ -5,41 +5,12 @@ from __future__ import annotations
 import io
 import signal
 from pathlib import Path
-from typing import Any
 
 import pytest
 from rich.console import Console
 
-from ottla.base.errors import LocalError
 from ottla.cli import demo
-from ottla.local import broker_process
-
-
-class Broker:
-    """Fake broker; `fails` is the error of its start."""
-
-    bootstrap = "127.0.0.1:1"
-    fails: Exception | None = None
-    stopped = 0
-
-    def __init__(self, *_: Any, **__: Any) -> None:
-        pass
-
-    def start(self) -> None:
-        if self.fails is not None:
-            raise self.fails
-
-    def stop(self) -> None:
-        type(self).stopped += 1
-
-
-@pytest.fixture
-def broker(monkeypatch: pytest.MonkeyPatch) -> type[Broker]:
-    class One(Broker):
-        pass
-
-    monkeypatch.setattr(broker_process, "BrokerProcess", One)
-    return One
+from ottla.local.ports import free_port
 
 
 @pytest.fixture
@@ -47,20 +18,14 @@ def console() -> Console:
     return Console(file=io.StringIO(), record=True)
 
 
-def test_a_broker_that_does_not_start_is_reported(broker: type[Broker], console: Console) -> None:
-    broker.fails = TimeoutError("not ready\nreason=no room")
-    with (
-        pytest.raises(LocalError, match=r"^the broker did not start: no room$"),
-        demo._broker(console, Path("data"), None),
-    ):
-        raise AssertionError("it has not started")
-    assert broker.stopped == 1
-
-
-def test_a_later_error_is_not_reported_as_a_failed_start(broker: type[Broker], console: Console) -> None:
-    with pytest.raises(TimeoutError, match="something else"), demo._broker(console, Path("data"), None):
-        raise TimeoutError("something else")
-    assert broker.stopped == 1
+def test_the_cluster_of_the_demo_has_two_racks_and_the_given_port(tmp_path: Path) -> None:
+    port = free_port()
+    cluster = demo._cluster(tmp_path / "cluster", port)
+    assert list(cluster.brokers) == [0, 1, 2]
+    assert cluster.racks == ("R1", "R2")
+    assert cluster.address(0) == f"127.0.0.1:{port}"
+    again = demo._cluster(tmp_path / "cluster", None)
+    assert len(again.brokers) == 3
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

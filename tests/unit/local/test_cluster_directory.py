@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ottla.base.errors import LocalError
-from ottla.local.cluster_directory import NAME, ClusterDescription, check_ports, describe, save
+from ottla.local.cluster_directory import NAME, ClusterDescription, check_ports, describe, on_free_ports, save
 from ottla.local.ports import free_port
 
 
@@ -61,3 +61,9 @@ def test_a_port_in_use_is_reported() -> None:
         taken = server.getsockname()[1]
         with pytest.raises(LocalError, match=f"{taken} in use on 127.0.0.1"):
             check_ports(ClusterDescription(2, (), taken - 1))
+
+
+def test_free_ports_are_chosen_for_all_brokers() -> None:
+    moved = on_free_ports(ClusterDescription(3, ("R1",), 1))
+    assert (moved.brokers, moved.racks) == (3, ("R1",))
+    check_ports(moved)
