@@ -39,7 +39,9 @@ class ClusterView:
         self.image = image
         self.index = index
         self._rules = rules
+        self._elr_enabled = image.elr_enabled
         self._defaults: Mapping[str, Value] | None = None
+        self._rules_of: tuple[TopicImage | None, int, bool] = (None, 0, False)
 
     # Settings
 
@@ -108,13 +110,17 @@ class ClusterView:
         `returning` brokers may lead although they are fenced, `leaving` brokers may not. Directories that are
         `offline` do not count as registered.
         """
+        if self._rules_of[0] is not topic:  # partitions of one topic usually follow each other
+            is_unclean = self.allows_unclean_election(topic)
+            self._rules_of = (topic, self.min_insync_replicas(topic), is_unclean)
+        _, min_insync_replicas, is_unclean = self._rules_of
         change = PartitionChange(
             partition,
             self._acceptable(partition, returning, leaving, offline),
-            min_insync_replicas=self.min_insync_replicas(topic),
-            elr_enabled=self.image.elr_enabled,
+            min_insync_replicas=min_insync_replicas,
+            elr_enabled=self._elr_enabled,
         )
-        if self.allows_unclean_election(topic):
+        if is_unclean:
             change.election = Election.UNCLEAN
         return change
 
@@ -129,7 +135,7 @@ class ClusterView:
             broker = self.image.brokers.get(broker_id)
             if broker is None or broker_id in leaving or not (broker.active or broker_id in returning):
                 return False
-            online = [each for each in broker.log_dirs if each not in offline]
+            online = [each for each in broker.log_dirs if each not in offline] if offline else broker.log_dirs
             return partition.is_online(broker_id, online)
 
         return is_acceptable

@@ -63,9 +63,8 @@ class PartitionChange:
         self.election = Election.ONLINE
         self.unclean_replicas: frozenset[int] = frozenset()
         """Replicas whose brokers stopped uncleanly: they may have lost records that they had."""
-        self.directories: dict[int, uuid.UUID] = {
-            broker_id: partition.directory_of(broker_id) for broker_id in partition.replicas
-        }
+        self.directories: dict[int, uuid.UUID] = {}
+        """Directories of replicas that change."""
         self._partition = partition
         self._is_acceptable = is_acceptable
         self._min_insync_replicas = min_insync_replicas
@@ -170,13 +169,13 @@ class PartitionChange:
         self, record: PartitionChangeRecord, default_directory: Callable[[int], uuid.UUID]
     ) -> None:
         partition = self._partition
-        directories = tuple(
-            self.directories[one] if one in self.directories else default_directory(one)
-            for one in self.replicas
-        )
-        known = tuple(partition.directory_of(one) for one in partition.replicas)
-        if directories != known:
-            record.directories = list(directories)
+        if self.directories or self.replicas != partition.replicas:
+            known = {one: partition.directory_of(one) for one in partition.replicas}
+            directories = tuple(
+                self.directories.get(one) or known.get(one) or default_directory(one) for one in self.replicas
+            )
+            if directories != tuple(known.values()):
+                record.directories = list(directories)
         if self.replicas != partition.replicas:
             record.replicas = list(self.replicas)
         if self.removing != partition.removing_replicas:

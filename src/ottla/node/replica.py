@@ -129,6 +129,7 @@ def open_replica(
         publisher,
         initial_levels=initial_levels(disk, log_dir),
         on_fault=on_fault,
+        cluster_id=cluster_id,
     )
     return ReplicaNode(quorum, controller, publisher, log, clock, transport)
 
