@@ -4,6 +4,9 @@ The operations (set, delete, append, subtract), the form of a request (each reso
 in a deletion) and the order of checks. The rules for values are in `config_rules`. Resources are independent: if
 one change of a resource is refused, none of its changes is made, and other resources are not affected.
 
+A new `min.insync.replicas` clears the eligible leader replicas, as in Kafka: with a smaller one, records may be
+committed that those replicas do not have.
+
 AlterConfigs replaces all stored settings of a resource. Broker settings are appended even if they do not change,
 because a repeated record makes brokers reload the files that a setting names.
 """
@@ -19,7 +22,7 @@ from ottla.base.errors import ApiError, ErrorCode
 from ottla.controller.config_rules import ConfigRules, split_list
 from ottla.controller.decision import Decision, check_record_count
 from ottla.metadata.image import MetadataImage, ResourceType
-from ottla.metadata.records import ConfigRecord
+from ottla.metadata.records import ClearElrRecord, ConfigRecord
 from ottla.metadata.topic_names import check_topic_name
 from ottla.wire.messages.alter_configs import (
     AlterConfigsRequest,
@@ -75,6 +78,7 @@ class ConfigManager:
                 responses.append(_incremental_response(resource, error.code, error.message))
             else:
                 responses.append(_incremental_response(resource, ErrorCode.NONE, None))
+        records += _clear_elr(image, records)
         check_record_count(len(records))
         response = IncrementalAlterConfigsResponse(responses=responses)
         return Decision([] if request.validate_only else records, response)
@@ -94,6 +98,7 @@ class ConfigManager:
                 responses.append(_response(resource, error.code, error.message))
             else:
                 responses.append(_response(resource, ErrorCode.NONE, None))
+        records += _clear_elr(image, records)
         check_record_count(len(records))
         return Decision([] if request.validate_only else records, AlterConfigsResponse(responses=responses))
 
@@ -229,6 +234,20 @@ def _records(
         ConfigRecord(resource_type=kind, resource_name=name, name=key, value=value)
         for key, value in changes.items()
         if kind == ResourceType.BROKER or stored.get(key) != value
+    ]
+
+
+def _clear_elr(image: MetadataImage, records: list[Message]) -> list[Message]:
+    """Records that clear the eligible leader replicas, which were chosen by the old min.insync.replicas."""
+    if not image.elr_enabled:
+        return []
+    changed = [
+        each for each in records if isinstance(each, ConfigRecord) and each.name == "min.insync.replicas"
+    ]
+    is_topic = ResourceType.TOPIC
+    return [
+        ClearElrRecord(topic_name=each.resource_name if each.resource_type == is_topic else "")
+        for each in changed
     ]
 
 

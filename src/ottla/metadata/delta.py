@@ -21,6 +21,7 @@ from ottla.base.errors import invariant, violated
 from ottla.metadata import records as rec
 from ottla.metadata.image import (
     DIRECTORY_UNASSIGNED,
+    NO_LEADER,
     BrokerImage,
     ConfigResource,
     ControllerImage,
@@ -301,14 +302,18 @@ class MetadataDelta:
         self._set_partition(record.topic_id, record.partition_id, changed_partition(old, record))
 
     def _clear_elr(self, record: rec.ClearElrRecord) -> None:
-        """Clear the eligible leader replicas of one topic, or of all topics if the name is empty."""
+        """Clear the eligible leader replicas of one topic, or of all topics if the name is empty.
+
+        Partitions without a leader keep them: nothing was committed without those replicas, and no other may lead.
+        """
         named = record.topic_name
         if named and named not in self._by_name.current:
             violated(f"metadata log clears eligible leaders of unknown topic {named}")
         topics = [self._by_name.current[named]] if named else list(self._by_name.current.values())
         for topic in topics:
             for index, partition in list(topic.partitions.items()):
-                if partition.eligible_leader_replicas or partition.last_known_elr:
+                has_any = partition.eligible_leader_replicas or partition.last_known_elr
+                if has_any and partition.leader != NO_LEADER:
                     cleared = replace(partition, eligible_leader_replicas=(), last_known_elr=())
                     self._set_partition(topic.topic_id, index, cleared)
 

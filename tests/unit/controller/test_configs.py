@@ -11,7 +11,7 @@ from ottla.config.broker import BrokerConfig
 from ottla.controller.config_rules import ConfigRules
 from ottla.controller.configs import ConfigManager, refuse_alter, refuse_incremental_alter
 from ottla.metadata.image import MetadataImage
-from ottla.metadata.records import ConfigRecord
+from ottla.metadata.records import ClearElrRecord, ConfigRecord, FeatureLevelRecord
 from ottla.wire.messages import alter_configs as old
 from ottla.wire.messages import incremental_alter_configs as inc
 from tests.support.metadata import one_node, replayed, topic_records
@@ -256,3 +256,24 @@ def test_the_refusal_of_a_request_has_a_result_for_every_resource() -> None:
     assert [(r.resource_type, r.resource_name, r.error_code) for r in refused] == [(2, "a", 56), (4, "1", 56)]
     also = refuse_alter(replacing((TOPIC, "a", [])), code, "why").responses
     assert [(r.resource_name, r.error_code, r.error_message) for r in also] == [("a", 56, "why")]
+
+
+@pytest.mark.parametrize(
+    ("kind", "resource", "entry", "cleared"),
+    [
+        (TOPIC, "c1", ("min.insync.replicas", SET, "2"), ["c1"]),
+        (BROKER, "", ("min.insync.replicas", SET, "2"), [""]),
+        (TOPIC, "c1", ("retention.ms", SET, "2"), []),
+    ],
+)
+def test_a_new_minimum_clears_the_eligible_leaders(
+    kind: int, resource: str, entry: tuple[str, int, str], cleared: list[str]
+) -> None:
+    request = incremental((kind, resource, [entry]))
+    records, _ = manager().decide_incremental_alter(IMAGE, request)
+    assert [each.topic_name for each in records if isinstance(each, ClearElrRecord)] == cleared
+    replaced, _ = manager().decide_alter(IMAGE, replacing((kind, resource, [(entry[0], entry[2])])))
+    assert [each.topic_name for each in replaced if isinstance(each, ClearElrRecord)] == cleared
+    without = replayed([FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=0)], IMAGE)
+    records, _ = manager().decide_incremental_alter(without, request)
+    assert not any(isinstance(each, ClearElrRecord) for each in records)

@@ -11,6 +11,7 @@ import pytest
 from ottla.base.errors import ErrorCode
 from ottla.config.broker import BrokerConfig
 from ottla.controller.controller import Controller
+from ottla.controller.decision import SplittableDecision
 from ottla.controller.driver import ControllerDriver
 from ottla.controller.features import initial_records
 from ottla.controller.port import ControllerPort
@@ -18,6 +19,7 @@ from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.publisher import MetadataPublisher
 from ottla.metadata.record_codec import decode_record
+from ottla.metadata.records import NoOpRecord
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from ottla.wire.messages.alter_configs import AlterConfigsRequest
 from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
@@ -31,6 +33,7 @@ from ottla.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from ottla.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from ottla.wire.schema import Message
 from tests.support.fake_quorum import FakeQuorum
 from tests.support.registration import register, registration
 
@@ -280,5 +283,49 @@ def test_broker_requests_to_another_node_get_not_controller() -> None:
         )
         registration = await bench.port.register_broker(BrokerRegistrationRequest(broker_id=1))
         assert heartbeat.error_code == registration.error_code == ErrorCode.NOT_CONTROLLER
+
+    run(scenario)
+
+
+class Watch:
+    def __init__(self) -> None:
+        self.watched: list[int] = []
+
+    def watch(self, broker_id: int, host: str, port: int) -> None:
+        self.watched.append(broker_id)
+
+    def unwatch(self, broker_id: int) -> None:
+        self.watched.remove(broker_id)
+
+
+def test_lost_broker_is_fenced_and_leaves_the_isr() -> None:
+    async def scenario(bench: Bench) -> None:
+        watch = Watch()
+        bench.driver.watch_brokers(watch)
+        await register(bench.port, registration(2, uuid.UUID(int=7), uuid.UUID(int=8)))
+        assert watch.watched == [2]
+        topic = CreatableTopic(name="t", num_partitions=2, replication_factor=2)
+        await bench.port.create_topics(CreateTopicsRequest(topics=[topic]))
+        fenced = asyncio.Event()
+        bench.publisher.add_listener(lambda _, image: fenced.set() if image.brokers[2].fenced else None)
+        bench.driver.broker_lost(2)
+        await fenced.wait()
+        assert [each.isr for each in bench.image.topics.by_name["t"].partitions.values()] == [(1,), (1,)]
+        bench.quorum.resign()
+        assert watch.watched == []
+
+    run(scenario)
+
+
+def test_large_decisions_that_may_be_split_are_several_batches() -> None:
+    async def scenario(bench: Bench) -> None:
+        before = len(bench.quorum.log)
+        records: list[Message] = [NoOpRecord() for _ in range(25_000)]
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        bench.driver._runtime.submit(
+            lambda _: SplittableDecision(records, None), done.set_result, lambda code, _: None
+        )
+        await done
+        assert [len(batch.values) for batch in bench.quorum.log[before:]] == [10_000, 10_000, 5_000]
 
     run(scenario)

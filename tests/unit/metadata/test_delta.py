@@ -130,6 +130,9 @@ def test_clear_elr_of_one_topic_and_of_all() -> None:
 
     assert elrs(rec.ClearElrRecord(topic_name="a")) == [(), (1,)]
     assert elrs(rec.ClearElrRecord(topic_name="")) == [(), ()]
+    leaderless = rec.PartitionChangeRecord(topic_id=topic_id_of("a"), partition_id=0, leader=-1, isr=[])
+    base = replayed([leaderless], base)
+    assert elrs(rec.ClearElrRecord(topic_name="")) == [(1,), ()]
 
 
 @pytest.mark.parametrize(
