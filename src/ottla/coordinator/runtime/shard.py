@@ -51,7 +51,7 @@ M = TypeVar("M", bound=StateMachine)
 R = TypeVar("R")
 
 # The error that a client gets for a refused append, as in Kafka; other errors are not translated.
-_APPEND_ERRORS: Final = {
+APPEND_ERRORS: Final = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -314,11 +314,11 @@ class Shard(Generic[M]):
         if error in EPOCH_ENDED:
             self.close()
         else:
-            self._runtime.reload(self, _APPEND_ERRORS.get(error, error))
+            self._runtime.reload(self, APPEND_ERRORS.get(error, error))
 
     def _refuse(self, decision: Decision[R], promise: Promise[R], error: ApiError) -> None:
         """Fail a decision that was neither appended nor replayed."""
-        code = _APPEND_ERRORS.get(error.code, error.code)
+        code = APPEND_ERRORS.get(error.code, error.code)
         if decision.on_complete is not None:
             decision.on_complete(code)
         promise.fail(ApiError(code, error.message))
