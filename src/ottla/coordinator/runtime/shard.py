@@ -28,7 +28,7 @@ Concurrency: one thread; nothing here blocks.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from enum import Enum
 from functools import partial
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
 M = TypeVar("M", bound=StateMachine)
 R = TypeVar("R")
+_TIMER_RETRY_MS: Final = 500
 
 # The error that a client gets for a refused append, as in Kafka; other errors are not translated.
 APPEND_ERRORS: Final = {
@@ -222,11 +223,24 @@ class Shard(Generic[M]):
             self._park(done, promise)
         return promise
 
-    def _run_timer(self, operation: TimerOperation) -> None:
+    def _run_timer(self, name: Hashable, operation: TimerOperation) -> None:
         promise: Promise[None] = Promise()
-        promise.when_done(partial(_report, self._runtime.report))
+        promise.when_done(partial(self._timer_done, name, operation))
         with _failing(promise):
             self._apply(operation(), promise)
+
+    def _timer_done(
+        self, name: Hashable, operation: TimerOperation, value: None, error: BaseException | None
+    ) -> None:
+        """Run a timer again whose decision could not be appended for now; report an unexpected error."""
+        if error is None:
+            return
+        code = error.code if isinstance(error, ApiError) else None
+        if code is ErrorCode.COORDINATOR_NOT_AVAILABLE:
+            if self.state is ShardState.ACTIVE and not self.timers.is_scheduled(name):
+                self.timers.schedule(name, _TIMER_RETRY_MS, operation)
+        elif code is not ErrorCode.NOT_COORDINATOR:
+            self._runtime.report(error)
 
     # --- appending and replaying a decision ---
 
@@ -398,9 +412,3 @@ def _too_large() -> ApiError:
         ErrorCode.MESSAGE_TOO_LARGE,
         "the records do not fit into one batch of the internal topic",
     )
-
-
-def _report(report: Callable[[BaseException], None], value: None, error: BaseException | None) -> None:
-    """Report the error of a timer's decision, unless its coordinator has closed."""
-    if error is not None and not (isinstance(error, ApiError) and error.code is ErrorCode.NOT_COORDINATOR):
-        report(error)
