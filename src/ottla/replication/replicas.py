@@ -114,6 +114,12 @@ class Replicas:
         if partition is not None:
             partition.progressed()
 
+    def write_started(self, log: Log) -> None:
+        """A write of a log that has followers has started."""
+        partition = self._by_log.get(log)
+        if partition is not None:
+            partition.write_started()
+
     def check_isr(self) -> None:
         """Propose to remove followers that lag from the ISRs of the partitions that this broker leads."""
         for partition in self:
