@@ -25,7 +25,11 @@ from tests.mutants.mutant import DoesNotApply, Mutant, load_all
 
 ROOT = Path(__file__).resolve().parents[2]
 SIM = "sim"
+SIM_CLUSTER = "sim-cluster"
+CORES = "cores"
 SIM_SEEDS = 60
+SIM_CLUSTER_SECONDS = 8
+CORE_SEEDS = 200
 SIM_SECONDS = 6
 TIMEOUT_SECONDS = 600
 _JOBS = 2
@@ -71,14 +75,19 @@ def failure(tests: str, tree: Path) -> str | None:
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests.split()]
     if tests == SIM:
         command = [sys.executable, "-m", "ottla.testing.sim", "--first-only", "--seeds", str(SIM_SEEDS)]
-        command += ["--seconds", str(SIM_SECONDS)]
+        command += ["--seconds", str(SIM_SECONDS), "--nodes", "1"]
+    if tests == SIM_CLUSTER:
+        command = [sys.executable, "-m", "ottla.testing.sim", "--first-only", "--seeds", str(SIM_SEEDS)]
+        command += ["--seconds", str(SIM_CLUSTER_SECONDS), "--nodes", "3"]
+    if tests == CORES:
+        command = [sys.executable, "-m", "ottla.testing.cores", "--seeds", str(CORE_SEEDS), "--first-only"]
     try:
         done = run(command, tree)
     except subprocess.TimeoutExpired:
         return f"no end within {TIMEOUT_SECONDS} s"
     if done.returncode == 0:
         return None
-    found = re.search(r"seed \d+ violates: .*|^FAILED \S+|^ERROR \S+", done.stdout, re.MULTILINE)
+    found = re.search(r"(?:\w+ )?seed \d+ violates: .*|^FAILED \S+|^ERROR \S+", done.stdout, re.MULTILINE)
     return found.group().replace("tests/unit/", "") if found else done.stdout[-200:] + done.stderr[-200:]
 
 

@@ -16,6 +16,8 @@ from ottla.testing.sim.run import Result, Run
 
 FAULT_MS = 8_000
 SEEDS = range(1, 25)
+CLUSTER_FAULT_MS = 5_000
+CLUSTER_SEEDS = range(1, 9)
 
 
 def run(seed: int, fault_ms: int = FAULT_MS) -> Result:
@@ -53,6 +55,36 @@ def test_no_seed_violates_an_invariant_and_all_faults_occur() -> None:
         "zombies",
     }
     assert expected - set(happened) == set()
+
+
+def test_no_seed_of_a_cluster_violates_an_invariant_and_leaders_are_elected() -> None:
+    results = [Run(seed, fault_ms=CLUSTER_FAULT_MS, brokers=3).finish() for seed in CLUSTER_SEEDS]
+
+    failed = {result.seed: str(result.violation) for result in results if result.violation}
+    assert failed == {}
+    happened: Counter[str] = Counter()
+    for result in results:
+        happened.update(result.counts)
+    assert happened["quorum elections"] > len(results)
+    assert happened["partition elections"] > 10 * len(results)
+    assert happened["records acknowledged"] > 0
+
+
+def test_a_seed_of_a_cluster_is_reproducible() -> None:
+    """The digest is the same in another process, with another order of sets and another memory layout."""
+    code = "from ottla.testing.sim.run import Run; print(Run(3, fault_ms=3000, brokers=None).finish().digest)"
+    digests = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.strip()
+        for hash_seed in ("0", "4711")
+    }
+
+    assert len(digests) == 1
 
 
 @pytest.mark.parametrize("hash_seed", ["0", "4711"])

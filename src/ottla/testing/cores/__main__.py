@@ -21,15 +21,18 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seeds", type=int, default=100, help="run N seeds")
     parser.add_argument("--first", type=int, default=1, help="the first of these seeds")
     parser.add_argument("--core", choices=["quorum", "replication"], help="run only this core")
+    parser.add_argument("--first-only", action="store_true", help="stop at the first violation")
     options = parser.parse_args(arguments)
     first = options.first
     seeds = [options.seed] if options.seed is not None else range(first, first + options.seeds)
     console = Console(width=160)
     violations = 0
     if options.core in (None, "quorum"):
-        violations += _run("quorum", QuorumSimulation, seeds, console)
-    if options.core in (None, "replication"):
-        violations += _run("replication", ReplicationSimulation, seeds, console)
+        violations += _run("quorum", QuorumSimulation, seeds, console, first_only=options.first_only)
+    if options.core in (None, "replication") and not (violations and options.first_only):
+        violations += _run(
+            "replication", ReplicationSimulation, seeds, console, first_only=options.first_only
+        )
     return 1 if violations else 0
 
 
@@ -38,6 +41,8 @@ def _run(
     make: type[QuorumSimulation] | type[ReplicationSimulation],
     seeds: Sequence[int],
     console: Console,
+    *,
+    first_only: bool,
 ) -> int:
     """Run a core with all seeds, print what happened, and return the number of violations."""
     started = time.perf_counter()
@@ -55,6 +60,8 @@ def _run(
             counts = dataclasses.asdict(summary)
             totals.update({key: count for key, count in counts.items() if key not in ("seed", "trace")})
         milliseconds += simulation.now
+        if violations and first_only:
+            break
     seconds = time.perf_counter() - started
     listed = ", ".join(f"{count:,} {key.replace('_', ' ')}" for key, count in totals.items())
     console.print(

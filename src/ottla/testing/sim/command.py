@@ -30,7 +30,7 @@ def simulate(
     seeds: Annotated[int, typer.Option(help="Number of seeds.")] = 100,
     first: Annotated[int, typer.Option(help="The first seed.")] = 1,
     seconds: Annotated[int, typer.Option(help="Virtual seconds with faults in each run.")] = FAULT_MS // 1000,
-    nodes: Annotated[int, typer.Option(help="Number of brokers in each run; 0: the seed chooses.")] = 1,
+    nodes: Annotated[int, typer.Option(help="Number of brokers in each run; 0: the seed chooses.")] = 0,
     jobs: Annotated[int, typer.Option(help="Number of processes; 0: one for each processor.")] = 0,
     first_only: Annotated[bool, typer.Option(help="Stop at the first violation.")] = False,
     trace: Annotated[bool, typer.Option(help="Show the last lines of the trace.")] = False,
