@@ -29,7 +29,8 @@ SIM_CLUSTER = "sim-cluster"
 CORES = "cores"
 SIM_SEEDS = 60
 SIM_CLUSTER_SECONDS = 8
-CORE_SEEDS = 200
+SIM_CLUSTER_SEEDS = 12
+CORE_SEEDS = 60
 SIM_SECONDS = 6
 TIMEOUT_SECONDS = 600
 _JOBS = 2
@@ -77,8 +78,8 @@ def failure(tests: str, tree: Path) -> str | None:
         command = [sys.executable, "-m", "ottla.testing.sim", "--first-only", "--seeds", str(SIM_SEEDS)]
         command += ["--seconds", str(SIM_SECONDS), "--nodes", "1"]
     if tests == SIM_CLUSTER:
-        command = [sys.executable, "-m", "ottla.testing.sim", "--first-only", "--seeds", str(SIM_SEEDS)]
-        command += ["--seconds", str(SIM_CLUSTER_SECONDS), "--nodes", "3"]
+        command = [sys.executable, "-m", "ottla.testing.sim", "--first-only"]
+        command += ["--seeds", str(SIM_CLUSTER_SEEDS), "--seconds", str(SIM_CLUSTER_SECONDS), "--nodes", "3"]
     if tests == CORES:
         command = [sys.executable, "-m", "ottla.testing.cores", "--seeds", str(CORE_SEEDS), "--first-only"]
     try:
