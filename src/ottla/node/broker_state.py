@@ -9,10 +9,10 @@
 
 At most one request to the controller is in flight. `next_step` returns the request that is due. Heartbeats are sent at
 an interval, and at once when there is something new to report: the broker is ready, a log directory has failed, the
-metadata shows the broker fenced although it runs, another broker waits for its controlled shutdown, or the broker is to
-stop. A registration that the controller does not
-know any more (STALE_BROKER_EPOCH, BROKER_ID_NOT_REGISTERED) is repeated with a new incarnation; the broker is then
-fenced until it has caught up with its new registration.
+metadata shows the broker fenced although it runs, another controller is active, another broker waits for its controlled
+shutdown, or the broker is to stop. A registration that the controller does not know any more (STALE_BROKER_EPOCH,
+BROKER_ID_NOT_REGISTERED) is repeated with a new incarnation; the broker is then fenced until it has caught up with its
+new registration.
 
 Time is given by the caller, in seconds of a monotonic clock.
 """
@@ -177,7 +177,7 @@ class BrokerStateMachine:
             self._heartbeat_at_once(now)
 
     def report_offset(self, now: float) -> None:
-        """The controller waits until this broker has applied the metadata."""
+        """A new controller is active, or the controller waits until this broker has applied the metadata."""
         self._heartbeat_at_once(now)
 
     def directory_failed(self, now: float, directory_id: uuid.UUID) -> None:

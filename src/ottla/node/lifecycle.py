@@ -78,6 +78,7 @@ class BrokerLifecycle:
         self.acknowledged_at: float | None = None
         """When the last heartbeat was sent that the controller acknowledged; None if it showed this broker fenced."""
         self._timer: TimerHandle | None = None
+        self._epoch = publisher.image.epoch
         self._registration = BrokerRegistrationRequest()
         self._registered: Promise[None] = Promise()
         self._unfenced: Promise[None] = Promise()
@@ -242,6 +243,10 @@ class BrokerLifecycle:
         if self._node_id in changed:
             self._follow(image)
             self._pump()
+        if image.epoch != self._epoch:
+            # A new active controller does not know yet that this broker runs.
+            self._epoch = image.epoch
+            self._report_offset()
         if any(self._is_stopping(image.brokers.get(each)) for each in changed):
             self._publisher.when_applied(image.offset, self._report_offset)
 

@@ -71,9 +71,9 @@ class Scenario:
         promise.keep(BrokerHeartbeatResponse(**{"is_caught_up": True, "is_fenced": False, **fields}))
         return request
 
-    def commit(self, offset: int, *records: Message) -> None:
+    def commit(self, offset: int, *records: Message, epoch: int = 0) -> None:
         values = [encode_record(record, 30) for record in records]
-        self.publisher.committed([CommittedBatch(offset, 1, 0, values)])
+        self.publisher.committed([CommittedBatch(offset, epoch, 0, values)])
 
     def commit_registration(self, epoch: int) -> None:
         self.commit(epoch, *features(), broker_record(1, epoch=epoch))
@@ -196,6 +196,14 @@ def test_the_controlled_shutdown_of_another_broker_is_followed_by_a_heartbeat() 
         BrokerRegistrationChangeRecord(broker_id=2, broker_epoch=22, fenced=-1, in_controlled_shutdown=1),
     )
     assert test.heartbeat().current_metadata_offset == 23
+
+
+def test_a_new_active_controller_gets_a_heartbeat_at_once() -> None:
+    test = running()
+    test.commit(22, epoch=7)
+    assert test.heartbeat().broker_epoch == 20
+    test.commit(23, epoch=7)
+    assert test.sent == []
 
 
 def test_nothing_is_sent_after_close() -> None:
