@@ -362,6 +362,7 @@ class BrokerNode:
         self._metadata_cache.image = image
         for problem in self._settings.update(image.configs):
             self._log.warning(problem)
+        self.coordinators.announce(delta, image)
         applied = self.replicas.apply(delta, image)
         # Followers of other leaders do not wait until logs are created.
         self._following.changed(delta, image)

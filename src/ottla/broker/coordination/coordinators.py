@@ -123,28 +123,38 @@ class Coordinator(Generic[M]):
         """Apply a whole image, at the start."""
         self.runtime.image = image
         topic = image.topics.by_name.get(self.topic)
-        if topic is not None:
-            self._lead({index: (each.leader, each.leader_epoch) for index, each in topic.partitions.items()})
+        for index, each in () if topic is None else topic.partitions.items():
+            if each.leader == self._node_id:
+                self.runtime.elect(index, each.leader_epoch)
 
-    def changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
+    def announce(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """End the leaderships that a change of the metadata takes away, and expect those that it gives."""
         deleted = delta.base.topics.by_name.get(self.topic)
         if deleted is not None and deleted.topic_id in delta.deleted_topic_ids:
             for index in deleted.partitions:
                 self.runtime.resign(index)
-        self.runtime.on_metadata_changed(delta, image)
-        topic = image.topics.by_name.get(self.topic)
-        if topic is not None and topic.topic_id in delta.changed_topics:
-            partitions = [
-                (index, topic.partitions[index]) for index in delta.changed_partitions(topic.topic_id)
-            ]
-            self._lead({index: (each.leader, each.leader_epoch) for index, each in sorted(partitions)})
-
-    def _lead(self, leaders: dict[int, tuple[int, int]]) -> None:
-        for index, (leader, leader_epoch) in leaders.items():
+        for index, leader, leader_epoch in self._changed_leaders(delta, image):
             if leader == self._node_id:
-                self.runtime.elect(index, leader_epoch)
+                self.runtime.announce(index, leader_epoch)
             else:
                 self.runtime.resign(index)
+
+    def changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Apply a change of the metadata that was announced; the replicas have applied it."""
+        self.runtime.on_metadata_changed(delta, image)
+        for index, leader, leader_epoch in self._changed_leaders(delta, image):
+            if leader == self._node_id:
+                self.runtime.start(index, leader_epoch)
+
+    def _changed_leaders(self, delta: MetadataDelta, image: MetadataImage) -> list[tuple[int, int, int]]:
+        """The changed partitions of the topic, with leader and leader epoch."""
+        topic = image.topics.by_name.get(self.topic)
+        if topic is None or topic.topic_id not in delta.changed_topics:
+            return []
+        changed = sorted(delta.changed_partitions(topic.topic_id))
+        return [
+            (index, topic.partitions[index].leader, topic.partitions[index].leader_epoch) for index in changed
+        ]
 
 
 class GroupCoordinator(Coordinator[GroupStateMachine]):
@@ -274,10 +284,15 @@ class Coordinators:
         for each in (self.groups, self.transactions):
             each.load(image)
 
-    def changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Apply a change of the metadata; the replicas have applied it before."""
+    def announce(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """A change of the metadata has arrived; the replicas will apply it."""
         self._peers.changed(delta, image)
         self._use(image)
+        for each in (self.groups, self.transactions):
+            each.announce(delta, image)
+
+    def changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Apply a change of the metadata that was announced; the replicas have applied it."""
         for each in (self.groups, self.transactions):
             each.changed(delta, image)
 

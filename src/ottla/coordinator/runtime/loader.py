@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.coordinator.runtime.codec import DamagedRecord, RecordTable
-from ottla.coordinator.runtime.ports import EPOCH_ENDED, Batches
+from ottla.coordinator.runtime.ports import Batches
 from ottla.coordinator.runtime.state_machine import Stamp, StateMachine
 from ottla.records.batch import BatchHeader
 from ottla.records.control import read_end_txn
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 SLICE_RECORDS: Final = 500
 RETRY_MS: Final = 20
+_NOT_LED_YET: Final = frozenset({ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER})
 _SHARD_COST: Final = 10  # the cost of creating a state machine and opening its log, in records
 
 
@@ -126,11 +127,12 @@ class Loader:
         return count
 
     def _on_failure(self, shard: Shard[Any], error: Exception) -> None:
-        if isinstance(error, ApiError) and error.code in EPOCH_ENDED:
+        code = error.code if isinstance(error, ApiError) else None
+        if code is ErrorCode.FENCED_LEADER_EPOCH:
             shard.close()
             return
-        if isinstance(error, ApiError) and error.code is ErrorCode.UNKNOWN_LEADER_EPOCH:
-            # The election is known here before the log is led in its epoch.
+        if code in _NOT_LED_YET:
+            # The election is known here before the log is led in its epoch; a lost leadership closes the shard.
             due_ms = self._runtime.timer_queue.now_ms() + RETRY_MS
             self._runtime.scheduler.call_at(due_ms, partial(self.add, shard))
             return

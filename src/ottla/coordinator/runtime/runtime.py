@@ -1,8 +1,9 @@
 """The coordinators of one internal topic: one shard for each partition that this broker leads.
 
-The caller reports elections and resignations and sends operations. An operation on a partition that is not led here,
-or not loaded yet, fails with an error after which a client looks for the coordinator again. A returned promise may
-already be complete.
+The caller reports elections and resignations and sends operations. An election is announced when the metadata has it,
+and started when the log is ready; leadership that is lost ends at once. An operation on a partition that is not led
+here, or not loaded yet, fails with an error after which a client looks for the coordinator again. A returned promise
+may already be complete.
 
 After a failed append a shard is loaded again from its log: at once the first time, then after a growing delay until
 an append is committed again.
@@ -74,27 +75,41 @@ class Runtime(Generic[M]):
         self.timer_queue = TimerQueue(clock, scheduler)
         self._shards: dict[int, Shard[M]] = {}
         self._pauses_ms: dict[int, int] = {}
+        self._unstarted: set[Shard[M]] = set()
         self._loader = Loader(self)
         self._to_flush: list[Shard[M]] = []
 
     # --- leadership and metadata ---
 
     def elect(self, partition: int, leader_epoch: int) -> None:
-        """This broker leads the partition: load it, unless there is a shard of that epoch already."""
+        """This broker leads the partition, and its log is ready: load it."""
+        self.announce(partition, leader_epoch)
+        self.start(partition, leader_epoch)
+
+    def announce(self, partition: int, leader_epoch: int) -> None:
+        """This broker is the new leader; until its log is ready, requests fail as they do while it is loaded."""
         known = self._shards.get(partition)
         if known is not None and leader_epoch <= known.leader_epoch:
             return
         self._pauses_ms.pop(partition, None)
-        self._replace(partition, leader_epoch)
+        self._unstarted.add(self._replace(partition, leader_epoch))
         if known is not None:
+            self._unstarted.discard(known)
             known.close()
-        self._loader.add(self._shards[partition])
+
+    def start(self, partition: int, leader_epoch: int) -> None:
+        """The log of an announced leader is ready: load it, unless another epoch has been announced since."""
+        shard = self._shards.get(partition)
+        if shard in self._unstarted and shard is not None and shard.leader_epoch == leader_epoch:
+            self._unstarted.discard(shard)
+            self._loader.add(shard)
 
     def resign(self, partition: int) -> None:
         """This broker no longer leads the partition."""
         shard = self._shards.pop(partition, None)
         self._pauses_ms.pop(partition, None)
         if shard is not None:
+            self._unstarted.discard(shard)
             shard.close()
 
     def close(self) -> None:

@@ -87,6 +87,7 @@ class Following:
         for record in records:
             delta.replay(record)  # type: ignore[arg-type]
         self.image = delta.apply(self.image.offset + 1, 0)
+        self.coordinator.announce(delta, self.image)
         self.coordinator.changed(delta, self.image)
         self.bench.scheduler.run()
 
@@ -120,6 +121,28 @@ def test_shards_follow_leadership() -> None:
     assert following.led == [1, 2]
     assert following.bench.machine.leader_epoch == 1
     following.replay(RemoveTopicRecord(topic_id=TOPIC_ID))
+    assert following.led == []
+
+
+def test_leaderships_end_before_the_replicas_have_followed() -> None:
+    following = Following()
+    following.create({0: NODE, 1: 2})
+    first = following.image
+    moved = MetadataDelta(first)
+    moved.replay(PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, leader=2))
+    moved.replay(PartitionChangeRecord(partition_id=1, topic_id=TOPIC_ID, leader=NODE))
+    second = moved.apply(first.offset + 1, 0)
+    following.coordinator.announce(moved, second)
+    following.bench.scheduler.run()
+    assert following.led == []
+    back = MetadataDelta(second)
+    back.replay(PartitionChangeRecord(partition_id=1, topic_id=TOPIC_ID, leader=2))
+    third = back.apply(second.offset + 1, 0)
+    following.coordinator.announce(back, third)
+    following.coordinator.changed(moved, second)
+    following.bench.scheduler.run()
+    assert following.led == []
+    following.coordinator.changed(back, third)
     assert following.led == []
 
 

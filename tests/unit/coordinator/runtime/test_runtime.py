@@ -104,3 +104,29 @@ def test_closing_appends_open_batches_and_fails_waiting_requests() -> None:
     assert machine.events == ["loaded", "unloaded"]
     bench.scheduler.run()
     assert len(bench.log.stored[0]) == 1
+
+
+def test_an_announced_election_is_loaded_when_it_is_started() -> None:
+    bench = Bench()
+    old = bench.serve(epoch=1)
+    bench.runtime.announce(0, 2)
+    assert old.events == ["loaded", "unloaded"]
+    bench.scheduler.run()
+    assert code_of(bench.runtime.read(0, lambda _: None)) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    bench.runtime.start(0, 1)
+    bench.scheduler.run()
+    assert not bench.runtime.is_active(0)
+    bench.runtime.start(0, 2)
+    bench.runtime.start(0, 2)
+    bench.scheduler.run()
+    assert bench.runtime.is_active(0)
+    assert bench.machine.events == ["loaded"]
+
+
+def test_an_election_that_was_taken_back_is_not_started() -> None:
+    bench = Bench()
+    bench.runtime.announce(0, 2)
+    bench.runtime.resign(0)
+    bench.runtime.start(0, 2)
+    bench.scheduler.run()
+    assert code_of(bench.runtime.read(0, lambda _: None)) is ErrorCode.NOT_COORDINATOR
