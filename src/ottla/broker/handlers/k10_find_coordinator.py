@@ -1,9 +1,10 @@
 """FindCoordinator (key 10), versions 0-6: returns the broker that coordinates a group or a transaction.
 
 That is the leader of the partition to which the id is mapped. The internal topic is created if it does not exist:
-Kafka first responds with COORDINATOR_NOT_AVAILABLE and the client retries; here the response waits for the topic. From
-version 4 on a request contains several ids; before, an error applies to the whole request. Version 6 adds share
-groups, which are not supported: an invalid request, as in a Kafka without them.
+Kafka first responds with COORDINATOR_NOT_AVAILABLE and the client retries; here the response waits for the topic, and
+only a coordinator on another broker, which may not know the new topic yet, is not available at first. From version 4
+on a request contains several ids; before, an error applies to the whole request. Version 6 adds share groups, which
+are not supported: an invalid request, as in a Kafka without them.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ class _Node(NamedTuple):
 class FindCoordinator:
     """Looks the leader of the responsible partition up in the metadata."""
 
+    node_id: int
     config: BrokerConfig
     metadata: MetadataCache
     forwarder: Forwarder
@@ -91,12 +93,15 @@ class FindCoordinator:
             coordinator = self.transactions
         else:
             return _Node(ErrorCode.INVALID_REQUEST)
-        if not await self._topic_exists(coordinator.topic):
+        is_new = coordinator.topic not in self.metadata.image.topics.by_name
+        if is_new and not await self._create(coordinator.topic):
             return _Node(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         image = self.metadata.image
         topic = image.topics.by_name.get(coordinator.topic)
         partition = None if topic is None else topic.partitions.get(coordinator.partition_for(key))
         if partition is None or partition.leader == NO_LEADER:
+            return _Node(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        if is_new and partition.leader != self.node_id:
             return _Node(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         leader = image.brokers.get(partition.leader)
         for endpoint in () if leader is None or leader.fenced else leader.endpoints:
@@ -104,10 +109,8 @@ class FindCoordinator:
                 return _Node(ErrorCode.NONE, partition.leader, endpoint.host, endpoint.port)
         return _Node(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
-    async def _topic_exists(self, topic: str) -> bool:
-        """Create the internal topic if it does not exist; False if it cannot be created now."""
-        if topic in self.metadata.image.topics.by_name:
-            return True
+    async def _create(self, topic: str) -> bool:
+        """Create the internal topic; False if it cannot be created now."""
         request = CreateTopicsRequest(
             topics=[creation(topic, self.config, self.metadata.image)], timeout_ms=_CREATION_TIMEOUT_MS
         )
