@@ -75,8 +75,9 @@ class MetadataPublisher:
         return self._transactions.open
 
     def finalized_features(self) -> Mapping[str, int]:
-        """Finalized feature levels including kraft.version; their epoch is `image.offset`."""
-        return {**self.image.features, KRAFT_VERSION: self._quorum.kraft_version}
+        """Finalized feature levels, kraft.version included unless it is 0; their epoch is `image.offset`."""
+        level = self._quorum.kraft_version
+        return {**self.image.features, KRAFT_VERSION: level} if level else self.image.features
 
     def add_listener(self, listener: Listener) -> None:
         """Call `listener(delta, image)` for each new image, in the order in which listeners were added."""

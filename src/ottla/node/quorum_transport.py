@@ -62,14 +62,12 @@ class PeerTransport:
 
     def on_disconnected(self, node_id: int, error: PeerError) -> None:
         """A connection for fetches was lost or could not be opened."""
-        if self._has_ended(node_id, error.reason):
+        is_closed = error.reason is Reason.CLOSED
+        if error.reason is Reason.REFUSED or (is_closed and node_id in self._suspected):
             self._on_lost(node_id)
-        elif error.reason is Reason.CLOSED:
+        elif is_closed:
             self._suspected.add(node_id)
             self._fetches.connect(node_id)
-
-    def _has_ended(self, node_id: int, reason: Reason) -> bool:
-        return reason is Reason.REFUSED or (reason is Reason.CLOSED and node_id in self._suspected)
 
 
 class _Silent:

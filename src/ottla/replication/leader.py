@@ -224,7 +224,7 @@ class LeaderState:
         if not self._is_eligible(replica_id, brokers):
             return None
         self._added = replica_id
-        return self._propose((*self.image.isr, replica_id), own_epoch)
+        return self._propose(tuple(sorted((*self.image.isr, replica_id))), own_epoch)
 
     def caught_up_outside(self) -> list[int]:
         """Followers outside the ISR that had all records in their last fetch."""

@@ -5,8 +5,7 @@ fetch may have enough. Loading reads the planned bytes into one buffer: at once 
 in a worker thread, so that a cold read does not block other clients.
 
 A fetch waits until `min_bytes` are available, a partition fails or diverges, `max_wait_ms` expires, its connection
-closes, or the broker stops. Partitions that cannot be served (unknown, not led by this broker) do not end the wait; if
-all are such, the response is sent at once.
+closes, or the broker stops. Unknown partitions do not end the wait; if all are unknown, the response is sent at once.
 
 Consumers may read from followers from version 11 on (KIP-392). The leader names the follower in the consumer's rack as
 its preferred read replica if `replica.selector.class` enables that. Fetches of followers are in `replica_fetch`.
@@ -16,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 from ottla.base.errors import ApiError, ErrorCode, StorageFault
 from ottla.base.files import OsFile
@@ -25,7 +24,6 @@ from ottla.broker.fetch.sessions import FetchContext
 from ottla.broker.net.file_region import SENDFILE_BYTES_MIN, FileRegion, cached
 from ottla.broker.net.outbox import PendingResponse
 from ottla.replication.readable_partition import NO_EPOCH, Read
-from ottla.storage.log.log_slice import LogSlice
 from ottla.wire.fetch import (
     FIRST_TOPIC_IDS,
     FetchPartition,
@@ -45,11 +43,12 @@ if TYPE_CHECKING:
     from ottla.broker.registry import Call
     from ottla.replication.partition import Partition
     from ottla.replication.replicas import Replicas
-    from ottla.storage.log.log_slice import StagedSlice
+    from ottla.storage.log.log_slice import LogSlice
 
 _READ_COMMITTED = 1
 _FIRST_LEADER_HINTS = 16
 _FIRST_FROM_FOLLOWERS = 11
+UNKNOWN: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
 
 
 class FetchServices(NamedTuple):
@@ -74,13 +73,16 @@ class Planned:
     def __init__(self, key: bytes, data: PartitionData) -> None:
         self.key = key
         self.data = data
-        self.slice: LogSlice | StagedSlice | None = None
+        self.slice: LogSlice | None = None
         self.size = 0
         self.view = memoryview(b"")
 
 
 class PendingFetch(PendingResponse):
     """The state of one fetch request, from planning to its response."""
+
+    absent: ClassVar[frozenset[ErrorCode]] = UNKNOWN
+    """Errors of partitions that are not on this broker, which do not end the wait."""
 
     __slots__ = (
         "_available",
@@ -169,13 +171,13 @@ class PendingFetch(PendingResponse):
                 partition = self._find(key, wanted.partition)
             except ApiError as error:
                 data = PartitionData(wanted.partition, error.code)
-                if error.code == ErrorCode.INCONSISTENT_TOPIC_ID:
-                    self._must_respond = True
-                    plan.append(Planned(key, data))
-                else:
+                if error.code in self.absent:
                     data.aborted = ()
                     unknown_id = error.code == ErrorCode.UNKNOWN_TOPIC_ID
                     (nameless if unknown_id else refused).append(Planned(key, data))
+                else:
+                    self._must_respond = True
+                    plan.append(Planned(key, data))
                 continue
             planned = self._read(key, partition, wanted, min(wanted.max_bytes, left), min_one)
             self._watched[partition] = wanted
@@ -324,9 +326,7 @@ class PendingFetch(PendingResponse):
     def _pass_through(planned: Planned) -> bool:
         """Use sendfile if the bytes are many and in the page cache; False if not."""
         found = planned.slice
-        if planned.size < SENDFILE_BYTES_MIN or not isinstance(found, LogSlice):
-            return False
-        if not isinstance(found.file, OsFile):
+        if planned.size < SENDFILE_BYTES_MIN or found is None or not isinstance(found.file, OsFile):
             return False
         file, position, size = found.file, found.position, found.size
         try:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.broker.fetch.fetch_request import FetchServices, PendingFetch, Planned
+from ottla.broker.fetch.fetch_request import UNKNOWN, FetchServices, PendingFetch, Planned
 from ottla.broker.fetch.replica_sessions import ReplicaSession
 from ottla.broker.fetch.sessions import FetchContext
 from ottla.replication.readable_partition import NO_EPOCH
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 class PendingReplicaFetch(PendingFetch):
     """The state of one fetch of a follower, from planning to its response."""
+
+    absent = UNKNOWN | {ErrorCode.NOT_LEADER_OR_FOLLOWER}
 
     __slots__ = ("_recorded", "_session")
 

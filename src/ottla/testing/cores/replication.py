@@ -343,7 +343,8 @@ class ReplicationSimulation:
             self.write(broker)
 
         self.soon(broker, delay, done)
-        broker.partition.write_started()
+        if broker.partition.leads:
+            broker.partition.progressed()
 
     # The follower
 

@@ -1,0 +1,26 @@
+"""Differences between three nodes of Ottla and of Apache Kafka that are deliberate, with their reasons."""
+
+from __future__ import annotations
+
+from tests.compat.differential.comparison import Deliberate
+
+DELIBERATE = [
+    Deliberate(
+        "three-nodes",
+        "versions",
+        r"\.api_keys\.(17|29|3[0146-9]|4[018]|49|5[01]|7[6-9]|8[013-9]|9[0-2])$",
+        "security, quotas, log directory moves, dynamic voters, share and streams groups are not served yet",
+    ),
+    Deliberate(
+        "three-nodes",
+        ".*: create",
+        r".*\.flush\.messages\.value$",
+        "acknowledged records are synced by default",
+    ),
+    Deliberate(
+        "three-nodes",
+        ".*: fetch from 1073741824",
+        r".*\.error_code$",
+        "a follower cannot tell whether an offset beyond its end is committed, so it reports OFFSET_NOT_AVAILABLE",
+    ),
+]
