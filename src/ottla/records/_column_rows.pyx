@@ -6,7 +6,7 @@ Columns are not trusted: how many rows they have is checked first, and each row'
 before a byte is read.
 """
 
-from crc32c import crc32c
+from ottla.base.crc import crc32c
 
 from ottla.base.errors import LocalError
 from ottla.records._columns_reference import check_rows, entries_of

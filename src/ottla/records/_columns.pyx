@@ -7,7 +7,7 @@ needs no check of room. All positions are compared with the end before a byte is
 `end - position`, which cannot wrap.
 """
 
-from crc32c import crc32c
+from ottla.base.crc import crc32c
 
 from ottla.base.errors import LocalError
 from ottla.records._columns_reference import is_abort

@@ -6,7 +6,7 @@ One call looks at one batch: header, CRC and, where the records are not packed, 
 compared with the end before a byte is read; arithmetic on lengths is done as `end - position`, which cannot wrap.
 """
 
-from crc32c import crc32c
+from ottla.base.crc import crc32c
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer

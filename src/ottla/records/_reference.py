@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from crc32c import crc32c
-
+from ottla.base.crc import crc32c
 from ottla.base.varint import VarintCut, VarintTooLong, read_varint
 from ottla.records.batch import (
     ATTRIBUTES_OFFSET,

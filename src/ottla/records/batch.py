@@ -27,8 +27,7 @@ from struct import Struct
 from struct import error as StructError
 from typing import NamedTuple
 
-from crc32c import crc32c
-
+from ottla.base.crc import crc32c
 from ottla.base.errors import ApiError, ErrorCode
 
 Buffer = bytes | bytearray | memoryview
@@ -176,7 +175,7 @@ def iter_batches(buf: Buffer, position: int = 0) -> Iterator[tuple[int, BatchHea
 
 def compute_crc(batch: Buffer) -> int:
     """CRC-32C of exactly one batch."""
-    crc: int = crc32c(memoryview(batch)[ATTRIBUTES_OFFSET:])
+    crc = crc32c(memoryview(batch)[ATTRIBUTES_OFFSET:])
     return crc
 
 

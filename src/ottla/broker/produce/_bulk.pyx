@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 """The scan for bulk appends, compiled. `bulk_reference.py` is its specification in plain Python."""
 
-from crc32c import crc32c
+from ottla.base.crc import crc32c
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_Resize

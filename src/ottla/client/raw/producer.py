@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from crc32c import crc32c
-
+from ottla.base.crc import crc32c
 from ottla.base.errors import ErrorCode, LocalError
 from ottla.base.ids import TopicPartition, Uuid
 from ottla.client.raw import transactions
@@ -302,7 +301,7 @@ class RawProducer:
         batch[_SEQUENCE] = sequence.to_bytes(4, "big")
         if self._transactional_id is not None:
             batch[ATTRIBUTES_OFFSET + 1] |= TRANSACTIONAL_MASK
-        crc: int = crc32c(memoryview(batch)[ATTRIBUTES_OFFSET:])
+        crc = crc32c(memoryview(batch)[ATTRIBUTES_OFFSET:])
         batch[CRC_OFFSET : CRC_OFFSET + 4] = crc.to_bytes(4, "big")
         return int.from_bytes(batch[HEADER_SIZE - 4 : HEADER_SIZE], "big")
 

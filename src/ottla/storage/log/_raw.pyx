@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 """The scan for raw appends, compiled. `raw_reference.py` is its specification in plain Python."""
 
-from crc32c import crc32c
+from ottla.base.crc import crc32c
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t

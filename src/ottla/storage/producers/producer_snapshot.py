@@ -21,8 +21,7 @@ import struct
 from collections.abc import Collection, Iterable
 from typing import Final
 
-import crc32c
-
+from ottla.base.crc import crc32c
 from ottla.base.errors import OttlaError
 from ottla.base.files import Disk
 from ottla.storage.producers.producer_state import ProducerSnapshotEntry, ProducerState
@@ -41,7 +40,7 @@ class CorruptSnapshot(OttlaError):
 def encode(entries: Iterable[ProducerSnapshotEntry]) -> bytes:
     packed = [_ENTRY.pack(*entry) for entry in entries]
     body = b"".join([_COUNT.pack(len(packed)), *packed])
-    return _HEAD.pack(VERSION, crc32c.crc32c(body)) + body
+    return _HEAD.pack(VERSION, crc32c(body)) + body
 
 
 def decode(data: bytes) -> list[ProducerSnapshotEntry]:
@@ -51,7 +50,7 @@ def decode(data: bytes) -> list[ProducerSnapshotEntry]:
     version, crc = _HEAD.unpack_from(data)
     if version != VERSION:
         raise CorruptSnapshot(f"version {version}, only {VERSION} is known")
-    if crc32c.crc32c(data[body_start:]) != crc:
+    if crc32c(data[body_start:]) != crc:
         raise CorruptSnapshot("the checksum does not match")
     (count,) = _COUNT.unpack_from(data, body_start)
     entries = data[body_start + _COUNT.size :]

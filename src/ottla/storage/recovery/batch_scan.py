@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import Final, NamedTuple
 
-from crc32c import crc32c
-
+from ottla.base.crc import crc32c
 from ottla.base.files import File
 from ottla.records.batch import (
     ATTRIBUTES_OFFSET,
