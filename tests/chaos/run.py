@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 
 from ottla.base.ids import TopicPartition
@@ -34,8 +35,8 @@ PROGRESS_MAX = 150
 FAULT_S_MAX = 6.0
 PROGRESS_TIMEOUT_S = 120.0
 COPIER_STALL_S = 15.0
-"""A copier that has copied nothing for this long is started again. librdkafka 2.16 can wait for ever for the coordinator
-of a group after all brokers have restarted."""
+"""A copier that has copied nothing for this long is started again. librdkafka 2.16 can wait for ever for a group's
+coordinator after all brokers have restarted."""
 PAUSE_WINDOW_S = 20.0
 COPY_SIZE = 100
 SETTINGS = {
@@ -277,9 +278,11 @@ class Chaos:
         return found
 
     def _measure(self, times: list[dict[int, list[float]]]) -> None:
-        """Pauses as the first producer saw them, over all partitions."""
-        for name, moment in self.moments:
-            found = [pause_around(acks, moment, PAUSE_WINDOW_S) for acks in times[0].values()]
+        """Pauses as the first producer saw them, the longest of all partitions, up to the next fault."""
+        ends = [moment for _, moment in self.moments[1:]] + [inf]
+        for (name, moment), end in zip(self.moments, ends, strict=True):
+            window_s = min(PAUSE_WINDOW_S, end - moment)
+            found = [pause_around(acks, moment, window_s) for acks in times[0].values()]
             known = [pause for pause in found if pause is not None]
             if known:
                 self.summary.pauses.setdefault(name, []).append(max(known))

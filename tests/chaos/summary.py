@@ -52,9 +52,8 @@ class Summary:
 def pause_around(times: list[float], moment: float, window_s: float) -> float | None:
     """The longest time without an acknowledgement that contains or follows a moment, within a window."""
     end = moment + window_s
-    near = [each for each in times if moment - window_s <= each <= end]
-    before = [each for each in near if each <= moment]
-    after = [each for each in near if each > moment]
+    before = [each for each in times if each <= moment]
+    after = [each for each in times if moment < each <= end]
     if not before or not after:
         return None
     line = [before[-1], *after]
