@@ -40,11 +40,9 @@ class Controller:
         self.rules = ConfigRules(config, node_id)
         self.image = EMPTY_IMAGE
         self.index = ReplicaIndex()
-        heartbeat_interval_s = config.int("broker.heartbeat.interval.ms") / 1000
         self.sessions = Sessions(
             config.int("broker.session.timeout.ms") / 1000,
-            takeover_timeout=1.5 * heartbeat_interval_s,
-            first_timeout=heartbeat_interval_s,
+            1.5 * config.int("broker.heartbeat.interval.ms") / 1000,
         )
         self.topics = TopicManager(config, self.rules, rng)
         self.configs = ConfigManager(self.rules, node_id)

@@ -54,23 +54,20 @@ class Session(msgspec.Struct):
 class Sessions:
     """The sessions of all brokers in one leadership of the controller."""
 
-    def __init__(self, timeout: float, takeover_timeout: float, first_timeout: float | None = None) -> None:
-        """`takeover_timeout` is the silence after which the same directories and listeners may register again.
-
-        `first_timeout` is the time for the first heartbeat to a new active controller. Brokers send it at once when
-        they see the new leadership, so it can be shorter than a session: a broker that ended together with the former
-        controller, or a paused one, is fenced sooner.
-        """
+    def __init__(self, timeout: float, takeover_timeout: float) -> None:
+        """`takeover_timeout` is the silence after which the same directories and listeners may register again."""
         self._timeout = timeout
         self._takeover_timeout = takeover_timeout
-        self._first_timeout = timeout if first_timeout is None else min(timeout, first_timeout)
         self._sessions: dict[int, Session] = {}
 
     def start(self, brokers: Iterable[BrokerImage], now: float) -> None:
-        """Begin a leadership: no broker is confirmed, unfenced brokers have some time to send a heartbeat."""
-        deadline = now + self._first_timeout
+        """Begin a leadership: no broker is confirmed, unfenced brokers have one timeout to send a heartbeat.
+
+        Less time would not be safe, although brokers send a heartbeat at once: the lease that a coordinator has from
+        its last heartbeat to the former controller may be valid for as long.
+        """
         self._sessions = {
-            each.broker_id: Session(each.epoch, deadline) for each in brokers if not each.fenced
+            each.broker_id: Session(each.epoch, now + self._timeout) for each in brokers if not each.fenced
         }
 
     def stop(self) -> None:

@@ -116,13 +116,3 @@ def test_transitions(
         )
         is after
     )
-
-
-def test_the_first_heartbeat_to_a_new_controller_has_its_own_timeout() -> None:
-    made = Sessions(9.0, takeover_timeout=3.0, first_timeout=2.0)
-    image = brokers(2, 3)
-    made.start(image.brokers.values(), 10.0)
-    assert made.next_deadline(image) == 12.0
-    assert made.expired(image, 12.0) == [1]
-    made.heartbeat(1, 1, 11.0)
-    assert made.next_deadline(image) == 20.0
