@@ -111,7 +111,8 @@ class TransactionalProduce:
         if error is None:
             self._append_verified(slot, entry, partition, verification)
         elif isinstance(error, ApiError):
-            slot.set(_unverified(entry[0], error.code))
+            adds = self._call.api_version >= EPOCH_PER_TRANSACTION_SINCE
+            slot.set(_unverified(entry[0], error.code, adds=adds))
         else:
             self._pending.abort()
             raise error
@@ -152,9 +153,12 @@ def _request_error(request: ProduceRequest) -> ApiError | None:
     return None
 
 
-def _unverified(index: int, code: ErrorCode) -> PartitionResult:
-    """Return the result of a batch that the coordinator did not verify."""
-    if code in _RETRIABLE:
+def _unverified(index: int, code: ErrorCode, *, adds: bool) -> PartitionResult:
+    """Return the result of a batch that the coordinator did not verify.
+
+    A client whose batches add their partitions expects CONCURRENT_TRANSACTIONS while its last transaction ends.
+    """
+    if code in _RETRIABLE and not (adds and code is ErrorCode.CONCURRENT_TRANSACTIONS):
         text = f"the transaction coordinator could not verify this partition: {code.name}"
         return PartitionResult(index, ErrorCode.NOT_ENOUGH_REPLICAS, error_message=text)
     missing = code is ErrorCode.INVALID_TXN_STATE

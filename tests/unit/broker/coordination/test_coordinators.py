@@ -5,17 +5,22 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Mapping
+from typing import cast
 
 import pytest
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.promise import Promise
 from ottla.base.settled import settled
-from ottla.broker.coordination.coordinators import Coordinator, java_hash, partition_of
+from ottla.broker.coordination.coordinators import Coordinator, GroupCoordinator, java_hash, partition_of
+from ottla.broker.coordination.verification import TxnVerifier
+from ottla.coordinator.group.group_state_machine import GroupStateMachine
 from ottla.coordinator.runtime.decision import Decision
+from ottla.coordinator.runtime.runtime import Runtime
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import EMPTY_IMAGE, MetadataImage
 from ottla.metadata.records import PartitionChangeRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
+from ottla.storage.producers.producer_state import Verification
 from tests.support.shards import Bench, Words, word
 
 TOPIC_ID = uuid.UUID(int=5)
@@ -185,3 +190,33 @@ def test_all_shards_are_read_except_those_that_resigned() -> None:
     following.bench.runtime.elect(5, 0)
     with pytest.raises(ApiError, match="COORDINATOR_LOAD_IN_PROGRESS"):
         asyncio.run(numbers())
+
+
+class RefusingVerifier:
+    def __init__(self, code: ErrorCode) -> None:
+        self._code = code
+
+    def verify(self, *arguments: object, **options: object) -> Promise[Verification | None]:
+        promise: Promise[Verification | None] = Promise()
+        promise.fail(ApiError(self._code))
+        return promise
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_COORDINATOR),
+        (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (ErrorCode.NETWORK_EXCEPTION, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
+        (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_EPOCH),
+    ],
+)
+def test_errors_of_a_verification_are_those_of_a_group_coordinator(
+    code: ErrorCode, expected: ErrorCode
+) -> None:
+    runtime = cast(Runtime[GroupStateMachine], Bench().runtime)
+    groups = GroupCoordinator(runtime, NODE, 7)
+    groups.verifier = cast(TxnVerifier, RefusingVerifier(code))
+    with pytest.raises(ApiError) as caught:
+        asyncio.run(groups.write_transactional("group", "id", 1, 0, lambda _: Decision(None), api_version=5))
+    assert caught.value.code is expected

@@ -22,7 +22,7 @@ from ottla.wire.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from tests.support.txn_stage import ID, Stage
+from tests.support.txn_stage import ID, WHERE, Stage
 
 RESPONSE_HEADER = 9  # size, correlation id, no tags
 
@@ -150,6 +150,24 @@ def test_a_retriable_error_is_reported_as_not_enough_replicas() -> None:
     producing.stage.runtime.resign(0)
     producing.put(producing.batch(0))
     assert producing.responses() == [[(ErrorCode.NOT_ENOUGH_REPLICAS, -1)]]
+
+
+@pytest.mark.parametrize(
+    ("version", "code"), [(11, ErrorCode.NOT_ENOUGH_REPLICAS), (12, ErrorCode.CONCURRENT_TRANSACTIONS)]
+)
+def test_a_transaction_that_is_being_ended_is_reported_to_newer_clients_only(
+    version: int, code: ErrorCode
+) -> None:
+    producing = Producing(version)
+    stage = producing.stage
+    stage.runtime.write(0, lambda machine: machine.add_partitions(ID, stage.producer, frozenset({WHERE})))
+    stage.run()
+    stage.end()
+    producing.put(producing.batch(0))
+    for _ in range(100):
+        stage.run()
+        stage.clock.now += 2
+    assert producing.responses() == [[(code, -1)]]
 
 
 def test_requests_that_are_refused_as_a_whole() -> None:
