@@ -108,6 +108,8 @@ class Broker:
         self.alter_responses: list[Promise[AlterPartitionResponse]] = []
         self.later: list[tuple[float, Callable[[], None]]] = []
         self.by_log: dict[Log, Partition] = {}
+        self.missing = ErrorCode.UNKNOWN_TOPIC_ID
+        """The error of partitions that are not here."""
         self.group_commit = GroupCommit(
             self.executor,
             self.clock,
@@ -191,7 +193,7 @@ class Broker:
 
     def lookup(self, key: bytes, index: int, *, by_id: bool) -> Partition:
         if key != (TOPIC_ID.bytes if by_id else b"t") or index >= len(self.partitions):
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+            raise ApiError(self.missing)
         return self.partitions[index]
 
     def timer(self, seconds: float, expire: Callable[[], None]) -> Timer:

@@ -67,7 +67,7 @@ class ReplicaWaiter(ReadWaiter, Protocol):
     """Waits for records to copy to a follower."""
 
     def high_watermark_moved(self, partition: Partition) -> None:
-        """The follower gets the high watermark with the next response; this alone does not cause one."""
+        """The follower gets the offsets with its next response; a move of them alone does not cause one."""
         ...
 
 
@@ -304,6 +304,11 @@ class Partition(ReadablePartition):
         if self._commit_waiters:
             self._wake(self._commit_waiters, offset)
         self._notify(self.read_waiters)
+        if self.replica_waiters:
+            self._report_offsets()
+
+    def _report_offsets(self) -> None:
+        """Followers get the new high watermark or log start offset with their next responses."""
         for waiter in list(self.replica_waiters):
             waiter.high_watermark_moved(self)
 
@@ -417,6 +422,7 @@ class Partition(ReadablePartition):
         if offset < 0:
             raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
         self.log.increment_log_start_offset(offset)
+        self._report_offsets()
         return self.log.log_start_offset
 
     def failed(self) -> None:

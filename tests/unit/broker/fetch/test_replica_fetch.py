@@ -369,6 +369,34 @@ def test_a_fenced_follower_no_longer_delays_the_high_watermark() -> None:
     assert waiter.errors == [ErrorCode.NONE]
 
 
+def test_a_follower_gets_a_log_start_that_moved() -> None:
+    broker = Broker()
+    (partition,) = broker.partitions
+    two, three = Follower(broker, 2), Follower(broker, 3)
+    broker.append()
+    broker.write()
+    for follower in (two, three):
+        follower.fetch({0: 1})
+    broker.expire()
+    two.received()
+    assert partition.delete_records(1) == 1
+    two.fetch({})
+    broker.expire()
+    assert two.received()[0].log_start_offset == 1
+
+
+def test_a_partition_of_another_broker_ends_the_wait_of_a_consumer() -> None:
+    broker = Broker()
+    broker.missing = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    consumer = Follower(broker, -1)
+    consumer.fetch({0: 0, 5: 0})
+    assert consumer.received()[5].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    unknown = Follower(broker, -1, session=False)
+    broker.missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    unknown.fetch({0: 0, 5: 0})
+    assert unknown.waits
+
+
 # Consumers at followers (KIP-392)
 
 
