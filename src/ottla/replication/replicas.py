@@ -6,6 +6,9 @@ a time and one change of the metadata after the other; a partition whose log is 
 NOT_LEADER_OR_FOLLOWER, and begins with the role that it has in the newest image. A topic is found by its name or id,
 in the bytes of the request, without decoding.
 
+A log that was lost with its directory is created again in another one, empty, once another broker leads the partition
+and this replica is neither in the ISR nor in the ELR: then no election can choose it before it has been copied.
+
 Concurrency: the event loop only. Failure: a log directory that fails takes its partitions offline, the others are
 served; a partition whose log cannot be created returns KAFKA_STORAGE_ERROR.
 """
