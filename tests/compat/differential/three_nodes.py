@@ -454,4 +454,3 @@ def stops(player: ClusterPlayer) -> None:
     for node in (1, 2):
         player.restart(node)
     player.until_isr(TOPIC, {0: {0, 1, 2}, 1: {0, 1, 2}, 2: {0, 1, 2}})
-    records(player, "all back", (9,))
