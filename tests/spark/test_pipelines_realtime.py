@@ -80,4 +80,4 @@ def test_a_refusal_of_real_time_mode_is_explained(
     process = command(str(path), make_broker().bootstrap)
     output, _ = process.communicate(timeout=TIMEOUT_S)
     assert process.returncode == 2, "it would be refused for ever"
-    assert 'must be declared with mode="update"' in " ".join(output.split())
+    assert 'declare the flow with mode="update"' in " ".join(output.split())

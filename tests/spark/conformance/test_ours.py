@@ -7,11 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient
 
 from tests.spark.conformance.columns import Collector, Column, finish, values_of
 from tests.support.clients import TIMEOUT_S, fresh
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.ours
 
@@ -30,7 +37,17 @@ def committed_offsets(column: Column, group: str, topic: str) -> dict[int, int]:
 
 def commit(column: Column, group: str, topic: str, offset: int) -> None:
     consumer = Consumer({"bootstrap.servers": column.bootstrap, "group.id": group})
-    consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
+
+    def committed() -> bool:
+        try:
+            consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.NOT_COORDINATOR:
+                raise
+            return False  # a coordinator that is new is still loading
+        return True
+
+    wait_until(committed, "the commit of an offset")
     consumer.close()
 
 

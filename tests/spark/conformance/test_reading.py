@@ -277,12 +277,12 @@ REFUSED: list[tuple[str, Callable[[str], dict[str, object]], str]] = [
     (
         "begin-below",
         lambda topic: {"subscribe": topic, "startingOffsets": {topic: {"0": -3}}},
-        "-3 (does not equal|of .* is no place)",
+        "-3 (does not equal|of .* negative values)",
     ),
     (
         "end-below",
         lambda topic: {"subscribe": topic, "endingOffsets": {topic: {"0": -7}}},
-        "-7 (does not equal|of .* is no place)",
+        "-7 (does not equal|of .* negative values)",
     ),
     (
         "offsets-of-another",
@@ -301,12 +301,12 @@ REFUSED: list[tuple[str, Callable[[str], dict[str, object]], str]] = [
             "startingOffsets": {topic: {"0": 3}},
             "endingOffsets": {topic: {"0": 2}},
         },
-        "greater than|behind",
+        "greater than|is after the ending offset",
     ),
     (
         "begin-behind-the-last",
         lambda topic: {"subscribe": topic, "startingOffsets": {topic: {"0": 3}}},
-        "greater than|behind",
+        "greater than|is after the ending offset",
     ),
     (
         "auto-reset",

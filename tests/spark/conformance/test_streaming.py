@@ -231,7 +231,7 @@ REFUSED: list[tuple[str, Callable[[str], dict[str, object]], str]] = [
         lambda topic: {"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "1"},
         "OffsetsPerTrigger",
     ),
-    ("delay-of-no-time", lambda topic: {"maxTriggerDelay": "soon"}, "must be (specified|a span)"),
+    ("delay-of-no-time", lambda topic: {"maxTriggerDelay": "soon"}, "must be (specified|a duration)"),
     ("offsets-of-another", lambda topic: {"startingOffsets": {"other": {"0": 1}}}, "partitions"),
     ("auto-reset", lambda topic: {"kafka__auto__offset__reset": "earliest"}, "auto.offset.reset"),
 ]
