@@ -9,7 +9,8 @@ rounds and partitions:
     leader       the broker is killed (SIGKILL): partitions that it led
     follower     the same kill: partitions that it only followed
     controller   the active controller is killed: all partitions
-    paused       SIGSTOP: partitions that the broker led
+    paused       SIGSTOP: partitions that the broker led, for a client that waits one second for a response; with its
+                 default librdkafka waits 60 s for a broker that is silent, whatever the cluster does
     clean stop   SIGTERM: all partitions, and the number of errors that the client saw
     all killed   SIGKILL to all, started again at once: all partitions
 """
@@ -55,12 +56,13 @@ LIMITS_S = {
 class Prober:
     """A producer in a thread, and the times of its acknowledgements."""
 
-    def __init__(self, bootstrap: str, topic: str) -> None:
+    def __init__(self, bootstrap: str, topic: str, **settings: object) -> None:
         self.times: dict[int, list[float]] = {number: [] for number in range(PARTITIONS)}
         self.errors: list[KafkaError] = []
         self._topic = topic
         self._stop = threading.Event()
-        self._producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "log_level": 0})
+        chosen = {name.replace("_", "."): value for name, value in settings.items()}
+        self._producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "log_level": 0, **chosen})
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
@@ -135,8 +137,8 @@ class Failover:
         self._wait_in_sync()
         time.sleep(SETTLE_S)
 
-    def _measure(self, name: str, partitions: list[int], moment: float) -> None:
-        found = [self.prober.pause(partition, moment) for partition in partitions]
+    def _measure(self, name: str, partitions: list[int], moment: float, prober: Prober | None = None) -> None:
+        found = [(prober or self.prober).pause(partition, moment) for partition in partitions]
         self.pauses[name] += found
         shown = ", ".join(f"{pause:.2f}" for pause in found)
         self.console.print(f"  {name}: {shown} s", highlight=False)
@@ -166,10 +168,13 @@ class Failover:
     def _paused(self) -> None:
         victim = self.cluster.leader(self.topic, 0)
         led = self._led_by(victim)
+        prober = Prober(self.cluster.bootstrap, self.topic, socket_timeout_ms=1_000)
+        time.sleep(SETTLE_S)
         moment = time.monotonic()
         self.cluster.pause(victim)
-        self._measure("paused", led, moment)
+        self._measure("paused", led, moment, prober)
         self.cluster.resume(victim)
+        prober.close()
 
     def _clean_stop(self) -> None:
         victim = self.cluster.leader(self.topic, 0)
