@@ -37,6 +37,10 @@ DELIBERATE = (
         "one node is enough: the default of replication factor and minimum ISR of internal topics is 1",
     ),
     Deliberate(
+        "describe-configs", "broker$", r".*configs\.broker\.(session\.timeout|heartbeat\.interval)\.ms\.",
+        "a machine that disappears is noticed in 3 s",
+    ),
+    Deliberate(
         "describe-configs", "loggers$", r"\.results\[0\]\.configs",
         "there are no loggers whose levels could be changed by name",
     ),
