@@ -116,6 +116,7 @@ class Broker:
             defer=self.deferred.append,
             on_progress=lambda log: self.by_log[log].progressed(),
             on_fault=lambda fault: None,
+            on_start=lambda log: self.by_log[log].write_started(),
         )
         self.cluster = ClusterView(
             self.clock,
@@ -213,10 +214,15 @@ class Broker:
         self.partitions[index].wait_append(appended.last_offset + 1, acks, waiter)
         return waiter
 
-    def write(self) -> None:
-        """Write and sync what is staged."""
+    def start_write(self) -> None:
+        """End the iteration of the loop: what is staged is being written."""
         while self.deferred:
             self.deferred.pop(0)()
+        self.turn()
+
+    def write(self) -> None:
+        """Write and sync what is staged."""
+        self.start_write()
         while self.executor.waiting:
             self.executor.step()
         self.turn()

@@ -114,6 +114,7 @@ class BrokerNode:
             defer=self._loop.call_soon,
             on_progress=lambda log: self.replicas.progressed(log),  # noqa: PLW0108 - the two refer to each other
             on_fault=log_dirs.fail,
+            on_start=lambda log: self.replicas.write_started(log),  # noqa: PLW0108 - as above
             writer=machine.writer,
         )
         self.replicas = Replicas(

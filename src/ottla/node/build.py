@@ -315,11 +315,25 @@ class Node:
         self._log.error("log directory is offline", directory=directory.path, reason=str(directory.fault))
         if self.broker is not None:
             self.broker.directory_failed(directory)
-        if not any(each.online for each in self._log_dirs.dirs):
+        if any(each.online for each in self._log_dirs.dirs):
+            return
+        if self._has_other_brokers():
+            self._stop_with("all log directories are offline")
+        else:
             # Kafka halts its process here. Ottla continues, so that clients get an error that names the cause.
             self._log.error("all log directories are offline: Produce and Fetch return KAFKA_STORAGE_ERROR")
 
+    def _has_other_brokers(self) -> bool:
+        """Whether other brokers can take over what this one leads."""
+        if self.broker is None:
+            return False
+        return any(each != self._config.node_id for each in self._metadata.publisher.image.brokers)
+
     def _metadata_failed(self, error: BaseException) -> None:
+        if not self._alone:
+            # A node that does not follow the metadata must not keep its session: others take over.
+            self._stop_with(f"the metadata log has failed: {error}")
+            return
         self._log.error(
             "the metadata log has failed: requests that change metadata return KAFKA_STORAGE_ERROR",
             reason=str(error),

@@ -62,12 +62,14 @@ class PeerTransport:
 
     def on_disconnected(self, node_id: int, error: PeerError) -> None:
         """A connection for fetches was lost or could not be opened."""
-        is_closed = error.reason is Reason.CLOSED
-        if error.reason is Reason.REFUSED or (is_closed and node_id in self._suspected):
+        if self._has_ended(node_id, error.reason):
             self._on_lost(node_id)
-        elif is_closed:
+        elif error.reason is Reason.CLOSED:
             self._suspected.add(node_id)
             self._fetches.connect(node_id)
+
+    def _has_ended(self, node_id: int, reason: Reason) -> bool:
+        return reason is Reason.REFUSED or (reason is Reason.CLOSED and node_id in self._suspected)
 
 
 class _Silent:

@@ -8,7 +8,7 @@ high watermark of its leader and refuses appends.
 
 Waiters are notified when an offset is committable (acks=1), when it is committed (acks=all), when more can be
 read, and when the leadership ends. A waiter queue is in log order, so only its head is examined. Consumers wait for
-the high watermark (`read_waiters`), followers for the readable end of the log (`replica_waiters`).
+the high watermark (`read_waiters`), followers for the start and the end of each write (`replica_waiters`).
 
 Invariants: log_start_offset <= high_watermark <= log_end_offset; the high watermark never moves back while
 this broker leads; no acks=all request succeeds before the high watermark covers its records.
@@ -116,6 +116,7 @@ class Partition(ReadablePartition):
         self.isr = image.isr
         if not same_term:
             self._leading = None
+            self.log.followed = False
             self.epoch_start_offset = NO_OFFSET
             self._fail_waiters(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if self.leads:
@@ -137,6 +138,7 @@ class Partition(ReadablePartition):
         else:
             self._leading.update(image, now)
             self._propose_idle(self._leading)
+        self.log.followed = self._leading is not None
         if self._all_waiters and self._under_min_isr():
             # The records are in the log, but on fewer replicas than they must be.
             self._fail(self._all_waiters, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
@@ -311,6 +313,11 @@ class Partition(ReadablePartition):
         """Followers get the new high watermark or log start offset with their next responses."""
         for waiter in list(self.replica_waiters):
             waiter.high_watermark_moved(self)
+
+    def write_started(self) -> None:
+        """Records are being written: followers can copy them meanwhile."""
+        if self._leading is not None:
+            self._notify(self.replica_waiters)
 
     def follow_high_watermark(self, offset: int) -> None:
         """As a follower, take over the leader's high watermark as far as the local log has the records."""

@@ -19,7 +19,7 @@ from ottla.replication.cluster_view import ClusterView
 from ottla.replication.leader import LeaderState
 from ottla.storage.log.log import Log
 from ottla.storage.log.log_reader import FoundRecord
-from ottla.storage.log.log_slice import LogSlice
+from ottla.storage.log.log_slice import LogSlice, StagedSlice
 
 NO_EPOCH: Final = -1
 NO_OFFSET: Final = -1
@@ -31,7 +31,7 @@ class Read:
 
     __slots__ = ("diverging", "high_watermark", "last_stable_offset", "log_start_offset", "slice", "upto")
 
-    def __init__(self, partition: ReadablePartition, found: LogSlice | None, upto: int) -> None:
+    def __init__(self, partition: ReadablePartition, found: LogSlice | StagedSlice | None, upto: int) -> None:
         log = partition.log
         self.slice = found
         self.upto = upto
@@ -140,8 +140,14 @@ class ReadablePartition:
     def read_for_replica(
         self, offset: int, max_bytes: int, *, last_fetched_epoch: int = NO_EPOCH, min_one: bool = True
     ) -> Read:
-        """Find the bytes that a follower reads next: also those that are not committed."""
-        return self._read(offset, max_bytes, self.log.readable_offset, last_fetched_epoch, min_one)
+        """Find the bytes that a follower reads next: also those that are not committed, or are being written."""
+        log = self.log
+        read = self._read(offset, max_bytes, log.readable_offset, last_fetched_epoch, min_one)
+        if offset == log.readable_offset and read.diverging is None:
+            staged = log.read_staged(max_bytes)
+            if staged is not None:
+                read.slice, read.upto = staged, staged.end_offset
+        return read
 
     def _read(self, offset: int, max_bytes: int, upto: int, last_fetched_epoch: int, min_one: bool) -> Read:
         log = self.log

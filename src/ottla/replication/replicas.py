@@ -26,6 +26,7 @@ from ottla.base.promise import Promise
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import (
     EMPTY_IMAGE,
+    NO_LEADER,
     RESERVED_DIRECTORIES,
     MetadataImage,
     PartitionImage,
@@ -50,6 +51,10 @@ class LogHome(Protocol):
     def delete_logs(self, partitions: Iterable[TopicPartition], now_ms: int) -> Promise[None]: ...
 
     def fail(self, fault: StorageFault) -> None: ...
+
+    def is_online(self, directory_id: Uuid) -> bool: ...
+
+    def abandon(self, log: Log) -> None: ...
 
 
 LogConfigs = Callable[[MetadataImage, str], LogConfig]
@@ -116,6 +121,12 @@ class Replicas:
         partition = self._by_log.get(log)
         if partition is not None:
             partition.progressed()
+
+    def write_started(self, log: Log) -> None:
+        """A write of a log that has followers has started."""
+        partition = self._by_log.get(log)
+        if partition is not None:
+            partition.write_started()
 
     def check_isr(self) -> None:
         """Propose to remove followers that lag from the ISRs of the partitions that this broker leads."""
@@ -184,6 +195,15 @@ class Replicas:
             for topic_id in delta.changed_topics
             for index in sorted(delta.changed_partitions(topic_id))
         ]
+        if self._node_id in delta.changed_brokers:
+            # A directory may have failed that has replicas outside of the ISR: their partitions have not changed.
+            changed += [
+                (topic, one.index)
+                for one in self
+                if one.log.offline
+                and (topic := image.topics.by_id.get(one.topic_id))
+                and one.index in topic.partitions
+            ]
         followed = self._follow(change, changed, truncating)
         followed.when_done(lambda _, __: self._reconfigure(delta, image))
         return followed
@@ -226,6 +246,15 @@ class Replicas:
                 self._drop(known, change)
         elif known is None:
             self._add(topic, index, wanted, change)
+        elif known.log.offline and self._may_copy(wanted):
+            self._unhost(known)
+            self._logs.abandon(known.log)
+            self._add(topic, index, wanted, change)
+
+    def _may_copy(self, wanted: PartitionImage) -> bool:
+        """Whether a lost log can be created again, empty: another broker leads, and this one is not in sync."""
+        in_sync = (*wanted.isr, *wanted.eligible_leader_replicas)
+        return wanted.leader not in (NO_LEADER, self._node_id) and self._node_id not in in_sync
 
     def _add(self, topic: TopicImage, index: int, wanted: PartitionImage, change: _Change) -> None:
         topic_partition = TopicPartition(topic.name, index)
@@ -246,7 +275,9 @@ class Replicas:
         for key in _keys(topic, index):
             self._errors[key] = ErrorCode.NOT_LEADER_OR_FOLLOWER
         assigned = wanted.directory_of(self._node_id)
-        directory_id = ZERO_UUID if assigned in RESERVED_DIRECTORIES else assigned
+        anywhere = assigned in RESERVED_DIRECTORIES
+        anywhere = anywhere or (not self._logs.is_online(assigned) and self._may_copy(wanted))
+        directory_id = ZERO_UUID if anywhere else assigned
         change.created.append(NewLog(topic_partition, topic.topic_id, config, directory_id))
 
     def _created(self, change: _Change, new: NewLog, result: Log | Exception) -> None:
@@ -286,6 +317,10 @@ class Replicas:
             self._drop(partition, change)
 
     def _drop(self, partition: Partition, change: _Change) -> None:
+        self._unhost(partition)
+        change.deleted.append(TopicPartition(partition.topic, partition.index))
+
+    def _unhost(self, partition: Partition) -> None:
         partition.stop()
         del self._by_log[partition.log]
         for table, key in ((self.by_name, partition.topic.encode()), (self.by_id, partition.topic_id.bytes)):
@@ -294,7 +329,6 @@ class Replicas:
                 del topic[partition.index]
                 if not topic:
                     del table[key]
-        change.deleted.append(TopicPartition(partition.topic, partition.index))
 
 
 class _Change:

@@ -236,6 +236,15 @@ class LogDirs:
     def dir_of(self, log: Log) -> LogDir:
         return next(each for each in self.dirs if each.path == log.log_dir)
 
+    def is_online(self, directory_id: Uuid) -> bool:
+        """Whether this broker has the directory, and it has not failed."""
+        return any(each.online and each.directory_id == directory_id for each in self.dirs)
+
+    def abandon(self, log: Log) -> None:
+        """Forget a log in a failed directory, so that it can be created in another one. Its files are not changed."""
+        log.closed = True
+        del self.dir_of(log).logs[log.topic_partition]
+
     def create_logs(self, wanted: Iterable[NewLog], now_ms: int, on_created: OnCreated) -> Promise[None]:
         """Create empty logs; `on_created` gets each of them, or why it could not be created.
 

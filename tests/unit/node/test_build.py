@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 import structlog
+from msgspec.structs import replace
 
+from ottla.base.errors import StorageFault
 from ottla.base.ids import TopicPartition
 from ottla.base.promise import Promise
 from ottla.metadata.image import NO_LEADER, MetadataImage
@@ -70,3 +72,23 @@ def test_node_leads_and_sets_strays_aside_after_its_registration(
     assert broker.epoch == _epoch(second) > _epoch(first)
     assert broker.fenced, "replicas are open before the broker is unfenced"
     assert [each.leader for each in image.topics.by_name["a"].partitions.values()] == [NO_LEADER] * 2
+
+
+async def fail_only_directory(directory: Path, brokers: int) -> bool:
+    """Whether a node stops when its only log directory fails, in a cluster of some brokers."""
+    node = Node(config(directory), structlog.get_logger())
+    await node.start()
+    publisher = node._metadata.publisher
+    own = publisher.image.brokers[1]
+    publisher.image = replace(publisher.image, brokers=dict.fromkeys(range(1, brokers + 1), own))
+    node._log_dirs.fail(StorageFault(str(directory), OSError("gone")))
+    stops = node.failed.done()
+    await node.stop()
+    return stops
+
+
+@pytest.mark.parametrize(("brokers", "stops"), [(1, False), (2, True)])
+def test_a_broker_without_log_directories_stops_if_others_can_take_over(
+    tmp_path: Path, brokers: int, stops: bool
+) -> None:
+    assert asyncio.run(fail_only_directory(tmp_path, brokers)) is stops

@@ -7,14 +7,16 @@ import uuid
 
 import pytest
 
-from ottla.base.errors import ApiError, ErrorCode
+from ottla.base.errors import ApiError, ErrorCode, StorageFault
 from ottla.base.ids import TopicPartition
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import EMPTY_IMAGE, MetadataImage, ResourceType
 from ottla.metadata.records import (
+    BrokerRegistrationChangeRecord,
     ConfigRecord,
     PartitionChangeRecord,
     PartitionRecord,
+    RegisterBrokerRecord,
     RemoveTopicRecord,
     TopicRecord,
 )
@@ -44,10 +46,10 @@ def log_config(image: MetadataImage, topic: str) -> LogConfig:
 
 
 class Setup:
-    def __init__(self, *, stepped: bool = False) -> None:
+    def __init__(self, *, stepped: bool = False, directories: tuple[str, ...] = ("/d",)) -> None:
         self.disk = SimDisk(random.Random(1))
         self.executor = InlineExecutor(stepped=stepped)
-        self.dirs = LogDirs(self.disk, ["/d"], random.Random(2), self.executor)
+        self.dirs = LogDirs(self.disk, directories, random.Random(2), self.executor)
         self.dirs.claim("c" * 22, NODE)
         self.errors: list[TopicPartition] = []
         self.scheduled: list[Log] = []
@@ -279,3 +281,47 @@ def test_the_follower_is_notified_when_records_are_durable(setup: Setup) -> None
     setup.replay(PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, leader=NODE))
     setup.replicas.progressed(partition.log)
     assert follower.calls == 1
+
+
+def lost(setup: Setup, **partition: object) -> None:
+    """The directory of the partition fails; the controller changes the partition."""
+    log = setup.replicas.get("t", 0).log
+    setup.dirs.fail(StorageFault(log.log_dir, OSError("failed")))
+    setup.replay(PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, **partition))  # type: ignore[arg-type]
+
+
+def test_a_lost_log_is_created_again_in_another_directory() -> None:
+    setup = Setup(directories=("/d", "/e"))
+    setup.create(0, replicas=[NODE, 2])
+    old = setup.replicas.get("t", 0)
+    append(old.log, batch())
+    lost(setup, leader=2, isr=[2])
+    new = setup.replicas.get("t", 0)
+    assert new is not old
+    assert new.log.log_dir != old.log.log_dir
+    assert (new.log.log_end_offset, new.leader) == (0, 2)
+    assert setup.dirs.get(TopicPartition("t", 0)) is new.log
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"leader": -1, "isr": [NODE]}, {"leader": 2, "isr": [2, NODE]}, {"leader": -1, "isr": []}],
+    ids=["last in sync", "in sync", "no leader"],
+)
+def test_a_lost_log_that_may_be_needed_is_not_created_again(change: dict[str, object]) -> None:
+    setup = Setup(directories=("/d", "/e"))
+    setup.create(0, replicas=[NODE, 2])
+    old = setup.replicas.get("t", 0)
+    lost(setup, **change)
+    assert setup.replicas.get("t", 0) is old
+
+
+def test_a_replica_outside_of_the_isr_is_created_again_when_the_failure_is_known() -> None:
+    setup = Setup(directories=("/d", "/e"))
+    setup.replay(RegisterBrokerRecord(broker_id=NODE, broker_epoch=1, fenced=False))
+    setup.create(0, replicas=[2, NODE])
+    setup.replay(PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, isr=[2]))
+    old = setup.replicas.get("t", 0)
+    setup.dirs.fail(StorageFault(old.log.log_dir, OSError("failed")))
+    setup.replay(BrokerRegistrationChangeRecord(broker_id=NODE, broker_epoch=1, log_dirs=[uuid.UUID(int=9)]))
+    assert setup.replicas.get("t", 0) is not old

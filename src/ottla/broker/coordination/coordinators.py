@@ -38,6 +38,7 @@ from ottla.coordinator.runtime.codec import RecordTable
 from ottla.coordinator.runtime.decision import Decision
 from ottla.coordinator.runtime.ports import LeadershipLease
 from ottla.coordinator.runtime.runtime import Runtime
+from ottla.coordinator.runtime.shard import APPEND_ERRORS
 from ottla.coordinator.runtime.state_machine import StateMachine
 from ottla.coordinator.runtime.timers import Timers
 from ottla.coordinator.txn import records as txn_records
@@ -56,6 +57,11 @@ R = TypeVar("R")
 _INT_MIN: Final = -(1 << 31)
 _KNOWS_ABORTABLE: Final = 4
 _ADDS_PARTITION: Final = 5
+_VERIFICATION_ERRORS: Final = {
+    **APPEND_ERRORS,
+    # Old clients do not retry NETWORK_EXCEPTION; this error is retried without a look-up of the coordinator.
+    ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+}
 
 
 def java_hash(text: str) -> int:
@@ -179,10 +185,7 @@ class GroupCoordinator(Coordinator[GroupStateMachine]):
         try:
             verification = await settled(verified)
         except ApiError as error:
-            if error.code is ErrorCode.NETWORK_EXCEPTION:
-                # Old clients do not retry NETWORK_EXCEPTION; this error is retried without a look-up.
-                raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS) from error
-            raise
+            raise ApiError(_VERIFICATION_ERRORS.get(error.code, error.code), error.message) from error
         return await settled(
             self.runtime.write_transactional(index, producer_id, producer_epoch, operation, verification)
         )

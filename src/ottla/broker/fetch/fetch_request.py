@@ -24,6 +24,7 @@ from ottla.broker.fetch.sessions import FetchContext
 from ottla.broker.net.file_region import SENDFILE_BYTES_MIN, FileRegion, cached
 from ottla.broker.net.outbox import PendingResponse
 from ottla.replication.readable_partition import NO_EPOCH, Read
+from ottla.storage.log.log_slice import LogSlice
 from ottla.wire.fetch import (
     FIRST_TOPIC_IDS,
     FetchPartition,
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from ottla.broker.registry import Call
     from ottla.replication.partition import Partition
     from ottla.replication.replicas import Replicas
-    from ottla.storage.log.log_slice import LogSlice
+    from ottla.storage.log.log_slice import StagedSlice
 
 _READ_COMMITTED = 1
 _FIRST_LEADER_HINTS = 16
@@ -73,7 +74,7 @@ class Planned:
     def __init__(self, key: bytes, data: PartitionData) -> None:
         self.key = key
         self.data = data
-        self.slice: LogSlice | None = None
+        self.slice: LogSlice | StagedSlice | None = None
         self.size = 0
         self.view = memoryview(b"")
 
@@ -326,7 +327,9 @@ class PendingFetch(PendingResponse):
     def _pass_through(planned: Planned) -> bool:
         """Use sendfile if the bytes are many and in the page cache; False if not."""
         found = planned.slice
-        if planned.size < SENDFILE_BYTES_MIN or found is None or not isinstance(found.file, OsFile):
+        if planned.size < SENDFILE_BYTES_MIN or not isinstance(found, LogSlice):
+            return False
+        if not isinstance(found.file, OsFile):
             return False
         file, position, size = found.file, found.position, found.size
         try:

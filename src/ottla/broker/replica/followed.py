@@ -63,6 +63,12 @@ class FollowedPartition:
         partition, state = self.partition, self.state
         return partition.leader == state.leader_id and partition.leader_epoch == state.leader_epoch
 
+    @property
+    def is_writing(self) -> bool:
+        """Whether appended records will become durable."""
+        log = self.partition.log
+        return self.is_current and not log.offline and not log.closed
+
     def position(self) -> FetchPosition | None:
         """What to fetch next; None if nothing can be fetched now."""
         log = self.partition.log

@@ -30,7 +30,7 @@ from ottla.peer.exchange import RawResponse
 from ottla.wire.fetch_response import FetchedPartition, FetchedResponse, parse_response
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, ReplicaState
 
-SLOW_WRITE_S: Final = 0.005
+SLOW_WRITE_S: Final = 0.01
 RETRY_S: Final = 0.05
 PASS_BYTES: Final = 1 << 20
 VERSIONS: Final = range(17, 18)
@@ -293,15 +293,23 @@ class LeaderFetcher:
         if self._session_id == _NO_SESSION:
             self._restart_session()  # the leader has no room for a session
         if self._writing:
-            if self._slow_timer is None:
-                self._slow_timer = self._environment.loop.call_later(SLOW_WRITE_S, self._writes_are_slow)
+            self._watch_writes()
         else:
             self._continue()
 
     def _writes_are_slow(self) -> None:
+        """Fetch the other partitions of the session, if there are any."""
         self._slow_timer = None
-        self._writing.clear()
-        self._continue()
+        self._writing = {one for one in self._writing if one.is_writing}
+        if self._writing and len(self._writing) == len(self._partitions):
+            self._watch_writes()
+        else:
+            self._writing.clear()
+            self._continue()
+
+    def _watch_writes(self) -> None:
+        if self._slow_timer is None:
+            self._slow_timer = self._environment.loop.call_later(SLOW_WRITE_S, self._writes_are_slow)
 
     def _stop_slow_timer(self) -> None:
         if self._slow_timer is not None:

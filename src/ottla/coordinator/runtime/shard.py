@@ -28,7 +28,7 @@ Concurrency: one thread; nothing here blocks.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from enum import Enum
 from functools import partial
@@ -49,9 +49,10 @@ if TYPE_CHECKING:
 
 M = TypeVar("M", bound=StateMachine)
 R = TypeVar("R")
+_TIMER_RETRY_MS: Final = 500
 
 # The error that a client gets for a refused append, as in Kafka; other errors are not translated.
-_APPEND_ERRORS: Final = {
+APPEND_ERRORS: Final = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -222,11 +223,24 @@ class Shard(Generic[M]):
             self._park(done, promise)
         return promise
 
-    def _run_timer(self, operation: TimerOperation) -> None:
+    def _run_timer(self, name: Hashable, operation: TimerOperation) -> None:
         promise: Promise[None] = Promise()
-        promise.when_done(partial(_report, self._runtime.report))
+        promise.when_done(partial(self._timer_done, name, operation))
         with _failing(promise):
             self._apply(operation(), promise)
+
+    def _timer_done(
+        self, name: Hashable, operation: TimerOperation, value: None, error: BaseException | None
+    ) -> None:
+        """Run a timer again whose decision could not be appended for now; report an unexpected error."""
+        if error is None:
+            return
+        code = error.code if isinstance(error, ApiError) else None
+        if code is ErrorCode.COORDINATOR_NOT_AVAILABLE:
+            if self.state is ShardState.ACTIVE and not self.timers.is_scheduled(name):
+                self.timers.schedule(name, _TIMER_RETRY_MS, operation)
+        elif code is not ErrorCode.NOT_COORDINATOR:
+            self._runtime.report(error)
 
     # --- appending and replaying a decision ---
 
@@ -314,11 +328,11 @@ class Shard(Generic[M]):
         if error in EPOCH_ENDED:
             self.close()
         else:
-            self._runtime.reload(self, _APPEND_ERRORS.get(error, error))
+            self._runtime.reload(self, APPEND_ERRORS.get(error, error))
 
     def _refuse(self, decision: Decision[R], promise: Promise[R], error: ApiError) -> None:
         """Fail a decision that was neither appended nor replayed."""
-        code = _APPEND_ERRORS.get(error.code, error.code)
+        code = APPEND_ERRORS.get(error.code, error.code)
         if decision.on_complete is not None:
             decision.on_complete(code)
         promise.fail(ApiError(code, error.message))
@@ -398,9 +412,3 @@ def _too_large() -> ApiError:
         ErrorCode.MESSAGE_TOO_LARGE,
         "the records do not fit into one batch of the internal topic",
     )
-
-
-def _report(report: Callable[[BaseException], None], value: None, error: BaseException | None) -> None:
-    """Report the error of a timer's decision, unless its coordinator has closed."""
-    if error is not None and not (isinstance(error, ApiError) and error.code is ErrorCode.NOT_COORDINATOR):
-        report(error)

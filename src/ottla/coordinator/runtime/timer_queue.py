@@ -17,8 +17,8 @@ from ottla.base.clock import Clock
 from ottla.coordinator.runtime.ports import Scheduler
 from ottla.coordinator.runtime.timers import TimerOperation
 
-Run = Callable[[TimerOperation], None]
-"""Applies the decision of a timer; must not raise."""
+Run = Callable[[Hashable, TimerOperation], None]
+"""Applies the decision of the timer of that name; must not raise."""
 
 
 class _Timer:
@@ -122,4 +122,4 @@ class ShardTimers:
             timer.operation = None
             if self._timers.get(timer.name) is timer:
                 del self._timers[timer.name]
-            self._run(operation)
+            self._run(timer.name, operation)

@@ -4,7 +4,7 @@
 returns what it has staged as one job. A job that is a single write is passed to the writer, any other runs in the
 executor. When it is done the log records the new offsets, `on_progress` notifies those that wait for its committable
 offset, and if more was staged meanwhile the next job starts. So there is at most one write job per log, and the cost of
-a sync is shared by all appends that waited for it.
+a sync is shared by all appends that waited for it. Followers copy the records of a job while it runs (`on_start`).
 
 Sealed segments that no job had to sync, and logs for which `flush.ms` has passed, are synced by flush jobs.
 
@@ -36,14 +36,17 @@ class GroupCommit:
         defer: Callable[[Callable[[], None]], object],
         on_progress: Callable[[Log], None],
         on_fault: Callable[[StorageFault], None],
+        on_start: Callable[[Log], None] | None = None,
         writer: Writer | None = None,
     ) -> None:
+        """`on_start` is called when a write of a log that has followers starts."""
         self._executor = executor
         self._writer = writer or ExecutorWriter(executor)
         self._clock = clock
         self._defer = defer
         self._on_progress = on_progress
         self._on_fault = on_fault
+        self._on_start = on_start
         self._scheduled: dict[int, Log] = {}
         self._jobs = 0
         self._when_idle: list[Callable[[], None]] = []
@@ -87,6 +90,8 @@ class GroupCommit:
                 self._executor.submit(job.run, done)
             else:
                 self._writer.write(step.file, step.buffers, step.position, job.sync, done)
+            if log.followed and self._on_start is not None:
+                self._on_start(log)
 
     def _written(self, log: Log, job: WriteJob, failure: BaseException | None) -> None:
         if self._survived(log, failure):

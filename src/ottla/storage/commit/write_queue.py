@@ -5,8 +5,9 @@ success. One write job and one flush job may be outstanding, of which one syncs;
 the next.
 
 Two offsets move when a job succeeds. Readers and followers may copy records below `readable_offset`: their bytes
-are in the file. This replica counts records below `committable_offset` toward the high watermark: they are
-written, and synced if `flush.messages` requires it. `flushed_offset` is the end of what is synced in any case.
+are in the file. Followers may also copy all batches of the write job that is running (`read_staged`), so that they sync
+at the same time as this replica. This replica counts records below `committable_offset` toward the high watermark: they
+are written, and synced if `flush.messages` requires it. `flushed_offset` is the end of what is synced in any case.
 
 Invariant: flushed_offset <= committable_offset <= readable_offset <= the log end offset.
 Concurrency: the log's task only; its jobs run elsewhere.
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 from ottla.base.errors import violated
 from ottla.storage.commit.write_job import FlushJob, LogLocation, SegmentWrite, WriteJob
+from ottla.storage.log.log_slice import StagedSlice
 from ottla.storage.log.segment import Segment
 
 
@@ -131,6 +133,15 @@ class WriteQueue:
         self._fresh = False
         self.flushed_offset = max(self.flushed_offset, job.end_offset)
         self.last_flush_ms = now_ms
+
+    def read_staged(self, max_bytes: int) -> StagedSlice | None:
+        """The batches of the running write job, which begin at the readable offset; None if they do not fit."""
+        job = self._write_job
+        if job is None:
+            return None
+        buffers = [buffer for step in job.steps for buffer in step.buffers]
+        size = sum(map(len, buffers))
+        return StagedSlice(buffers, size, job.end_offset) if size <= max_bytes else None
 
     def drop(self, segment: Segment) -> None:
         """A segment is removed from the log; nothing of it has to be written any more."""

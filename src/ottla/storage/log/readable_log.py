@@ -22,7 +22,7 @@ from ottla.storage.commit.write_queue import WriteQueue
 from ottla.storage.index.txn_index import AbortedTxn
 from ottla.storage.log.log_parts import LogParts
 from ottla.storage.log.log_reader import FoundRecord, LogReader
-from ottla.storage.log.log_slice import LogSlice
+from ottla.storage.log.log_slice import LogSlice, StagedSlice
 from ottla.storage.log.segments import Segments
 
 
@@ -48,6 +48,8 @@ class ReadableLog:
         self.log_start_offset = parts.log_start_offset
         self.log_end_offset = parts.log_end_offset
         self.offline = False
+        self.followed = False
+        """Whether followers copy from this log: they are notified when a write starts."""
         self._high_watermark = parts.log_start_offset
         self._location = LogLocation(disk, directory, self.log_dir)
         self._writes = WriteQueue(self._location, parts.log_end_offset, fresh=parts.fresh)
@@ -121,6 +123,10 @@ class ReadableLog:
             )
         except OSError as error:
             raise self._fault(error) from error
+
+    def read_staged(self, max_bytes: int) -> StagedSlice | None:
+        """The batches from the readable offset on that are being written; None if they are longer than `max_bytes`."""
+        return None if self.offline else self._writes.read_staged(max_bytes)
 
     def offset_for_timestamp(self, timestamp: int) -> FoundRecord | None:
         """The first record at or after a time. The caller holds it against the high watermark."""

@@ -1,4 +1,4 @@
-"""Simulates the quorum's core alone: replicas in virtual time, with crashes, lost messages and cut links.
+"""Simulates the quorum's core alone: replicas in virtual time, with crashes, lost disks and messages, cut links.
 
 Every event draws from one seeded generator, so a seed repeats a run exactly. After each event the checker compares
 what the replicas did with the invariants of the protocol:
@@ -26,6 +26,7 @@ from ottla.quorum.raft.messages import (
     ElectionState,
     LeaderChanged,
     Persist,
+    Recovered,
     Request,
     Respond,
     Send,
@@ -55,6 +56,7 @@ class Summary:
     events: int = 0
     elections: int = 0
     kills: int = 0
+    replaced: int = 0
     committed: int = 0
     trace: int = 0
 
@@ -74,6 +76,8 @@ class Replica:
     wake_at: float = -1.0
     paused_until: float = 0.0
     checked_offset: int = 0
+    recovering: bool = False
+    """It has lost its disk and does not vote yet."""
 
 
 class QuorumSimulation:
@@ -139,7 +143,13 @@ class QuorumSimulation:
         replica.checked_offset = replica.log.start_offset
         rng = Random(self.rng.random())
         replica.core = Core(
-            ReplicaKey(replica.node_id), self.voters, replica.log, replica.state, rng, Timeouts()
+            ReplicaKey(replica.node_id),
+            self.voters,
+            replica.log,
+            replica.state,
+            rng,
+            Timeouts(),
+            recovering=replica.recovering,
         )
         self.step(replica, lambda core: core.start(self.now))
 
@@ -153,6 +163,15 @@ class QuorumSimulation:
         for other in self.replicas:
             if other is not replica and self.rng.random() < self.evidence:
                 self.later(self.rng.uniform(0, 5), lambda other=other: self.lost(other, replica))  # type: ignore[misc]
+
+    def replace_disk(self, replica: Replica) -> None:
+        """Restart a voter with an empty disk, unless another one has not recovered from that yet."""
+        if len(self.voters) < 3 or any(one.recovering for one in self.replicas):
+            return
+        self.crash(replica)
+        self.summary.replaced += 1
+        replica.image, replica.state = EMPTY, ElectionState()
+        replica.recovering = replica.node_id in self.voters.ids
 
     def lost(self, observer: Replica, gone: Replica) -> None:
         self.step(observer, lambda core: core.peer_lost(self.now, gone.node_id))
@@ -222,6 +241,8 @@ class QuorumSimulation:
                     self.check_leader(replica, epoch)
                 case SnapshotInstalled(snapshot):
                     replica.checked_offset = snapshot.offset
+                case Recovered():
+                    replica.recovering = False
                 case _:
                     pass
 
@@ -285,7 +306,7 @@ class QuorumSimulation:
             return
         rng = self.rng
         replica = rng.choice(self.replicas)
-        match rng.randrange(6):
+        match rng.randrange(7):
             case 0 | 1:
                 self.crash(replica)
                 self.later(rng.expovariate(1 / 800), lambda: self.boot(replica))
@@ -304,6 +325,9 @@ class QuorumSimulation:
                 replica.paused_until = self.now + rng.expovariate(1 / 1500)
             case 5:
                 self.lost(rng.choice(self.replicas), replica)
+            case 6:
+                self.replace_disk(replica)
+                self.later(rng.expovariate(1 / 800), lambda: self.boot(replica))
         self.later(rng.expovariate(1 / 700), self.fault)
 
     def heal(self) -> None:

@@ -32,6 +32,7 @@ class Slice(NamedTuple):
     """Batches that were read."""
 
     batches: tuple[Batch, ...]
+    end_offset: int = -1
 
     @property
     def size(self) -> int:
@@ -56,6 +57,7 @@ class ReplicaLog:
     topic_partition = PARTITION
     offline = False
     log_start_offset = 0
+    followed = False
 
     def __init__(self, image: Image, config: LogConfig, *, copies_early: bool, synced: bool) -> None:
         self.config = config
@@ -93,6 +95,11 @@ class ReplicaLog:
         end = min(upto, self.readable_offset, offset + FETCH_BATCHES_MAX)
         return Slice(tuple(self.batches[offset:end]))
 
+    def read_staged(self, max_bytes: int) -> Slice | None:
+        if self._writing is None or not self._copies_early:
+            return None
+        return Slice(tuple(self.batches[self.readable_offset : self._writing]), self._writing)
+
     # Changes
 
     def append(self, batches: Sequence[Batch]) -> None:
@@ -117,8 +124,6 @@ class ReplicaLog:
 
     def begin_write(self) -> None:
         self._writing = self.log_end_offset
-        if self._copies_early:
-            self.readable_offset = self._writing
 
     def finish_write(self) -> None:
         """The write in progress is complete."""

@@ -343,8 +343,7 @@ class ReplicationSimulation:
             self.write(broker)
 
         self.soon(broker, delay, done)
-        if broker.partition.leads:
-            broker.partition.progressed()
+        broker.partition.write_started()
 
     # The follower
 

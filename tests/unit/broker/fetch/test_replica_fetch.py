@@ -84,6 +84,55 @@ def test_the_high_watermark_alone_does_not_end_a_wait_but_is_in_the_next_respons
     assert two.received()[0].high_watermark == 1
 
 
+def test_followers_copy_records_while_the_leader_syncs_them() -> None:
+    broker = Broker()
+    two, three, consumer = Follower(broker, 2), Follower(broker, 3), Follower(broker, -1)
+    for follower in (two, three, consumer):
+        follower.fetch({0: 0})
+    waiter = broker.append()
+    assert two.waits
+    broker.start_write()
+    copied = [bytes(follower.received()[0].records or b"") for follower in (two, three)]
+    assert consumer.waits
+    for follower in (two, three):
+        follower.fetch({0: 1})  # they have synced; the leader has not
+    assert broker.partitions[0].log.committable_offset == 0
+    assert waiter.errors == []
+    broker.append()
+    broker.write()
+    assert waiter.errors == [ErrorCode.NONE]
+    written = broker.partitions[0].log.read_bytes(0, 1 << 20, upto=1)
+    assert copied == [written, written]
+    assert consumer.received()[0].high_watermark == 1
+    assert two.received()[0].records
+
+
+def test_a_follower_that_lags_does_not_copy_what_is_being_written() -> None:
+    broker = Broker()
+    broker.append()
+    broker.write()
+    broker.append()
+    broker.start_write()
+    follower = Follower(broker)
+    follower.fetch({0: 0})
+    assert bytes(follower.received()[0].records or b"") == broker.partitions[0].log.read_bytes(
+        0, 1 << 20, upto=1
+    )
+
+
+def test_a_write_that_does_not_fit_into_the_response_is_copied_when_it_is_done() -> None:
+    broker = Broker()
+    broker.append()
+    broker.start_write()
+    log = broker.partitions[0].log
+    assert log.read_staged(10) is None
+    staged = log.read_staged(1000)
+    assert staged is not None
+    assert staged.end_offset == 1
+    broker.write()
+    assert log.read_staged(1000) is None
+
+
 @pytest.mark.parametrize(
     ("epoch", "code"),
     [(4, ErrorCode.FENCED_LEADER_EPOCH), (5, ErrorCode.NONE), (6, ErrorCode.UNKNOWN_LEADER_EPOCH)],

@@ -7,6 +7,7 @@ import errno
 import pytest
 
 from ottla.base.errors import ErrorCode
+from ottla.metadata.records import PartitionRecord
 from ottla.records.builder import NewRecord, build_batch
 from ottla.replication.partition import Partition
 from ottla.wire.messages.fetch import ForgottenTopic
@@ -83,7 +84,7 @@ def test_a_slow_write_delays_its_own_partition_only(broker: FollowingBroker) -> 
     broker.respond(data(0, raw(0, 0)), data(1, raw(0, 0)))
     broker.turn()
     broker.executor.step()
-    broker.loop.advance(0.004)
+    broker.loop.advance(0.009)
     assert not broker.peers.waiting
     broker.loop.advance(0.002)
     assert broker.positions() == [(0, 0, 1, 0)]
@@ -99,6 +100,32 @@ def test_a_slow_write_delays_its_own_partition_only(broker: FollowingBroker) -> 
     broker.respond(data(1, raw(1, 0)))
     broker.settle()
     assert broker.log(1).log_end_offset == 2
+
+
+def test_nothing_is_sent_while_all_partitions_are_written() -> None:
+    broker = FollowingBroker()
+    broker.create(1)
+    broker.respond(data(0, raw(0, 0)))
+    broker.loop.advance(0.1)
+    assert not broker.peers.waiting
+    broker.settle()
+    assert broker.next_request().session_epoch == 1
+    broker.respond(data(0, raw(1, 0)))
+    broker.turn()
+    broker.log().fail()
+    broker.replay(
+        PartitionRecord(
+            partition_id=1,
+            topic_id=TOPIC_ID,
+            replicas=[LEADER, NODE],
+            isr=[LEADER],
+            leader=LEADER,
+            leader_epoch=0,
+        )
+    )
+    broker.settle()
+    broker.loop.advance(0.1)
+    assert broker.positions() == [(1, 0, 0, -1)]
 
 
 def test_records_that_diverge_are_truncated(broker: FollowingBroker) -> None:

@@ -343,6 +343,31 @@ def test_a_timer_that_fails_is_reported_and_the_others_run() -> None:
     assert [str(each) for each in bench.reported] == ["broken"]
 
 
+def test_a_timer_runs_again_while_too_few_replicas_are_in_sync() -> None:
+    bench = Bench()
+    machine = bench.serve()
+    machine.timers.schedule("expire", 50, lambda: Decision(None, [word("late")]))
+    bench.log.unwritable = ErrorCode.NOT_ENOUGH_REPLICAS
+    bench.scheduler.advance(700)
+    assert machine.counts == {}
+    bench.log.unwritable = None
+    bench.scheduler.advance(700)
+    assert machine.counts == {"late": 1}
+    assert bench.reported == []
+
+
+def test_a_timer_that_could_not_be_appended_is_cancelled_like_others() -> None:
+    bench = Bench()
+    machine = bench.serve()
+    machine.timers.schedule("expire", 50, lambda: Decision(None, [word("late")]))
+    bench.log.unwritable = ErrorCode.NOT_ENOUGH_REPLICAS
+    bench.scheduler.advance(60)
+    bench.log.unwritable = None
+    machine.timers.cancel("expire")
+    bench.scheduler.advance(2000)
+    assert machine.counts == {}
+
+
 def test_a_failing_callback_does_not_prevent_other_responses() -> None:
     bench = Bench()
     bench.serve()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 from ottla.coordinator.runtime.decision import Decision
 from ottla.coordinator.runtime.timer_queue import ShardTimers, TimerQueue
 from ottla.coordinator.runtime.timers import TimerOperation
@@ -18,7 +20,7 @@ class Timing:
         self.fired: list[tuple[str, int]] = []
         self.start = self.clock.now
 
-    def _run(self, operation: TimerOperation) -> None:
+    def _run(self, name: Hashable, operation: TimerOperation) -> None:
         operation()
 
     def set(self, name: str, delay_ms: int) -> None:

@@ -3,7 +3,7 @@
 Rules, after every event of a node:
 
 - K1 a quorum epoch has one leader;
-- K2 the epoch of a node never decreases, also over restarts;
+- K2 the epoch of a node never decreases; after a restart it is not below an epoch in which the node has led;
 - K6 K7 nodes at the same offset have the same image, and the image of a node does not go back;
 - in the newest image: the ISR and the eligible leader replicas are replicas and disjoint; a leader is in the ISR; a
   new leader has a new leader epoch; leader epochs, partition epochs and broker epochs never decrease.
@@ -49,8 +49,10 @@ class MetadataChecker:
         return self._leaders[max(self._leaders)] if self._leaders else -1
 
     def started(self, node_id: int) -> None:
-        """A node was started: it reads its log again."""
+        """A node was started: it reads its log again. Epochs in which it has led are durable on its disk."""
         self._images.pop(node_id, None)
+        led = [epoch for epoch, leader_id in self._leaders.items() if leader_id == node_id]
+        self._quorum[node_id] = (max(led, default=0), -1)
 
     def check_quorum(self, node_id: int, quorum: QuorumView) -> None:
         """Check the quorum as a node sees it, after an event of the node."""

@@ -53,14 +53,16 @@ class Admin(Client):
             )
             for name, count in cluster.topics.items()
         ]
+        # Brokers that have not registered yet do not count for the replication factor.
+        later = RETRIABLE | {E.INVALID_REPLICATION_FACTOR}
         request = CreateTopicsRequest(topics=topics, timeout_ms=5000)
         while True:
             response = await self.retried(self.connection, request, 7, CreateTopicsResponse)
             errors = [
-                self.expect(topic.error_code, E.NONE, E.TOPIC_ALREADY_EXISTS, RETRIABLE, doing="CreateTopics")
+                self.expect(topic.error_code, E.NONE, E.TOPIC_ALREADY_EXISTS, later, doing="CreateTopics")
                 for topic in response.topics
             ]
-            if not any(error in RETRIABLE for error in errors):
+            if not any(error in later for error in errors):
                 break
             await self.process.backoff()
         for kind in (GROUP, TXN):
