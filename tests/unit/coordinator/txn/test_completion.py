@@ -164,3 +164,12 @@ def test_results_after_unloading_are_ignored() -> None:
     bench.markers.acknowledge()
     bench.bench.advance(RETRY_MS)
     assert bench.state() == "PrepareCommit"
+
+
+def test_a_completion_that_could_not_be_appended_is_decided_again() -> None:
+    """The runtime runs the decision of a timer again if too few replicas were in sync."""
+    bench = TxnBench()
+    bench.commit(bench.opened(T0))
+    completion = bench.machine._completion
+    first, second = completion._complete("id"), completion._complete("id")
+    assert len(first.records) == len(second.records) == 1
