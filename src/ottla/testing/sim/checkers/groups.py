@@ -3,7 +3,8 @@
 Rules, after every batch:
 
 - G1 no partition is assigned to two members of a consumer group, even while one of them must still revoke it;
-- G2 generations of classic groups, epochs of consumer groups, and epochs of their members never decrease.
+- G2 generations of classic groups, epochs of consumer groups, and epochs of their members never decrease. A group that
+  was deleted, or an empty classic group that a consumer group replaces, begins again.
 """
 
 from __future__ import annotations
@@ -49,9 +50,13 @@ class GroupChecker:
         if isinstance(key, keys.GroupMetadataKey):
             if isinstance(value, keys.GroupMetadataValue):
                 self._classic(key.group, value)
+            else:
+                self.generations.pop(key.group, None)
         elif isinstance(key, keys.ConsumerGroupMetadataKey):
             if isinstance(value, keys.ConsumerGroupMetadataValue):
                 self._advance(self.epochs, key.group_id, value.epoch, "the epoch of a group")
+            else:
+                self.epochs.pop(key.group_id, None)
         elif isinstance(key, keys.ConsumerGroupCurrentMemberAssignmentKey):
             self._touched[key.group_id] = None
             owned = self._owned.setdefault(key.group_id, {})
