@@ -52,6 +52,8 @@ class Routes:
         self._bootstrap = bootstrap
         self.brokers: dict[int, Address] = {}
         self.leaders: dict[TopicPartition, Leader] = {}
+        self._epochs: dict[TopicPartition, int] = {}
+        """The greatest leader epoch seen: what a broker with older metadata reports about a leader is ignored."""
         self._coordinators: dict[tuple[int, str], Address] = {}
         self._lookups: dict[Address, Connection] = {}
 
@@ -80,14 +82,13 @@ class Routes:
         """Request the metadata of all topics from some broker; raises NoResponse."""
         response = await self._lookup(MetadataRequest(topics=None), _METADATA_VERSION, MetadataResponse)
         self.brokers = {each.node_id: (each.host, each.port) for each in response.brokers}
-        self.leaders = {
-            TopicPartition(topic.name or "", each.partition_index): Leader(
-                each.leader_id, each.leader_epoch, list(each.replica_nodes)
-            )
-            for topic in response.topics
-            for each in topic.partitions
-            if each.leader_id >= 0
-        }
+        self.leaders = {}
+        for topic in response.topics:
+            for each in topic.partitions:
+                tp = TopicPartition(topic.name or "", each.partition_index)
+                if each.leader_id >= 0 and each.leader_epoch >= self._epochs.get(tp, -1):
+                    self._epochs[tp] = each.leader_epoch
+                    self.leaders[tp] = Leader(each.leader_id, each.leader_epoch, list(each.replica_nodes))
 
     async def coordinator(self, kind: int, key: str) -> Address:
         """The coordinator of a group or a transactional id; raises NoResponse if it is not known."""
