@@ -131,7 +131,7 @@ class Completion:
         self._timers.schedule(("markers", transactional_id), 0, partial(self._complete, transactional_id))
 
     def _complete(self, transactional_id: str) -> Decision[None]:
-        self._waiting.pop(transactional_id, None)  # it is missing if this decision could not be appended before
+        self._waiting.pop(transactional_id, None)  # missing if this decision could not be appended before
         before = self._table[transactional_id]
         committed = before.state is TxnState.PREPARE_COMMIT
         after = msgspec.structs.replace(
