@@ -27,7 +27,7 @@ from datetime import datetime
 from itertools import pairwise
 from statistics import median
 
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import ElectionType, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
 from rich.table import Table
@@ -112,8 +112,8 @@ class Failover:
         self.pauses: dict[str, list[float]] = defaultdict(list)
         self.errors = 0
         self.topic = "failover"
-        admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-        admin.create_topics([NewTopic(self.topic, PARTITIONS, 3)])[self.topic].result(30)
+        self.admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+        self.admin.create_topics([NewTopic(self.topic, PARTITIONS, 3)])[self.topic].result(30)
         self._wait_in_sync()
         self.prober = Prober(cluster.bootstrap, self.topic)
         time.sleep(SETTLE_S)
@@ -135,7 +135,13 @@ class Failover:
         }
         scenarios[name]()
         self._wait_in_sync()
+        self._balance()
         time.sleep(SETTLE_S)
+
+    def _balance(self) -> None:
+        """Elect the preferred leaders: a client whose partitions all have one leader is slower when that one ends."""
+        partitions = [TopicPartition(self.topic, number) for number in range(PARTITIONS)]
+        self.admin.elect_leaders(ElectionType.PREFERRED, partitions).result(30)
 
     def _measure(self, name: str, partitions: list[int], moment: float, prober: Prober | None = None) -> None:
         found = [(prober or self.prober).pause(partition, moment) for partition in partitions]
