@@ -56,6 +56,8 @@ class JavaTools:
         "kafka-groups": "org.apache.kafka.tools.GroupsCommand",
         "kafka-verifiable-consumer": "org.apache.kafka.tools.VerifiableConsumer",
         "kafka-verifiable-producer": "org.apache.kafka.tools.VerifiableProducer",
+        "kafka-leader-election": "org.apache.kafka.tools.LeaderElectionCommand",
+        "kafka-reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
         "kafka-transactions": "org.apache.kafka.tools.TransactionsCommand",
     }
 
