@@ -160,7 +160,7 @@ class BrokerLifecycle:
 
     def _register(self) -> None:
         sent = self._channel.request(
-            self._registration, BrokerRegistrationResponse, timeout_s=self._settings.registration_timeout_s
+            self._registration, BrokerRegistrationResponse, timeout_s=self._settings.request_timeout_s
         )
         sent.when_done(self._register_done)
 

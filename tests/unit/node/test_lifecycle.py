@@ -35,6 +35,7 @@ class Scenario:
         self.timers = FakeTimers()
         self.publisher = MetadataPublisher(FakeQuorum())
         self.sent: list[tuple[Message, Promise[Any]]] = []
+        self.timeouts: list[float] = []
         self.fencing: list[bool] = []
         self.lifecycle = BrokerLifecycle(
             1,
@@ -51,6 +52,7 @@ class Scenario:
     def request(self, message: Message, response: type[Message], *, timeout_s: float) -> Promise[Any]:
         promise: Promise[Any] = Promise()
         self.sent.append((message, promise))
+        self.timeouts.append(timeout_s)
         return promise
 
     def take(self) -> tuple[Any, Promise[Any]]:
@@ -219,3 +221,14 @@ def test_nothing_is_sent_after_close() -> None:
 )
 def test_a_stop_was_clean_only_if_it_was_in_all_directories(epochs: list[int], previous: int) -> None:
     assert previous_broker_epoch(epochs) == previous
+
+
+def test_a_registration_without_a_response_is_sent_again_before_the_registration_timeout() -> None:
+    """A controller that lost its power does not close its connections."""
+    test = Scenario()
+    assert test.timeouts == [SETTINGS.request_timeout_s]
+    assert SETTINGS.request_timeout_s < SETTINGS.registration_timeout_s
+    _, promise = test.take()
+    promise.fail(PeerError(Reason.TIMED_OUT, "no response"))
+    test.timers.advance(SETTINGS.request_timeout_s)
+    assert isinstance(test.sent[-1][0], BrokerRegistrationRequest)
