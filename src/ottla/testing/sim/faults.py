@@ -59,8 +59,11 @@ class Faults:
         cluster = self._cluster
         cluster.conditions.end_faults()
         cluster.network.restore(set(cluster.hosts.values()))
+        # Timeouts that began on a clock that was ahead end only when the clocks have caught up with it.
+        latest_ms = max(node.host.clock.latest_offset_ms for node in cluster.nodes)
         for node in cluster.nodes:
             host = node.host
+            host.clock.jump(latest_ms)
             host.slow_chance = 0.0
             host.resume()
             host.disk.lose_power_in(-1)
@@ -159,7 +162,7 @@ class Faults:
         clock = self._node().host.clock
         # Records from more than an hour ahead are refused (message.timestamp.after.max.ms): never jump back that far.
         moved_ms = clock.offset_ms + int(self._rng.uniform(-1, 1) * size_ms)
-        clock.offset_ms = max(moved_ms, START_MS - _BACK_MS_MAX)
+        clock.jump(max(moved_ms, START_MS - _BACK_MS_MAX))
 
     # Faults of links
 

@@ -52,6 +52,9 @@ class MembershipLost(Exception):
         self.code = code
 
 
+_LATE_MS: Final = 30_000
+
+
 class Member(Client):
     """A member of `group` that reads `topics`. Subclasses implement a group protocol."""
 
@@ -75,6 +78,8 @@ class Member(Client):
         self.leaves_at_ms: int | None = None
         self.claims_disabled = False
         self._commits = 0
+        self._repeats_until_ms = 0
+        """Until then a commit without a response can still arrive, so offsets are committed again."""
 
     def next_incarnation(self) -> Client:
         return type(self)(
@@ -145,6 +150,8 @@ class Member(Client):
     async def commit(self) -> None:
         """Commit what was processed; raises MembershipLost or NoResponse."""
         partitions = list(self.uncommitted)
+        if not partitions and self.kernel.now_ms < self._repeats_until_ms:
+            partitions = list(self.positions)
         if not partitions:
             return
         names = self._named(partitions)
@@ -173,6 +180,7 @@ class Member(Client):
         except NoResponse:
             for name in names.values():
                 self.cluster.offsets.abandoned(name)
+            self._repeats_until_ms = self.kernel.now_ms + _LATE_MS
             raise
         for topic_result in response.topics:
             for result in topic_result.partitions:

@@ -24,7 +24,11 @@ class HostClock:
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
-        self.offset_ms = START_MS
+        self.offset_ms = self.latest_offset_ms = START_MS
+
+    def jump(self, offset_ms: int) -> None:
+        self.offset_ms = offset_ms
+        self.latest_offset_ms = max(self.latest_offset_ms, offset_ms)
 
     def now_ms(self) -> int:
         return self._kernel.now_ms + self.offset_ms
