@@ -18,6 +18,7 @@ from ottla.metadata.record_codec import decode_record, encode_record
 from ottla.metadata.snapshot import digest, image_values
 from ottla.wire.messages import alter_configs as alter
 from ottla.wire.messages import incremental_alter_configs as incremental
+from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from ottla.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from ottla.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest
@@ -74,13 +75,14 @@ def decided(controller: Controller, step: tuple[Any, ...]) -> list[Message]:
         old = [alter.AlterableConfig(name=key, value=value) for key, value in settings.items()]
         whole = alter.AlterConfigsResource(resource_type=kind_, resource_name=name, configs=old)
         return controller.configs.decide_alter(image, alter.AlterConfigsRequest(resources=[whole])).records
-    return decide_allocate(image, 1, 5).records
+    request_ids = AllocateProducerIdsRequest(broker_id=1, broker_epoch=5)
+    return decide_allocate(controller.view(), request_ids).records
 
 
 def leader(steps: list[tuple[Any, ...]]) -> tuple[MetadataImage, list[Message]]:
     controller = Controller(BrokerConfig({"node.id": "1"}), 1, random.Random(5))
     history: list[Message] = [*features(), broker_record(1), broker_record(2, "r")]
-    controller.image = controller.replayed(history, len(history) - 1, 1)
+    controller.advance(controller.replayed(history, len(history) - 1, 1))
     for step in steps:
         try:
             records = decided(controller, step)
@@ -88,7 +90,7 @@ def leader(steps: list[tuple[Any, ...]]) -> tuple[MetadataImage, list[Message]]:
             continue
         if records:
             history += records
-            controller.image = controller.replayed(records, len(history) - 1, 1)
+            controller.advance(controller.replayed(records, len(history) - 1, 1))
     return controller.image, history
 
 

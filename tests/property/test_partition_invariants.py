@@ -205,7 +205,7 @@ STEPS = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(steps=st.lists(STEPS, min_size=5, max_size=60))
 def test_invariants_of_partitions(steps: list[tuple[Any, ...]]) -> None:
     model = Model()

@@ -83,10 +83,12 @@ def run_until_ready(*arguments: str) -> tuple[int, str]:
     process = subprocess.Popen([*OTTLA, *arguments], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     lines = []
+    interrupted = False
     with process.stdout as output:
         for line in output:
             lines.append(line)
-            if line.startswith("active controller"):
+            if line.startswith("active controller") and not interrupted:
+                interrupted = True  # a second signal ends the command at once
                 os.kill(process.pid, signal.SIGINT)
     return process.wait(60), "".join(lines)
 
