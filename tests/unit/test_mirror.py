@@ -36,6 +36,8 @@ UNTESTED = {
 }
 
 COVERED_BY = {
+    "testing/history/log_checks.py": "tests/unit/testing/history/test_history.py",
+    "testing/history/observations.py": "tests/unit/testing/history/test_history.py",
     "quorum/raft/recovery.py": "tests/unit/quorum/raft/test_core.py",
     "node/founding.py": "tests/unit/node/test_replica.py",
     "node/quorum_config.py": "tests/unit/node/test_config.py",

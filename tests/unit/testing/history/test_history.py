@@ -1,4 +1,4 @@
-"""Tests of the history checker: it finds every anomaly made by hand, and random damage to a correct history."""
+"""Tests of the history checker without transactions: anomalies made by hand, and random damage to a correct history."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.base.ids import TopicPartition
-from ottla.testing.history import History, Kind
+from ottla.testing.history.events import Kind
+from ottla.testing.history.history import History
 
 P0, P1 = TopicPartition("matches", 0), TopicPartition("matches", 1)
 
