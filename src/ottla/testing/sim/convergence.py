@@ -133,6 +133,10 @@ class Convergence:
         check(not lost, "T4 what was committed can be read", f"{lost[:5]}")
         for tp, difference in cluster.logs.differences(node.node_id for node in cluster.nodes).items():
             check(False, "R2 all replicas are equal after the faults", f"{tp}: {difference}")
+        # No consumer reads committed records behind a prepared transaction.
+        read_to_end = not cluster.logs.undecided()
+        for anomaly in cluster.txns.history.anomalies(read_to_end=read_to_end):
+            check(False, f"history: {anomaly.kind}", f"{anomaly.partition}: {anomaly.detail}")
         if "copiers" not in self._groups():
             return
         for tp in cluster.partitions("in"):

@@ -11,16 +11,20 @@ Rules, in the numbering of the invariants (docs/SIMULATION.md):
 - T4 all partitions of a transaction end in the same way, and as the producer was notified; it is committed only if its
   producer requested that; readers of committed records see exactly the records of committed transactions;
 - T6 all records that one marker ends were sent in one transaction.
+
+What producers and readers report is also recorded in `history`. It is checked at the end, without the logs.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from ottla.base.ids import TopicPartition
 from ottla.records.batch import BatchHeader
 from ottla.records.record import Record
+from ottla.testing.history.history import History
 from ottla.testing.sim.kernel.events import Kernel
 
 
@@ -73,6 +77,7 @@ class TransactionChecker:
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
+        self.history = History(lambda: kernel.now_us)
         self.txns: dict[TxnName, Txn] = {}
         self.entries: dict[TopicPartition, list[Entry]] = {}
         self._seen: dict[str, str] = {}
@@ -82,9 +87,16 @@ class TransactionChecker:
 
     # What producers report
 
-    def begin(self, name: TxnName) -> Txn:
+    def begin(self, name: TxnName, group: str | None = None) -> Txn:
+        """A producer begins a transaction, which commits the offsets of a group, if any."""
         txn = self.txns[name] = Txn(name)
+        self.history.began(str(name), f"{name.producer}/{name.incarnation}", group)
         return txn
+
+    def sent(self, txn: Txn | None, producer: str, values: list[str]) -> None:
+        """A producer sends records for the first time."""
+        for value in values:
+            self.history.sent(producer, value.encode(), None if txn is None else str(txn.name))
 
     def init_requested(self, producer: str) -> None:
         """A producer requests an epoch, and with it the abort of its open transactions."""
@@ -106,8 +118,16 @@ class TransactionChecker:
             "R1 T1 acknowledged records are in the log, at the offsets that the producer received",
             f"{tp} at {base_offset}: {found} instead of {values}",
         )
+        for number, value in enumerate(values):
+            self.history.acknowledged(value.encode(), tp, base_offset + number)
         if txn is not None:
             txn.acknowledged.update(dict.fromkeys(values, tp))
+
+    def end_requested(self, txn: Txn, *, committed: bool) -> None:
+        """A producer requests the end of its transaction."""
+        txn.requested.add(committed)
+        if committed:
+            self.history.commit_requested(str(txn.name))
 
     def ended(self, txn: Txn, *, committed: bool) -> None:
         """A producer was notified of the end of its transaction."""
@@ -116,6 +136,7 @@ class TransactionChecker:
                 "T4 a transaction ends once", f"{txn.name}: notified of {txn.reported}, then of {committed}"
             )
         txn.reported = committed
+        self.history.ended(str(txn.name), committed=committed)
         self._check_ends(txn)
 
     # What logs contain
@@ -190,6 +211,16 @@ class TransactionChecker:
         return self.txns.get(name) or self.begin(name)
 
     # What readers see
+
+    def read(
+        self, consumer: str, found: Mapping[TopicPartition, list[tuple[int, str]]], txn: Txn | None = None
+    ) -> None:
+        """Record what a consumer has read; a transaction may process it."""
+        for tp, records in found.items():
+            for offset, value in records:
+                self.history.read(
+                    consumer, tp, offset, value.encode(), None if txn is None else str(txn.name)
+                )
 
     def visible(
         self, tp: TopicPartition, start: int, end: int, *, committed: bool = False

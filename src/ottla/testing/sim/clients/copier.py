@@ -47,7 +47,9 @@ class _Copier(Member):
         moved = {tp: after[tp] for tp in found if after[tp] > before[tp]}
         if not moved:
             return 0
-        txn = self.session.begin()
+        txn = self.session.begin(self.group)
+        # Positions after a rebalance are checked elsewhere: in the history each transaction is one consumer.
+        self.cluster.txns.read(str(txn.name), found, txn)
         try:
             number = 0
             for tp in sorted(moved):

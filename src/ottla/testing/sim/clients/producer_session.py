@@ -82,6 +82,7 @@ class ProducerSession:
     async def produce(self, tp: TopicPartition, values: list[str], txn: Txn | None = None) -> None:
         """Write records with acks=all, again until they are acknowledged."""
         client, sequence = self.client, self._sequences.get(tp, 0)
+        client.cluster.txns.sent(txn, f"{client.client_id}/{client.incarnation}", values)
         timestamp = START_MS + client.kernel.now_ms
         records = [NewRecord(None, value.encode(), timestamp=timestamp) for value in values]
         batch = build_batch(
@@ -173,12 +174,11 @@ class TransactionalSession(ProducerSession):
                 raise Fenced
             await client.process.backoff()
 
-    def begin(self) -> Txn:
+    def begin(self, group: str | None = None) -> Txn:
         self._number += 1
         self._added.clear()
-        return self.client.cluster.txns.begin(
-            TxnName(self.client.client_id, self.client.incarnation, self._number)
-        )
+        name = TxnName(self.client.client_id, self.client.incarnation, self._number)
+        return self.client.cluster.txns.begin(name, group)
 
     async def add(self, partitions: list[TopicPartition]) -> None:
         """Add partitions to the transaction before writing to them; in version 2 the broker does it."""
@@ -267,7 +267,7 @@ class TransactionalSession(ProducerSession):
     async def end(self, txn: Txn, *, committed: bool) -> None:
         """Commit or abort; send the request again until there is a response."""
         client = self.client
-        txn.requested.add(committed)
+        client.cluster.txns.end_requested(txn, committed=committed)
         request = EndTxnRequest(
             transactional_id=self.id,
             producer_id=self.producer_id,

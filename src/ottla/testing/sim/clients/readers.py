@@ -19,19 +19,24 @@ class Reader(Client):
         follows = cluster.stream(f"replicas of {client_id}").random() < 0.5
         self._fetcher = Fetcher(self, committed=committed, from_followers=follows)
         self.positions: dict[TopicPartition, int] = {}
+        """Below these offsets everything was read and recorded."""
         self.seen = 0
 
     def next_incarnation(self) -> Client:
         return type(self)(self.cluster, self.client_id, self.incarnation + 1, committed=self.committed)
 
     async def run(self) -> None:
-        self.positions = {tp: 0 for topic in self.cluster.topics for tp in self.cluster.partitions(topic)}
+        if self.committed:
+            self.cluster.txns.history.reads_committed(self.name)
+        positions = {tp: 0 for topic in self.cluster.topics for tp in self.cluster.partitions(topic)}
         while True:
             try:
-                found = await self._fetcher.fetch(self.positions, 500)
+                found = await self._fetcher.fetch(positions, 500)
             except NoResponse:
                 await self.process.backoff()
                 continue
+            self.cluster.txns.read(self.name, found)
+            self.positions = dict(positions)
             seen = sum(map(len, found.values()))
             self.seen += seen
             self.kernel.count("records read", seen)
