@@ -38,6 +38,7 @@ from ottla.wire.messages.fetch import (
     PartitionData,
 )
 from ottla.wire.schema import Message
+from tests.unit.peer.fakes import FakeHandle
 
 NODE, LEADER, OTHER = 1, 2, 3
 TOPIC_ID = uuid.UUID(int=77)
@@ -45,16 +46,6 @@ NOW_MS = 1_700_000_000_000
 SESSION = 99
 Position = tuple[int, int, int, int]
 """partition, leader epoch, fetch offset, last fetched epoch"""
-
-
-class FakeHandle:
-    def __init__(self, at: float, callback: Callable[[], None]) -> None:
-        self.at = at
-        self.callback = callback
-        self.cancelled = False
-
-    def cancel(self) -> None:
-        self.cancelled = True
 
 
 class FakeLoop:

@@ -37,6 +37,20 @@ class PeerListener(Protocol):
         ...
 
 
+class PeerRequests(Protocol):
+    """The part of `Peers` that sends requests, as other parts of a node use it."""
+
+    def request(
+        self,
+        node_id: int,
+        message: Message,
+        response: type[R],
+        *,
+        timeout_s: float,
+        versions: range | None = None,
+    ) -> Promise[R]: ...
+
+
 class Peers:
     """Requests to other nodes. Each connection is opened when it is first needed."""
 

@@ -25,7 +25,6 @@ from ottla.base.promise import Promise
 from ottla.base.rng import Random
 from ottla.base.settled import settled
 from ottla.broker.coordination.coordinator_log import CoordinatorLog, LoopScheduler
-from ottla.broker.coordination.leader_requests import PeerRequests
 from ottla.broker.coordination.marker_sender import LocalMarkerSender
 from ottla.broker.coordination.remote_markers import RemoteMarkers
 from ottla.broker.coordination.txn_partitions import ClusterTxnPartitions, LocalTxnPartitions
@@ -48,6 +47,7 @@ from ottla.coordinator.txn.txn_state_machine import TxnStateMachine
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.topic_names import GROUP_TOPIC, TRANSACTION_TOPIC
+from ottla.peer.peers import PeerRequests
 from ottla.records.batch import NO_SEQUENCE
 from ottla.replication.replicas import Replicas
 

@@ -20,15 +20,13 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
-from ottla.base.promise import Promise
 from ottla.coordinator.runtime.ports import Scheduler
 from ottla.metadata.image import EMPTY_IMAGE, NO_LEADER, MetadataImage
+from ottla.peer.peers import PeerRequests
 from ottla.wire.schema import Message
 
 _TIMEOUT_S: Final = 30.0
 """The time for a response; Kafka's default of `request.timeout.ms`."""
-
-R = TypeVar("R", bound=Message)
 
 
 class Entry:
@@ -49,20 +47,6 @@ class Entry:
 
 
 E = TypeVar("E", bound=Entry)
-
-
-class PeerRequests(Protocol):
-    """Connections to other brokers; see `ottla.peer.peers.Peers`."""
-
-    def request(
-        self,
-        node_id: int,
-        message: Message,
-        response: type[R],
-        *,
-        timeout_s: float,
-        versions: range | None = None,
-    ) -> Promise[R]: ...
 
 
 class RequestFormat(Protocol[E]):

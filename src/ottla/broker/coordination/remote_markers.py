@@ -18,12 +18,13 @@ from functools import partial
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
-from ottla.broker.coordination.leader_requests import Entry, LeaderRequests, PeerRequests, known_error
+from ottla.broker.coordination.leader_requests import Entry, LeaderRequests, known_error
 from ottla.broker.coordination.marker_sender import LocalMarkerSender, MarkerResults, PendingMarker
 from ottla.coordinator.runtime.ports import Scheduler
 from ottla.coordinator.txn.completion import TxnMarkerEntry
 from ottla.coordinator.txn.transaction import by_topic
 from ottla.metadata.image import NO_LEADER, MetadataImage
+from ottla.peer.peers import PeerRequests
 from ottla.wire.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,

@@ -18,13 +18,14 @@ from typing import Final
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.base.promise import Promise
-from ottla.broker.coordination.leader_requests import Entry, LeaderRequests, PeerRequests, known_error
+from ottla.broker.coordination.leader_requests import Entry, LeaderRequests, known_error
 from ottla.coordinator.runtime.ports import Scheduler
 from ottla.coordinator.runtime.runtime import Runtime
 from ottla.coordinator.txn.transaction import EPOCH_PER_TRANSACTION, Producer, by_topic
 from ottla.coordinator.txn.txn_state_machine import TxnStateMachine
 from ottla.metadata.image import NO_LEADER, MetadataImage
 from ottla.metadata.topic_names import TRANSACTION_TOPIC
+from ottla.peer.peers import PeerRequests
 from ottla.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,

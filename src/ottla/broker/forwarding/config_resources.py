@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
-from typing import TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
 
 from ottla.base.errors import ErrorCode
 from ottla.controller.configs import check_logger, refuse_alter, refuse_incremental_alter
@@ -18,6 +20,7 @@ from ottla.wire.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResource,
     AlterConfigsResourceResponse,
+    AlterConfigsResponse,
 )
 from ottla.wire.messages.incremental_alter_configs import (
     AlterConfigsResource as IncrementalResource,
@@ -27,10 +30,11 @@ from ottla.wire.messages.incremental_alter_configs import (
 )
 from ottla.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
 )
 
-R = TypeVar("R")
-Q = TypeVar("Q")
+Q = TypeVar("Q", AlterConfigsRequest, IncrementalAlterConfigsRequest)
+R = TypeVar("R", AlterConfigsResponse, IncrementalAlterConfigsResponse)
 
 
 def own_incremental(
@@ -64,15 +68,17 @@ def own_replaced(request: AlterConfigsRequest, node_id: int) -> dict[int, AlterC
     return own
 
 
-def without(resources: Sequence[Q], own: dict[int, R]) -> list[Q]:
-    """The resources to forward."""
-    return [each for index, each in enumerate(resources) if index not in own]
-
-
-def merged(count: int, own: dict[int, R], forwarded: Sequence[R]) -> list[R]:
-    """All responses in the order of the request."""
-    rest = iter(forwarded)
-    return [own[index] if index in own else next(rest) for index in range(count)]
+async def forward_rest(
+    request: Q, own: dict[int, Any], forward: Callable[[Q], Awaitable[R]], response: Callable[[], R]
+) -> R:
+    """Forward the resources without a response in `own`; returns all responses in the order of the request."""
+    if not own:
+        return await forward(request)
+    resources = [each for index, each in enumerate(request.resources) if index not in own]
+    result = await forward(replace(request, resources=resources)) if resources else response()
+    rest = iter(result.responses)
+    result.responses = [own[index] if index in own else next(rest) for index in range(len(request.resources))]
+    return result
 
 
 def _is_other_broker(resource: AlterConfigsResource | IncrementalResource, node_id: int) -> bool:

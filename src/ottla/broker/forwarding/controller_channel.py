@@ -21,6 +21,7 @@ from ottla.base.errors import ErrorCode
 from ottla.base.promise import Promise
 from ottla.peer.connection import TimerHandle, Timers
 from ottla.peer.errors import PeerError, Reason
+from ottla.peer.peers import PeerRequests
 from ottla.wire.schema import Message
 
 M = TypeVar("M", bound=Message)
@@ -32,12 +33,8 @@ _FINAL: Final = frozenset({Reason.UNSUPPORTED_VERSION, Reason.SHUTDOWN})
 """Reasons for which a further attempt would fail in the same way."""
 
 
-class ControllerPeers(Protocol):
+class ControllerPeers(PeerRequests, Protocol):
     """Connections to the controller listeners of other nodes; see `ottla.peer.peers.Peers`."""
-
-    def request(
-        self, node_id: int, message: Message, response: type[M], *, timeout_s: float
-    ) -> Promise[M]: ...
 
     def close(self) -> None: ...
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ottla.broker.forwarding.config_resources import merged, own_replaced, without
+from ottla.broker.forwarding.config_resources import forward_rest, own_replaced
 from ottla.broker.forwarding.forwarder import Forwarder
 from ottla.broker.registry import CONTROLLER, Call, handles
 from ottla.controller.port import ControllerPort
@@ -26,16 +26,7 @@ class AlterConfigs:
 
     async def handle(self, request: AlterConfigsRequest, call: Call) -> AlterConfigsResponse:
         own = own_replaced(request, self.node_id)
-        if not own:
-            return await self.forwarder.alter_configs(request)
-        rest = AlterConfigsRequest(
-            resources=without(request.resources, own), validate_only=request.validate_only
-        )
-        response = AlterConfigsResponse()
-        if rest.resources:
-            response = await self.forwarder.alter_configs(rest)
-        response.responses = merged(len(request.resources), own, response.responses)
-        return response
+        return await forward_rest(request, own, self.forwarder.alter_configs, AlterConfigsResponse)
 
 
 @handles(ApiKey.ALTER_CONFIGS, AlterConfigsRequest, versions=(0, 2), listeners=CONTROLLER, forwarded=True)

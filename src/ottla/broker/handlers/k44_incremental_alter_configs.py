@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ottla.broker.forwarding.config_resources import merged, own_incremental, without
+from ottla.broker.forwarding.config_resources import forward_rest, own_incremental
 from ottla.broker.forwarding.forwarder import Forwarder
 from ottla.broker.registry import CONTROLLER, Call, handles
 from ottla.controller.port import ControllerPort
@@ -31,16 +31,9 @@ class IncrementalAlterConfigs:
         self, request: IncrementalAlterConfigsRequest, call: Call
     ) -> IncrementalAlterConfigsResponse:
         own = own_incremental(request, self.node_id)
-        if not own:
-            return await self.forwarder.incremental_alter_configs(request)
-        rest = IncrementalAlterConfigsRequest(
-            resources=without(request.resources, own), validate_only=request.validate_only
+        return await forward_rest(
+            request, own, self.forwarder.incremental_alter_configs, IncrementalAlterConfigsResponse
         )
-        response = IncrementalAlterConfigsResponse()
-        if rest.resources:
-            response = await self.forwarder.incremental_alter_configs(rest)
-        response.responses = merged(len(request.resources), own, response.responses)
-        return response
 
 
 @handles(

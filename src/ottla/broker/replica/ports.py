@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol
 
 from ottla.base.clock import Clock
 from ottla.base.errors import StorageFault
@@ -11,10 +11,9 @@ from ottla.base.promise import Promise
 from ottla.broker.replica.settings import ReplicaFetchSettings
 from ottla.peer.connection import TimerHandle
 from ottla.peer.exchange import RawResponse
+from ottla.peer.peers import PeerRequests
 from ottla.storage.log.log import Log
 from ottla.wire.schema import Message
-
-R = TypeVar("R", bound=Message)
 
 
 class Loop(Protocol):
@@ -25,18 +24,8 @@ class Loop(Protocol):
     def call_soon(self, callback: Callable[[], None], /) -> object: ...
 
 
-class FetchPeers(Protocol):
+class FetchPeers(PeerRequests, Protocol):
     """Connections to the leaders (`ottla.peer.peers.Peers`) that are used for replication alone."""
-
-    def request(
-        self,
-        node_id: int,
-        message: Message,
-        response: type[R],
-        *,
-        timeout_s: float,
-        versions: range | None = None,
-    ) -> Promise[R]: ...
 
     def request_raw(
         self, node_id: int, message: Message, *, timeout_s: float, versions: range | None = None

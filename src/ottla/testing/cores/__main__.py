@@ -11,7 +11,8 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from ottla.testing.cores.quorum import QuorumSimulation, Violation
+from ottla.testing.cores.event_queue import Violation
+from ottla.testing.cores.quorum import QuorumSimulation
 from ottla.testing.cores.replication import ReplicationSimulation
 
 

@@ -12,7 +12,6 @@ what the replicas did with the invariants of the protocol:
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -36,16 +35,13 @@ from ottla.quorum.raft.messages import (
 from ottla.quorum.raft.roles import Role
 from ottla.quorum.raft.timeouts import Timeouts
 from ottla.quorum.raft.voters import ReplicaKey, Voter, VoterSet
+from ottla.testing.cores.event_queue import EventQueue, Violation
 from ottla.testing.cores.memory_log import EMPTY, Image, MemoryLog
 
 _CHAOS_MS = 30_000
 _HEALED_MS = 15_000
 _FAILOVER_MS = 10_000
 _REQUEST_TIMEOUT_MS = 2_000
-
-
-class Violation(AssertionError):
-    """An invariant does not hold."""
 
 
 @dataclass
@@ -80,12 +76,12 @@ class Replica:
     """It has lost its disk and does not vote yet."""
 
 
-class QuorumSimulation:
+class QuorumSimulation(EventQueue):
     """One run."""
 
     def __init__(self, seed: int, *, voters: int | None = None) -> None:
+        super().__init__()
         self.rng = Random(seed)
-        self.now = 0.0
         self.summary = Summary(seed)
         count = voters or self.rng.choice([1, 3, 3, 3, 5])
         observers = self.rng.choice([0, 0, 1])
@@ -97,8 +93,6 @@ class QuorumSimulation:
         self.slow = self.rng.choice([0.0, 0.02, 0.1])
         self.evidence = self.rng.choice([0.0, 0.5, 1.0])
         self.chaos = True
-        self._queue: list[tuple[float, int, Callable[[], None]]] = []
-        self._sequence = 0
         self._leader_of: dict[int, int] = {}
         self._votes: dict[tuple[int, int], ReplicaKey] = {}
         self._epochs: dict[int, int] = {}
@@ -108,30 +102,19 @@ class QuorumSimulation:
 
     # Events
 
-    def later(self, delay_ms: float, call: Callable[[], None]) -> None:
-        self._sequence += 1
-        heapq.heappush(self._queue, (self.now + delay_ms, self._sequence, call))
-
     def run(self) -> Summary:
         for replica in self.replicas:
             self.later(self.rng.uniform(0, 50), lambda replica=replica: self.boot(replica))  # type: ignore[misc]
         self.later(self.rng.expovariate(1 / 400), self.fault)
         self.later(5, self.client)
-        self._run_until(_CHAOS_MS)
+        self.run_until(_CHAOS_MS)
         self.heal()
-        self._run_until(_CHAOS_MS + _HEALED_MS)
+        self.run_until(_CHAOS_MS + _HEALED_MS)
         self.check_converged()
         self.check_failover()
+        self.summary.events = self.events
         self.summary.committed = self._committed_end
         return self.summary
-
-    def _run_until(self, end_ms: float) -> None:
-        queue = self._queue
-        while queue and queue[0][0] <= end_ms:
-            self.now, _, call = heapq.heappop(queue)
-            self.summary.events += 1
-            call()
-        self.now = end_ms
 
     def boot(self, replica: Replica) -> None:
         if replica.core is not None:
@@ -393,7 +376,7 @@ class QuorumSimulation:
         old = next(one for one in self.replicas if one.core is not None and one.core.role is Role.LEADER)
         self.crash(old)
         before = self._committed_end
-        self._run_until(self.now + _FAILOVER_MS)
+        self.run_until(self.now + _FAILOVER_MS)
         leaders = [one for one in self.replicas if one.core is not None and one.core.role is Role.LEADER]
         if len(leaders) != 1 or self._committed_end <= before:
             raise Violation(f"{len(leaders)} leaders {_FAILOVER_MS} ms after the leader died")
@@ -434,4 +417,4 @@ class QuorumSimulation:
                 )
         if leader.high_watermark <= 0:
             raise Violation("nothing was committed")
-        self.summary.trace = hash((self._committed_end, self.summary.events, leader.epoch, self._value))
+        self.summary.trace = hash((self._committed_end, self.events, leader.epoch, self._value))

@@ -13,7 +13,6 @@ deadline.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable
 from functools import partial
 from typing import Any, cast
@@ -24,6 +23,7 @@ from ottla.base.rng import Random
 from ottla.replication.follower import Action, Fetched, FetchPosition, FollowerState
 from ottla.replication.partition import ACKS_ALL, Partition
 from ottla.storage.log.log_config import LogConfig
+from ottla.testing.cores.event_queue import EventQueue
 from ottla.testing.cores.partition_controller import TOPIC_ID, PartitionController
 from ottla.testing.cores.replica_broker import Broker
 from ottla.testing.cores.replica_log import Batch, Image
@@ -77,12 +77,12 @@ class _ParkedFetch:
         """Do nothing: the follower gets the high watermark with the next response."""
 
 
-class ReplicationSimulation:
+class ReplicationSimulation(EventQueue):
     """One run."""
 
     def __init__(self, seed: int, *, replicas: int | None = None) -> None:
+        super().__init__()
         self.rng = rng = Random(seed)
-        self.now = 0.0
         self.summary = ReplicationSummary(seed)
         count = replicas or rng.choice([2, 3, 3, 3, 5])
         self.synced = rng.random() < 0.7
@@ -98,8 +98,6 @@ class ReplicationSimulation:
         self.chaos = True
         self.cut: set[tuple[int, int]] = set()
         ids = tuple(range(1, count + 1))
-        self._queue: list[tuple[float, int, Callable[[], None]]] = []
-        self._sequence = 0
         self.brokers: dict[int, Broker] = {}
         settings = {
             "min.insync.replicas": str(self.config.min_insync_replicas),
@@ -114,31 +112,20 @@ class ReplicationSimulation:
 
     # Events
 
-    def later(self, delay_ms: float, call: Callable[[], None]) -> None:
-        self._sequence += 1
-        heapq.heappush(self._queue, (self.now + delay_ms, self._sequence, call))
-
     def run(self) -> ReplicationSummary:
         for broker in self.brokers.values():
             self.boot(broker)
         self.later(5, self.client)
         self.later(1500, self.fault)
         self.later(50, self.controller_timer)
-        self._run_until(_CHAOS_MS)
+        self.run_until(_CHAOS_MS)
         self.heal()
-        self._run_until(_CHAOS_MS + _HEALED_MS)
+        self.run_until(_CHAOS_MS + _HEALED_MS)
         self.checker.check_converged()
         self.summary.committed = len(self.checker.committed)
-        self.summary.trace = hash((self.summary.events, self._value, tuple(self.checker.committed[-20:])))
+        self.summary.events = self.events
+        self.summary.trace = hash((self.events, self._value, tuple(self.checker.committed[-20:])))
         return self.summary
-
-    def _run_until(self, end_ms: float) -> None:
-        queue = self._queue
-        while queue and queue[0][0] <= end_ms:
-            self.now, _, call = heapq.heappop(queue)
-            self.summary.events += 1
-            call()
-        self.now = end_ms
 
     def guarded(self, broker: Broker, life: int, call: Callable[[], None]) -> Callable[[], None]:
         """The call as an event of one life of a broker: delayed while it is paused, and checked."""

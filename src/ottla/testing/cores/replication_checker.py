@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ottla.replication.partition import Partition
+from ottla.testing.cores.event_queue import Violation
 from ottla.testing.cores.partition_controller import PartitionController
-from ottla.testing.cores.quorum import Violation
 from ottla.testing.cores.replica_log import Batch, Image, ReplicaLog
 
 _UNCOMMITTED_MAX = 40
