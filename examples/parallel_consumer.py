@@ -35,8 +35,12 @@ def main(bootstrap: str, topic: str) -> None:
     consumer = ParallelConsumer(settings, [topic], confirm, options)
     signal.signal(signal.SIGINT, lambda *_: consumer.stop(drain=True))
     consumer.run()
-    sys.stdout.write(f"{consumer.progress().done} orders confirmed\n")
+    progress = consumer.progress()
+    confirmed = progress.done - progress.dead_lettered
+    sys.stdout.write(f"{confirmed} orders confirmed, {progress.dead_lettered} to {topic}.dead\n")
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:3])
+    if len(sys.argv) != 3:
+        sys.exit("usage: python parallel_consumer.py BOOTSTRAP_SERVERS TOPIC")
+    main(*sys.argv[1:])

@@ -364,5 +364,11 @@ def test_the_example_runs_and_ends_with_what_it_read(prompt: BrokerProcess) -> N
             output, _ = example.communicate(timeout=TIMEOUT_S)
         finally:
             example.kill()
-    assert (example.returncode, output) == (0, "41 orders confirmed\n")
+    assert (example.returncode, output) == (0, f"40 orders confirmed, 1 to {topic}.dead\n")
     assert len(read_all(prompt.bootstrap, f"{topic}.dead", 0)) == 1
+
+
+@pytest.mark.parametrize("arguments", [[], ["127.0.0.1:9092"], ["a:1", "b", "c"]])
+def test_the_example_prints_its_arguments(arguments: list[str]) -> None:
+    ran = subprocess.run([sys.executable, str(EXAMPLE), *arguments], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (1, "usage: python parallel_consumer.py BOOTSTRAP_SERVERS TOPIC\n")

@@ -11,9 +11,11 @@ from collections.abc import Sequence
 
 HELP = "Run a node until SIGTERM or SIGINT. In an empty directory, create a cluster, of one node by default."
 
+PORT_MAX = 65_535
 EXAMPLES = """\
 examples:
   ottla broker --data events                      listen on 127.0.0.1:9092, store data below ./events
+  ottla broker --port 19092                       listen on 127.0.0.1:19092, store data below ./ottla-data
   ottla broker --config server.properties         use a configuration file of Apache Kafka
   ottla broker --data events --override listeners=PLAINTEXT://[::1]:9092 --override log.retention.hours=24
   KAFKA_NUM_PARTITIONS=3 ottla broker --data events
@@ -35,6 +37,9 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--config", metavar="FILE", help="a server.properties file")
     parser.add_argument("--data", metavar="DIR", help="the log directory")
     parser.add_argument(
+        "--port", metavar="PORT", type=_port, help="the port on 127.0.0.1 for clients, 9092 by default"
+    )
+    parser.add_argument(
         "--override",
         metavar="KEY=VALUE",
         action="append",
@@ -49,4 +54,12 @@ def main(arguments: Sequence[str]) -> int:
     chosen = parser.parse_args(arguments)
     from ottla.node.main import run
 
-    return run(chosen.config, chosen.data, chosen.override, force_founding=chosen.force_founding)
+    return run(
+        chosen.config, chosen.data, chosen.override, port=chosen.port, force_founding=chosen.force_founding
+    )
+
+
+def _port(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= PORT_MAX:
+        raise argparse.ArgumentTypeError(f"{text!r}; allowed: 1 to {PORT_MAX}")
+    return int(text)

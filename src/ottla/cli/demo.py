@@ -20,7 +20,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ottla.cli.terminal import examples, make_folder, print_stopping, report_errors, signal_handlers
+from ottla.base.errors import LocalError
+from ottla.cli.terminal import (
+    examples,
+    make_folder,
+    print_stopping,
+    program,
+    report_errors,
+    signal_handlers,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -88,6 +96,10 @@ def _cluster(folder: Path, port: int | None) -> LocalCluster:
     from ottla.local.cluster import LocalCluster
     from ottla.local.cluster_directory import check_ports, describe, on_free_ports, save
 
+    if (folder.parent / "meta.properties").exists():
+        raise LocalError(
+            f"--data: {folder.parent} has the data of a single broker; use another directory for the demo"
+        )
     make_folder("--data", folder)
     description = describe(folder, BROKERS, RACKS, port)
     if port is None:
@@ -121,11 +133,12 @@ def _print_next_steps(console: Console, data: Path) -> None:
     console.print(
         "\nBoth groups have shown all matches to the end, while mobiles joined and left. Next steps:"
     )
+    ottla = program()
     for command in (
-        f"ottla up --data {data}/cluster --port 9092",
-        f"ottla pipelines status --state {data}/pipelines",
-        f"ottla pipelines run {PIPELINE} --state {data}/pipelines",
-        "ottla matches play --speed 60",
+        f"{ottla} up --data {data}/cluster --port 9092",
+        f"{ottla} pipelines status --state {data}/pipelines",
+        f"{ottla} pipelines run {PIPELINE} --state {data}/pipelines",
+        f"{ottla} matches play --speed 60",
         "kcat -b 127.0.0.1:9092 -t scoreboard -C -o beginning -e -K ': '",
     ):
-        _print(console, f"  .venv/bin/{command}" if command.startswith("ottla") else f"  {command}")
+        _print(console, f"  {command}")

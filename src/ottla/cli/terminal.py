@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import shlex
+import shutil
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -86,6 +89,17 @@ def print_stopping(console: Console) -> None:
     """Called from a signal handler. If the handler has interrupted another print, this one fails and is skipped."""
     with suppress(RuntimeError):
         console.print("Stopping ...", style="dim", highlight=False)
+
+
+def program() -> str:
+    """The command `ottla` as the user can type it: by its name if the PATH leads to it, otherwise as it was typed."""
+    typed = Path(sys.argv[0])
+    if typed.name != "ottla":
+        return f"{shlex.quote(sys.executable)} -m ottla.cli.main"
+    found = shutil.which("ottla")
+    if found is not None and typed.exists() and Path(found).samefile(typed):
+        return "ottla"
+    return shlex.quote(str(typed))
 
 
 def examples(*commands: str) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ottla.cli.terminal import examples, make_folder, report_errors, stop_on_signals
+from ottla.cli.terminal import examples, make_folder, program, report_errors, stop_on_signals
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -86,7 +86,8 @@ def _run(console: Console, data: Path, description: ClusterDescription, stop: th
         finally:
             watch.close()
     _print(
-        console, f"Stopped all brokers. The data are in {data}; `ottla up --data {data}` starts them again."
+        console,
+        f"Stopped all brokers. The data are in {data}; `{program()} up --data {data}` starts them again.",
     )
 
 

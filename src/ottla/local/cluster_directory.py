@@ -49,6 +49,10 @@ def describe(
         raise LocalError(
             f"--data: {data} has the data of a single broker; use `ottla broker --data {data}` or another directory"
         )
+    if known is None and (inner := sorted(data.glob(f"*/{NAME}"))):
+        raise LocalError(
+            f"--data: {data} contains the directory of a cluster; use --data {inner[0].parent} or another directory"
+        )
     base = known or ClusterDescription()
     wanted = ClusterDescription(
         base.brokers if brokers is None else brokers,

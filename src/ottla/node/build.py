@@ -38,7 +38,7 @@ from ottla.node.quorum_config import Role, VoterAddress
 from ottla.peer.peers import peer_environment
 from ottla.quorum.quorum import ListenerAddress
 from ottla.quorum.quorum_state import prepare_voter
-from ottla.storage.log_dir import LogDir
+from ottla.storage.log_dir import LogDir, nodes_below
 from ottla.storage.log_dirs import LogDirs
 
 if TYPE_CHECKING:
@@ -230,7 +230,20 @@ class Node:
                 f"{home.path} has a metadata log but no meta.properties, so its cluster and node are unknown"
             )
             raise LocalError(f"{text}; restore that file, or use an empty directory")
+        if known is None:
+            self._check_new_directories()
         return known or required
+
+    def _check_new_directories(self) -> None:
+        """Raise LocalError if a directory without an identity contains the directories of other nodes."""
+        own = {each.rstrip("/") for each in (*self._config.log_dirs, self._config.metadata_log_dir)}
+        for directory in own:
+            found = [each for each in nodes_below(self._disk, directory) if each not in own]
+            if found:
+                raise LocalError(
+                    f"{directory} contains the directories of other brokers ({found[0]}); use another directory, "
+                    "or `ottla up` for a cluster that it has created"
+                )
 
     def _claim(self, cluster_id: str) -> None:
         """Record in new directories that they belong to this cluster and node; LocalError if one does not."""

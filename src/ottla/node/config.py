@@ -1,11 +1,14 @@
 """The settings of a node at its start, from a file, the environment and the command line.
 
-Precedence: `server.properties` < `KAFKA_…` variables < `--data` < `--override`. Without a file the entries of
-Kafka's quick-start file for one node are used, with listeners on the loopback interface only.
+Precedence: `server.properties` < `KAFKA_…` variables < `--data` < `--override`. `--port` replaces the default of
+`listeners`. Without a file the entries of Kafka's quick-start file for one node are used, with listeners on the
+loopback interface only.
 
 Every setting of Kafka is accepted. Settings without effect are listed in one notice. An unknown name causes a
-warning with the most similar known name. A bad value is refused, and so is a setting for protection that this
-release does not have. The result is typed and immutable and contains the notices; nothing is logged here.
+warning with the most similar known name. It is refused if it is similar to a setting that determines where the node
+listens, where its data is stored or which cluster it belongs to: the node would start as another one. A bad value is
+refused, and so is a setting for protection that this release does not have. The result is typed and immutable and
+contains the notices; nothing is logged here.
 """
 
 from __future__ import annotations
@@ -32,7 +35,28 @@ from ottla.node.quorum_config import QuorumConfig, Role, parse_quorum, parse_rol
 QUICK_START = {
     "process.roles": "broker,controller",
     "node.id": "1",
+    "group.initial.rebalance.delay.ms": "0",
 }
+_IDENTIFYING = frozenset(
+    {
+        "advertised.listeners",
+        "broker.id",
+        "controller.listener.names",
+        "controller.quorum.bootstrap.servers",
+        "controller.quorum.voters",
+        "inter.broker.listener.name",
+        "listener.security.protocol.map",
+        "listeners",
+        "log.dir",
+        "log.dirs",
+        "metadata.log.dir",
+        "node.id",
+        "process.roles",
+    }
+)
+"""Settings that must not be misspelt: with their defaults the node would be another one."""
+_SIMILAR = 0.75
+_MISSPELT = 0.85
 
 # Variables of Kafka's start scripts and of clients, which are not broker settings.
 _FOREIGN_VARIABLES = frozenset(
@@ -100,11 +124,12 @@ def load(
     overrides: Sequence[str] = (),
     data: str | None = None,
     *,
+    port: int | None = None,
     force_founding: bool = False,
 ) -> NodeConfig:
     """Read all sources and combine them; raises LocalError with a text that names what to change."""
     file = None if path is None else parse_properties(_read(path))
-    config = assemble(file, env, overrides, data, machine=socket.gethostname())
+    config = assemble(file, env, overrides, data, port=port, machine=socket.gethostname())
     return msgspec.structs.replace(config, force_founding=force_founding)
 
 
@@ -125,6 +150,7 @@ def assemble(
     overrides: Sequence[str] = (),
     data: str | None = None,
     *,
+    port: int | None = None,
     machine: str = "localhost",
 ) -> NodeConfig:
     """Combine parsed sources; `file` is None without a file."""
@@ -132,6 +158,12 @@ def assemble(
     if data is not None:
         written["log.dirs"] = data
     written.update(_overrides(overrides))
+    if port is not None:
+        if "listeners" in written:
+            raise LocalError(
+                f"--port {port}: listeners={written['listeners']} is set as well; use one of them"
+            )
+        written["listeners"] = f"PLAINTEXT://127.0.0.1:{port}"
     notices = [*_review(written)]
     explicit = _with_node_id(written if file is not None else {**QUICK_START, **written})
     broker = BrokerConfig(explicit)
@@ -214,8 +246,12 @@ def _is_default(name: str, text: str) -> bool:
 
 
 def _unknown(name: str) -> str:
-    near = difflib.get_close_matches(name, BROKER_KEYS, n=1, cutoff=0.75)
-    return f"unknown setting {name!r}" + (f"; did you mean {near[0]}?" if near else "")
+    """The text for an unknown name; ConfigRefused if it is a misspelt name of `_IDENTIFYING`."""
+    near = difflib.get_close_matches(name, BROKER_KEYS, n=1, cutoff=_SIMILAR)
+    text = f"unknown setting {name!r}" + (f"; did you mean {near[0]}?" if near else "")
+    if near and near[0] in _IDENTIFYING and difflib.SequenceMatcher(None, near[0], name).ratio() >= _MISSPELT:
+        raise ConfigRefused(name, text)
+    return text
 
 
 def _with_node_id(explicit: Mapping[str, str]) -> dict[str, str]:

@@ -17,9 +17,7 @@ from ottla.config import BrokerConfig, ConfigRefused
 from ottla.node.quorum_config import Role, VoterAddress
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-_ENDPOINT = re.compile(
-    r"([A-Za-z0-9_.\-]+)://(?:\[([0-9A-Fa-f:.%\w]*)\]|([0-9A-Za-z\-%._:]*)):(-?[0-9]{1,5})"
-)
+_ENDPOINT = re.compile(r"([A-Za-z0-9_.\-]+)://(?:\[([0-9A-Fa-f:.%\w]*)\]|([0-9A-Za-z\-%._:]*)):(-?[0-9]+)")
 _EVERYWHERE = ("", "0.0.0.0", "::")  # noqa: S104 - recognized, not bound here
 
 
@@ -109,8 +107,12 @@ def _endpoints(setting: str, entries: list[str]) -> list[Endpoint]:
     endpoints: list[Endpoint] = []
     for entry in entries:
         match = _ENDPOINT.fullmatch(entry)
-        if match is None or int(match[4]) > 65535:
+        if match is None:
             raise ConfigRefused(setting, f"{setting}: entry {entry!r}; allowed: NAME://host:port")
+        if int(match[4]) > 65_535:
+            raise ConfigRefused(
+                setting, f"{setting}: port {match[4]} of {match[1].upper()}; allowed: 0 to 65535"
+            )
         host = match[3] if match[2] is None else match[2]
         endpoints.append(Endpoint(match[1].upper(), host, int(match[4])))
     names = [endpoint.name for endpoint in endpoints]

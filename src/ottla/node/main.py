@@ -33,12 +33,17 @@ _GC_THRESHOLD = 50_000
 
 
 def run(
-    config_path: str | None, data: str | None, overrides: Sequence[str], *, force_founding: bool = False
+    config_path: str | None,
+    data: str | None,
+    overrides: Sequence[str],
+    *,
+    port: int | None = None,
+    force_founding: bool = False,
 ) -> int:
     """Run a broker until it is stopped; returns the exit code."""
     _occupy_standard_descriptors()
     try:
-        config = load(config_path, os.environ, overrides, data, force_founding=force_founding)
+        config = load(config_path, os.environ, overrides, data, port=port, force_founding=force_founding)
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             return runner.run(_serve(config))
     except LocalError as error:

@@ -54,6 +54,21 @@ _SYNCED_ONE_BY_ONE_MAX: Final = 32
 _logger = structlog.get_logger(__name__)
 
 
+def nodes_below(disk: Disk, path: str, depth: int = 2) -> list[str]:
+    """The directories below `path`, at most `depth` levels, that have the identity of a node.
+
+    Directories that cannot be read, such as `lost+found`, are skipped.
+    """
+    if depth == 0:
+        return []
+    try:
+        below = [each for name in disk.listdir(path) if disk.is_dir(each := f"{path}/{name}")]
+    except OSError:
+        return []
+    found = [each for each in below if disk.exists(f"{each}/{META_PROPERTIES_FILE}")]
+    return found + [one for each in below for one in nodes_below(disk, each, depth - 1)]
+
+
 class LogDir:
     def __init__(self, disk: Disk, path: str, executor: Executor, on_error: OnError) -> None:
         """Create the directory if it is missing and lock it.

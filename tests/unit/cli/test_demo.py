@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from ottla.base.errors import LocalError
 from ottla.cli import demo
 from ottla.local.ports import free_port
 
@@ -35,3 +36,20 @@ def test_the_stop_is_reported_at_once_and_requested_once(console: Console, numbe
             signal.raise_signal(number)
         signal.raise_signal(number)
         assert console.export_text() == "Stopping ...\n"
+
+
+def test_the_directory_of_a_single_broker_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "meta.properties").touch()
+    with pytest.raises(LocalError, match="has the data of a single broker"):
+        demo._cluster(tmp_path / "cluster", None)
+    assert [path.name for path in tmp_path.iterdir()] == ["meta.properties"]
+
+
+@pytest.mark.parametrize("called", ["ottla", ".venv/bin/ottla"])
+def test_next_steps_name_the_program_as_it_was_called(
+    console: Console, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, called: str
+) -> None:
+    monkeypatch.setattr(demo, "program", lambda: called)
+    demo._print_next_steps(console, tmp_path)
+    steps = [line.split()[0] for line in console.export_text().splitlines() if line.startswith("  ")]
+    assert steps == [called] * 4 + ["kcat"]

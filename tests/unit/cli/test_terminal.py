@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import signal
+import sys
 import threading
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from ottla.base.errors import LocalError
-from ottla.cli.terminal import make_folder, signal_handlers, stop_on_signals
+from ottla.cli.terminal import make_folder, program, signal_handlers, stop_on_signals
 
 
 def test_the_end_of_the_terminal_means_nothing_under_nohup() -> None:
@@ -78,3 +79,22 @@ def test_a_signal_during_printing_requests_a_stop() -> None:
     with stop_on_signals(stop, Console(file=Busy())):
         signal.raise_signal(signal.SIGTERM)
     assert stop.is_set()
+
+
+def test_the_program_is_named_as_the_user_can_type_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / "bin" / "ottla"
+    script.parent.mkdir()
+    script.write_text("#!/bin/sh\n")
+    script.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", "/bin")
+    monkeypatch.setattr(sys, "argv", ["bin/ottla", "demo"])
+    assert program() == "bin/ottla"
+    monkeypatch.setenv("PATH", str(script.parent))
+    assert program() == "ottla"
+    monkeypatch.setattr(sys, "argv", [str(script)])
+    assert program() == "ottla"
+    monkeypatch.setattr(sys, "argv", ["/x/ottla/cli/main.py"])
+    assert program() == f"{sys.executable} -m ottla.cli.main"

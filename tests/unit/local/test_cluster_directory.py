@@ -67,3 +67,10 @@ def test_free_ports_are_chosen_for_all_brokers() -> None:
     moved = on_free_ports(ClusterDescription(3, ("R1",), 1))
     assert (moved.brokers, moved.racks) == (3, ("R1",))
     check_ports(moved)
+
+
+def test_a_directory_that_contains_the_directory_of_a_cluster_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "cluster").mkdir()
+    save(tmp_path / "cluster", ClusterDescription(3))
+    with pytest.raises(LocalError, match=f"use --data {tmp_path}/cluster or another directory"):
+        describe(tmp_path, 3, None, None)

@@ -9,7 +9,7 @@ import pytest
 import structlog
 from msgspec.structs import replace
 
-from ottla.base.errors import StorageFault
+from ottla.base.errors import LocalError, StorageFault
 from ottla.base.ids import TopicPartition
 from ottla.base.promise import Promise
 from ottla.metadata.image import NO_LEADER, MetadataImage
@@ -92,3 +92,24 @@ def test_a_broker_without_log_directories_stops_if_others_can_take_over(
     tmp_path: Path, brokers: int, stops: bool
 ) -> None:
     assert asyncio.run(fail_only_directory(tmp_path, brokers)) is stops
+
+
+def test_a_new_node_is_refused_in_a_directory_that_contains_other_nodes(tmp_path: Path) -> None:
+    """`ottla broker --data demo-data` must not found a second cluster beside the one of the demo."""
+
+    async def start(directory: Path) -> None:
+        node = Node(config(directory), structlog.get_logger())
+        try:
+            await node.start()
+            await node.stop()
+        except LocalError:
+            node.release()
+            raise
+
+    other = tmp_path / "cluster" / "broker-0"
+    asyncio.run(start(other))
+    with pytest.raises(LocalError, match=rf"contains the directories of other brokers \({other}\)"):
+        asyncio.run(start(tmp_path))
+    assert not (tmp_path / "meta.properties").exists()
+    (tmp_path / "new" / "lost+found").mkdir(parents=True)
+    asyncio.run(start(tmp_path / "new"))

@@ -252,3 +252,52 @@ def test_broker_id_is_the_old_name_of_node_id() -> None:
     assert config.broker.explicit["node.id"] == "7"
     assert assemble({"node.id": "8"}, {}).broker.int("broker.id") == 8
     assert assemble({"controller.quorum.voters": "8@localhost:9093", "node.id": "8"}, {}).node_id == 8
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("listners", "listeners"),
+        ("listener", "listeners"),
+        ("log.dris", "log.dirs"),
+        ("process.role", "process.roles"),
+        ("node.ids", "node.id"),
+        ("advertised.listner", "advertised.listeners"),
+        ("controller.quorum.voter", "controller.quorum.voters"),
+    ],
+)
+def test_a_misspelt_setting_that_makes_another_node_is_refused(name: str, meant: str) -> None:
+    with pytest.raises(ConfigRefused, match=rf"unknown setting '{name}'; did you mean {meant}\?"):
+        assemble(None, {}, [f"{name}=1"])
+
+
+@pytest.mark.parametrize("name", ["advertised.host.name", "zookeeper.connect", "port", "node.name"])
+def test_other_unknown_names_are_accepted(name: str) -> None:
+    assert len(_texts(assemble(None, {}, [f"{name}=1"]), Level.WARNING)) == 1
+
+
+def test_a_port_is_that_of_the_only_listener_on_loopback() -> None:
+    (listener,) = assemble(None, {}, port=19_092).listeners
+    assert (listener.name, listener.host, listener.port) == ("PLAINTEXT", "127.0.0.1", 19_092)
+
+
+@pytest.mark.parametrize(
+    ("file", "env", "overrides"),
+    [
+        ({"listeners": "PLAINTEXT://:1"}, {}, []),
+        (None, {"KAFKA_LISTENERS": "PLAINTEXT://:1"}, []),
+        (None, {}, ["listeners=PLAINTEXT://:1"]),
+    ],
+)
+def test_a_port_beside_listeners_is_refused(
+    file: dict[str, str] | None, env: dict[str, str], overrides: list[str]
+) -> None:
+    with pytest.raises(LocalError, match=r"--port 5: listeners=PLAINTEXT://:1 is set as well"):
+        assemble(file, env, overrides, port=5)
+
+
+def test_without_a_file_the_first_rebalance_of_a_classic_group_does_not_wait() -> None:
+    name = "group.initial.rebalance.delay.ms"
+    assert assemble(None, {}).broker.int(name) == 0
+    assert assemble(None, {}, [f"{name}=7"]).broker.int(name) == 7
+    assert assemble({}, {}).broker.int(name) == 3000

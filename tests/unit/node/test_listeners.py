@@ -106,3 +106,9 @@ def test_refused(listeners: str, more: dict[str, str]) -> None:
 )
 def test_loopback(host: str, *, loopback: bool) -> None:
     assert is_loopback(host) is loopback
+
+
+@pytest.mark.parametrize("port", ["65536", "99999", "100000", "12345678901234567890"])
+def test_a_port_that_is_too_high_is_named(port: str) -> None:
+    with pytest.raises(ConfigRefused, match=rf"listeners: port {port} of PLAINTEXT; allowed: 0 to 65535"):
+        _parse(f"PLAINTEXT://localhost:{port}")
