@@ -272,9 +272,7 @@ def declare(definitions: dict[str, Json]) -> dict[str, str]:
     headers = Module("The headers before every request and response. Made by tools/declare_messages.py.")
     control = Module("Payloads of control records in logs. Made by tools/declare_messages.py.")
     metadata = Module("The records of the cluster metadata log. Made by tools/declare_messages.py.")
-    consumer = Module(
-        "Subscriptions and assignments of members of classic groups. Made by tools/declare_messages.py."
-    )
+    consumer = Module("Subscriptions and assignments of members of classic groups. Made by tools/declare_messages.py.")
     files_of_several = ((headers, HEADERS), (control, CONTROL_RECORDS), (consumer, CONSUMER_PROTOCOL))
     for module, names in files_of_several:
         for name in names:

@@ -370,5 +370,7 @@ def test_the_example_runs_and_ends_with_what_it_read(prompt: BrokerProcess) -> N
 
 @pytest.mark.parametrize("arguments", [[], ["127.0.0.1:9092"], ["a:1", "b", "c"]])
 def test_the_example_prints_its_arguments(arguments: list[str]) -> None:
-    ran = subprocess.run([sys.executable, str(EXAMPLE), *arguments], capture_output=True, text=True, check=False)
+    ran = subprocess.run(
+        [sys.executable, str(EXAMPLE), *arguments], capture_output=True, text=True, check=False
+    )
     assert (ran.returncode, ran.stderr) == (1, "usage: python parallel_consumer.py BOOTSTRAP_SERVERS TOPIC\n")
