@@ -25,13 +25,19 @@ class Run:
     """A query, the files it reads, the broker it writes to, and everything that can be killed."""
 
     def __init__(
-        self, directory: Path, broker: Any, master: str = LOCAL, spark: Mapping[str, str] | None = None
+        self,
+        directory: Path,
+        broker: Any,
+        master: str = LOCAL,
+        spark: Mapping[str, str] | None = None,
+        *,
+        replicas: int = 1,
     ) -> None:
         self.broker = broker
         self.lines = Lines(directory / "lines")
         self.orders = directory / "orders"
         self.orders.mkdir()
-        self.topic = create_topic(broker.bootstrap, fresh("copied"), PARTITIONS)
+        self.topic = create_topic(broker.bootstrap, fresh("copied"), PARTITIONS, replicas=replicas)
         self._checkpoint = directory / "checkpoint"
         self._output = directory / "driver.out"
         self._settings = Settings(
