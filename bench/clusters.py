@@ -98,8 +98,13 @@ def timed_start(cluster: LocalCluster) -> float:
     return time.monotonic() - begin
 
 
-def cpu_seconds(cluster: LocalCluster) -> float:
-    return sum(process.cpu_seconds(broker.pid) for broker in cluster.brokers.values())
+def cpu_seconds(cluster: LocalCluster, *, without: int | None = None) -> float:
+    """Processor time of all running brokers, or of all others than one."""
+    return sum(
+        process.cpu_seconds(broker.pid)
+        for node_id, broker in cluster.brokers.items()
+        if broker.running and node_id != without
+    )
 
 
 def rss_bytes(cluster: LocalCluster) -> int:

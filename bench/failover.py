@@ -91,6 +91,10 @@ class Prober:
             if times and times[-1] > moment + QUIET_S and times[-1] - moment > 2 * self._gap(times, moment):
                 break
             time.sleep(0.02)
+        return self.longest_pause(partition, moment)
+
+    def longest_pause(self, partition: int, moment: float) -> float:
+        """The longest time between two acknowledgements, from the last one before a moment on."""
         return self._gap(self.times[partition], moment)
 
     @staticmethod
