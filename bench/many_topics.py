@@ -108,7 +108,9 @@ class ManyTopics:
             missing.discard((message.topic(), message.partition()))
 
         settings = {"bootstrap.servers": self.cluster.bootstrap, "acks": "all", "log_level": 0}
-        producer = Producer({**settings, "message.timeout.ms": int(TIMEOUT_S * 1000)})
+        # A broker may list a new topic later than the controller's response.
+        waits = ("message.timeout.ms", "topic.metadata.propagation.max.ms")
+        producer = Producer({**settings, **dict.fromkeys(waits, int(TIMEOUT_S * 1000))})
         for topic, number in sorted(missing):
             producer.produce(topic, b"fill", partition=number, on_delivery=delivered)
             producer.poll(0)

@@ -27,6 +27,7 @@ from tests.support.sink_run import TIMEOUT_S, Run
 from tests.support.waiting import wait_until
 
 PIPELINE = "ottla.scoreboard.pipeline"
+PIPELINE_TIMEOUT_S = 600.0
 DEFAULT_REPLICAS = -1
 COMMIT_STEPS_MIN = 8
 """The fewest steps of a commit of three transactions."""
@@ -133,20 +134,20 @@ def test_the_scoreboard_while_brokers_are_killed(
 
     checker.send(cluster.bootstrap, parts[0])
     process = command(PIPELINE, cluster.bootstrap, "--master", "local[2]")
-    wait_until(lambda: rows_read() > 0, "the first batch", TIMEOUT_S)
+    wait_until(lambda: rows_read() > 0, "the first batch", PIPELINE_TIMEOUT_S)
     for number, part in enumerate(parts[1:]):
         victim = number % len(cluster.brokers)
         before = rows_read()
         cluster.kill(victim)
         checker.send(cluster.bootstrap, part)
-        wait_until(lambda: rows_read() > before, f"a batch without broker {victim}", TIMEOUT_S)  # noqa: B023
+        wait_until(lambda: rows_read() > before, f"a batch without broker {victim}", PIPELINE_TIMEOUT_S)  # noqa: B023
         cluster.restart(victim)
     process.send_signal(signal.SIGTERM)
-    output, _ = process.communicate(timeout=TIMEOUT_S)
+    output, _ = process.communicate(timeout=PIPELINE_TIMEOUT_S)
     assert process.returncode == 0, output
 
     process = command(PIPELINE, cluster.bootstrap, "--master", "local[2]", "--once")
-    output, _ = process.communicate(timeout=TIMEOUT_S)
+    output, _ = process.communicate(timeout=PIPELINE_TIMEOUT_S)
     assert process.returncode == 0, output
     standings, statistics = checker.expected(cluster.bootstrap)
     assert len(checker.committed(cluster.bootstrap, "matches")) == len(arrived)

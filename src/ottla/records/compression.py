@@ -4,6 +4,8 @@ The forms are those that Kafka's clients write and read: gzip members; snappy in
 and read beside raw snappy); LZ4 frames of independent blocks; zstd frames. `decompress` never returns, and
 never holds, more than about `limit` bytes: lengths that the data declare are checked before memory is taken,
 and where nothing is declared the output is capped while it grows. Pure; no state is kept between calls.
+
+The package of the codecs is imported with the first batch that needs it: it takes 1.5 MB of memory.
 """
 
 from __future__ import annotations
@@ -12,8 +14,6 @@ import zlib
 from enum import IntEnum
 from struct import Struct
 from typing import Final
-
-import cramjam
 
 from ottla.records.batch import Buffer
 
@@ -97,6 +97,8 @@ def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
         case Codec.LZ4:
             return _compress_lz4(data, level)
         case Codec.ZSTD:
+            import cramjam
+
             return bytes(
                 cramjam.zstd.compress(data, level=DEFAULT_LEVELS[Codec.ZSTD] if level is None else level)
             )
@@ -148,6 +150,8 @@ def _decompress_gzip(data: Buffer, limit: int) -> bytes:
 
 
 def _compress_snappy(data: Buffer) -> bytes:
+    import cramjam
+
     view = memoryview(data)
     out = bytearray(_XERIAL_HEADER)
     for start in range(0, len(view), _XERIAL_BLOCK):
@@ -184,6 +188,8 @@ def _decompress_snappy(data: Buffer, limit: int) -> Buffer:
 
 
 def _decompress_snappy_block(block: memoryview, room: int, limit: int) -> Buffer:
+    import cramjam
+
     try:
         declared = cramjam.snappy.decompress_raw_len(block)
         if declared > room:
@@ -214,11 +220,15 @@ def _compress_lz4(data: Buffer, level: int | None) -> bytes:
 
 
 def _lz4_block(plain: memoryview) -> memoryview:
+    import cramjam
+
     return memoryview(cramjam.lz4.compress_block(plain, store_size=False))
 
 
 def _lz4_block_at_level(plain: memoryview, level: int | None) -> memoryview:
     """The library heeds a level only for whole frames of linked blocks; the first block links to nothing."""
+    import cramjam
+
     frame = memoryview(cramjam.lz4.compress(plain, level=level))
     (size,) = _U32_LE.unpack_from(frame, len(_LZ4_HEADER))
     start = len(_LZ4_HEADER) + _U32_LE.size
@@ -230,6 +240,8 @@ def _decompress_lz4(data: Buffer, limit: int) -> bytearray:
 
     A wrong checksum of the content, which that reader passes over, is refused: other clients would fail.
     """
+    import cramjam
+
     view = memoryview(data)
     frame_end, bound = _measure_lz4(view)
     out = bytearray(min(bound, limit))
@@ -275,6 +287,8 @@ def _measure_lz4(view: memoryview) -> tuple[int, int]:
 
 
 def _decompress_zstd(data: Buffer, limit: int) -> bytearray:
+    import cramjam
+
     view = memoryview(data)
     if not view:
         return bytearray()

@@ -1,7 +1,8 @@
 """ListTransactions (key 66), versions 0-2: the transactional ids that this broker coordinates.
 
 Filters: states, producer ids, the minimum duration of a transaction (version 1), and a regular expression that must
-match the whole id (version 2). Clients send the expression, so RE2 matches it, in linear time.
+match the whole id (version 2). Clients send the expression, so RE2 matches it, in linear time. RE2 is imported with the
+first expression.
 """
 
 from __future__ import annotations
@@ -9,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
-
-import re2
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.coordination.coordinators import TxnCoordinator
@@ -60,6 +59,8 @@ class ListTransactions:
 
 
 def _matcher(pattern: str) -> Callable[[str], object]:
+    import re2
+
     options = re2.Options()
     options.max_mem = _PATTERN_BYTES_MAX
     # Otherwise RE2 writes errors of patterns to standard error.
