@@ -128,7 +128,6 @@ COVERED_BY = {
     "node/controller_link.py": "tests/unit/node/test_build.py",
     "node/directories.py": "tests/unit/node/test_build.py",
     "node/logs.py": "tests/integration/test_broker_lifecycle.py",
-    "node/main.py": "tests/integration/test_broker_lifecycle.py",
     "pipelines/java/class_archive.py": "tests/unit/cli/test_pipelines.py",
     "pipelines/java/process.py": "tests/unit/pipelines/test_session.py",
     "pipelines/runtime/query_reports.py": "tests/spark/test_pipelines.py",

@@ -10,6 +10,7 @@ import asyncio
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
+from ottla.base.buffers import lazy_buffer
 from ottla.base.promise import Promise
 from ottla.base.rng import Random
 from ottla.peer.connect import Connect
@@ -151,5 +152,4 @@ class _NodeListener:
 
 def peer_environment(loop: asyncio.AbstractEventLoop, connect: Connect, rng: Random) -> Environment:
     """The ports of a node's connections, on its event loop. All `Peers` of one node may share it."""
-    receive_buffer = memoryview(bytearray(_RECEIVE_BYTES))
-    return Environment(loop, connect, partial(SocketTransport, loop), rng, receive_buffer)
+    return Environment(loop, connect, partial(SocketTransport, loop), rng, lazy_buffer(_RECEIVE_BYTES))

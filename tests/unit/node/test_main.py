@@ -18,6 +18,9 @@ UNUSED = (
 
 
 def test_packages_that_an_idle_broker_does_not_need_are_not_imported() -> None:
-    code = f"import sys, ottla.cli.broker, ottla.node.main, ottla.broker.handlers; print(*({set(UNUSED)!r} & sys.modules.keys()))"
+    code = (
+        "import sys, ottla.cli.broker, ottla.node.main, ottla.broker.handlers as handlers; handlers.load_all(); "
+        f"print(*({set(UNUSED)!r} & sys.modules.keys()))"
+    )
     found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert found.stdout.split() == []

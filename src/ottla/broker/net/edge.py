@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
+from ottla.base.buffers import lazy_buffer
 from ottla.broker.net.limits import ConnectionCount, Limits
 from ottla.wire.frame_reader import LARGE_FRAME_BYTES
 
@@ -53,7 +54,7 @@ class Edge:
         self.handlers = handlers
         self.log = log
         # Saved bytes are at most one small frame; twice that leaves room to receive behind it.
-        self.receive_view = memoryview(bytearray(max(_RECEIVE_BYTES, 2 * LARGE_FRAME_BYTES)))
+        self.receive_view = lazy_buffer(max(_RECEIVE_BYTES, 2 * LARGE_FRAME_BYTES))
         self.counts = ConnectionCount()
         # In the order of their arrival, so that every run of a simulation treats them in the same order.
         self.connections: dict[Connection, None] = {}
