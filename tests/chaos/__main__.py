@@ -1,4 +1,4 @@
-"""`make chaos`: kills, pauses, network faults and power failures of a cluster under load; prints what clients saw."""
+"""`make chaos`: faults of clusters of broker processes under load; prints what clients observed."""
 
 from __future__ import annotations
 
@@ -7,22 +7,30 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.chaos.run import Chaos, Plan
+from tests.chaos import java_load, small_disk
+from tests.chaos.faults import Plan
+from tests.chaos.run import Chaos
 
 
 def main() -> int:
     parser = argparse.ArgumentParser("chaos", description=__doc__)
     parser.add_argument("--kills", type=int, default=20, help="kills of one broker each")
     parser.add_argument("--power", type=int, default=5, help="power failures of the whole cluster")
-    parser.add_argument("--pauses", type=int, default=None, help="SIGSTOP; by default a quarter of the kills")
-    parser.add_argument(
-        "--network", type=int, default=None, help="network faults; by default half of the kills"
-    )
+    parser.add_argument("--pauses", type=int, help="SIGSTOP; by default a quarter of the kills")
+    parser.add_argument("--network", type=int, help="network faults; by default half of the kills")
+    parser.add_argument("--full", type=int, help="full disks; by default a tenth of the kills; needs root")
     parser.add_argument(
         "--brokers", type=int, nargs="+", default=[3, 5], help="sizes of clusters, one run each"
     )
+    parser.add_argument(
+        "--java", action=argparse.BooleanOptionalAction, default=True, help="with Java clients"
+    )
     parser.add_argument("--seed", type=int, default=1)
     chosen = parser.parse_args()
+    java = chosen.java and _is_available("Java clients", java_load.unavailable())
+    full = -(-chosen.kills // 10) if chosen.full is None else chosen.full
+    if full and not _is_available("full disks", small_disk.unavailable()):
+        full = 0
     found = 0
     for brokers in chosen.brokers:
         share = len(chosen.brokers)
@@ -32,13 +40,21 @@ def main() -> int:
             power=-(-chosen.power // share),
             pauses=-(-(chosen.kills // 4 if chosen.pauses is None else chosen.pauses) // share),
             network=-(-(chosen.kills // 2 if chosen.network is None else chosen.network) // share),
+            full=-(-full // share),
             seed=chosen.seed,
+            java=java,
         )
         with tempfile.TemporaryDirectory(prefix="ottla-chaos-") as folder:
             summary = Chaos(plan, Path(folder)).run()
         print(summary.text(), flush=True)
         found += len(summary.anomalies)
     return 1 if found else 0
+
+
+def _is_available(what: str, reason: str | None) -> bool:
+    if reason is not None:
+        print(f"chaos: without {what}: {reason}", flush=True)
+    return reason is None
 
 
 if __name__ == "__main__":

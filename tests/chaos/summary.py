@@ -17,9 +17,14 @@ class Summary:
     brokers: int
     seed: int
     faults: Counter[str] = field(default_factory=Counter)
-    acknowledged: int = 0
+    acknowledged: dict[str, int] = field(default_factory=dict)
+    """Records by producer."""
     read: int = 0
+    read_by_java: int | None = None
     copied: int = 0
+    transactions: int = 0
+    bytes_lost: int | None = None
+    """Unsynced bytes that power failures have removed."""
     anomalies: list[Anomaly] = field(default_factory=list)
     pauses: dict[str, list[float]] = field(default_factory=dict)
     seconds: float = 0.0
@@ -27,18 +32,23 @@ class Summary:
     def text(self) -> str:
         kinds = Counter(each.kind for each in self.anomalies)
         reordered = kinds[Kind.NON_MONOTONIC_SEND] + kinds[Kind.NON_MONOTONIC_POLL] + kinds[Kind.POLL_SKIP]
+        reordered += kinds[Kind.INTERNAL_NON_MONOTONIC_SEND] + kinds[Kind.INTERNAL_NON_MONOTONIC_POLL]
         other = len(self.anomalies) - reordered - kinds[Kind.LOST_WRITE] - kinds[Kind.DUPLICATE]
+        producers = ", ".join(f"{name} {count}" for name, count in self.acknowledged.items())
+        java = "" if self.read_by_java is None else f", by the Java group {self.read_by_java}"
         lines = [
             f"{self.brokers} brokers, seed {self.seed}, {self.seconds:.0f} s",
             "  faults        " + ", ".join(f"{count} {name}" for name, count in sorted(self.faults.items())),
-            f"  acknowledged  {self.acknowledged}",
-            f"  read by group {self.read}",
-            f"  copied        {self.copied} (in transactions)",
+            f"  acknowledged  {sum(self.acknowledged.values())} ({producers})",
+            f"  read by group {self.read}{java}",
+            f"  copied        {self.copied} in {self.transactions} transactions",
             f"  lost          {kinds[Kind.LOST_WRITE]}",
             f"  duplicated    {kinds[Kind.DUPLICATE]}",
             f"  reordered     {reordered}",
             f"  other         {other}",
         ]
+        if self.bytes_lost is not None:
+            lines.insert(2, f"  removed       {self.bytes_lost} unsynced bytes, by power failures")
         for name, pauses in sorted(self.pauses.items()):
             if pauses:
                 lines.append(

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.chaos.faults import Plan
 from tests.chaos.power_failure import FileState, PowerFailures, durable
+from tests.chaos.run import Chaos
 from tests.chaos.summary import pause_around
 from tests.support.faults import needs_compiler
 
@@ -77,7 +79,5 @@ def test_a_pause_is_the_longest_gap_from_the_last_acknowledgement_before_a_fault
 @pytest.mark.torture
 @needs_compiler
 def test_a_short_chaos_run_finds_no_anomaly(tmp_path: Path) -> None:
-    from tests.chaos.run import Chaos, Plan
-
     summary = Chaos(Plan(brokers=3, kills=3, power=1, pauses=1, network=2, seed=7), tmp_path).run()
     assert summary.anomalies == []

@@ -83,6 +83,10 @@ class Load(ABC):
     @abstractmethod
     def run(self) -> None: ...
 
+    def state(self) -> str:
+        """What the producer waits for, if it can be found out; for messages about one that makes no progress."""
+        return f"{self._sent} sent, {self.acknowledged} acknowledged"
+
 
 class ConfluentLoad(Load):
     """librdkafka, idempotent, acks=all, five requests in flight."""
@@ -125,8 +129,20 @@ class AiokafkaLoad(Load):
     def run(self) -> None:
         asyncio.run(self._produce())
 
+    def state(self) -> str:
+        """The requests without a response, and where the tasks of the client wait."""
+        lines = [super().state()]
+        for (node_id, _), connection in list(self._producer.client._conns.items()):
+            requests = [f"{type(each[1]).__name__} {each[0]}" for each in list(connection._requests)]
+            lines.append(f"node {node_id}, connected {connection.connected()}, waiting for {requests}")
+        for task in asyncio.all_tasks(self._loop):
+            frames = [f"{frame.f_code.co_name}:{frame.f_lineno}" for frame in task.get_stack()]
+            lines.append(f"{task.get_name()} {frames}")
+        return "\n".join(lines)
+
     async def _produce(self) -> None:
-        producer = AIOKafkaProducer(
+        self._loop = asyncio.get_running_loop()
+        self._producer = producer = AIOKafkaProducer(
             bootstrap_servers=self.bootstrap,
             enable_idempotence=True,
             linger_ms=2,

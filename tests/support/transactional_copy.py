@@ -16,7 +16,9 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, TopicPartition
 
+from ottla.base.ids import TopicPartition as Partition
 from ottla.local.broker_process import BrokerProcess
+from ottla.testing.history import History
 from tests.support.clients import Publisher, create_topic, fresh
 from tests.support.group_storm import ROOT, broker_settings
 from tests.support.members.copier import EXIT_FENCED
@@ -24,6 +26,7 @@ from tests.support.waiting import wait_until
 
 TIMEOUT_S = 90.0
 SESSION_MS = 3_000
+COMMITTED_READER = "reader of committed records"
 BROKER_SETTINGS = {**broker_settings(SESSION_MS), "transaction.state.log.num.partitions": "4"}
 
 
@@ -33,6 +36,7 @@ class Job:
     source: str
     target: str
     size: int
+    journal: str | None = None
     group: str = field(default_factory=lambda: fresh("copy"))
 
 
@@ -42,6 +46,8 @@ CopierCommand = Callable[[Job], list[str]]
 def confluent_copier(mode: str) -> CopierCommand:
     def command(job: Job) -> list[str]:
         settings = {**vars(job), "transactional_id": job.group, "mode": mode}
+        if job.journal is None:
+            del settings["journal"]
         return [sys.executable, "-m", "tests.support.members.copier", json.dumps(settings)]
 
     return command
@@ -50,7 +56,10 @@ def confluent_copier(mode: str) -> CopierCommand:
 class CommittedReader:
     """Reads a topic from its start with read_committed in a thread of its own, until it is closed."""
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
+    def __init__(self, bootstrap: str, topic: str, partitions: int, history: History | None = None) -> None:
+        self._history = history
+        if history is not None:
+            history.reads_committed(COMMITTED_READER)
         self.keys: dict[int, list[bytes | None]] = {number: [] for number in range(partitions)}
         self.values: dict[int, list[bytes]] = {number: [] for number in range(partitions)}
         self._over = threading.Event()
@@ -80,6 +89,9 @@ class CommittedReader:
                 if message.error() is None:
                     self.keys[message.partition()].append(message.key())
                     self.values[message.partition()].append(message.value())
+                    if self._history is not None:
+                        where = Partition(message.topic(), message.partition())
+                        self._history.read(COMMITTED_READER, where, message.offset(), message.value())
 
     def close(self) -> None:
         self._over.set()

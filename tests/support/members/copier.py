@@ -3,20 +3,60 @@
 The first argument is a JSON object: bootstrap, group, source, target, size (records in a transaction),
 transactional_id, mode (`assign`: all partitions by hand; `classic`: as the static member of a group, whose
 successor has its place at once; `consumer`: as the member of a KIP-848 group, whose successor waits for the
-end of its session). A record keeps its partition. A transaction that is not full is committed when nothing more comes.
+end of its session), journal (optional: the beginning of the name of a file for the history, see `Journal`). A record
+keeps its partition. A transaction that is not full is committed when nothing more comes.
 Ends only by a signal, or with EXIT_FENCED when its producer is of no more use.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
+import time
+from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 
 EXIT_FENCED = 3
 TIMEOUT_S = 60.0
 QUIET_S = 0.3
+
+
+class Journal:
+    """The history of the copier, one JSON array per line, in a file that `tests.chaos.copy_history` reads.
+
+    Times are those of the monotonic clock, which all processes of a machine share. What a transaction contains is in
+    the file before its commit is requested.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._file = Path(f"{path}.{os.getpid()}").open("a", encoding="utf-8")  # noqa: SIM115 - until the end
+        self._count = 0
+        self.transaction = ""
+
+    def write(self, event: str, *facts: object) -> None:
+        self._file.write(json.dumps([event, self.transaction, time.monotonic(), *facts]) + "\n")
+
+    def begin(self) -> None:
+        self._count += 1
+        self.transaction = f"{os.getpid()}-{self._count}"
+        self.write("began")
+
+    def flush(self, event: str) -> None:
+        self.write(event)
+        self._file.flush()
+
+    def copied(self, message: Message) -> bytes:
+        """The value of the copy: the original and the transaction, so that values are unique."""
+        value: bytes = message.value() + f"@{self.transaction}".encode()
+        self.write("read", message.partition(), message.offset(), message.value().decode())
+        self.write("sent", value.decode())
+        return value
+
+    def delivered(self, error: object, message: Message) -> None:
+        if error is None:
+            self.write("acknowledged", message.partition(), message.offset(), message.value().decode())
 
 
 class Copier:
@@ -57,6 +97,8 @@ class Copier:
             }
         )
         self.moved = False
+        path = settings.get("journal")
+        self.journal = None if path is None else Journal(path)
 
     def run(self) -> None:
         self.producer.init_transactions(TIMEOUT_S)
@@ -77,18 +119,29 @@ class Copier:
         """One transaction: committed, or aborted and the consumer where it was before."""
         self.moved = False
         self.producer.begin_transaction()
+        if self.journal is not None:
+            self.journal.begin()
         try:
             offsets = self.produce(first)
             if not self.moved:
                 metadata = self.consumer.consumer_group_metadata()
                 self.again(lambda: self.producer.send_offsets_to_transaction(offsets, metadata, TIMEOUT_S))
+                self.record("requested")
                 self.again(lambda: self.producer.commit_transaction(TIMEOUT_S))
+                self.record("committed")
                 return
         except KafkaException as failure:
             if not failure.args[0].txn_requires_abort():
                 raise
         self.again(lambda: self.producer.abort_transaction(TIMEOUT_S))
+        self.record("aborted")
         self.rewind()
+
+    def record(self, event: str) -> None:
+        """Record the end of a transaction, or the request for it, after the results of all its records."""
+        if self.journal is not None:
+            self.producer.flush(TIMEOUT_S)
+            self.journal.flush(event)
 
     def produce(self, first: Message) -> list[TopicPartition]:
         message: Message | None = first
@@ -98,7 +151,14 @@ class Copier:
                 break
             if message.error() is None:
                 place = message.partition()
-                self.producer.produce(self.target, message.value(), key=message.key(), partition=place)
+                journal = self.journal
+                self.producer.produce(
+                    self.target,
+                    message.value() if journal is None else journal.copied(message),
+                    key=message.key(),
+                    partition=place,
+                    on_delivery=None if journal is None else journal.delivered,
+                )
                 self.producer.poll(0)
                 next_offsets[place] = message.offset() + 1
             if number + 1 < self.size:
