@@ -57,11 +57,14 @@ def test_the_clusters_of_a_run_have_different_histories() -> None:
     assert len({str(scenario.cluster.counts) for scenario in run.scenarios}) == len(NAMES)
 
 
-@pytest.mark.parametrize("hash_seed", ["0", "4711"])
-def test_a_run_of_three_clusters_is_reproducible(hash_seed: str) -> None:
-    """The digest is the same in another process, with another order of sets and another memory layout."""
+LOGGED = "from ottla.node import lifecycle, main; lifecycle._log.info('logged before the run');"
+
+
+@pytest.mark.parametrize(("hash_seed", "before"), [("0", ""), ("4711", LOGGED)])
+def test_a_run_of_three_clusters_is_reproducible(hash_seed: str, before: str) -> None:
+    """The digest is the same in another process, with another order of sets and with the logs of a broker process."""
     code = (
-        "from ottla.testing.sim.run import Run;"
+        f"{before}from ottla.testing.sim.run import Run;"
         f"print(Run(5, fault_ms={FAULT_MS}, clusters={NAMES}).finish().digest)"
     )
     other = subprocess.run(

@@ -70,6 +70,7 @@ def configure_logs() -> FilteringBoundLogger:
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
         logger_factory=structlog.PrintLoggerFactory(cast("TextIO", ForgivingStream(sys.stderr))),
-        cache_logger_on_first_use=True,
+        # A cached logger ignores a later configuration: a simulation in the same process would miss its events.
+        cache_logger_on_first_use=False,
     )
     return cast("FilteringBoundLogger", structlog.get_logger("ottla"))
