@@ -38,6 +38,12 @@ UNTESTED = {
 COVERED_BY = {
     "testing/history/log_checks.py": "tests/unit/testing/history/test_history.py",
     "testing/history/observations.py": "tests/unit/testing/history/test_history.py",
+    "admin/configs.py": "tests/integration/test_admin_topics.py",
+    "admin/groups.py": "tests/integration/test_admin_groups.py",
+    "admin/log_offsets.py": "tests/integration/test_admin_groups.py",
+    "admin/offset_reset.py": "tests/integration/test_admin_groups.py",
+    "admin/session.py": "tests/integration/test_admin_topics.py",
+    "admin/topics.py": "tests/integration/test_admin_topics.py",
     "quorum/raft/recovery.py": "tests/unit/quorum/raft/test_core.py",
     "node/founding.py": "tests/unit/node/test_replica.py",
     "node/quorum_config.py": "tests/unit/node/test_config.py",

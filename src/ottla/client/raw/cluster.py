@@ -141,15 +141,21 @@ class Cluster:
 
     def brokers(self) -> list[int]:
         """The ids of the brokers of the cluster."""
-        retry = self.retry("listing brokers")
+        return sorted(brokers_of(self.metadata(())))
+
+    def metadata(self, topics: Iterable[str] | None) -> MetadataResponse:
+        """The brokers and these topics, or all, as one broker reports them, with the error codes of topics."""
+        wanted = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
+        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+        retry = self.retry("requesting metadata")
         while True:
             try:
-                response = self.any_connection().request(MetadataRequest(topics=[]), MetadataResponse)
+                response = self.any_connection().request(request, MetadataResponse)
             except ConnectionLost as error:
                 retry.backoff(error)
             else:
                 self._update_brokers(response)
-                return sorted(brokers_of(response))
+                return response
 
     # --- topics and leaders
 
