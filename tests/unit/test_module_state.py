@@ -212,7 +212,17 @@ def test_no_module_has_state_that_two_nodes_would_share() -> None:
 
 
 def test_every_package_of_a_node_is_scanned() -> None:
-    clients_only = {"admin", "cli", "client", "local", "pipelines", "scoreboard", "spark", "testing"}
+    clients_only = {
+        "admin",
+        "cli",
+        "client",
+        "console",
+        "local",
+        "pipelines",
+        "scoreboard",
+        "spark",
+        "testing",
+    }
     packages = {path.parent.name for path in SOURCE.glob("*/__init__.py")}
 
     assert packages - clients_only == set(NODE_PACKAGES)
