@@ -81,7 +81,7 @@ class ProxyNetwork:
     def __init__(self, processes: Callable[[], Mapping[int, int]]) -> None:
         self._processes = processes
         self._listeners: list[_Listener] = []
-        self._loop = _event_loop()
+        self._loop = event_loop()
         self._state = _State()
         self._thread = threading.Thread(target=self._loop.run_forever, name="proxies", daemon=True)
         self._thread.start()
@@ -243,7 +243,7 @@ def _abort(writer: asyncio.StreamWriter | None) -> None:
     writer.transport.abort()
 
 
-def _event_loop() -> asyncio.AbstractEventLoop:
+def event_loop() -> asyncio.AbstractEventLoop:
     try:
         import uvloop
     except ImportError:
