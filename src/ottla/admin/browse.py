@@ -20,7 +20,7 @@ import threading
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from ottla.admin.positions import (
     END,
@@ -37,7 +37,7 @@ from ottla.base.ids import TopicPartition
 from ottla.client.raw import LATEST, OffsetOutOfRange
 
 if TYPE_CHECKING:
-    from ottla.admin.session import Session
+    from ottla.base.clock import Clock
     from ottla.client.raw import Cluster
 
 WHOLE_LOG: Final = PositionRange(START, END)
@@ -57,6 +57,15 @@ _EMPTY_WAIT_MS: Final = 50
 _NEW_PARTITIONS_POLLS: Final = 50
 _WINDOW_GROWTH: Final = 8
 _FIRST, _LAST = float("-inf"), float("inf")
+
+
+class ReadSession(Protocol):
+    """What reading needs of a session with a cluster."""
+
+    @property
+    def cluster(self) -> Cluster: ...
+    @property
+    def clock(self) -> Clock: ...
 
 
 class OffsetRange(NamedTuple):
@@ -95,7 +104,7 @@ class Browser:
 
     def __init__(
         self,
-        session: Session,
+        session: ReadSession,
         topics: Sequence[str],
         positions: PositionRange = WHOLE_LOG,
         *,

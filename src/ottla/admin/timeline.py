@@ -16,7 +16,7 @@ from ottla.base.ids import TopicPartition
 from ottla.client.raw import MAX_TIMESTAMP
 
 if TYPE_CHECKING:
-    from ottla.admin.session import Session
+    from ottla.admin.browse import ReadSession
     from ottla.client.raw import Cluster
 
 BUCKETS: Final = 60
@@ -50,7 +50,7 @@ def edges(start_ms: int, end_ms: int, buckets: int) -> list[int]:
 
 
 def timeline(
-    session: Session,
+    session: ReadSession,
     topic: str,
     buckets: int = BUCKETS,
     *,
