@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import heapq
 import threading
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -181,6 +182,13 @@ class Browser:
                 page, shown_done = [], self.progress.done
         yield Page(page, self.progress)
 
+    def batches(self) -> Iterator[list[ConsumedRecord]]:
+        """The matching records in order, some at a time: as soon as they are found."""
+        for found in self._steps():
+            batch = list(found)
+            if batch:
+                yield batch
+
     def _steps(self) -> Iterator[Iterator[ConsumedRecord]]:
         """After each chunk that was scanned, the records that are complete up to their timestamp."""
         while not self._cancelled.is_set():
@@ -276,7 +284,7 @@ def _partitions_of(cluster: Cluster, topics: Sequence[str], *, fresh: bool = Fal
 # --- one partition
 
 
-class _Cursor:
+class _Cursor(ABC):
     """Reads the range of one partition. Orders are keys that grow in reading direction."""
 
     def __init__(
@@ -317,14 +325,14 @@ class _Cursor:
         while self._buffer:
             yield self.pop()
 
+    @abstractmethod
     def advance(self) -> None:
         """Scan one chunk."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def remaining(self) -> OffsetRange:
         """The offsets after the last record that was returned."""
-        raise NotImplementedError
 
     def _add(self, record: ConsumedRecord, order: float) -> None:
         # Timestamps of a partition may go back; its order may not.
