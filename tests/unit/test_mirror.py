@@ -36,6 +36,7 @@ UNTESTED = {
 }
 
 COVERED_BY = {
+    "admin/group_reader.py": "tests/integration/test_read_records.py",
     "testing/history/log_checks.py": "tests/unit/testing/history/test_history.py",
     "testing/history/observations.py": "tests/unit/testing/history/test_history.py",
     "admin/configs.py": "tests/integration/test_admin_topics.py",
