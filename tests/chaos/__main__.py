@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -10,6 +11,9 @@ from pathlib import Path
 from tests.chaos import java_load, small_disk
 from tests.chaos.faults import Plan
 from tests.chaos.run import Chaos
+
+SWITCH_INTERVAL_S = 0.0005
+"""The proxies, through which all brokers communicate, share this process with the clients: they must not wait long."""
 
 
 def main() -> int:
@@ -27,6 +31,7 @@ def main() -> int:
     )
     parser.add_argument("--seed", type=int, default=1)
     chosen = parser.parse_args()
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
     java = chosen.java and _is_available("Java clients", java_load.unavailable())
     full = -(-chosen.kills // 10) if chosen.full is None else chosen.full
     if full and not _is_available("full disks", small_disk.unavailable()):
@@ -44,10 +49,16 @@ def main() -> int:
             seed=chosen.seed,
             java=java,
         )
-        with tempfile.TemporaryDirectory(prefix="ottla-chaos-") as folder:
-            summary = Chaos(plan, Path(folder)).run()
+        folder = Path(tempfile.mkdtemp(prefix="ottla-chaos-"))
+        try:
+            summary = Chaos(plan, folder).run()
+        except BaseException:
+            print(f"chaos: the data are in {folder}", flush=True)
+            raise
         print(summary.text(), flush=True)
         found += len(summary.anomalies)
+        if not summary.anomalies:
+            shutil.rmtree(folder)
     return 1 if found else 0
 
 

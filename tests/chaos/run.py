@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from pathlib import Path
 
@@ -47,7 +48,7 @@ class Chaos:
             os.environ.clear()
             os.environ.update(before)
             for disk in disks.values():
-                disk.unmount()
+                disk.unmount(keep=sys.exc_info()[0] is not None)
         self._summary.seconds = time.monotonic() - began
         if power is not None:
             self._summary.bytes_lost = power.bytes_lost

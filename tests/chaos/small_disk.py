@@ -58,5 +58,12 @@ class SmallDisk:
         """Give back what `fill` has used up."""
         (self.path / _FILLER).unlink()
 
-    def unmount(self) -> None:
+    def unmount(self, *, keep: bool = False) -> None:
+        """Remove the file system; `keep` what it contains, on the disk below it."""
+        kept = self.path.with_name(f"{self.path.name}-kept")
+        if keep:
+            shutil.copytree(self.path, kept, ignore=shutil.ignore_patterns(_FILLER))
         subprocess.run(["umount", "--lazy", str(self.path)], check=True)
+        if keep:
+            shutil.rmtree(self.path)
+            kept.rename(self.path)

@@ -11,6 +11,7 @@ import asyncio
 import threading
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
@@ -123,6 +124,14 @@ class ConfluentLoad(Load):
             self.keep(message.value(), message.partition(), message.offset())
 
 
+def _awaited(waiting: object) -> Iterator[str]:
+    """The functions of a task that wait for each other, and what the last one waits for."""
+    while (frame := getattr(waiting, "cr_frame", None)) is not None:
+        yield f"{frame.f_code.co_name}:{frame.f_lineno}"
+        waiting = getattr(waiting, "cr_await", None)
+    yield repr(waiting)[:200]
+
+
 class AiokafkaLoad(Load):
     """aiokafka, idempotent; one record a partition at a time in a window."""
 
@@ -136,8 +145,7 @@ class AiokafkaLoad(Load):
             requests = [f"{type(each[1]).__name__} {each[0]}" for each in list(connection._requests)]
             lines.append(f"node {node_id}, connected {connection.connected()}, waiting for {requests}")
         for task in asyncio.all_tasks(self._loop):
-            frames = [f"{frame.f_code.co_name}:{frame.f_lineno}" for frame in task.get_stack()]
-            lines.append(f"{task.get_name()} {frames}")
+            lines.append(" > ".join(_awaited(task.get_coro())))
         return "\n".join(lines)
 
     async def _produce(self) -> None:

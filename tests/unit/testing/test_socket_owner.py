@@ -33,6 +33,17 @@ def test_the_owner_of_a_socket_for_both_families_is_found() -> None:
             assert owner_of(client.getsockname()[1], remote, [os.getpid()]) == os.getpid()
 
 
+def test_the_table_of_all_sockets_is_read_where_the_kernel_has_no_query(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def unsupported(*_: object) -> str:
+        raise OSError("protocol not supported")
+
+    monkeypatch.setattr("ottla.testing.socket_owner._inode_by_query", unsupported)
+    test_the_owner_of_a_connection_is_found()
+    test_the_owner_of_a_socket_for_both_families_is_found()
+
+
 def test_a_process_that_has_ended_owns_nothing() -> None:
     with socket.create_server(("127.0.0.1", free_port())) as server:
         remote = server.getsockname()[1]
