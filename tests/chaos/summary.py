@@ -38,7 +38,8 @@ class Summary:
         java = "" if self.read_by_java is None else f", by the Java group {self.read_by_java}"
         lines = [
             f"{self.brokers} brokers, seed {self.seed}, {self.seconds:.0f} s",
-            "  faults        " + ", ".join(f"{count} {name}" for name, count in sorted(self.faults.items())),
+            "  faults        "
+            + ", ".join(f"{count} {name}" for name, count in sorted(self.faults.items()) if count),
             f"  acknowledged  {sum(self.acknowledged.values())} ({producers})",
             f"  read by group {self.read}{java}",
             f"  copied        {self.copied} in {self.transactions} transactions",

@@ -23,6 +23,7 @@ from ottla.testing.history import History
 IN_FLIGHT_MAX = 2_000
 GIVE_UP_S = 120
 PAUSE_S = 0.01
+_AIOKAFKA_REQUEST_S = 10
 
 
 class Load(ABC):
@@ -41,6 +42,8 @@ class Load(ABC):
         """When records of each partition were acknowledged, in seconds of the monotonic clock."""
         self.failure: BaseException | None = None
         self._stop = threading.Event()
+        self.restarts = 0
+        """How often the client has given up, so that another one took its place."""
         self._sent = 0
         self._thread = threading.Thread(target=self._guarded, name=name, daemon=True)
 
@@ -63,7 +66,8 @@ class Load(ABC):
     def next_value(self) -> tuple[int, bytes]:
         self._sent += 1
         value = f"{self.name} {self._sent}".encode()
-        self.history.sent(self.name, value)
+        # A record of a client that has given up may still be appended: the order is that of one client.
+        self.history.sent(f"{self.name} {self.restarts}", value)
         return self._sent % self.partitions, value
 
     def keep(self, value: bytes, partition: int, offset: int) -> None:
@@ -133,7 +137,13 @@ def _awaited(waiting: object) -> Iterator[str]:
 
 
 class AiokafkaLoad(Load):
-    """aiokafka, idempotent; one record a partition at a time in a window."""
+    """aiokafka, idempotent; one record a partition at a time in a window.
+
+    A request may get no response although the connection was closed: aiokafka 0.14 drops a connection that has ended,
+    and with it the futures of its requests, if another request looks for a connection before the end is processed. The
+    request then ends with its timeout, after which the producer may end with an error (KeyError in `client.send`). So
+    the timeout is short, and the producer is replaced.
+    """
 
     def run(self) -> None:
         asyncio.run(self._produce())
@@ -150,13 +160,21 @@ class AiokafkaLoad(Load):
 
     async def _produce(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._producer = producer = AIOKafkaProducer(
-            bootstrap_servers=self.bootstrap,
-            enable_idempotence=True,
-            linger_ms=2,
-            request_timeout_ms=GIVE_UP_S * 1000,
-            retry_backoff_ms=20,
-        )
+        while not self._stop.is_set():
+            self._producer = AIOKafkaProducer(
+                bootstrap_servers=self.bootstrap,
+                enable_idempotence=True,
+                linger_ms=2,
+                request_timeout_ms=_AIOKAFKA_REQUEST_S * 1000,
+                retry_backoff_ms=20,
+            )
+            try:
+                await self._produce_with(self._producer)
+            except KafkaError:
+                self.restarts += 1
+                await asyncio.sleep(PAUSE_S)
+
+    async def _produce_with(self, producer: AIOKafkaProducer) -> None:
         async with producer:
             while not self._stop.is_set():
                 window = [self.next_value() for _ in range(self.burst(200))]

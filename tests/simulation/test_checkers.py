@@ -12,6 +12,7 @@ from ottla.coordinator.txn import records as txn_keys
 from ottla.records.batch import BatchHeader, read_header
 from ottla.records.builder import NewRecord, build_batch
 from ottla.records.record import Record, iter_records
+from ottla.testing.history import Kind
 from ottla.testing.sim.checkers.groups import GroupChecker
 from ottla.testing.sim.checkers.offsets import Commit, OffsetChecker, Slot
 from ottla.testing.sim.checkers.ownership import OwnershipChecker
@@ -103,6 +104,27 @@ def test_a_correct_transaction_violates_nothing(checkers: Checkers) -> None:
     checkers.marked(OTHER, committed=True)
     assert checkers.txns.visible(PARTITION, 0, 9, committed=True) == [(0, "p/0/1/0"), (1, "p/0/1/1")]
     assert checkers.rule == ""
+
+
+def test_what_clients_report_is_in_the_history(checkers: Checkers) -> None:
+    txns = checkers.txns
+    txn = txns.begin(TxnName("p", 0, 1), "g")
+    txns.history.reads_committed("reader")
+    txns.read("p/0/1", {OTHER: [(0, "in")]}, txn)
+    txns.sent(None, "source", ["in"])
+    txns.sent(txn, "p/0", ["p/0/1/0", "p/0/1/1"])
+    checkers.written(PARTITION, "p/0/1/0", "p/0/1/1")
+    txns.acknowledged(txn, PARTITION, 0, ["p/0/1/0", "p/0/1/1"])
+    txns.end_requested(txn, committed=True)
+    txns.ended(txn, committed=True)
+    txns.read("reader", {PARTITION: [(0, "p/0/1/0")]})
+    assert [each.kind for each in txns.history.anomalies()] == [Kind.LOST_WRITE]
+    txns.read("reader", {PARTITION: [(1, "p/0/1/1")]})
+    assert txns.history.anomalies() == []
+    again = txns.begin(TxnName("p", 1, 1), "g")
+    txns.read("p/1/1", {OTHER: [(0, "in")]}, again)
+    txns.ended(again, committed=True)
+    assert [each.kind for each in txns.history.anomalies()] == [Kind.LOST_UPDATE]
 
 
 def test_a_duplicated_record_is_reported(checkers: Checkers) -> None:
