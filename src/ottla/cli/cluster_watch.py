@@ -41,6 +41,17 @@ class ClusterWatch:
         self._stop.set()
         self._thread.join()
 
+    def states(self) -> dict[int, str]:
+        """The states of the broker processes now, without requests."""
+        brokers = self._cluster.brokers.items()
+        return {
+            node_id: "paused" if each.paused else "running" if each.running else self._ended(node_id)
+            for node_id, each in brokers
+        }
+
+    def _ended(self, node_id: int) -> str:
+        return self.ended_as.get(node_id, "ended")
+
     def _run(self) -> None:
         while not self._stop.is_set():
             self.snapshot = self.take()
@@ -85,7 +96,7 @@ class ClusterWatch:
         broker = self._cluster.brokers[node_id]
         if not broker.running:
             self._seen.discard(node_id)
-            return self.ended_as.get(node_id, "ended")
+            return self._ended(node_id)
         if broker.paused:
             return "paused"
         if node_id in listed:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def _app() -> typer.Typer:
     import typer
 
-    from ottla.cli import broker, demo, matches, pipelines, up
+    from ottla.cli import broker, console, demo, matches, pipelines, up
 
     app = typer.Typer(
         help="Event streaming with Kafka's protocol and Kafka's file formats.",
@@ -37,6 +37,7 @@ def _app() -> typer.Typer:
 
     app.command(epilog=up.EXAMPLES)(up.up)
     app.command(epilog=demo.EXAMPLES)(demo.demo)
+    app.command(epilog=console.EXAMPLES)(console.console)
     return app
 
 

@@ -1,8 +1,9 @@
 """`ottla up`: a cluster of several brokers on this machine, in this terminal.
 
 Starts the brokers on loopback, shows brokers, leaders, in-sync replicas and rates, and accepts keys that kill, pause,
-stop and restart a broker. If the output is not a terminal, each change is printed as a line. Ctrl-C and SIGTERM stop
-all brokers cleanly. The data are kept: the next start with the same directory opens the same cluster.
+stop and restart a broker. The web console of the cluster has the same actions. If the output is not a terminal, each
+change is printed as a line. Ctrl-C and SIGTERM stop all brokers cleanly. The data are kept: the next start with the
+same directory opens the same cluster.
 """
 
 from __future__ import annotations
@@ -21,9 +22,12 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ottla.cli.cluster_watch import ClusterWatch
+    from ottla.console.broker_control import Action
     from ottla.local.cluster import LocalCluster
     from ottla.local.cluster_directory import ClusterDescription
 
+KEYS: dict[str, Action] = {"k": "kill", "p": "pause", "s": "stop", "r": "restart"}
+CONSOLE_PORT = 8080
 REFRESH_S = 0.1
 BROKERS_MAX = 10
 EXAMPLES = examples(
@@ -50,6 +54,10 @@ def up(
         int | None,
         typer.Option(min=1, max=65_535, help="Port of the first broker, 9092 by default; the others follow."),
     ] = None,
+    console_port: Annotated[
+        int,
+        typer.Option(min=0, max=65_535, help="Port of the web console, or the next free one; 0 for none."),
+    ] = CONSOLE_PORT,
 ) -> None:
     """Start a cluster on this machine, show its state, and kill, pause and restart its brokers by keys."""
     from ottla.local.cluster_directory import check_ports, describe, save
@@ -62,13 +70,17 @@ def up(
         save(data, description)
         stop = threading.Event()
         with stop_on_signals(stop, console):
-            _run(console, data, description, stop)
+            _run(console, data, description, stop, console_port)
 
 
-def _run(console: Console, data: Path, description: ClusterDescription, stop: threading.Event) -> None:
+def _run(
+    console: Console, data: Path, description: ClusterDescription, stop: threading.Event, console_port: int
+) -> None:
     from ottla.cli.cluster_start import started
     from ottla.cli.cluster_watch import ClusterWatch
+    from ottla.cli.console import console_of
     from ottla.cli.keyboard import keyboard
+    from ottla.console.broker_control import BrokerControl
     from ottla.local.cluster import LocalCluster
 
     cluster = LocalCluster(data, description.brokers, racks=description.racks, ports=description.ports())
@@ -78,10 +90,16 @@ def _run(console: Console, data: Path, description: ClusterDescription, stop: th
         watch = ClusterWatch(cluster)
         watch.start()
         commands = Commands(cluster, watch)
+        control = BrokerControl(watch.states)
         try:
-            with keyboard() as keys, _view(console, watch, commands) as refresh:
+            with (
+                console_of(console, cluster.bootstrap, control, port=console_port),
+                keyboard() as keys,
+                _view(console, watch, commands) as refresh,
+            ):
                 while not stop.is_set() and not commands.quit:
                     commands.press(keys.read(REFRESH_S))
+                    control.execute_pending(commands.run)
                     refresh()
         finally:
             watch.close()
@@ -102,18 +120,24 @@ class Commands:
         self.quit = False
 
     def press(self, key: str) -> None:
-        actions: dict[str, Callable[[int], str]] = {
-            "k": self._kill,
-            "p": self._pause,
-            "s": self._stop,
-            "r": self._restart,
-        }
         if key.isdigit() and int(key) in self._cluster.brokers:
             self.selected = int(key)
         elif key == "q":
             self.quit = True
-        elif key in actions:
-            self.note = f"broker {self.selected}: {actions[key](self.selected)}"
+        elif key in KEYS:
+            self.run(KEYS[key], self.selected)
+
+    def run(self, action: Action, node_id: int) -> str:
+        """Execute an action on a broker; return what was done."""
+        execute: dict[Action, Callable[[int], str]] = {
+            "kill": self._kill,
+            "pause": self._pause,
+            "stop": self._stop,
+            "restart": self._restart,
+        }
+        done = execute[action](node_id)
+        self.note = f"broker {node_id}: {done}"
+        return done
 
     def _kill(self, node_id: int) -> str:
         if not self._cluster.brokers[node_id].running:

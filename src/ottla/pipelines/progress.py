@@ -25,6 +25,9 @@ _NO_WATERMARK: Final = "1970-01-01T00:00:00.000Z"
 class FlowProgress(msgspec.Struct, kw_only=True):
     """The progress of one flow."""
 
+    reads: list[str] = msgspec.field(default_factory=list)
+    """What the flow reads and writes, such as `topic matches`: the edges of the graph of the pipeline."""
+    writes: str | None = None
     state: State = "starting"
     batch: int | None = None
     rows: int = 0

@@ -65,7 +65,12 @@ class FlowQuery:
     def __init__(self, pipeline: str, flow: Flow, options: RunOptions) -> None:
         self.flow = flow
         self.realtime = options.realtime and isinstance(flow.writes, Topic)
-        self.progress = FlowProgress(state="waiting", realtime=self.realtime)
+        self.progress = FlowProgress(
+            reads=list(map(str, flow.reads)),
+            writes=str(flow.writes),
+            state="waiting",
+            realtime=self.realtime,
+        )
         self.due_s: float | None = 0.0
         self._group = f"{pipeline}.{flow.name}"
         self._options = options
