@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import csv
 import http.client
+import io
 import json
+import re
+from collections.abc import Iterator
+from html import unescape
+from urllib.parse import quote
 
 import pytest
+from confluent_kafka import Producer
 
 from ottla.console.app import ACTIONS, PAGES
 from ottla.console.security import POLICY
 from ottla.console.server import ConsoleServer
 from tests.support.console import ControlledCluster, console_for, request, token_of
 
-PATHS = ["/", "/topics", "/topics/orders/partitions", "/topics/orders/consumers",
-         "/topics/orders/configuration?all=1", "/groups", "/groups/billing", "/groups/billing?to=start", "/cluster", "/pipelines"]  # fmt: skip
+PATHS = ["/", "/topics", "/topics/orders", "/topics/orders?tail=1", "/topics/orders?where=value.id%20%3C%203",
+         "/topics/orders/records/0/0?as=hex", "/topics/orders/partitions", "/topics/orders/consumers",
+         "/topics/orders/configuration?all=1", "/groups", "/groups/billing",
+         "/groups/billing?to=start", "/cluster", "/pipelines"]  # fmt: skip
 CREATE = {"name": "made-by-a-form", "partitions": "1"}
 
 
@@ -165,3 +174,137 @@ def test_a_port_in_use_is_noticed_and_the_next_one_taken(console: ConsoleServer)
     with second:
         assert second.settings.port != console.settings.port
         assert request(second, "/-/static/console.js").status == 200
+
+
+# --- records
+
+
+def events(server: ConsoleServer, at: str) -> Iterator[tuple[str, dict[str, str]]]:
+    """The events of the stream of a page; ends with the stream."""
+    connection = http.client.HTTPConnection("127.0.0.1", server.settings.port, timeout=60)
+    connection.request("GET", f"/-/stream?at={quote(at, safe='')}")
+    response = connection.getresponse()
+    assert response.status == 200
+    kind = ""
+    try:
+        while line := response.fp.readline():
+            if line.startswith(b"event: "):
+                kind = line[7:].strip().decode()
+            elif line.startswith(b"data: "):
+                yield kind, json.loads(line[6:])
+                if kind == "end":
+                    return
+    finally:
+        connection.close()
+
+
+def test_the_page_of_a_topic_has_its_newest_records_and_links_to_older_ones(console: ConsoleServer) -> None:
+    first = request(console, "/topics/orders").text
+    assert first.count("<tr data-row") == 50
+    found = re.search(r'href="\?(cursor=[^"]+)"', first)
+    assert found is not None
+    second = request(console, f"/topics/orders?{found[1]}").text
+    rows = [set(re.findall(r'id="r-([0-9-]+)"', text)) for text in (first, second)]
+    assert len(rows[1]) == 50
+    assert not rows[0] & rows[1]
+
+
+def test_a_search_reads_the_whole_topic_and_reports_its_progress(console: ConsoleServer) -> None:
+    received = list(events(console, '/topics/orders?where=value.status = "paid" and value.id < 20'))
+    rows = "".join(data["html"] for kind, data in received if kind == "append")
+    assert rows.count("<tr") == 10
+    last = [data["html"] for _, data in received if data["target"] == "search_progress"][-1]
+    assert "10 records found" in last
+    assert "complete" in last
+    assert received[-1][0] == "end"
+
+
+def test_a_search_pauses_and_can_be_continued(
+    console: ConsoleServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ottla.console.pages.records.PAGE_RECORDS", 10)
+    monkeypatch.setattr("ottla.console.pages.records.FOUND_MAX", 30)
+    found: list[str] = []
+    at = "/topics/orders?key=customer-*"
+    for _ in range(10):
+        received = list(events(console, at))
+        found += re.findall(r'id="r-([0-9-]+)"', "".join(data["html"] for _, data in received))
+        last = [data["html"] for _, data in received if data["target"] == "search_progress"][-1]
+        link = re.search(r'href="(\?[^"]+)"', last)
+        if link is None:
+            break
+        at = "/topics/orders" + unescape(link[1])
+    assert "complete" in last
+    assert len(found) == len(set(found)) == 120
+
+
+def test_an_expression_or_position_that_is_not_valid_is_explained(console: ConsoleServer) -> None:
+    for query in ("where=value.", "range=soon", "partition=x", "partition=99", "key=%5B", "cursor=1"):
+        response = request(console, f"/topics/orders?{query}")
+        assert response.status == 200
+        assert 'role="alert"' in response.text, query
+
+
+def test_live_records_are_sent(console: ConsoleServer, cluster: ControlledCluster) -> None:
+    stream = events(console, "/topics/hostile?tail=1&key=live-*")
+    next(stream)
+    producer = Producer({"bootstrap.servers": cluster.local.bootstrap, "log_level": 0})
+    producer.produce("hostile", "other", "other")
+    producer.produce("hostile", "<b>new</b>", "live-1")
+    producer.flush(60)
+    kind, data = next(event for event in stream if event[1]["target"] == "records")
+    stream.close()
+    assert kind == "prepend"
+    assert "live-1" in data["html"]
+    assert "&lt;b&gt;new" in data["html"]
+    assert "other" not in data["html"]
+
+
+def test_a_record_has_a_permanent_link(console: ConsoleServer) -> None:
+    page = request(console, "/topics/orders").text
+    found = re.search(r'href="(/topics/orders/records/\d+/\d+)"', page)
+    assert found is not None
+    text = request(console, found[1]).text
+    assert "customer-" in text
+    assert "trace" in text
+    assert request(console, "/topics/orders/records/0/999999").status == 404
+    assert request(console, "/topics/orders/records/77/0").status == 404
+    assert request(console, "/topics/orders/records/0/-1").status == 404
+
+
+def test_records_are_downloaded_as_json_lines_and_csv(console: ConsoleServer) -> None:
+    lines = request(console, "/topics/orders/files/download?format=jsonl&where=value.id<5")
+    assert "attachment" in lines.headers["content-disposition"]
+    objects = [json.loads(line) for line in lines.text.splitlines()]
+    assert sorted(json.loads(each["value"])["id"] for each in objects) == [0, 1, 2, 3, 4]
+    rows = list(
+        csv.DictReader(io.StringIO(request(console, "/topics/orders/files/download?format=csv").text))
+    )
+    assert len(rows) >= 120
+    assert rows[0]["topic"] == "orders"
+
+
+def test_a_record_is_produced_and_produced_again(console: ConsoleServer) -> None:
+    headers = {"x-ottla-token": token_of(console)}
+    form = {"key": "again", "value": "é 1", "headers": "a=b\nc=d=e"}
+    made = request(console, "/topics/empty/produce", form=form, headers=headers)
+    assert made.status == 200, made.text
+    found = re.search(r"empty-(\d+), offset (\d+)", made.text)
+    assert found is not None
+    path = f"/topics/empty/records/{found[1]}/{found[2]}"
+    assert "é 1" in request(console, path).text
+    again = request(console, f"{path}/resend", form={"to": "empty"}, headers=headers)
+    assert "Produced again to empty-0, offset" in again.text
+    tombstone = request(console, "/topics/empty/produce", form={"key": "x", "null": "1"}, headers=headers)
+    assert tombstone.status == 200
+    wrong = request(console, "/topics/empty/produce", form={"headers": "x"}, headers=headers)
+    assert wrong.status == 400
+
+
+def test_the_timeline_links_to_records_by_time(console: ConsoleServer) -> None:
+    text = request(console, "/topics/orders/fragments/timeline").text
+    assert "<svg" in text
+    links = [unescape(each) for each in re.findall(r'href="([^"]+)"', text)]
+    assert links
+    rows = sum(request(console, each).text.count("<tr data-row") for each in links if "range" in each)
+    assert rows >= 50

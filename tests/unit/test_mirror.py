@@ -133,6 +133,8 @@ COVERED_BY = {
     "console/pages/groups.py": "tests/console/test_http.py",
     "console/pages/overview.py": "tests/console/test_http.py",
     "console/pages/pipelines.py": "tests/console/test_http.py",
+    "console/pages/record.py": "tests/console/test_http.py",
+    "console/pages/records.py": "tests/console/test_http.py",
     "console/pages/topic.py": "tests/console/test_http.py",
     "console/pages/topics.py": "tests/console/test_http.py",
     "console/rendering.py": "tests/console/test_http.py",

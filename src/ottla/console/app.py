@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, quote, urlsplit
 
 from starlette.applications import Starlette
+from starlette.concurrency import iterate_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Match, Mount, Route
@@ -19,8 +20,8 @@ from ottla.base.errors import LocalError, OttlaError
 from ottla.console.broker_control import BrokerControl
 from ottla.console.collect import SESSION_TIMEOUT_S, Collector
 from ottla.console.navigation import NAVIGATION, results
-from ottla.console.page import Action, Console, Context, NotFound, Page, View
-from ottla.console.pages import cluster, groups, overview, pipelines, topic, topics
+from ottla.console.page import Action, Console, Context, Download, NotFound, Page, View
+from ottla.console.pages import cluster, groups, overview, pipelines, record, records, topic, topics
 from ottla.console.poller import Poller
 from ottla.console.rendering import make_environment, render
 from ottla.console.security import TOKEN_FIELD, TOKEN_HEADER, Gate, make_token, token_matches
@@ -30,15 +31,21 @@ from ottla.console.stream import live_events, own_events
 PAGES: tuple[Page, ...] = (
     overview.PAGE,
     topics.PAGE,
+    records.PAGE,
+    records.TIMELINE,
+    record.PAGE,
     topic.PAGE,
     groups.GROUPS,
     groups.GROUP,
     cluster.PAGE,
     pipelines.PAGE,
 )
+DOWNLOADS: tuple[Download, ...] = (record.DOWNLOAD,)
 ACTIONS: tuple[Action, ...] = (
     cluster.BROKER_ACTION,
     topics.CREATE,
+    record.PRODUCE,
+    record.RESEND,
     topic.GROW,
     topic.CONFIGURE,
     topic.DELETE,
@@ -74,6 +81,7 @@ def make_app(settings: ConsoleSettings, control: BrokerControl | None = None) ->
         routes=[
             *(Route(page.path, handlers.page_of(page), methods=["GET"]) for page in PAGES),
             *(Route(action.path, handlers.action_of(action), methods=["POST"]) for action in ACTIONS),
+            *(Route(each.path, handlers.download_of(each), methods=["GET"]) for each in DOWNLOADS),
             Route(STREAM, handlers.stream, methods=["GET"]),
             Route("/-/search", handlers.search, methods=["GET"]),
             Mount("/-/static", StaticFiles(packages=[("ottla.console", "static")])),
@@ -98,6 +106,21 @@ class Handlers:
             return await asyncio.to_thread(self._render_page, page, view)
 
         return show
+
+    def download_of(self, download: Download) -> Callable[[Request], Awaitable[Response]]:
+        async def send(request: Request) -> Response:
+            query = dict(request.query_params)
+            view = View(request.url.path, request.path_params, query, await self._poller.current())
+            try:
+                name, media, content = await asyncio.to_thread(download.run, self._console, view)
+            except OttlaError as error:
+                return self._problem(view, str(error), 400)
+            disposition = f"attachment; filename*=utf-8''{quote(name, safe='')}"
+            return StreamingResponse(
+                iterate_in_threadpool(content), media_type=media, headers={"content-disposition": disposition}
+            )
+
+        return send
 
     def action_of(self, action: Action) -> Callable[[Request], Awaitable[Response]]:
         async def run(request: Request) -> Response:
@@ -126,8 +149,15 @@ class Handlers:
         if found is None:
             return self._refused("No such page.", 404)
         page, params = found
-        view = View(parts.path, params, dict(parse_qsl(parts.query)), self._poller.snapshot)
-        own = page.stream(self._console, view) if page.stream is not None else None
+        resume = request.headers.get("last-event-id") or request.query_params.get("resume", "")
+        fields = {**dict(parse_qsl(parts.query)), "resume": resume}
+        view = View(parts.path, params, fields, await self._poller.current())
+        own = None
+        if page.stream is not None:
+            try:
+                own = await asyncio.to_thread(page.stream, self._console, view)
+            except OttlaError as error:
+                return self._refused(str(error), 502)
         events = live_events(self._console, self._poller, page, view) if own is None else own_events(own)
         return StreamingResponse(events, media_type="text/event-stream")
 

@@ -26,6 +26,8 @@ class Event(NamedTuple):
     kind: Literal["replace", "append", "prepend", "end"]
     target: str = ""
     html: str = ""
+    position: str = ""
+    """Where a stream continues after it was interrupted: the parameter `resume` of the next one."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,14 @@ class Page:
     live: tuple[str, ...] = ()
     stream: Callable[[Console, View], Iterator[Event] | None] | None = None
     """Events of the page's own, such as found records. Blocking; None if this view has none."""
+
+
+@dataclass(frozen=True)
+class Download:
+    """A file made of records. `run` returns its name, its media type and its content. Blocking."""
+
+    path: str
+    run: Callable[[Console, View], tuple[str, str, Iterator[bytes]]]
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,8 @@ _END = object()
 
 def encode(event: Event) -> bytes:
     data = msgspec.json.encode({"target": event.target, "html": event.html})
-    return b"event: " + event.kind.encode() + b"\ndata: " + data + b"\n\n"
+    position = f"id: {event.position}\n".encode() if event.position else b""
+    return position + b"event: " + event.kind.encode() + b"\ndata: " + data + b"\n\n"
 
 
 async def live_events(console: Console, poller: Poller, page: Page, view: View) -> AsyncIterator[bytes]:

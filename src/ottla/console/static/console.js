@@ -9,6 +9,7 @@ const byId = (id) => document.getElementById(id);
 
 let stream = null;
 let ended = false;
+let position = "";
 const live = byId("live");
 
 function showState(state, text) {
@@ -18,7 +19,8 @@ function showState(state, text) {
 
 function open() {
   if (stream || ended || document.hidden || !document.querySelector("[data-live]")) return;
-  stream = new EventSource("/-/stream?at=" + encodeURIComponent(location.pathname + location.search));
+  const at = encodeURIComponent(location.pathname + location.search);
+  stream = new EventSource(`/-/stream?at=${at}&resume=${encodeURIComponent(position)}`);
   stream.onopen = () => showState("on", "live");
   stream.onerror = () => showState("lost", "connection lost");
   stream.addEventListener("replace", (event) => update(event, (target, made) => morph(target, made)));
@@ -36,6 +38,7 @@ function close() {
 
 function update(event, apply) {
   const { target, html: text } = JSON.parse(event.data);
+  position = event.lastEventId || position;
   const element = byId(target);
   if (element) apply(element, html(text));
 }
@@ -197,5 +200,13 @@ document.addEventListener("keydown", (event) => {
   };
   if (actions[event.key]) { event.preventDefault(); actions[event.key](); }
 });
+
+// --- parts of a page that are loaded after it
+
+for (const element of document.querySelectorAll("[data-load]")) {
+  fetch(element.dataset.load).then(async (response) => {
+    if (response.ok) element.replaceChildren(...html(await response.text()).childNodes);
+  }).catch(() => {});
+}
 
 open();
