@@ -80,9 +80,9 @@ def missing_packages() -> list[str]:
     return [name for name in PACKAGES if find_spec(name) is None]
 
 
-def started_text(settings: ConsoleSettings, wanted_port: int) -> str:
+def started_text(settings: ConsoleSettings, wanted_port: int, page: str = "") -> str:
     moved = f" (port {wanted_port} is in use)" if settings.port != wanted_port else ""
-    return f"Console: {settings.url}{moved}"
+    return f"Console: {settings.url}{page}{moved}"
 
 
 @contextmanager
@@ -93,10 +93,11 @@ def console_of(
     *,
     port: int = PORT,
     state: Path = Path("ottla-pipelines"),
+    page: str = "",
 ) -> Iterator[None]:
     """A console beside a local cluster for as long as the block lasts; a line instead of it if that is not possible.
 
-    With port 0 there is no console.
+    With port 0 there is no console. `page` is the page whose address is printed.
     """
     if port == 0:
         yield
@@ -116,7 +117,7 @@ def console_of(
         yield
         return
     try:
-        _print(terminal, started_text(server.settings, port))
+        _print(terminal, started_text(server.settings, port, page))
         yield
     finally:
         server.stop()

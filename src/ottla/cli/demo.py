@@ -5,6 +5,7 @@
 Starts three brokers in two racks on loopback and the scoreboard pipeline on Spark, generates matches when the pipeline
 is running, and shows the scoreboard on the devices of two consumer groups. During the matches a second mobile joins its
 group and the first one leaves; no record is missed. The demo prints the command that kills a broker: the scores go on.
+The web console shows the scoreboard as well, and has a button that kills a broker.
 
 The demo stops all processes that it has started, clients before the brokers, also on Ctrl-C and SIGTERM. The data are
 kept: a second demo continues from the checkpoints and the committed offsets.
@@ -39,6 +40,7 @@ PIPELINE = "ottla.scoreboard.pipeline"
 BROKER_SETTINGS = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "4"}
 """The groups of the demo have one member at first and do not wait for others."""
 BROKERS, RACKS = 3, ("R1", "R2")
+CONSOLE_PORT = 8080
 MASTER = "local[2]"
 EXAMPLES = examples(
     "ottla demo", "ottla demo --speed 100 --matches 5", "ottla demo --data /tmp/demo --port 9092"
@@ -53,6 +55,10 @@ def demo(
     speed: Annotated[float, typer.Option(min=0.1, help="Speed factor; 1 is real time.")] = 40.0,
     matches: Annotated[int, typer.Option(min=1, help="Number of parallel matches.")] = 3,
     seed: Annotated[int, typer.Option(help="The same seed gives the same matches.")] = 1,
+    console_port: Annotated[
+        int,
+        typer.Option(min=0, max=65_535, help="Port of the web console, or the next free one; 0 for none."),
+    ] = CONSOLE_PORT,
 ) -> None:
     """Generate matches on three brokers, compute their scoreboard with Spark, and show it on two kinds of device."""
     from ottla.pipelines.java.installation import find_java
@@ -62,22 +68,44 @@ def demo(
         make_folder("--data", data)
         try:
             with _interruptible(console):
-                _play(console, data, port, speed, matches, seed)
+                _play(console, data, port, speed, matches, seed, console_port)
         except KeyboardInterrupt:
             console.print("Stopped all processes of the demo.")
             raise
 
 
-def _play(console: Console, data: Path, port: int | None, speed: float, matches: int, seed: int) -> None:
+def _play(
+    console: Console,
+    data: Path,
+    port: int | None,
+    speed: float,
+    matches: int,
+    seed: int,
+    console_port: int,
+) -> None:
     from ottla.cli.cluster_start import started
+    from ottla.cli.cluster_watch import ClusterWatch
+    from ottla.cli.console import console_of
     from ottla.cli.demo_session import DemoSession, run_session
     from ottla.cli.pipeline_process import PipelineProcess
+    from ottla.cli.up import Commands
+    from ottla.console.broker_control import BrokerControl
 
     folder = data / "cluster"
     cluster = _cluster(folder, port)
     _print(console, f"Starting three brokers in two racks on {cluster.bootstrap}; data in {folder}")
+    watch = ClusterWatch(cluster)
+    commands, control = Commands(cluster, watch), BrokerControl(watch.states)
     with (
         started(cluster),
+        console_of(
+            console,
+            cluster.bootstrap,
+            control,
+            port=console_port,
+            state=data / "pipelines",
+            page="scoreboard",
+        ),
         PipelineProcess(PIPELINE, cluster.bootstrap, data / "pipelines", MASTER) as pipeline,
     ):
         victim = BROKERS - 1
@@ -85,7 +113,7 @@ def _play(console: Console, data: Path, port: int | None, speed: float, matches:
         _print(console, f"Starting the pipeline {PIPELINE} on Spark; log in {data}/pipelines")
         session = DemoSession(cluster, pipeline, matches)
         try:
-            run_session(console, session, speed, seed)
+            run_session(console, session, speed, seed, on_check=lambda: control.execute_pending(commands.run))
         finally:
             if session.failure is not None:
                 console.print(session.failure, style="red", highlight=False, markup=False, soft_wrap=True)

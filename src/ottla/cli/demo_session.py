@@ -77,14 +77,25 @@ class DemoSession:
         return True
 
 
-def run_session(console: Console, session: DemoSession, speed: float, seed: int) -> None:
-    """Play and draw until all matches have ended on all screens; raises `typer.Exit` after a failure."""
+def run_session(
+    console: Console,
+    session: DemoSession,
+    speed: float,
+    seed: int,
+    *,
+    on_check: Callable[[], None] = lambda: None,
+) -> None:
+    """Play and draw until all matches have ended on all screens; raises `typer.Exit` after a failure.
+
+    `on_check` is called several times a second by the main thread.
+    """
     stop = threading.Event()
     control = _thread(session, lambda: _control(session, stop, speed, seed))
     try:
         with _view(console, session) as refresh:
             while not session.finished or control.is_alive():
                 session.check()
+                on_check()
                 stop.wait(CHECK_INTERVAL_S)
                 refresh()
             refresh()

@@ -21,7 +21,17 @@ from ottla.console.broker_control import BrokerControl
 from ottla.console.collect import SESSION_TIMEOUT_S, Collector
 from ottla.console.navigation import NAVIGATION, results
 from ottla.console.page import Action, Console, Context, Download, NotFound, Page, View
-from ottla.console.pages import cluster, groups, overview, pipelines, record, records, topic, topics
+from ottla.console.pages import (
+    cluster,
+    groups,
+    overview,
+    pipelines,
+    record,
+    records,
+    scoreboard,
+    topic,
+    topics,
+)
 from ottla.console.poller import Poller
 from ottla.console.rendering import make_environment, render
 from ottla.console.security import TOKEN_FIELD, TOKEN_HEADER, Gate, make_token, token_matches
@@ -39,6 +49,7 @@ PAGES: tuple[Page, ...] = (
     groups.GROUP,
     cluster.PAGE,
     pipelines.PAGE,
+    scoreboard.PAGE,
 )
 DOWNLOADS: tuple[Download, ...] = (record.DOWNLOAD,)
 ACTIONS: tuple[Action, ...] = (
@@ -59,13 +70,15 @@ STREAM = "/-/stream"
 
 def make_app(settings: ConsoleSettings, control: BrokerControl | None = None) -> Gate:
     """The application. It connects to the cluster when the first page is requested."""
+    session = Session(settings.bootstrap, settings.options)
     console = Console(
         settings,
-        Session(settings.bootstrap, settings.options),
+        session,
         control,
         make_environment(),
         make_token(),
         settings.pipelines,
+        scoreboard.BoardReader(session),
     )
     polled = Session(settings.bootstrap, settings.options, timeout_s=SESSION_TIMEOUT_S)
     poller = Poller(Collector(polled, control).take)

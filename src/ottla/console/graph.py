@@ -10,8 +10,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-WIDTH, HEIGHT = 190, 62
-GAP_X, GAP_Y = 56, 18
+WIDTH, HEIGHT = 180, 62
+GAP_X, GAP_Y = 46, 18
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from jinja2 import Environment
 
@@ -14,6 +14,9 @@ from ottla.base.errors import OttlaError
 from ottla.console.broker_control import BrokerControl
 from ottla.console.settings import ConsoleSettings
 from ottla.console.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from ottla.console.pages.scoreboard import BoardReader
 
 
 class NotFound(OttlaError):
@@ -40,6 +43,7 @@ class Console:
     environment: Environment
     token: str
     pipelines: Path
+    boards: BoardReader
 
 
 @dataclass(frozen=True)
