@@ -24,10 +24,18 @@ WIDE, NARROW = 1280, 390
 SCREENS = {
     "overview": "/",
     "topics": "/topics",
+    "records": "/topics/orders",
+    "search": "/topics/orders?where=value.id%20%3C%2010",
+    "record": "/topics/orders/records/0/0",
+    "hexadecimal": "/topics/orders/records/0/0?as=hex",
+    "hostile": "/topics/hostile",
     "partitions": "/topics/orders/partitions",
     "configuration": "/topics/orders/configuration?all=1",
     "groups": "/groups",
+    "group": "/groups/billing?to=start",
     "cluster": "/cluster",
+    "pipelines": "/pipelines",
+    "scoreboard": "/scoreboard",
 }
 
 
@@ -70,8 +78,8 @@ class Tab:
         """Wait until the script of the page runs and its stream is open."""
         expect(self.page.locator("#live")).to_have_attribute("data-state", "on")
 
-    def find(self, selector: str) -> Locator:
-        return self.page.locator(selector)
+    def find(self, selector: str, has_text: str | None = None) -> Locator:
+        return self.page.locator(selector, has_text=has_text)
 
 
 @pytest.fixture
@@ -172,6 +180,72 @@ def test_a_topic_is_created_by_the_form_and_appears(tab: Tab) -> None:
     tab.page.get_by_role("button", name="Create").click()
     expect(tab.find("#toasts")).to_contain_text("Created topic typed-in")
     expect(tab.find("#topics_table")).to_contain_text("typed-in")
+
+
+def test_hostile_records_are_shown_as_text(tab: Tab) -> None:
+    tab.page.on("dialog", lambda dialog: tab.errors.append(f"a dialog: {dialog.message}"))
+    for form in ("auto", "json", "text", "hex"):
+        tab.go(f"/topics/hostile?as={form}&where=offset%20%3E%3D%200", live=False)
+        expect(tab.find("#search_progress")).to_contain_text("complete")
+        expect(tab.find("#records tr")).to_have_count(8)
+        tab.page.evaluate("document.querySelectorAll('details').forEach((each) => (each.open = true))")
+        assert tab.page.evaluate("window.pwned") is None
+        assert (
+            tab.page.evaluate("document.querySelectorAll('main script, main img, main b, main i').length")
+            == 0
+        )
+        text = tab.page.evaluate("document.querySelector('main').textContent")
+        assert "\u202e" not in text
+        assert len(text) < 400_000, "long values are cut"
+    tab.go("/topics/hostile?where=offset%20%3E%3D%200", live=False)
+    expect(tab.find("#records")).to_contain_text("<script>window.pwned = 1</script>")
+    expect(tab.find("#records")).to_contain_text("\\u202e")
+    expect(tab.find("#records")).to_contain_text("{{ 7 * 7 }}")
+    for offset in range(8):
+        tab.go(f"/topics/hostile/records/0/{offset}", live=False)
+        assert tab.page.evaluate("window.pwned") is None
+
+
+def test_new_records_appear_in_the_live_view_and_link_to_their_page(
+    tab: Tab, cluster: ControlledCluster
+) -> None:
+    tab.go("/topics/empty?tail=1")
+    expect(tab.find("#search_progress")).to_contain_text("0 new records")
+    producer = Producer({"bootstrap.servers": cluster.local.bootstrap, "log_level": 0})
+    producer.produce("empty", '{"seen": true}', "tail-key")
+    producer.flush(60)
+    row = tab.find("#records tr", has_text="tail-key")
+    expect(row).to_be_visible()
+    row.get_by_role("link").click()
+    expect(tab.find("h1")).to_contain_text("empty-0")
+    expect(tab.find("pre.value").last).to_contain_text('"seen": true')
+
+
+def test_a_group_is_reset_after_a_preview(tab: Tab) -> None:
+    tab.go("/groups/billing")
+    tab.find("input[name=to]").first.fill("end")
+    tab.page.get_by_role("button", name="Preview").click()
+    expect(tab.find(".plan")).to_contain_text("orders-0")
+    expect(tab.find("#reset")).to_contain_text("ottla groups reset billing --to end")
+    tab.wait_live()
+    tab.page.get_by_role("button", name="Reset", exact=True).click()
+    expect(tab.find("#confirm-command")).to_have_text("ottla groups reset billing --to end")
+    tab.find("#confirm button[value=yes]").click()
+    expect(tab.find("#toasts")).to_contain_text("offsets are set")
+    expect(tab.find("#group_body")).to_contain_text("0 s")
+
+
+def test_the_scoreboard_shows_what_each_group_has_committed(tab: Tab) -> None:
+    tab.go("/scoreboard")
+    expect(tab.find(".is-mobile .match")).to_have_count(1)
+    expect(tab.find(".is-computer tbody tr")).to_have_count(2)
+    expect(tab.find('[data-score="Canada vs USA"]')).to_have_text("40\u201339")
+
+
+def test_a_failed_flow_is_shown_with_its_reason(tab: Tab) -> None:
+    tab.go("/pipelines")
+    expect(tab.find("#pipelines_body")).to_contain_text("<b>No space left</b>")
+    expect(tab.find("svg.graph a")).to_have_count(3)
 
 
 class Load:

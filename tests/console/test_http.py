@@ -22,7 +22,7 @@ from tests.support.console import ControlledCluster, console_for, request, token
 PATHS = ["/", "/topics", "/topics/orders", "/topics/orders?tail=1", "/topics/orders?where=value.id%20%3C%203",
          "/topics/orders/records/0/0?as=hex", "/topics/orders/partitions", "/topics/orders/consumers",
          "/topics/orders/configuration?all=1", "/groups", "/groups/billing",
-         "/groups/billing?to=start", "/cluster", "/pipelines"]  # fmt: skip
+         "/groups/billing?to=start", "/cluster", "/pipelines", "/scoreboard"]  # fmt: skip
 CREATE = {"name": "made-by-a-form", "partitions": "1"}
 
 

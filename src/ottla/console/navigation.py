@@ -44,8 +44,15 @@ def _all(snapshot: Snapshot) -> list[Result]:
         Result(f"Broker {each.node_id}", f"{each.address}, {each.state}", f"/cluster#broker-{each.node_id}")
         for each in snapshot.brokers
     ]
-    return pages + topics + brokers
+    groups = [
+        Result(each.name, f"group, {each.state.lower()}", group_path(each.name)) for each in snapshot.groups
+    ]
+    return pages + topics + groups + brokers
 
 
 def topic_path(name: str) -> str:
     return f"/topics/{quote(name, safe='')}"
+
+
+def group_path(name: str) -> str:
+    return f"/groups/{quote(name, safe='')}"

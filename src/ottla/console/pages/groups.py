@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from urllib.parse import quote
 
 from ottla.admin.groups import GroupInfo, PartitionLag, delete_groups
 from ottla.admin.offset_reset import ResetPlan, apply_reset, partitions_to_reset, reset_plan, shifted
@@ -92,10 +91,6 @@ def run_reset(console: Console, view: View) -> str:
 def run_delete(console: Console, view: View) -> str:
     delete_groups(console.session, [view.params["group"]])
     return f"Deleted group {view.params['group']}"
-
-
-def group_path(name: str) -> str:
-    return f"/groups/{quote(name, safe='')}"
 
 
 GROUPS = Page("/groups", "groups.html", groups_context, "groups", live=("groups_table",))

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
 from fnmatch import fnmatchcase
 
 from ottla.admin.topics import BROKER_DEFAULT, create_topic
 from ottla.base.errors import LocalError
-from ottla.console.navigation import topic_path
 from ottla.console.page import Action, Console, Context, Page, View
 
 
@@ -58,11 +56,5 @@ def number(view: View, field: str, default: int) -> int:
         raise LocalError(f"{field}: {text[:40]!r} is not a number") from None
 
 
-def create_command(name: str) -> str:
-    return shlex.join(["ottla", "topics", "create", name])
-
-
 PAGE = Page("/topics", "topics.html", context, "topics", live=("topics_table",))
 CREATE = Action("/topics", run_create)
-
-__all__ = ["CREATE", "PAGE", "create_command", "matches", "number", "topic_path"]
