@@ -18,7 +18,7 @@ LEFT := ottla-pipelines spark-warehouse metastore_db derby.log
 WORKERS ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check format test spark demo compat bench torture spark-torture fuzz sim cores mutants chaos declarative kcat maven clean
+.PHONY: help setup check format test spark demo compat bench torture spark-torture fuzz sim cores mutants chaos declarative kcat maven browser clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 15
@@ -52,7 +52,7 @@ format: setup ## rewrite the sources in the one format
 	$(BIN)/ruff check --fix $(wildcard $(CHECKED))
 	$(BIN)/ruff format $(wildcard $(CHECKED))
 
-test: setup check ## static checks and every test that needs only Python, and Java for those on Spark
+test: setup browser check ## static checks and every test that needs only Python, and Java for those on Spark
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
 
 spark: setup ## the longer tests on real Spark: the suite of either connector, pipelines, clusters whose executors die
@@ -103,6 +103,14 @@ kcat:
 			echo "compat: installing kcat"; \
 			apt-get install -qq -y kcat >/dev/null || { apt-get update -qq && apt-get install -qq -y kcat >/dev/null; }; \
 		else echo "compat: kcat is missing; its tests are skipped"; fi; }
+
+browser:
+	@command -v chromium chromium-browser google-chrome >/dev/null || test -n "$$OTTLA_CHROMIUM" || { \
+		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+			echo "test: installing Chromium for the tests of the console"; \
+			{ apt-get install -qq -y chromium || { apt-get update -qq && apt-get install -qq -y chromium; }; } >/dev/null 2>&1 \
+				|| echo "test: Chromium cannot be installed; the tests of the console in a browser are skipped"; \
+		else echo "test: Chromium is missing; the tests of the console in a browser are skipped"; fi; }
 
 maven:
 	@command -v mvn >/dev/null || { \

@@ -209,4 +209,5 @@ for (const element of document.querySelectorAll("[data-load]")) {
   }).catch(() => {});
 }
 
+document.querySelector(".nav.is-current")?.scrollIntoView({ block: "nearest", inline: "center" });
 open();
