@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-import base64
 import csv
 import io
 import re
 import shlex
 from collections.abc import Iterator
-from typing import Any
-
-import msgspec
-from confluent_kafka import KafkaException, Producer
 
 from ottla.admin.browse import Browser
 from ottla.admin.positions import parse_range
-from ottla.admin.scan import ConsumedRecord
-from ottla.base.errors import LocalError, OttlaError
+from ottla.admin.record_json import OutgoingRecord, as_dict, to_line
+from ottla.admin.scan import ConsumedRecord, Headers
+from ottla.admin.send import Sender, SendFailed
+from ottla.base.errors import LocalError
 from ottla.console.page import Action, Console, Context, Download, NotFound, Page, View
 from ottla.console.pages.records import browser_of, query_of
 from ottla.console.record_view import FORMS, RECORD_BYTES_MAX, form_of, show_record
 
-DELIVERY_S_MAX = 30.0
-TEXT_MAX = 1_000_000
-COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
-
-
-class NotProduced(OttlaError):
-    """A record that the cluster has not accepted."""
+COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "key_base64", "value", "value_base64")
 
 
 def context(console: Console, view: View) -> Context:
@@ -85,7 +76,7 @@ def run_resend(console: Console, view: View) -> str:
     """Produce the same key, value and headers again, byte for byte."""
     record = read(console, view)
     to = view.get("to") or record.topic
-    where = produce(console, to, record.key, record.value, list(record.headers))
+    where = produce(console, to, OutgoingRecord(record.key, record.value, record.headers))
     return f"Produced again to {where}"
 
 
@@ -97,14 +88,16 @@ def run_produce(console: Console, view: View) -> str:
     partition = view.get("partition")
     if partition and not partition.isdigit():
         raise LocalError(f"partition: {partition[:40]!r} is not a number")
-    encoded = None if key is None else key.encode()
-    content = None if value is None else value.encode()
-    topic = view.params["topic"]
-    where = produce(console, topic, encoded, content, headers, int(partition) if partition else -1)
-    return f"Produced to {where}"
+    record = OutgoingRecord(
+        None if key is None else key.encode(),
+        None if value is None else value.encode(),
+        headers,
+        int(partition) if partition else None,
+    )
+    return f"Produced to {produce(console, view.params['topic'], record)}"
 
 
-def headers_of(text: str) -> list[tuple[str, bytes | None]]:
+def headers_of(text: str) -> Headers:
     """Headers from lines NAME=VALUE."""
     found: list[tuple[str, bytes | None]] = []
     for line in filter(None, map(str.strip, text.splitlines())):
@@ -112,44 +105,18 @@ def headers_of(text: str) -> list[tuple[str, bytes | None]]:
         if not equals or not name:
             raise LocalError(f"a header has the form NAME=VALUE, not {line[:40]!r}")
         found.append((name, value.encode()))
-    return found
+    return tuple(found)
 
 
-def produce(
-    console: Console,
-    topic: str,
-    key: bytes | None,
-    value: bytes | None,
-    headers: list[tuple[str, bytes | None]],
-    partition: int = -1,
-) -> str:
+def produce(console: Console, topic: str, record: OutgoingRecord) -> str:
     """Produce one record and wait for its acknowledgement; return its partition and offset."""
-    delivered: list[tuple[Any, Any]] = []
-    settings = {
-        **console.session.client_settings(),
-        "acks": "all",
-        "enable.idempotence": True,
-        "log_level": 0,
-    }
-    producer = Producer({**settings, "partitioner": "murmur2_random", "client.id": "ottla-console"})
-    try:
-        producer.produce(
-            topic,
-            value,
-            key,
-            partition=partition,
-            headers=[*headers],
-            on_delivery=lambda error, message: delivered.append((error, message)),
-        )
-        producer.flush(DELIVERY_S_MAX)
-    except (KafkaException, BufferError) as error:
-        raise NotProduced(str(error)) from error
-    if not delivered:
-        raise NotProduced(f"topic {topic}: no acknowledgement in {DELIVERY_S_MAX:.0f} s")
-    refused, message = delivered[0]
-    if refused is not None:
-        raise NotProduced(f"topic {topic}: {refused.str()}")
-    return f"{topic}-{message.partition()}, offset {message.offset()}"
+    with Sender(console.session, topic) as sender:
+        sender.send(1, record)
+    if sender.result.last is None:
+        reasons = [reason for _, reason in sender.result.errors]
+        raise SendFailed(f"topic {topic}: {reasons[0] if reasons else 'not acknowledged'}")
+    partition, offset = sender.result.last
+    return f"{topic}-{partition}, offset {offset}"
 
 
 def download(console: Console, view: View) -> tuple[str, str, Iterator[bytes]]:
@@ -164,18 +131,18 @@ def download(console: Console, view: View) -> tuple[str, str, Iterator[bytes]]:
 
 def json_lines(records: Iterator[ConsumedRecord]) -> Iterator[bytes]:
     for record in records:
-        yield msgspec.json.encode(as_json(record)) + b"\n"
+        yield to_line(record) + b"\n"
 
 
 def csv_lines(records: Iterator[ConsumedRecord]) -> Iterator[bytes]:
-    """Texts that a spreadsheet would execute as a formula get an apostrophe."""
+    """For spreadsheets: a text that would be executed as a formula gets an apostrophe."""
     out = io.StringIO()
     writer = csv.writer(out)
     writer.writerow(COLUMNS)
     for record in records:
-        fields = as_json(record)
-        texts = [fields.get(name, "") for name in COLUMNS]
-        writer.writerow([harmless(each) if isinstance(each, str) else _cell(each) for each in texts])
+        fields = as_dict(record)
+        cells = [fields.get(name) for name in COLUMNS]
+        writer.writerow([harmless(each) if isinstance(each, str) else each for each in cells])
         yield out.getvalue().encode()
         out.seek(0)
         out.truncate()
@@ -184,33 +151,6 @@ def csv_lines(records: Iterator[ConsumedRecord]) -> Iterator[bytes]:
 
 def harmless(text: str) -> str:
     return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
-
-
-def _cell(value: Any) -> Any:
-    return value if isinstance(value, int) else "" if value is None else msgspec.json.encode(value).decode()
-
-
-def as_json(record: ConsumedRecord) -> dict[str, Any]:
-    """A record as an object: texts as they are, other bytes as base64."""
-    made: dict[str, Any] = {
-        "topic": record.topic,
-        "partition": record.partition,
-        "offset": record.offset,
-        "timestamp": record.timestamp,
-    }
-    for name, data in (("key", record.key), ("value", record.value)):
-        made |= _field(name, data)
-    made["headers"] = [{"name": name, **_field("value", data)} for name, data in record.headers]
-    return made
-
-
-def _field(name: str, data: bytes | None) -> dict[str, Any]:
-    if data is None:
-        return {name: None}
-    try:
-        return {name: data.decode()}
-    except UnicodeDecodeError:
-        return {f"{name}_base64": base64.b64encode(data).decode()}
 
 
 PAGE = Page("/topics/{topic}/records/{partition:int}/{offset:int}", "record.html", context, "topics")
