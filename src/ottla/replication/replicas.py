@@ -271,7 +271,7 @@ class Replicas:
             return
         if log is not None:
             # It belonged to a deleted topic of the same name.
-            change.deleted.append(topic_partition)
+            change.deleted[topic_partition] = None
         for key in _keys(topic, index):
             self._errors[key] = ErrorCode.NOT_LEADER_OR_FOLLOWER
         assigned = wanted.directory_of(self._node_id)
@@ -318,7 +318,7 @@ class Replicas:
 
     def _drop(self, partition: Partition, change: _Change) -> None:
         self._unhost(partition)
-        change.deleted.append(TopicPartition(partition.topic, partition.index))
+        change.deleted[TopicPartition(partition.topic, partition.index)] = None
 
     def _unhost(self, partition: Partition) -> None:
         partition.stop()
@@ -337,7 +337,8 @@ class _Change:
     def __init__(self, image: MetadataImage) -> None:
         self.image = image
         self.configs: dict[str, LogConfig] = {}
-        self.deleted: list[TopicPartition] = []
+        self.deleted: dict[TopicPartition, None] = {}
+        """In order, each once: a topic may be deleted and created again in one change."""
         self.created: list[NewLog] = []
 
 

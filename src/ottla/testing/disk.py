@@ -105,14 +105,14 @@ class SimFile:
     def pwritev(self, buffers: Sequence[Buffer], position: int, *, sync: bool = False) -> None:
         data = b"".join(buffers)
         self._disk.apply(
-            Change("write", inode=self._open_inode.number, position=position, data=data, sync=sync)
+            Change("write", self.path, inode=self._open_inode.number, position=position, data=data, sync=sync)
         )
 
     def datasync(self) -> None:
-        self._disk.apply(Change("datasync", inode=self._open_inode.number))
+        self._disk.apply(Change("datasync", self.path, inode=self._open_inode.number))
 
     def truncate(self, size: int) -> None:
-        self._disk.apply(Change("truncate", inode=self._open_inode.number, position=size))
+        self._disk.apply(Change("truncate", self.path, inode=self._open_inode.number, position=size))
 
     def size(self) -> int:
         return len(self._open_inode.data)
@@ -392,6 +392,16 @@ class SimDisk:
         """Flip the bits of one byte, durably."""
         inode = self.open(path)._open_inode
         inode.data[position] ^= 0xFF
+        self._make_durable(inode)
+
+    def tear(self, path: str, size: int) -> None:
+        """Remove everything of a file from that size on, durably."""
+        inode = self.open(path)._open_inode
+        del inode.data[size:]
+        self._make_durable(inode)
+
+    @staticmethod
+    def _make_durable(inode: _Inode) -> None:
         inode.durable = bytearray(inode.data)
         inode.unsynced.clear()
 

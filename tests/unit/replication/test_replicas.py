@@ -141,6 +141,22 @@ def test_a_deleted_topic_is_removed_with_its_logs_and_may_be_created_again(setup
     assert setup.replicas.get("t", 0).log is not first.log
 
 
+def test_a_topic_that_is_deleted_and_created_again_in_one_change_starts_empty(setup: Setup) -> None:
+    """A broker that catches up after a restart learns of both at once."""
+    setup.create(0)
+    append(setup.replicas.get("t", 0).log, batch())
+    again = uuid.UUID(int=78)
+    setup.replay(
+        RemoveTopicRecord(topic_id=TOPIC_ID),
+        TopicRecord(name="t", topic_id=again),
+        PartitionRecord(
+            partition_id=0, topic_id=again, replicas=[NODE], isr=[NODE], leader=NODE, leader_epoch=0
+        ),
+    )
+    partition = setup.replicas.get("t", 0)
+    assert (partition.topic_id, partition.log.topic_id, partition.log.log_end_offset) == (again, again, 0)
+
+
 def test_the_partitions_of_a_deleted_topic_are_removed_durably_with_one_sync(setup: Setup) -> None:
     setup.create(*range(20))
     before = len(setup.disk.trace)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from ottla.base.ids import TopicPartition, Uuid
@@ -26,7 +27,7 @@ from ottla.testing.sim.kernel.host import Host
 from ottla.testing.sim.kernel.links import Conditions
 from ottla.testing.sim.kernel.network import Network
 from ottla.testing.sim.node import SimNode
-from ottla.testing.sim.topology import DATA_DIR, ONE_NODE, NodeSpec, properties
+from ottla.testing.sim.topology import ONE_NODE, NodeSpec, properties
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 TXN_TOPIC: Final = "__transaction_state"
@@ -64,14 +65,19 @@ class Cluster:
         self.transaction_version = 2
         self.ending = False
         """Set when the faults are over: producers finish, and no client is restarted."""
-        self.durability = DurabilityChecker(self.kernel, DATA_DIR)
+        self.min_isr = int(settings.get("min.insync.replicas", "1"))
+        self.durability = DurabilityChecker(self.kernel)
         self.logs.on_committed = self.durability.committed
         self.metadata = MetadataChecker(self.kernel)
+        self.metadata.on_partition = self.durability.isr_changed
         self.durability.committed_isr = self.metadata.committed_isr
         host_of = {spec.node_id: self.host(f"node{spec.node_id}").name for spec in specs}
         self.nodes = [
             self._add_node(spec, {**properties(spec, specs, host_of), **settings}) for spec in specs
         ]
+        self.logs.is_damaged = lambda node_id: any(
+            node.damaged for node in self.nodes if node.node_id == node_id
+        )
         self.bootstrap = [node.address for node in self.nodes if node.spec.is_broker]
         """The brokers that clients connect to first."""
 
@@ -81,8 +87,15 @@ class Cluster:
         node = SimNode(self.network, self.host(f"node{spec.node_id}"), spec, settings)
         node.after_event = self._checker_of(node)
         node.on_start = lambda: self.metadata.started(spec.node_id)
+        node.on_disk_lost = partial(self._disk_lost, node)
         self.durability.nodes[spec.node_id] = node
         return node
+
+    def _disk_lost(self, node: SimNode, directory: str) -> None:
+        """The disk of a node, or the device of one directory, was replaced: what it stored does not count any more."""
+        if directory in ("", node.spec.log_dirs[0]):
+            self.metadata.forgot(node.node_id)
+        self.durability.lost(node.node_id, self.metadata.newest)
 
     @property
     def node(self) -> SimNode:

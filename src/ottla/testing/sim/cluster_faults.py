@@ -1,7 +1,7 @@
 """Faults of a cluster of several nodes, in addition to those of one node.
 
 Nodes are separated from each other in one direction or in both, alone or in groups; leaders and controllers are killed
-or paused; all nodes fail together; a node gets a new, empty disk.
+or paused; all nodes fail together. `disk_losses` adds faults that lose records of a node.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Iterable
 
 from ottla.testing.disk import Survival
-from ottla.testing.sim.faults import Faults
+from ottla.testing.sim.disk_faults import DiskFaults
 from ottla.testing.sim.kernel.host import Host
 from ottla.testing.sim.kernel.links import Conditions, Link
 from ottla.testing.sim.node import SimNode
@@ -18,7 +18,7 @@ from ottla.testing.sim.node import SimNode
 _CUT_MS = (300, 2000, 8000)
 
 
-class ClusterFaults(Faults):
+class ClusterFaults(DiskFaults):
     """Injects faults into a cluster of several nodes."""
 
     # What faults apply to

@@ -10,7 +10,9 @@ import os
 import sys
 import warnings
 from collections import Counter
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import partial
 from multiprocessing import get_context
 from typing import Annotated, Final
 
@@ -31,6 +33,7 @@ def simulate(
     first: Annotated[int, typer.Option(help="The first seed.")] = 1,
     seconds: Annotated[int, typer.Option(help="Virtual seconds with faults in each run.")] = FAULT_MS // 1000,
     nodes: Annotated[int, typer.Option(help="Number of brokers in each run; 0: the seed chooses.")] = 0,
+    fault: Annotated[list[str], typer.Option(help="Inject only faults of this kind; may be repeated.")] = [],  # noqa: B006
     jobs: Annotated[int, typer.Option(help="Number of processes; 0: one for each processor.")] = 0,
     first_only: Annotated[bool, typer.Option(help="Stop at the first violation.")] = False,
     trace: Annotated[bool, typer.Option(help="Show the last lines of the trace.")] = False,
@@ -38,7 +41,7 @@ def simulate(
     """Run the broker with simulated clients, network, disk and clock, and inject faults."""
     console = Console()
     if seed is not None:
-        result = run_seed(seed, seconds * 1000, nodes or None)
+        result = run_seed(seed, seconds * 1000, nodes or None, fault)
         console.print(_table([result]))
         if trace:
             _show_lines(console, result)
@@ -49,9 +52,10 @@ def simulate(
     else:
         numbers = range(first, first + seeds)
         if first_only:
-            results = _run_until_violated(numbers, seconds * 1000, nodes or None)
+            results = _run_until_violated(numbers, seconds * 1000, nodes or None, fault)
         else:
-            results = _run_many(console, numbers, seconds * 1000, nodes or None, jobs or os.cpu_count() or 1)
+            work = partial(_run_quietly, fault_ms=seconds * 1000, brokers=nodes or None, only=fault)
+            results = _run_many(console, numbers, work, jobs or os.cpu_count() or 1)
         console.print(_table(results))
     console.print(_summary(results), highlight=False)
     failed = [result for result in results if result.violation is not None]
@@ -64,22 +68,24 @@ def simulate(
     console.print(f"[bold green]{len(results)} seeds, no violation[/]")
 
 
-def _run_until_violated(seeds: range, fault_ms: int, brokers: int | None) -> list[Result]:
+def _run_until_violated(
+    seeds: range, fault_ms: int, brokers: int | None, only: Sequence[str]
+) -> list[Result]:
     results = []
     for seed in seeds:
-        results.append(run_seed(seed, fault_ms, brokers))
+        results.append(run_seed(seed, fault_ms, brokers, only))
         if results[-1].violation is not None:
             break
     return results
 
 
-def _run_quietly(seed: int, fault_ms: int, brokers: int | None) -> Result:
+def _run_quietly(seed: int, fault_ms: int, brokers: int | None, only: Sequence[str]) -> Result:
     """Run a seed without Python's warnings about coroutines of killed processes, which are never awaited."""
     warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
-    return run_seed(seed, fault_ms, brokers)
+    return run_seed(seed, fault_ms, brokers, only)
 
 
-def _run_many(console: Console, seeds: range, fault_ms: int, brokers: int | None, jobs: int) -> list[Result]:
+def _run_many(console: Console, seeds: range, work: Callable[[int], Result], jobs: int) -> list[Result]:
     columns = (
         TextColumn("simulating"),
         BarColumn(),
@@ -93,7 +99,7 @@ def _run_many(console: Console, seeds: range, fault_ms: int, brokers: int | None
         ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool,
     ):
         bar = progress.add_task("", total=len(seeds), status="")
-        waiting = [pool.submit(_run_quietly, seed, fault_ms, brokers) for seed in seeds]
+        waiting = [pool.submit(work, seed) for seed in seeds]
         broken = 0
         for done in as_completed(waiting):
             result = done.result()

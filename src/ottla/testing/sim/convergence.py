@@ -7,6 +7,7 @@ one owner of every partition, and every record that can be seen is processed and
 from __future__ import annotations
 
 from collections import Counter
+from typing import Final
 
 from ottla.base.ids import TopicPartition
 from ottla.testing.sim.checkers.offsets import Slot
@@ -18,9 +19,12 @@ from ottla.testing.sim.clients.member import Member
 from ottla.testing.sim.clients.offset_client import OffsetClient
 from ottla.testing.sim.clients.producers import Source, TxnProducer
 from ottla.testing.sim.clients.readers import Reader
+from ottla.testing.sim.clients.reassigner import Reassigner
+from ottla.testing.sim.clients.topic_cycler import TopicCycler
 from ottla.testing.sim.cluster import Cluster
 
 TWO_PHASE_CLIENT = "two-phase"
+_WRITERS: Final = (Source, TxnProducer, OffsetClient, TopicCycler, Reassigner)
 
 
 class Convergence:
@@ -43,7 +47,7 @@ class Convergence:
 
     def _writing(self) -> str | None:
         for client in self._clients.clients.values():
-            writes = isinstance(client, Source | TxnProducer | OffsetClient) and client not in self.lost
+            writes = isinstance(client, _WRITERS) and client not in self.lost
             if writes and not client.process.done:
                 return f"{client.name} still writes"
         return None
@@ -119,6 +123,8 @@ class Convergence:
         for topic in newest.topics.by_id.values():
             for index, partition in topic.partitions.items():
                 tp = TopicPartition(topic.name, index)
+                if partition.adding_replicas or partition.removing_replicas:
+                    return f"{tp} is being reassigned: {partition}"
                 if set(partition.isr) != set(partition.replicas):
                     return f"{tp} has the replicas {partition.replicas}, in sync {partition.isr}"
                 found = ends.get(tp, set())
@@ -131,7 +137,7 @@ class Convergence:
         cluster, check = self._cluster, self._cluster.kernel.check
         lost = cluster.txns.lost()
         check(not lost, "T4 what was committed can be read", f"{lost[:5]}")
-        for tp, difference in cluster.logs.differences(node.node_id for node in cluster.nodes).items():
+        for tp, difference in cluster.logs.differences(cluster.replicas).items():
             check(False, "R2 all replicas are equal after the faults", f"{tp}: {difference}")
         # No consumer reads committed records behind a prepared transaction.
         read_to_end = not cluster.logs.undecided()

@@ -1,11 +1,13 @@
 """Faults of a scenario: each seed chooses some kinds of faults, and how often they are injected.
 
-Every kind is a method named `do_<kind>`: a new fault is a new method. `cluster_faults` adds those of several nodes.
+Every kind is a method named `do_<kind>`: a new fault is a new method. `disk_faults` adds more faults of disks,
+`cluster_faults` those of several nodes.
 """
 
 from __future__ import annotations
 
 import errno
+from collections.abc import Sequence
 from functools import partial
 
 from ottla.testing.disk import Survival
@@ -25,14 +27,15 @@ _BACK_MS_MAX = 3_300_000
 class Faults:
     """Injects faults into one cluster until `stop`."""
 
-    def __init__(self, cluster: Cluster, clients: ClientSet) -> None:
+    def __init__(self, cluster: Cluster, clients: ClientSet, only: Sequence[str] = ()) -> None:
+        """`only`: inject only these kinds; by default the seed chooses."""
         self._cluster = cluster
         self._clients = clients
         self._kernel = cluster.kernel
         self._rng = cluster.stream("faults")
         self._over = False
         kinds = self.kinds()
-        chosen = [kind for kind in kinds if self._rng.random() < 0.6]
+        chosen = list(only) or [kind for kind in kinds if self._rng.random() < 0.6]
         self.chosen = chosen or [self._rng.choice(kinds)]
         self._interval_ms = self._rng.choice((500, 1500, 4000))
         self._restarting: set[SimNode] = set()
@@ -68,6 +71,8 @@ class Faults:
             host.resume()
             host.disk.lose_power_in(-1)
             host.disk.fail_at(-1)
+            if node.damaged or host.disk.full or host.disk.failed_dir:
+                self._repair(node)
             self._ensure_running(node)
 
     def _next(self) -> None:
@@ -111,7 +116,19 @@ class Faults:
     def _ensure_running(self, node: SimNode) -> None:
         self._restarting.discard(node)
         if not node.running:
+            if node.damaged:
+                node.wipe()
             node.start()
+
+    def _repair(self, node: SimNode) -> None:
+        """Restart a node with a disk that works: a failed one is replaced."""
+        self._restarting.discard(node)
+        node.kill()
+        disk = node.disk
+        if disk.failed_dir:
+            node.wipe(disk.failed_dir)
+        disk.full = False
+        self._ensure_running(node)
 
     # Faults of nodes
 

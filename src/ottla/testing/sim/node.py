@@ -63,12 +63,14 @@ class SimNode:
         self.spec = spec
         self.node_id = spec.node_id
         self.incarnation = 0
-        self.wiped = False
-        """Whether the node has lost its disk and has not served requests since then."""
+        self.damaged = False
+        """Whether files of its disk are damaged: the disk is replaced before the next start."""
         self.node: Node | None = None
         self.loop: SimLoop | None = None
         self.on_start: Callable[[], None] = lambda: None
         """Called before each start."""
+        self.on_disk_lost: Callable[[str], None] = lambda _: None
+        """Called when the disk was replaced by an empty one, or that of the directory that is named."""
         self.on_ready: Callable[[], None] = lambda: None
         """Called when the node serves requests."""
         self.after_event: Callable[[], None] = lambda: None
@@ -165,7 +167,6 @@ class SimNode:
         disk = self.host.disk
         if error is None:
             self._ready = True
-            self.wiped = False
             self.kernel.note(loop.name, "serves requests")
             self.on_ready()
         elif disk.failures:
@@ -192,12 +193,18 @@ class SimNode:
             self._crashed(f"loses power, of unsynced writes survive {survival.value}")
             self.host.power_off(survival)
 
-    def wipe(self) -> None:
-        """Replace the disk by an empty one; the node must not be running."""
-        self.kernel.note(self.host.name, "has a new disk")
-        self.kernel.count("disks replaced")
-        self.host.replace_disk()
-        self.wiped = True
+    def wipe(self, directory: str = "") -> None:
+        """Replace the disk, or the device of one directory, by an empty one; the node must not be running."""
+        self.kernel.note(self.host.name, f"has a new disk {directory}")
+        self.kernel.count("directories replaced" if directory else "disks replaced")
+        self.damaged = False
+        if directory:
+            self.disk.repair()
+            self.disk.rmtree(directory)
+            self.disk.sync_all("/")
+        else:
+            self.host.replace_disk()
+        self.on_disk_lost(directory)
 
     def _crashed(self, how: str) -> None:
         self.kernel.note(self.host.name, f"incarnation {self.incarnation} {how}")

@@ -93,7 +93,7 @@ class Simulation:
     def _log(self, logger: object, method: str, event: Mapping[str, object]) -> str:
         """Write what is logged without a node's logger to the trace of the current host."""
         self.kernel.note("log", f"{method} {dict(event)}")
-        if method == "exception":
+        if method == "exception" or event.get("exc_info"):
             self.kernel.violated("no request fails unexpectedly", f"{dict(event)}")
         raise structlog.DropEvent
 
@@ -102,7 +102,7 @@ class Run:
     """The standard scenario under one seed, on one cluster, or on several independent ones.
 
     `faulty` restricts faults to the clusters of these names. `brokers` is the number of brokers of a cluster; None: the
-    seed chooses.
+    seed chooses. `only` restricts faults to these kinds.
     """
 
     def __init__(
@@ -114,6 +114,7 @@ class Run:
         clusters: Sequence[str] = ("",),
         faulty: Sequence[str] | None = None,
         brokers: int | None = 1,
+        only: Sequence[str] = (),
     ) -> None:
         self.simulation = Simulation(seed)
         self.scenarios = [
@@ -121,6 +122,7 @@ class Run:
                 self.simulation.add_cluster(name, settings, brokers),
                 fault_ms,
                 faults=faulty is None or name in faulty,
+                only=only,
             )
             for name in clusters
         ]
@@ -152,6 +154,8 @@ class Run:
         self._running -= 1
 
 
-def run_seed(seed: int, fault_ms: int = FAULT_MS, brokers: int | None = 1) -> Result:
+def run_seed(
+    seed: int, fault_ms: int = FAULT_MS, brokers: int | None = 1, only: Sequence[str] = ()
+) -> Result:
     """Run one seed to its end."""
-    return Run(seed, fault_ms=fault_ms, brokers=brokers).finish()
+    return Run(seed, fault_ms=fault_ms, brokers=brokers, only=only).finish()

@@ -6,7 +6,7 @@ must converge (`convergence`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from ottla.testing.sim.checkers.replay import compare
@@ -19,11 +19,13 @@ from ottla.testing.sim.clients.copier import OUT_TOPIC, ClassicCopier, ConsumerC
 from ottla.testing.sim.clients.offset_client import OffsetClient
 from ottla.testing.sim.clients.producers import Source, TxnProducer
 from ottla.testing.sim.clients.readers import Reader
+from ottla.testing.sim.clients.reassigner import Reassigner
+from ottla.testing.sim.clients.topic_cycler import TopicCycler
 from ottla.testing.sim.clients.two_phase import Preparer
 from ottla.testing.sim.cluster import Cluster
-from ottla.testing.sim.cluster_faults import ClusterFaults
 from ottla.testing.sim.convergence import TWO_PHASE_CLIENT, Convergence
-from ottla.testing.sim.faults import Faults
+from ottla.testing.sim.disk_faults import DiskFaults
+from ottla.testing.sim.disk_losses import DiskLosses
 
 CONVERGENCE_MS_MAX: Final = 120_000
 _RESTART_INTERVAL_MS: Final = 100
@@ -33,11 +35,13 @@ _COMPARE_INTERVAL_MS: Final = 1700
 class Scenario:
     """Runs on one cluster from `start` until it calls `on_done`."""
 
-    def __init__(self, cluster: Cluster, fault_ms: int, *, faults: bool = True) -> None:
+    def __init__(
+        self, cluster: Cluster, fault_ms: int, *, faults: bool = True, only: Sequence[str] = ()
+    ) -> None:
         self.cluster = cluster
         self.clients = ClientSet(cluster)
-        kind = ClusterFaults if len(cluster.nodes) > 1 else Faults
-        self.faults = kind(cluster, self.clients) if faults else None
+        kind = DiskLosses if len(cluster.nodes) > 1 else DiskFaults
+        self.faults = kind(cluster, self.clients, only) if faults else None
         self.on_done: Callable[[], None] = lambda: None
         """Called when the cluster has converged."""
         self._kernel = cluster.kernel
@@ -89,6 +93,10 @@ class Scenario:
         ]
         if rng.random() < 0.5:
             clients.append(Preparer(cluster, TWO_PHASE_CLIENT))
+        if rng.random() < 0.4:
+            clients.append(TopicCycler(cluster, "cycler"))
+        if len(cluster.brokers) > 1 and rng.random() < 0.4:
+            clients.append(Reassigner(cluster, "reassigner"))
         clients.append(Reader(cluster, "committed", committed=True))
         clients.append(Reader(cluster, "uncommitted", committed=False))
         for client in clients:

@@ -15,7 +15,8 @@ PORT: Final = 9092
 CONTROLLER_PORT: Final = 9093
 BROKER, CONTROLLER = "broker", "controller"
 COMBINED: Final = (BROKER, CONTROLLER)
-DATA_DIR: Final = "/data"
+DATA_DIRS: Final = ("/data", "/data2")
+"""The log directories of a node: the first one, or both."""
 _SEGMENT_BYTES: Final = (2_000, 10_000, None)
 
 
@@ -25,6 +26,11 @@ class NodeSpec(NamedTuple):
     node_id: int
     roles: tuple[str, ...] = COMBINED
     rack: str = ""
+    directories: int = 1
+
+    @property
+    def log_dirs(self) -> tuple[str, ...]:
+        return DATA_DIRS[: self.directories]
 
     @property
     def is_broker(self) -> bool:
@@ -47,11 +53,12 @@ def choose_nodes(rng: Random, brokers: int | None = None) -> tuple[NodeSpec, ...
     ids = range(1, count + 1)
     rack_of = {node_id: f"R{node_id % racks}" for node_id in ids} if racks > 1 else dict.fromkeys(ids, "")
     kind = rng.choice(("combined", "combined", "combined", "separate", "some voters"))
+    dirs = rng.choice((1, 1, 2))
     if kind == "separate":
         controllers = [NodeSpec(100 + n, (CONTROLLER,)) for n in range(rng.choice((1, 3)))]
-        return *(NodeSpec(n, (BROKER,), rack_of[n]) for n in ids), *controllers
+        return *(NodeSpec(n, (BROKER,), rack_of[n], dirs) for n in ids), *controllers
     voters = 3 if kind == "some voters" else count
-    return tuple(NodeSpec(n, COMBINED if n <= voters else (BROKER,), rack_of[n]) for n in ids)
+    return tuple(NodeSpec(n, COMBINED if n <= voters else (BROKER,), rack_of[n], dirs) for n in ids)
 
 
 def properties(spec: NodeSpec, nodes: Sequence[NodeSpec], host_of: dict[int, str]) -> dict[str, str]:
@@ -62,7 +69,7 @@ def properties(spec: NodeSpec, nodes: Sequence[NodeSpec], host_of: dict[int, str
         "process.roles": ",".join(spec.roles),
         "node.id": str(spec.node_id),
         "listeners": ",".join(listeners[role] for role in spec.roles),
-        "log.dirs": DATA_DIR,
+        "log.dirs": ",".join(spec.log_dirs),
     }
     if len(nodes) == 1:
         return found | {

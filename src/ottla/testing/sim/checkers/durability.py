@@ -13,11 +13,13 @@ import struct
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-from ottla.base.ids import TopicPartition
+from ottla.base.ids import TopicPartition, Uuid
+from ottla.metadata.image import MetadataImage, PartitionImage
 from ottla.replication.partition import Partition
 from ottla.testing.sim.checkers.logs import Batch
 from ottla.testing.sim.kernel.disk import PowerLossDisk
 from ottla.testing.sim.kernel.events import Kernel
+from ottla.testing.sim.topology import NodeSpec
 
 _BASE_OFFSET = struct.Struct(">q")
 _HEADER = struct.Struct(">qiibI")  # base offset, length of what follows it, leader epoch, magic, crc
@@ -27,21 +29,41 @@ _LENGTH_END = 12
 class ReplicaNode(Protocol):
     """A node, as this checker uses it."""
 
-    wiped: bool
-
     @property
     def disk(self) -> PowerLossDisk: ...
+
+    @property
+    def spec(self) -> NodeSpec: ...
 
 
 class DurabilityChecker:
     """Compares the disks of in-sync replicas with what their leaders commit."""
 
-    def __init__(self, kernel: Kernel, data_dir: str) -> None:
+    def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
-        self._data_dir = data_dir
         self.nodes: dict[int, ReplicaNode] = {}
-        self.committed_isr: Mapping[tuple[TopicPartition, int], tuple[int, ...]] = {}
-        """The ISR in the newest committed metadata, by partition and leader epoch."""
+        self.committed_isr: Mapping[tuple[Uuid, int, int], tuple[int, ...]] = {}
+        """The ISR in the newest committed metadata, by topic id, partition and leader epoch."""
+        self._lost: dict[tuple[int, TopicPartition], bool] = {}
+        """Replicas that were lost with their disk, and whether they have left the ISR since then."""
+
+    def lost(self, node_id: int, image: MetadataImage) -> None:
+        """A node lost a disk. Its replicas do not count until they have joined the ISR again."""
+        for topic in image.topics.by_id.values():
+            for index, partition in topic.partitions.items():
+                if node_id in partition.replicas:
+                    self._lost[node_id, TopicPartition(topic.name, index)] = node_id not in partition.isr
+
+    def isr_changed(self, tp: TopicPartition, partition: PartitionImage) -> None:
+        """The newest metadata has another image of a partition."""
+        for node_id in partition.replicas if self._lost else ():
+            has_left = self._lost.get((node_id, tp))
+            if has_left is None:
+                continue
+            if node_id not in partition.isr:
+                self._lost[node_id, tp] = True
+            elif has_left:
+                del self._lost[node_id, tp]
 
     def committed(self, node_id: int, partition: Partition, batches: list[Batch]) -> None:
         """A replica moved its high watermark over batches that were not committed before."""
@@ -51,12 +73,15 @@ class DurabilityChecker:
             )
             return
         tp = partition.log.topic_partition
-        isr = {*partition.isr, *self.committed_isr.get((tp, partition.leader_epoch), ())}
+        isr = {
+            *partition.isr,
+            *self.committed_isr.get((partition.topic_id, tp.partition, partition.leader_epoch), ()),
+        }
         for member in sorted(isr):
             node = self.nodes[member]
-            if node.wiped:
+            if (member, tp) in self._lost:
                 continue
-            for missing in self._missing(node.disk, tp, batches):
+            for missing in self._missing(node, tp, batches):
                 self._kernel.violated(
                     "R1 committed records are synced on every in-sync replica",
                     f"{partition.log}, leader {node_id} in epoch {partition.leader_epoch}, ISR {sorted(isr)}: "
@@ -64,8 +89,14 @@ class DurabilityChecker:
                 )
                 return
 
-    def _missing(self, disk: PowerLossDisk, tp: TopicPartition, batches: Iterable[Batch]) -> Iterable[Batch]:
-        directory = f"{self._data_dir}/{tp}"
+    def _missing(self, node: ReplicaNode, tp: TopicPartition, batches: list[Batch]) -> list[Batch]:
+        """The batches that are in none of the node's directories."""
+        left = batches
+        for directory in node.spec.log_dirs:
+            left = list(self._missing_in(node.disk, f"{directory}/{tp}", left))
+        return left
+
+    def _missing_in(self, disk: PowerLossDisk, directory: str, batches: Iterable[Batch]) -> Iterable[Batch]:
         if not disk.is_dir(directory):
             yield from batches
             return

@@ -20,8 +20,8 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, Protocol
 
-from ottla.base.ids import TopicPartition
-from ottla.records.batch import BatchHeader
+from ottla.base.ids import TopicPartition, Uuid
+from ottla.records.batch import BatchHeader, crc_ok
 from ottla.records.control import read_end_txn
 from ottla.records.record import Record, iter_records
 from ottla.replication.partition import Partition
@@ -86,6 +86,10 @@ class LogChecker:
         self._kernel = kernel
         self._listener_of = listener_of
         self.on_committed: Callable[[int, Partition, list[Batch]], None] = lambda *_: None
+        self.recreated: set[str] = set()
+        """Topics that are deleted and created again under the same name."""
+        self.is_damaged: Callable[[int], bool] = lambda _: False
+        """Whether files of a node are damaged."""
         self._committed: dict[TopicPartition, CommittedLog] = {}
         self._replicas: dict[tuple[int, TopicPartition], _Replica] = {}
         self._appended: dict[tuple[TopicPartition, int, int], int] = {}  # offset and epoch -> crc
@@ -98,13 +102,13 @@ class LogChecker:
         """The producers with open transactions, by partition."""
         return {tp: sorted(each.open) for tp, each in self._committed.items() if each.open}
 
-    def differences(self, node_ids: Iterable[int]) -> dict[TopicPartition, str]:
-        """Batches that differ between the replicas of a partition, from the latest log start on."""
+    def differences(self, replicas: Iterable[Partition]) -> dict[TopicPartition, str]:
+        """Batches that differ between these replicas of a partition, from the latest log start on."""
         found: dict[TopicPartition, str] = {}
         first: dict[TopicPartition, tuple[int, _Replica]] = {}
-        ids = set(node_ids)
+        logs = {id(each.log) for each in replicas}
         for (node_id, tp), replica in self._replicas.items():
-            if node_id not in ids or replica.log.config.compacted:
+            if id(replica.log) not in logs or replica.log.config.compacted:
                 continue
             other_id, other = first.setdefault(tp, (node_id, replica))
             start = max(replica.log.log_start_offset, other.log.log_start_offset)
@@ -116,10 +120,16 @@ class LogChecker:
                 found[tp] = f"nodes {other_id} and {node_id}: {sorted(mine ^ others)[:3]}"
         return found
 
+    def key(self, partition: Partition) -> TopicPartition:
+        """The name of a partition in all checkers. A topic that is created again is another one."""
+        tp = partition.log.topic_partition
+        return recreated(tp, partition.topic_id) if tp.topic in self.recreated else tp
+
     def check(self, node_id: int, partition: Partition) -> None:
         """Check a replica that may have changed."""
         log = partition.log
-        key = (node_id, log.topic_partition)
+        tp = self.key(partition)
+        key = (node_id, tp)
         replica = self._replicas.get(key)
         if replica is None or replica.log is not log:
             replica = self._replicas[key] = _Replica(log)
@@ -133,11 +143,11 @@ class LogChecker:
         if state == replica.state:
             return
         before, replica.state = replica.state, state
-        committed = self._committed.get(log.topic_partition)
+        committed = self._committed.get(tp)
         if committed is None:
-            committed = self._committed[log.topic_partition] = CommittedLog()
+            committed = self._committed[tp] = CommittedLog()
         if not log.config.compacted:
-            self._read(replica, log)
+            self._read(tp, replica, log, damaged=self.is_damaged(node_id))
         self._check_offsets(replica, partition, committed, before)
         if partition.leads and (not before[4] or before[3] != partition.leader_epoch):
             self._elected(node_id, replica, partition, committed)
@@ -152,7 +162,7 @@ class LogChecker:
 
     # One replica
 
-    def _read(self, replica: _Replica, log: Log) -> None:
+    def _read(self, tp: TopicPartition, replica: _Replica, log: Log, *, damaged: bool) -> None:
         """Read what was appended; forget what was truncated."""
         end = log.readable_offset
         if end < replica.next_offset:
@@ -160,8 +170,7 @@ class LogChecker:
                 del replica.batches[base_offset]
             replica.next_offset = end
         offline, log.offline = log.offline, False
-        tp = log.topic_partition
-        for header, _ in log.batches(max(replica.next_offset, log.log_start_offset), upto=end):
+        for header, data in log.batches(max(replica.next_offset, log.log_start_offset), upto=end):
             if header.base_offset < replica.next_offset:
                 continue
             batch = Batch(
@@ -174,6 +183,9 @@ class LogChecker:
                 crc == batch.crc,
                 "R6 one epoch has one batch at an offset",
                 f"{log}: {batch}, another replica had crc {crc}",
+            )
+            self._kernel.check(
+                damaged or crc_ok(data), "R13 no replica gets a damaged batch", f"{log}: {batch}"
             )
         log.offline = offline
 
@@ -245,7 +257,7 @@ class LogChecker:
         for header, data in log.batches(committed.next_offset, upto=log.high_watermark):
             if header.base_offset < committed.next_offset:
                 continue
-            self._apply(log.topic_partition, header, data, committed)
+            self._apply(self.key(partition), header, data, committed)
             new.append(
                 Batch(header.base_offset, header.last_offset + 1, header.partition_leader_epoch, header.crc)
             )
@@ -285,6 +297,11 @@ class LogChecker:
             # Notify the listener first: it determines which open records this marker ends.
             listener.marker(tp, header, committed=marker.committed)
             committed.open.pop(header.producer_id, None)
+
+
+def recreated(tp: TopicPartition, topic_id: Uuid) -> TopicPartition:
+    """The name, in all checkers, of a partition of a topic that is created again under the same name."""
+    return TopicPartition(f"{tp.topic}@{topic_id}", tp.partition)
 
 
 def _base_offset(batch: Batch) -> int:

@@ -11,6 +11,7 @@ Rules, after every event of a node:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from ottla.base.ids import TopicPartition, Uuid
@@ -36,12 +37,15 @@ class MetadataChecker:
         self._kernel = kernel
         self.newest: MetadataImage = EMPTY_IMAGE
         """The committed metadata: the image with the greatest offset that a node has applied."""
-        self.committed_isr: dict[tuple[TopicPartition, int], tuple[int, ...]] = {}
-        """The ISR in the newest image, by partition and leader epoch."""
+        self.committed_isr: dict[tuple[Uuid, int, int], tuple[int, ...]] = {}
+        """The ISR in the newest image, by topic id, partition and leader epoch."""
+        self.on_partition: Callable[[TopicPartition, PartitionImage], None] = lambda *_: None
+        """Called for each partition that has changed in the newest image."""
         self._digests: dict[int, str] = {}
         self._images: dict[int, MetadataImage] = {}
         self._leaders: dict[int, int] = {}
         self._quorum: dict[int, tuple[int, int]] = {}
+        self._durable_epochs: dict[int, int] = {}
 
     @property
     def quorum_leader(self) -> int:
@@ -51,8 +55,11 @@ class MetadataChecker:
     def started(self, node_id: int) -> None:
         """A node was started: it reads its log again. Epochs in which it has led are durable on its disk."""
         self._images.pop(node_id, None)
-        led = [epoch for epoch, leader_id in self._leaders.items() if leader_id == node_id]
-        self._quorum[node_id] = (max(led, default=0), -1)
+        self._quorum[node_id] = (self._durable_epochs.get(node_id, 0), -1)
+
+    def forgot(self, node_id: int) -> None:
+        """A node lost the disk with its quorum state."""
+        self._durable_epochs.pop(node_id, None)
 
     def check_quorum(self, node_id: int, quorum: QuorumView) -> None:
         """Check the quorum as a node sees it, after an event of the node."""
@@ -67,8 +74,10 @@ class MetadataChecker:
             "K2 the quorum epoch of a node never decreases",
             f"node {node_id}: {known} to {view}",
         )
-        if leader_id == node_id and epoch not in self._leaders:
-            self._kernel.count("quorum elections")
+        if leader_id == node_id:
+            self._durable_epochs[node_id] = epoch
+            if epoch not in self._leaders:
+                self._kernel.count("quorum elections")
         if leader_id >= 0:
             leader = self._leaders.setdefault(epoch, leader_id)
             self._kernel.check(
@@ -114,7 +123,8 @@ class MetadataChecker:
                 continue
             for index, partition in topic.partitions.items():
                 tp = TopicPartition(topic.name, index)
-                self.committed_isr[tp, partition.leader_epoch] = partition.isr
+                self.committed_isr[topic_id, index, partition.leader_epoch] = partition.isr
+                self.on_partition(tp, partition)
                 self._check_partition(tp, partition, self._partition(before, topic_id, index))
 
     @staticmethod

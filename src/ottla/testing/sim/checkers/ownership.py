@@ -29,7 +29,11 @@ class OwnershipChecker:
         until_us: int,
         generation: tuple[int, str] | None,
     ) -> None:
-        """A member takes partitions. `generation`: number and member identity, for groups that have generations."""
+        """A member takes partitions. `generation`: number and member identity, for groups that have generations.
+
+        A member that was paused may learn of its assignment after the end of its session: then it owns nothing.
+        """
+        now_us = self._kernel.now_us
         for tp in partitions:
             if generation is not None:
                 number, identity = generation
@@ -41,7 +45,7 @@ class OwnershipChecker:
                 )
             ownership = self._owned.setdefault((group, tp), {})
             for other, other_until_us in ownership.items():
-                if other != member and other_until_us > self._kernel.now_us:
+                if other != member and other_until_us > now_us < until_us:
                     self._kernel.violated(
                         "G1 a partition has one owner at a time",
                         f"{group} {tp}: {member} claims it, {other} owns it until "

@@ -10,7 +10,7 @@ from typing import Final
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
-from ottla.records.batch import iter_batches
+from ottla.records.batch import crc_ok, iter_batches
 from ottla.records.control import read_end_txn
 from ottla.records.record import iter_records
 from ottla.testing.sim.clients.client import BROKER_ERRORS, Client, by_topic
@@ -107,11 +107,11 @@ class Fetcher:
                 if client.expect(data.error_code, ErrorCode.NONE, BROKER_ERRORS, doing="Fetch"):
                     continue
                 if tp in positions:
-                    found[tp] = _take(client, tp, data, positions, committed=committed)
+                    found[tp] = take(client, tp, data, positions, committed=committed)
         return found
 
 
-def _take(
+def take(
     client: Client,
     tp: TopicPartition,
     data: PartitionData,
@@ -127,6 +127,9 @@ def _take(
     view = memoryview(data.records or b"")
     for position, header in iter_batches(view):
         batch = view[position : position + header.size_in_bytes]
+        if not crc_ok(batch):
+            client.kernel.count("damaged batches detected")
+            break  # as a client does: it reads from another replica, or later
         end = max(end, header.last_offset + 1)
         while aborted and aborted[0][0] <= header.last_offset:
             excluded.add(aborted.pop(0)[1])

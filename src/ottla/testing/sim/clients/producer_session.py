@@ -11,8 +11,9 @@ import contextlib
 from typing import Final
 
 from ottla.base.errors import ErrorCode
-from ottla.base.ids import TopicPartition
+from ottla.base.ids import ZERO_UUID, TopicPartition, Uuid
 from ottla.records.builder import NewRecord, build_batch
+from ottla.testing.sim.checkers.logs import recreated
 from ottla.testing.sim.checkers.transactions import Epoch, Txn, TxnName
 from ottla.testing.sim.clients.client import GROUP, RETRIABLE, TXN, Client, Fenced, by_topic
 from ottla.testing.sim.clients.routes import Route
@@ -39,6 +40,7 @@ from ottla.wire.messages.txn_offset_commit import (
 )
 
 E = ErrorCode
+_VERSION_WITH_IDS: Final = 13
 FENCED: Final = frozenset({E.PRODUCER_FENCED, E.INVALID_PRODUCER_EPOCH, E.INVALID_PRODUCER_ID_MAPPING})
 ABORTABLE: Final = frozenset({E.TRANSACTION_ABORTABLE, E.INVALID_TXN_STATE, E.OUT_OF_ORDER_SEQUENCE_NUMBER})
 NOT_A_MEMBER: Final = frozenset(
@@ -63,6 +65,8 @@ class ProducerSession:
         self._leaders = client.leaders()
         self.producer_id = -1
         self.epoch = -1
+        self.topic_ids: dict[str, Uuid] = {}
+        """Topics that are written by their id, because another topic may get their name."""
         self._sequences: dict[TopicPartition, int] = {}
 
     async def init(self) -> None:
@@ -81,7 +85,11 @@ class ProducerSession:
 
     async def produce(self, tp: TopicPartition, values: list[str], txn: Txn | None = None) -> None:
         """Write records with acks=all, again until they are acknowledged."""
-        client, sequence = self.client, self._sequences.get(tp, 0)
+        client = self.client
+        topic_id = self.topic_ids.get(tp.topic, ZERO_UUID)
+        version = self.produce_version if topic_id == ZERO_UUID else _VERSION_WITH_IDS
+        key = tp if topic_id == ZERO_UUID else recreated(tp, topic_id)
+        sequence = self._sequences.get(key, 0)
         client.cluster.txns.sent(txn, f"{client.client_id}/{client.incarnation}", values)
         timestamp = START_MS + client.kernel.now_ms
         records = [NewRecord(None, value.encode(), timestamp=timestamp) for value in values]
@@ -99,18 +107,19 @@ class ProducerSession:
             topic_data=[
                 TopicProduceData(
                     name=tp.topic,
+                    topic_id=topic_id,
                     partition_data=[PartitionProduceData(index=tp.partition, records=batch)],
                 )
             ],
         )
         while True:
             route = self._leaders.to(tp)
-            response = await client.retried(route, request, self.produce_version, ProduceResponse)
+            response = await client.retried(route, request, version, ProduceResponse)
             result = response.responses[0].partition_responses[0]
             error = client.expect(result.error_code, E.NONE, RETRIABLE, *self._refusals(), doing="Produce")
             if error is E.NONE:
-                client.cluster.txns.acknowledged(txn, tp, result.base_offset, values)
-                self._sequences[tp] = sequence + len(values)
+                client.cluster.txns.acknowledged(txn, key, result.base_offset, values)
+                self._sequences[key] = sequence + len(values)
                 client.kernel.count("records acknowledged", len(values))
                 return
             self._raise_for(error)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final, TypeVar
 
 from ottla.base.errors import ErrorCode
-from ottla.base.ids import TopicPartition
+from ottla.base.ids import TopicPartition, Uuid
 from ottla.testing.sim.clients.process import Connection, NoResponse, Process
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
@@ -34,12 +34,13 @@ _LOOKUP_ERRORS: Final = frozenset(
 
 
 class Leader:
-    """The leader of a partition, with its epoch, and the other replicas."""
+    """The leader of a partition, with its epoch, the other replicas, and the id of the topic."""
 
-    __slots__ = ("epoch", "node_id", "replicas")
+    __slots__ = ("epoch", "node_id", "replicas", "topic_id")
 
-    def __init__(self, node_id: int, epoch: int, replicas: list[int]) -> None:
+    def __init__(self, node_id: int, epoch: int, replicas: list[int], topic_id: Uuid) -> None:
         self.node_id = node_id
+        self.topic_id = topic_id
         self.epoch = epoch
         self.replicas = replicas
 
@@ -52,7 +53,7 @@ class Routes:
         self._bootstrap = bootstrap
         self.brokers: dict[int, Address] = {}
         self.leaders: dict[TopicPartition, Leader] = {}
-        self._epochs: dict[TopicPartition, int] = {}
+        self._epochs: dict[tuple[Uuid, int], int] = {}
         """The greatest leader epoch seen: what a broker with older metadata reports about a leader is ignored."""
         self._coordinators: dict[tuple[int, str], Address] = {}
         self._lookups: dict[Address, Connection] = {}
@@ -86,9 +87,12 @@ class Routes:
         for topic in response.topics:
             for each in topic.partitions:
                 tp = TopicPartition(topic.name or "", each.partition_index)
-                if each.leader_id >= 0 and each.leader_epoch >= self._epochs.get(tp, -1):
-                    self._epochs[tp] = each.leader_epoch
-                    self.leaders[tp] = Leader(each.leader_id, each.leader_epoch, list(each.replica_nodes))
+                key = (topic.topic_id, each.partition_index)
+                if each.leader_id >= 0 and each.leader_epoch >= self._epochs.get(key, -1):
+                    self._epochs[key] = each.leader_epoch
+                    self.leaders[tp] = Leader(
+                        each.leader_id, each.leader_epoch, list(each.replica_nodes), topic.topic_id
+                    )
 
     async def coordinator(self, kind: int, key: str) -> Address:
         """The coordinator of a group or a transactional id; raises NoResponse if it is not known."""

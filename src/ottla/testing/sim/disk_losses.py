@@ -1,0 +1,102 @@
+"""Faults that lose records of one node: replaced disks, failed directories, damaged segments.
+
+They happen to one node at a time, and only if its records are on other nodes, too: `min.insync.replicas` is 2, and all
+nodes are whole, which means that they are up and in every ISR. Then no committed record may be lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from ottla.records.batch import HEADER_SIZE, iter_batches
+from ottla.testing.disk import Survival
+from ottla.testing.sim.cluster_faults import ClusterFaults
+from ottla.testing.sim.node import SimNode
+from ottla.testing.sim.topology import DATA_DIRS
+
+_RECOVERY_FILE: Final = f"{DATA_DIRS[0]}/__cluster_metadata-0/quorum-recovery"
+_RETRY_MS: Final = 200
+_CLIENT_TOPICS: Final = ("in-", "txn-", "out-")
+
+
+class DiskLosses(ClusterFaults):
+    """Injects faults into a cluster, including those that lose records of a node."""
+
+    def _lose_records(self, node: SimNode, act: Callable[[], None]) -> None:
+        """Act as soon as the node may lose its records."""
+        if self._over or self._cluster.min_isr < 2:
+            return
+        if self._may_lose_records(node):
+            act()
+        else:
+            self._kernel.after_ms(_RETRY_MS, self._cluster.owner, lambda: self._lose_records(node, act))
+
+    def _may_lose_records(self, node: SimNode) -> bool:
+        nodes = self._cluster.nodes
+        has_other_voters = sum(each.spec.is_voter for each in nodes) >= 3
+        return (has_other_voters or not node.spec.is_voter) and all(map(self._is_whole, nodes))
+
+    def _is_whole(self, node: SimNode) -> bool:
+        """Whether a node has all records of its replicas, as far as they are committed."""
+        disk = node.disk
+        if not node.ready or node.damaged or disk.failed_dir or disk.full or disk.exists(_RECOVERY_FILE):
+            return False
+        newest = self._cluster.metadata.newest
+        return all(
+            node.node_id in partition.isr
+            for topic in newest.topics.by_id.values()
+            for partition in topic.partitions.values()
+            if node.node_id in partition.replicas
+        )
+
+    def do_replace_disk(self) -> None:
+        """A node stops, cleanly or not, and starts again with an empty disk."""
+        node = self._node()
+        self._lose_records(node, lambda: self._replace_disk(node))
+
+    def _replace_disk(self, node: SimNode) -> None:
+        node.damaged = True
+        if self._rng.random() < 0.3:
+            node.stop(lambda: self._restart(node))
+        else:
+            node.power_off(Survival.NONE)
+            self._restart(node)
+
+    def do_fail_directory(self) -> None:
+        """One of two directories fails. Later its device is replaced, and the broker is restarted."""
+        node = self._node()
+        if node.spec.directories > 1:
+            self._lose_records(node, lambda: self._fail_directory(node))
+
+    def _fail_directory(self, node: SimNode) -> None:
+        self._kernel.count("failed directories")
+        node.disk.failed_dir = self._rng.choice((DATA_DIRS[1], DATA_DIRS[1], DATA_DIRS[0]))
+        self._later(lambda: self._repair(node) if node.disk.failed_dir else None)
+
+    def do_damage_segment(self) -> None:
+        """A byte of a record in a closed segment changes; later the disk is replaced. No copy may have the damage."""
+        node = self._node()
+        self._lose_records(node, lambda: self._damage_segment(node))
+
+    def _damage_segment(self, node: SimNode) -> None:
+        closed = list(_closed_segments(node))
+        path = self._rng.choice(closed) if closed else ""
+        batches = list(iter_batches(node.disk.read(path))) if path else []
+        if not batches:
+            return
+        position, header = self._rng.choice(batches)
+        self._kernel.count("damaged segments")
+        node.disk.corrupt(path, position + self._rng.randrange(HEADER_SIZE, header.size_in_bytes))
+        node.damaged = True
+        self._later(lambda: self._repair(node) if node.damaged else None)
+
+
+def _closed_segments(node: SimNode) -> Iterator[str]:
+    """The log files of client topics that are not the active segments of their logs."""
+    disk = node.disk
+    for directory in node.spec.log_dirs:
+        for name in disk.listdir(directory) if disk.is_dir(directory) else ():
+            if name.startswith(_CLIENT_TOPICS) and "." not in name:
+                logs = [inner for inner in disk.listdir(f"{directory}/{name}") if inner.endswith(".log")]
+                yield from (f"{directory}/{name}/{inner}" for inner in logs[:-1])
