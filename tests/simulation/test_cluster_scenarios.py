@@ -77,6 +77,13 @@ class Three:
         self.writer.writes = False
 
 
+    def replace_disk(self, node_id: int) -> None:
+        """Restart a node with an empty disk."""
+        self.nodes[node_id].kill()
+        self.nodes[node_id].wipe()
+        self.nodes[node_id].start()
+
+
 @pytest.fixture
 def three() -> Three:
     return Three()
@@ -101,3 +108,24 @@ def test_the_writer_continues_when_the_leader_is_killed(three: Three) -> None:
     assert three.partition.leader != 1
     three.nodes[1].start()
     three.until(lambda: set(three.partition.isr) == {1, 2, 3}, limit_ms=10_000)
+
+
+@pytest.mark.parametrize("node_id", [1, 3])
+def test_a_node_with_a_replaced_disk_copies_everything(three: Three, node_id: int) -> None:
+    three.write(20)
+    three.replace_disk(node_id)
+    three.write(20)
+    three.until(lambda: set(three.partition.isr) == {1, 2, 3}, limit_ms=20_000)
+
+
+def test_an_eligible_replica_whose_disk_was_replaced_returns_to_the_isr(three: Three) -> None:
+    """The ISR is smaller than min.insync.replicas: the lost replica is eligible, and its directory is not registered."""
+    three.write(20)
+    three.nodes[2].kill()
+    three.until(lambda: 2 not in three.partition.isr)
+    three.replace_disk(3)
+    three.until(lambda: three.partition.eligible_leader_replicas == (3,), limit_ms=20_000)
+    three.until(lambda: set(three.partition.isr) == {1, 3}, limit_ms=20_000)
+    three.nodes[2].start()
+    three.write(20)
+    three.until(lambda: set(three.partition.isr) == {1, 2, 3}, limit_ms=20_000)

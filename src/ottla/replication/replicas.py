@@ -7,7 +7,8 @@ NOT_LEADER_OR_FOLLOWER, and begins with the role that it has in the newest image
 in the bytes of the request, without decoding.
 
 A log that was lost with its directory is created again in another one, empty, once another broker leads the partition
-and this replica is neither in the ISR nor in the ELR: then no election can choose it before it has been copied.
+and no election can choose this replica before it has been copied: it is not in the ISR, and it is not in the ELR, or
+its directory is not registered.
 
 Concurrency: the event loop only. Failure: a log directory that fails takes its partitions offline, the others are
 served; a partition whose log cannot be created returns KAFKA_STORAGE_ERROR.
@@ -252,9 +253,16 @@ class Replicas:
             self._add(topic, index, wanted, change)
 
     def _may_copy(self, wanted: PartitionImage) -> bool:
-        """Whether a lost log can be created again, empty: another broker leads, and this one is not in sync."""
-        in_sync = (*wanted.isr, *wanted.eligible_leader_replicas)
-        return wanted.leader not in (NO_LEADER, self._node_id) and self._node_id not in in_sync
+        """Whether a lost log can be created again, empty: another broker leads, and this one cannot be elected.
+
+        An eligible replica is not elected if its directory is not registered (any more): the disk was replaced.
+        """
+        if wanted.leader in (NO_LEADER, self._node_id) or self._node_id in wanted.isr:
+            return False
+        broker = self._image.brokers.get(self._node_id)
+        registered = () if broker is None else broker.log_dirs
+        is_eligible = self._node_id in wanted.eligible_leader_replicas
+        return not (is_eligible and wanted.is_online(self._node_id, registered))
 
     def _add(self, topic: TopicImage, index: int, wanted: PartitionImage, change: _Change) -> None:
         topic_partition = TopicPartition(topic.name, index)

@@ -341,3 +341,19 @@ def test_a_replica_outside_of_the_isr_is_created_again_when_the_failure_is_known
     setup.dirs.fail(StorageFault(old.log.log_dir, OSError("failed")))
     setup.replay(BrokerRegistrationChangeRecord(broker_id=NODE, broker_epoch=1, log_dirs=[uuid.UUID(int=9)]))
     assert setup.replicas.get("t", 0) is not old
+
+
+@pytest.mark.parametrize("is_registered", [True, False])
+def test_an_eligible_replica_is_created_again_when_its_directory_is_not_registered(
+    is_registered: bool,
+) -> None:
+    """The controller removes it from the eligible replicas when the broker reports its new directory."""
+    setup = Setup(directories=("/d", "/e"))
+    setup.replay(RegisterBrokerRecord(broker_id=NODE, broker_epoch=1, fenced=False))
+    setup.create(0, replicas=[NODE, 2])
+    old = setup.replicas.get("t", 0)
+    known = setup.dirs.dir_of(old.log).directory_id
+    directories = [known, uuid.UUID(int=9)] if is_registered else [uuid.UUID(int=9)]
+    setup.replay(BrokerRegistrationChangeRecord(broker_id=NODE, broker_epoch=1, log_dirs=directories))
+    lost(setup, leader=2, isr=[2], eligible_leader_replicas=[NODE], directories=[known, uuid.UUID(int=8)])
+    assert (setup.replicas.get("t", 0) is old) is is_registered

@@ -158,7 +158,13 @@ class SimNode:
 
     def _boot(self, loop: SimLoop) -> None:
         logger = TraceLogger(self.kernel, loop.name)
-        self.node = Node(self._config, cast(Any, logger), self.machine(loop))
+        try:
+            self.node = Node(self._config, cast(Any, logger), self.machine(loop))
+        except OSError as error:
+            if not self.disk.failures:
+                raise
+            self.kernel.note(loop.name, f"cannot start on a failed disk: {error!r}")
+            return
         task = loop.create_task(self.node.start())
         task.add_done_callback(lambda done: self._booted(loop, done))
 
