@@ -119,7 +119,7 @@ def test_a_node_with_a_replaced_disk_copies_everything(three: Three, node_id: in
 
 
 def test_an_eligible_replica_whose_disk_was_replaced_returns_to_the_isr(three: Three) -> None:
-    """The ISR is smaller than min.insync.replicas: the lost replica is eligible, and its directory is not registered."""
+    """The ISR is smaller than min.insync.replicas: the replica is eligible, and its directory is not registered."""
     three.write(20)
     three.nodes[2].kill()
     three.until(lambda: 2 not in three.partition.isr)
