@@ -76,7 +76,6 @@ class Three:
         self.until(lambda: self.writer.written >= wanted)
         self.writer.writes = False
 
-
     def replace_disk(self, node_id: int) -> None:
         """Restart a node with an empty disk."""
         self.nodes[node_id].kill()

@@ -110,15 +110,23 @@ class TransactionChecker:
         if newest is None or newest[0] < epoch:
             self._fences[producer] = (epoch, log_ends)
 
-    def acknowledged(self, txn: Txn | None, tp: TopicPartition, base_offset: int, values: list[str]) -> None:
-        """A producer received the offsets of its records."""
+    def acknowledged(
+        self,
+        txn: Txn | None,
+        tp: TopicPartition,
+        base_offset: int,
+        values: list[str],
+        *,
+        in_history: bool = True,
+    ) -> None:
+        """A producer received the offsets of its records. Those of a topic that is deleted are not in the history."""
         found = [value for _, value in self.visible(tp, base_offset, base_offset + len(values))]
         self._kernel.check(
             found == values,
             "R1 T1 acknowledged records are in the log, at the offsets that the producer received",
             f"{tp} at {base_offset}: {found} instead of {values}",
         )
-        for number, value in enumerate(values):
+        for number, value in enumerate(values if in_history else ()):
             self.history.acknowledged(value.encode(), tp, base_offset + number)
         if txn is not None:
             txn.acknowledged.update(dict.fromkeys(values, tp))

@@ -90,7 +90,8 @@ class ProducerSession:
         version = self.produce_version if topic_id == ZERO_UUID else _VERSION_WITH_IDS
         key = tp if topic_id == ZERO_UUID else recreated(tp, topic_id)
         sequence = self._sequences.get(key, 0)
-        client.cluster.txns.sent(txn, f"{client.client_id}/{client.incarnation}", values)
+        if key is tp:
+            client.cluster.txns.sent(txn, f"{client.client_id}/{client.incarnation}", values)
         timestamp = START_MS + client.kernel.now_ms
         records = [NewRecord(None, value.encode(), timestamp=timestamp) for value in values]
         batch = build_batch(
@@ -118,7 +119,7 @@ class ProducerSession:
             result = response.responses[0].partition_responses[0]
             error = client.expect(result.error_code, E.NONE, RETRIABLE, *self._refusals(), doing="Produce")
             if error is E.NONE:
-                client.cluster.txns.acknowledged(txn, key, result.base_offset, values)
+                client.cluster.txns.acknowledged(txn, key, result.base_offset, values, in_history=key is tp)
                 self._sequences[key] = sequence + len(values)
                 client.kernel.count("records acknowledged", len(values))
                 return
