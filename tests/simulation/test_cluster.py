@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any, NamedTuple, cast
 from uuid import UUID
 
 import pytest
 
+from ottla.base.ids import TopicPartition
 from ottla.base.rng import Random
 from ottla.controller.features import INITIAL_LEVELS as LEVELS
 from ottla.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage, TopicsImage
 from ottla.records.batch import read_header
 from ottla.records.builder import NewRecord, build_batch
-from ottla.testing.sim.checkers.durability import _contains
-from ottla.testing.sim.checkers.logs import Batch
+from ottla.testing.sim.checkers.durability import DurabilityChecker, _contains
+from ottla.testing.sim.checkers.logs import Batch, CommittedLog, LogChecker
 from ottla.testing.sim.checkers.metadata import MetadataChecker
 from ottla.testing.sim.kernel.events import Kernel
 from ottla.testing.sim.topology import COMBINED, NodeSpec, choose_nodes, properties
@@ -104,7 +106,7 @@ def kernel() -> Kernel:
 @pytest.fixture
 def metadata(kernel: Kernel) -> MetadataChecker:
     checker = MetadataChecker(kernel)
-    checker.check_image(1, image(10, BrokerImage(1, 8, UUID(int=1)), partition=partition()))
+    checker.check_image(1, image(10, BrokerImage(1, 8, UUID(int=1), fenced=False), partition=partition()))
     checker.check_quorum(1, Quorum(3, 1))
     assert kernel.violation is None
     return checker
@@ -131,12 +133,14 @@ def rule(kernel: Kernel) -> str:
 def test_changes_of_partitions_are_checked(
     kernel: Kernel, metadata: MetadataChecker, changes: dict[str, Any], violated: str
 ) -> None:
-    metadata.check_image(2, image(11, BrokerImage(1, 8, UUID(int=1)), partition=partition(**changes)))
+    metadata.check_image(
+        2, image(11, BrokerImage(1, 8, UUID(int=1), fenced=False), partition=partition(**changes))
+    )
     assert rule(kernel) == violated
 
 
 def test_different_images_of_one_offset_are_reported(kernel: Kernel, metadata: MetadataChecker) -> None:
-    metadata.check_image(2, image(10, BrokerImage(1, 7, UUID(int=1)), partition=partition()))
+    metadata.check_image(2, image(10, BrokerImage(1, 7, UUID(int=1), fenced=False), partition=partition()))
     assert rule(kernel) == "K6"
 
 
@@ -151,8 +155,51 @@ def test_a_node_that_starts_again_may_have_an_older_image(kernel: Kernel, metada
     assert rule(kernel) == ""
 
 
+def test_a_fenced_broker_in_an_isr_is_reported(kernel: Kernel, metadata: MetadataChecker) -> None:
+    brokers = BrokerImage(1, 8, UUID(int=1), fenced=False), BrokerImage(2, 9, UUID(int=2), fenced=True)
+    metadata.check_image(1, image(11, *brokers, partition=partition(isr=(1, 3))))
+    assert rule(kernel) == ""
+    metadata.check_image(1, image(12, *brokers, partition=partition()))
+    assert rule(kernel) == "R7"
+
+
+def test_an_in_sync_replica_that_lacks_committed_records_is_reported(kernel: Kernel) -> None:
+    checker = LogChecker(kernel, lambda _: None)  # type: ignore[arg-type, return-value]
+    replica: Any = SimpleNamespace(log=SimpleNamespace(log_end_offset=3))
+    tp = TopicPartition("t", 0)
+    checker._committed[tp] = committed = CommittedLog()
+    committed.high_watermark = 4
+    checker._check_in_sync(2, tp, replica)
+    assert rule(kernel) == ""
+    checker.is_in_sync = lambda node_id, _: node_id == 2
+    checker._check_in_sync(2, tp, replica)
+    assert rule(kernel) == "R5"
+
+
+def test_a_leader_that_commits_with_a_small_isr_is_reported(kernel: Kernel) -> None:
+    checker = DurabilityChecker(kernel)
+    log = SimpleNamespace(config=SimpleNamespace(min_insync_replicas=2))
+    replica: Any = SimpleNamespace(
+        topic_id=UUID(int=5), index=0, leader_epoch=4, isr=(1,), replicas=(1, 2, 3), log=log
+    )
+    leading: Any = SimpleNamespace(maximal_isr=frozenset({1}))
+    checker._check_leader(1, replica, leading)
+    assert rule(kernel) == "R3"
+
+
+def test_a_leader_that_ignores_the_committed_isr_is_reported(kernel: Kernel) -> None:
+    checker = DurabilityChecker(kernel)
+    checker.committed_isr = {(UUID(int=5), 0, 4): (1, 2, 3)}
+    log = SimpleNamespace(config=SimpleNamespace(min_insync_replicas=2))
+    replica: Any = SimpleNamespace(
+        topic_id=UUID(int=5), index=0, leader_epoch=4, isr=(1, 2), replicas=(1, 2, 3), log=log
+    )
+    checker._check_leader(1, replica, cast(Any, SimpleNamespace(maximal_isr=frozenset({1, 2}))))
+    assert rule(kernel) == "R4"
+
+
 def test_a_decreasing_broker_epoch_is_reported(kernel: Kernel, metadata: MetadataChecker) -> None:
-    metadata.check_image(1, image(11, BrokerImage(1, 7, UUID(int=1)), partition=partition()))
+    metadata.check_image(1, image(11, BrokerImage(1, 7, UUID(int=1), fenced=False), partition=partition()))
     assert rule(kernel) == "K7"
 
 

@@ -216,7 +216,10 @@ class Replicas:
         truncating: Iterable[Promise[None]] = (),
     ) -> Promise[None]:
         for topic, index in changed:
-            self._update(topic, index, change)
+            key = (topic.topic_id, index)
+            if key not in change.updated:
+                change.updated.add(key)
+                self._update(topic, index, change)
         now_ms = self._clock.now_ms()
         return in_order(
             [
@@ -345,6 +348,7 @@ class _Change:
     def __init__(self, image: MetadataImage) -> None:
         self.image = image
         self.configs: dict[str, LogConfig] = {}
+        self.updated: set[tuple[Uuid, int]] = set()
         self.deleted: dict[TopicPartition, None] = {}
         """In order, each once: a topic may be deleted and created again in one change."""
         self.created: list[NewLog] = []

@@ -343,6 +343,19 @@ def test_a_replica_outside_of_the_isr_is_created_again_when_the_failure_is_known
     assert setup.replicas.get("t", 0) is not old
 
 
+def test_a_lost_log_is_created_once_if_its_broker_and_its_partition_change_together() -> None:
+    setup = Setup(directories=("/d", "/e"))
+    setup.replay(RegisterBrokerRecord(broker_id=NODE, broker_epoch=1, fenced=False))
+    setup.create(0, replicas=[NODE, 2])
+    setup.dirs.fail(StorageFault(setup.replicas.get("t", 0).log.log_dir, OSError("failed")))
+    setup.replay(
+        PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, leader=2, isr=[2]),
+        BrokerRegistrationChangeRecord(broker_id=NODE, broker_epoch=1, log_dirs=[uuid.UUID(int=9)]),
+    )
+    assert list(setup.replicas) == [setup.replicas.get("t", 0)]
+    assert setup.errors == []
+
+
 @pytest.mark.parametrize("is_registered", [True, False])
 def test_an_eligible_replica_is_created_again_when_its_directory_is_not_registered(
     is_registered: bool,

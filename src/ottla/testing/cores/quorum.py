@@ -12,6 +12,7 @@ what the replicas did with the invariants of the protocol:
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -36,7 +37,7 @@ from ottla.quorum.raft.roles import Role
 from ottla.quorum.raft.timeouts import Timeouts
 from ottla.quorum.raft.voters import ReplicaKey, Voter, VoterSet
 from ottla.testing.cores.event_queue import EventQueue, Violation
-from ottla.testing.cores.memory_log import EMPTY, Image, MemoryLog
+from ottla.testing.cores.memory_log import EMPTY, Batch, Image, MemoryLog
 
 _CHAOS_MS = 30_000
 _HEALED_MS = 15_000
@@ -92,6 +93,7 @@ class QuorumSimulation(EventQueue):
         self.loss = self.rng.choice([0.0, 0.01, 0.05])
         self.slow = self.rng.choice([0.0, 0.02, 0.1])
         self.evidence = self.rng.choice([0.0, 0.5, 1.0])
+        self.append_interval_ms = self.rng.choice([20, 60, 200])
         self.chaos = True
         self._leader_of: dict[int, int] = {}
         self._votes: dict[tuple[int, int], ReplicaKey] = {}
@@ -334,7 +336,7 @@ class QuorumSimulation(EventQueue):
                 self.finish(replica, core)
             if core is not None and self.rng.random() < 0.002 and core.high_watermark > 0:
                 replica.log.take_snapshot(core.high_watermark)
-        self.later(self.rng.expovariate(1 / 20), self.client)
+        self.later(self.rng.expovariate(1 / self.append_interval_ms), self.client)
 
     def _next_value(self) -> bytes:
         self._value += 1
@@ -383,13 +385,16 @@ class QuorumSimulation(EventQueue):
 
     def _compare(self, replica: Replica, offset: int, complaint: str, *, record: bool = False) -> None:
         log = replica.log
-        covered = log.start_offset
-        for batch in log.batches:
+        batches, covered = log.batches, log.start_offset
+        # What was compared when it was committed is not compared again, except for a new leader.
+        first = bisect_right(batches, replica.checked_offset, key=_end_offset) if record else 0
+        if first:
+            covered = batches[first - 1].end_offset
+        for at in range(first, len(batches)):
+            batch = batches[at]
             if batch.base_offset >= offset:
                 break
             covered = batch.end_offset
-            if record and batch.end_offset <= replica.checked_offset:
-                continue
             found = (batch.epoch, batch.values)
             known = (
                 self._committed.setdefault(batch.base_offset, found)
@@ -418,3 +423,7 @@ class QuorumSimulation(EventQueue):
         if leader.high_watermark <= 0:
             raise Violation("nothing was committed")
         self.summary.trace = hash((self._committed_end, self.events, leader.epoch, self._value))
+
+
+def _end_offset(batch: Batch) -> int:
+    return batch.end_offset

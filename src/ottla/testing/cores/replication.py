@@ -95,6 +95,7 @@ class ReplicationSimulation(EventQueue):
         self.slow_disk = rng.choice([0.0, 0.02, 0.1])
         self.evidence = rng.choice([0.0, 0.7])
         self.metadata_lag_ms = rng.choice([5, 100, 1000])
+        self.append_interval_ms = rng.choice([25, 60, 200])
         self.chaos = True
         self.cut: set[tuple[int, int]] = set()
         ids = tuple(range(1, count + 1))
@@ -482,7 +483,7 @@ class ReplicationSimulation(EventQueue):
             if broker.running and broker.paused_until <= self.now and broker.partition.leads:
                 self.produce(broker)
                 self.checker.check(broker)
-        self.later(self.rng.expovariate(1 / 25), self.client)
+        self.later(self.rng.expovariate(1 / self.append_interval_ms), self.client)
 
     def produce(self, broker: Broker) -> None:
         partition = broker.partition

@@ -69,12 +69,14 @@ class Cluster:
         self.durability = DurabilityChecker(self.kernel)
         self.logs.on_committed = self.durability.committed
         self.metadata = MetadataChecker(self.kernel)
+        self.durability.newest = lambda: self.metadata.newest
         self.metadata.on_partition = self.durability.isr_changed
         self.durability.committed_isr = self.metadata.committed_isr
         host_of = {spec.node_id: self.host(f"node{spec.node_id}").name for spec in specs}
         self.nodes = [
             self._add_node(spec, {**properties(spec, specs, host_of), **settings}) for spec in specs
         ]
+        self.logs.is_in_sync = self._is_in_sync
         self.logs.is_damaged = lambda node_id: any(
             node.damaged for node in self.nodes if node.node_id == node_id
         )
@@ -144,6 +146,13 @@ class Cluster:
         self.owner.alive = False
         for host in self.hosts.values():
             host.shut_down()
+
+    def _is_in_sync(self, node_id: int, partition: Partition) -> bool:
+        topic = self.metadata.newest.topics.by_id.get(partition.topic_id)
+        known = None if topic is None else topic.partitions.get(partition.index)
+        if known is None or self.durability.is_lost(node_id, partition.log.topic_partition):
+            return False
+        return node_id in known.isr or node_id in known.eligible_leader_replicas
 
     # Topics
 

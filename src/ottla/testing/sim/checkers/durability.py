@@ -4,17 +4,20 @@ When a leader moves its high watermark over a batch, the batch must be in the du
 member of the ISR: of the ISR that the leader uses, and of the one that the controller has committed for its epoch.
 The checker reads the simulated disks. It does not use what the nodes report about themselves.
 
+The ISR that the leader uses contains the committed one, and has at least `min.insync.replicas` members.
+
 An acknowledgement with acks=all follows the high watermark, so that the rule holds for each of them, too.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from ottla.base.ids import TopicPartition, Uuid
-from ottla.metadata.image import MetadataImage, PartitionImage
+from ottla.metadata.image import EMPTY_IMAGE, MetadataImage, PartitionImage
+from ottla.replication.leader import LeaderState
 from ottla.replication.partition import Partition
 from ottla.testing.sim.checkers.logs import Batch
 from ottla.testing.sim.kernel.disk import PowerLossDisk
@@ -44,6 +47,7 @@ class DurabilityChecker:
         self.nodes: dict[int, ReplicaNode] = {}
         self.committed_isr: Mapping[tuple[Uuid, int, int], tuple[int, ...]] = {}
         """The ISR in the newest committed metadata, by topic id, partition and leader epoch."""
+        self.newest: Callable[[], MetadataImage] = lambda: EMPTY_IMAGE
         self._lost: dict[tuple[int, TopicPartition], bool] = {}
         """Replicas that were lost with their disk, and whether they have left the ISR since then."""
 
@@ -53,6 +57,10 @@ class DurabilityChecker:
             for index, partition in topic.partitions.items():
                 if node_id in partition.replicas:
                     self._lost[node_id, TopicPartition(topic.name, index)] = node_id not in partition.isr
+
+    def is_lost(self, node_id: int, tp: TopicPartition) -> bool:
+        """Whether a replica was lost with its disk, and has not joined the ISR since then."""
+        return (node_id, tp) in self._lost
 
     def isr_changed(self, tp: TopicPartition, partition: PartitionImage) -> None:
         """The newest metadata has another image of a partition."""
@@ -73,13 +81,15 @@ class DurabilityChecker:
             )
             return
         tp = partition.log.topic_partition
+        if partition._leading is not None:
+            self._check_leader(node_id, partition, partition._leading)
         isr = {
             *partition.isr,
             *self.committed_isr.get((partition.topic_id, tp.partition, partition.leader_epoch), ()),
         }
         for member in sorted(isr):
             node = self.nodes[member]
-            if (member, tp) in self._lost:
+            if self.is_lost(member, tp) or not self._is_replica(member, partition):
                 continue
             for missing in self._missing(node, tp, batches):
                 self._kernel.violated(
@@ -88,6 +98,27 @@ class DurabilityChecker:
                     f"{missing} is not durable on {member}",
                 )
                 return
+
+    def _is_replica(self, node_id: int, partition: Partition) -> bool:
+        """Whether a node still has a replica. A leader that was replaced may not have learned of the removal."""
+        topic = self.newest().topics.by_id.get(partition.topic_id)
+        known = None if topic is None else topic.partitions.get(partition.index)
+        return known is not None and node_id in known.replicas
+
+    def _check_leader(self, node_id: int, partition: Partition, leading: LeaderState) -> None:
+        """Check the view of a leader that commits records."""
+        key = (partition.topic_id, partition.index, partition.leader_epoch)
+        committed = self.committed_isr.get(key, ())
+        detail = f"{partition.log}, leader {node_id}: ISR {partition.isr}, committed {committed}"
+        least = min(partition.log.config.min_insync_replicas, len(partition.replicas))
+        self._kernel.check(
+            len(partition.isr) >= least, "R3 nothing is committed while the ISR is too small", detail
+        )
+        self._kernel.check(
+            leading.maximal_isr.issuperset(committed),
+            "R4 the maximal ISR of a leader contains the committed one",
+            detail,
+        )
 
     def _missing(self, node: ReplicaNode, tp: TopicPartition, batches: list[Batch]) -> list[Batch]:
         """The batches that are in none of the node's directories."""

@@ -7,6 +7,8 @@ After each event of a node, for every replica on it:
 - what is below the high watermark of a replica is what was committed there, byte for byte;
 - a new leader has every committed batch;
 - the high watermark of a leader does not decrease while it leads; that of a partition with one replica never does;
+- a replica never removes records below its own high watermark, and a member of the ISR or of the eligible replicas has
+  every committed record (`is_in_sync`);
 - the last stable offset is the start of the earliest undecided transaction, or the high watermark.
 
 Listeners are notified of each batch once, in order, when the first replica has it below its high watermark. When a
@@ -68,13 +70,14 @@ class CommittedLog:
 class _Replica:
     """What the checker has seen of one replica in one incarnation of its node."""
 
-    __slots__ = ("batches", "checked", "log", "next_offset", "state")
+    __slots__ = ("batches", "checked", "end_offset", "log", "next_offset", "state")
 
     def __init__(self, log: Log) -> None:
         self.log = log
         self.state: tuple[int, int, int, int, bool] = (-1, -1, -1, -1, False)
         self.batches: dict[int, Batch] = {}
         self.next_offset = log.log_start_offset
+        self.end_offset = 0
         self.checked = log.log_start_offset
         """Below this offset the batches were compared with the committed ones."""
 
@@ -88,6 +91,8 @@ class LogChecker:
         self.on_committed: Callable[[int, Partition, list[Batch]], None] = lambda *_: None
         self.recreated: set[str] = set()
         """Topics that are deleted and created again under the same name."""
+        self.is_in_sync: Callable[[int, Partition], bool] = lambda *_: False
+        """Whether a node is in the ISR or the ELR of a partition, according to the newest metadata."""
         self.is_damaged: Callable[[int], bool] = lambda _: False
         """Whether files of a node are damaged."""
         self._committed: dict[TopicPartition, CommittedLog] = {}
@@ -133,6 +138,7 @@ class LogChecker:
         replica = self._replicas.get(key)
         if replica is None or replica.log is not log:
             replica = self._replicas[key] = _Replica(log)
+            self._check_in_sync(node_id, tp, partition)
         state = (
             log.high_watermark,
             log.last_stable_offset,
@@ -143,6 +149,14 @@ class LogChecker:
         if state == replica.state:
             return
         before, replica.state = replica.state, state
+        if log.log_end_offset < replica.end_offset:
+            self._kernel.check(
+                log.log_end_offset >= before[0],
+                "R8 nothing is truncated below the high watermark",
+                f"{log} on {node_id}: high watermark {before[0]}, end {log.log_end_offset}",
+            )
+            self._check_in_sync(node_id, tp, partition)
+        replica.end_offset = log.log_end_offset
         committed = self._committed.get(tp)
         if committed is None:
             committed = self._committed[tp] = CommittedLog()
@@ -161,6 +175,15 @@ class LogChecker:
             replica.checked = max(replica.checked, log.high_watermark)
 
     # One replica
+
+    def _check_in_sync(self, node_id: int, tp: TopicPartition, partition: Partition) -> None:
+        """Check a replica whose log was opened or truncated."""
+        committed, end = self.high_watermark(tp), partition.log.log_end_offset
+        self._kernel.check(
+            end >= committed or not self.is_in_sync(node_id, partition),
+            "R5 in-sync and eligible replicas have every committed record",
+            f"{partition.log} on {node_id} ends at {end}, {committed} was committed",
+        )
 
     def _read(self, tp: TopicPartition, replica: _Replica, log: Log, *, damaged: bool) -> None:
         """Read what was appended; forget what was truncated."""

@@ -5,8 +5,9 @@ Rules, after every event of a node:
 - K1 a quorum epoch has one leader;
 - K2 the epoch of a node never decreases; after a restart it is not below an epoch in which the node has led;
 - K6 K7 nodes at the same offset have the same image, and the image of a node does not go back;
-- in the newest image: the ISR and the eligible leader replicas are replicas and disjoint; a leader is in the ISR; a
-  new leader has a new leader epoch; leader epochs, partition epochs and broker epochs never decrease.
+- in the newest image: a fenced broker, so also one that has just registered again, is in no ISR; the ISR and the
+  eligible leader replicas are replicas and disjoint; a leader is in the ISR; a new leader has a new leader epoch;
+  leader epochs, partition epochs and broker epochs never decrease.
 """
 
 from __future__ import annotations
@@ -117,6 +118,14 @@ class MetadataChecker:
                 "K7 broker epochs never decrease",
                 f"broker {broker_id}: {old.epoch if old else None} to {broker.epoch}",
             )
+        fenced = {broker_id for broker_id, broker in image.brokers.items() if broker.fenced}
+        for topic in image.topics.by_id.values() if fenced and image.elr_enabled else ():
+            for index, partition in topic.partitions.items():
+                self._kernel.check(
+                    fenced.isdisjoint(partition.isr),
+                    "R7 a fenced broker is in no ISR",
+                    f"{topic.name}-{index}: {partition}, fenced {fenced}",
+                )
         for topic_id, topic in image.topics.by_id.items():
             known = before.topics.by_id.get(topic_id)
             if known is topic:
