@@ -26,7 +26,7 @@ from tests.mutants.mutant import DoesNotApply, Mutant, load_all
 ROOT = Path(__file__).resolve().parents[2]
 SIM = "sim"
 SIM_CLUSTER = "sim-cluster"
-CORES = "cores"
+CORES = ("cores-quorum", "cores-replication")
 SIM_SEEDS = 60
 SIM_CLUSTER_SECONDS = 8
 SIM_CLUSTER_SEEDS = 12
@@ -80,8 +80,9 @@ def failure(tests: str, tree: Path) -> str | None:
     if tests == SIM_CLUSTER:
         command = [sys.executable, "-m", "ottla.testing.sim", "--first-only"]
         command += ["--seeds", str(SIM_CLUSTER_SEEDS), "--seconds", str(SIM_CLUSTER_SECONDS), "--nodes", "3"]
-    if tests == CORES:
+    if tests in CORES:
         command = [sys.executable, "-m", "ottla.testing.cores", "--seeds", str(CORE_SEEDS), "--first-only"]
+        command += ["--core", tests.removeprefix("cores-")]
     try:
         done = run(command, tree)
     except subprocess.TimeoutExpired:

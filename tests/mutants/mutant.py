@@ -14,8 +14,8 @@ The mutants of an area are the tables of one TOML file:
 numbers and everything around the lines. A line of `old` that ends in `...` matches every line that begins like it, so
 that a mutant does not depend on the text of messages. `old` must occur once in the file, or once in `inside`, the name
 of a function or class.
-`tests` are paths, `sim` for the simulation of one node, `sim-cluster` for that of three, `cores` for that of the pure
-cores; they run in their order until one fails.
+`tests` are paths, `sim` for the simulation of one node, `sim-cluster` for that of three, `cores-quorum` and
+`cores-replication` for those of the pure cores; they run in their order until one fails.
 """
 
 from __future__ import annotations

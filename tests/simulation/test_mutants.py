@@ -31,7 +31,7 @@ def test_a_mutant_has_a_rule_and_tests_that_exist() -> None:
         assert mutant.tests
         for tests in mutant.tests:
             for path in tests.split():
-                assert path in (SIM, SIM_CLUSTER, CORES) or (ROOT / path.partition("::")[0]).exists(), (
+                assert path in (SIM, SIM_CLUSTER, *CORES) or (ROOT / path.partition("::")[0]).exists(), (
                     f"{mutant.name}: {path}"
                 )
 

@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+from uuid import UUID
+
+from msgspec.structs import astuple, fields, replace
+
 from ottla.metadata import records as rec
-from ottla.metadata.image import EMPTY_IMAGE, MetadataImage
+from ottla.metadata.image import EMPTY_IMAGE, MetadataImage, PartitionImage, TopicsImage
 from ottla.metadata.record_codec import decode_record
 from ottla.metadata.snapshot import digest, image_records, image_values
 from tests.support.metadata import one_node, replayed, topic_records
@@ -23,6 +27,30 @@ def test_replaying_a_snapshot_gives_the_image_back() -> None:
         one_node(),
     )
     assert restored(image) == image
+
+
+def test_every_field_of_a_partition_is_in_a_snapshot() -> None:
+    before = one_node("a")
+    topic = before.topics.by_name["a"]
+    state = PartitionImage(
+        replicas=(1, 2, 3),
+        directories=(UUID(int=7), UUID(int=8), UUID(int=9)),
+        isr=(2,),
+        leader=2,
+        leader_epoch=3,
+        partition_epoch=4,
+        leader_recovery_state=1,
+        removing_replicas=(1,),
+        adding_replicas=(3,),
+        eligible_leader_replicas=(1,),
+        last_known_elr=(3,),
+    )
+    assert all(
+        value != field.default for field, value in zip(fields(PartitionImage), astuple(state), strict=True)
+    )
+    changed = replace(topic, partitions={0: state})
+    topics = TopicsImage({"a": changed}, {changed.topic_id: changed})
+    assert restored(replace(before, topics=topics)).topics.by_id[changed.topic_id].partitions == {0: state}
 
 
 def test_order_of_topics_is_kept() -> None:

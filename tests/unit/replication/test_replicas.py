@@ -157,6 +157,13 @@ def test_a_topic_that_is_deleted_and_created_again_in_one_change_starts_empty(se
     assert (partition.topic_id, partition.log.topic_id, partition.log.log_end_offset) == (again, again, 0)
 
 
+def test_a_replica_that_is_reassigned_to_another_broker_is_removed(setup: Setup) -> None:
+    setup.create(0, replicas=[NODE, 2])
+    setup.replay(PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, replicas=[2], isr=[2], leader=2))
+    assert code_of(setup, "t", 0) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert setup.dirs.get(TopicPartition("t", 0)) is None
+
+
 def test_the_partitions_of_a_deleted_topic_are_removed_durably_with_one_sync(setup: Setup) -> None:
     setup.create(*range(20))
     before = len(setup.disk.trace)
