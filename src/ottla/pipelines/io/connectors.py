@@ -53,7 +53,8 @@ class Connector:
         if is_ottla:
             options["kafka.group.id"] = group
             if topic.schema is not None:
-                options |= {"valueFormat": "json", "valueSchema": topic.schema}
+                zone = spark.conf.get("spark.sql.session.timeZone") or ""
+                options |= {"valueFormat": "json", "valueSchema": topic.schema, "timeZone": zone}
         try:
             frame = spark.readStream.format(self.name).options(**{**options, **topic.options}).load()
             return (

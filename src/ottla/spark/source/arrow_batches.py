@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from ottla.base.errors import LocalError
 from ottla.base.ids import TopicPartition
 from ottla.records import columns
 from ottla.spark.source.schema import CORRUPT, ColumnChoice, has_corrupt
+from ottla.spark.source.session_zone import session_zone
 from ottla.spark.values.formats import ValueReader, value_reader
 
 if TYPE_CHECKING:
@@ -47,7 +49,8 @@ class ArrowBatchBuilder:
         self._values: ValueReader | None = None
         if self._has_corrupt:
             fields = [field for field in self._schema if field.name not in names and field.name != CORRUPT]
-            self._values = value_reader(options.value_format, options.value_schema, fields)
+            zone = partial(session_zone, options.time_zone)
+            self._values = value_reader(options.value_format, options.value_schema, fields, zone)
         self._partition = partition
         self._constant: dict[str, pa.Array] = {}
         self.wanted = frozenset(choice.column for choice in options.columns) & columns.ALL_COLUMNS

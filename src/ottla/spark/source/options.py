@@ -33,6 +33,8 @@ from ottla.spark.source.offsets import (
     parse_offsets,
 )
 from ottla.spark.source.schema import COLUMNS, VALUE_FORMATS, ColumnChoice, parse_columns
+from ottla.spark.source.session_zone import OPTION as ZONE_OPTION
+from ottla.spark.source.session_zone import zone_of
 
 _STRATEGIES = ("subscribe", "subscribePattern", "assign")
 _MAX_DELAY_DEFAULT_MS: Final = 15 * 60_000
@@ -76,6 +78,8 @@ class SourceOptions:
     columns: tuple[ColumnChoice, ...]
     value_format: str
     value_schema: str | None
+    time_zone: str | None
+    """The time zone of JSON timestamps without one; None for that of the session."""
 
     @classmethod
     def parse(cls, given: Mapping[str, str], *, streaming: bool | None) -> SourceOptions:
@@ -94,6 +98,9 @@ class SourceOptions:
         value_schema = options.text("valueSchema")
         if value_format in {"json", "avro"} and not value_schema:
             raise LocalError(f"valueFormat={value_format} needs the schema of the values: set valueSchema")
+        time_zone = options.text(ZONE_OPTION)
+        if time_zone is not None:
+            zone_of(time_zone)
         strategy = options.choice("startingOffsetsByTimestampStrategy", ("error", "latest"), "error")
         return cls(
             settings=settings,
@@ -113,6 +120,7 @@ class SourceOptions:
             columns=_columns(options),
             value_format=value_format,
             value_schema=value_schema,
+            time_zone=time_zone,
         )
 
 
