@@ -57,7 +57,7 @@ def play(
     stop = threading.Event()
     chosen = system_random().getrandbits(32) if seed is None else seed
     with report_errors() as console:
-        create_missing(bootstrap, [declared(topic, partitions=3)], {})
+        create_missing(bootstrap, [declared(topic, partitions=3)], {}, console.print)
         origin_ms = SystemClock().now_ms()
         events = season(count, origin_ms, chosen, rounds=rounds or None)
         if speed and rate is None:

@@ -19,10 +19,18 @@ import msgspec
 import typer
 from rich.console import Console
 from rich.live import Live
+from rich.spinner import Spinner
 
 from ottla.base.clock import SystemClock
 from ottla.base.errors import LocalError
-from ottla.cli.pipeline_views import flow_line, pipeline_table, progress_table, status_table
+from ottla.cli.pipeline_views import (
+    flow_line,
+    outage_line,
+    pipeline_table,
+    progress_table,
+    run_table,
+    status_table,
+)
 from ottla.cli.terminal import examples, make_folder, report_errors, stop_on_signals
 from ottla.pipelines.declare import Pipeline, Table, load
 from ottla.pipelines.java.installation import find_java
@@ -94,6 +102,7 @@ def run(
         options = RunOptions(
             bootstrap=bootstrap,
             state=home,
+            source=target,
             connector=_connector(connector, bootstrap, _pairs("--option", option), realtime=realtime),
             checkpoints=checkpoints or str((home / "checkpoints").absolute()),
             tables=tables or str((home / "tables").absolute()),
@@ -123,12 +132,21 @@ def list_pipelines(
     targets: Annotated[list[str] | None, typer.Argument(metavar="[FILE_OR_MODULE]...")] = None,
     state: State = Path(STATE),
 ) -> None:
-    """List the pipelines of the given files or modules with their flows, or those that are part of Ottla."""
+    """List the pipelines of the given files or modules with their flows.
+
+    Without an argument: those that are part of Ottla, and those that have run with this state directory.
+    """
     with report_errors() as console:
         _check_packages("pyspark")
+        listed = set()
         for name in targets or BUILT_IN:
             pipeline = load(name)
+            listed.add(pipeline.name)
             console.print(pipeline_table(name, pipeline, RunProgress.read(state / pipeline.name)))
+        for folder in [] if targets else sorted(state.glob("*/")):
+            last = RunProgress.read(folder)
+            if last is not None and last.pipeline not in listed:
+                console.print(run_table(last))
 
 
 @app.command(
@@ -225,7 +243,7 @@ def _view(
         yield lambda _: None, lambda progress: _print_json(console, progress)
         return
     if console.is_terminal:
-        with Live(console=console, refresh_per_second=4) as live:
+        with Live(Spinner("dots"), console=console, refresh_per_second=4) as live:
             yield (
                 lambda line: live.console.print(line, style="dim", highlight=False, markup=False),
                 lambda progress: live.update(progress_table(progress)),
@@ -235,13 +253,16 @@ def _view(
 
     def lines(progress: RunProgress) -> None:
         now_s = clock.monotonic()
-        fresh = {"": progress.state, **{name: flow.state for name, flow in progress.flows.items()}}
+        outage = outage_line(progress)
+        fresh = {"": (progress.state, outage), **{name: flow.state for name, flow in progress.flows.items()}}
         if fresh == states and now_s - printed_s[0] < LINE_EVERY_S:
             return
         states.update(fresh)
         printed_s[0] = now_s
         for name, flow in progress.flows.items():
-            console.print(flow_line(name, flow), highlight=False, markup=False, soft_wrap=True)
+            console.print(flow_line(name, flow, outage), highlight=False, markup=False, soft_wrap=True)
+        if outage:
+            console.print(outage, highlight=False, markup=False, soft_wrap=True)
 
     yield lambda line: console.print(line, highlight=False, markup=False), lines
 

@@ -50,6 +50,8 @@ class Topic:
     partitions: int | None = None
     config: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, str] = field(default_factory=dict)
+    dead_letters: str | None = None
+    """The topic for values that do not match the schema."""
 
     def __str__(self) -> str:
         return f"topic {self.name}"
@@ -81,11 +83,13 @@ def topic(
     partitions: int | None = None,
     config: Mapping[str, str] | None = None,
     options: Mapping[str, str] | None = None,
+    dead_letters: str | None = None,
 ) -> Topic:
     """A topic to read or to write.
 
     Reading: with `schema` (DDL) the JSON values become typed columns, in addition to the columns of the connector, and
     `_corrupt` contains a value that does not match the schema. Without it there are the columns of the connector.
+    With `dead_letters`, the name of another topic, such values are written there and no flow gets them.
     `starting` is the starting offset of a query without a checkpoint.
 
     Writing: a frame with a column `value` is written unchanged. Of any other frame each row becomes one JSON object,
@@ -96,7 +100,13 @@ def topic(
     _check_name("a topic", name)
     if partitions is not None and not isinstance(partitions, int):
         raise LocalError(f"topic {name}: partitions must be a number, got {partitions!r}")
-    return Topic(name, schema, key, starting, partitions, dict(config or {}), dict(options or {}))
+    if dead_letters is not None:
+        _check_name("a dead-letter topic", dead_letters)
+        if schema is None:
+            raise LocalError(f"topic {name}: dead_letters needs a schema that the values can violate")
+    return Topic(
+        name, schema, key, starting, partitions, dict(config or {}), dict(options or {}), dead_letters
+    )
 
 
 def table(
@@ -136,6 +146,8 @@ class Flow:
     mode: OutputMode = "append"
     every: str | None = None
     """The minimum time between batches, in Spark's notation; None starts the next batch immediately."""
+    takes_corrupt: bool = False
+    """Whether the function gets the corrupt rows of topics with a dead-letter topic."""
 
     @property
     def streams(self) -> tuple[Topic, ...]:
@@ -201,6 +213,22 @@ class Pipeline:
                 'format="delta" with keys, or a topic'
             )
         self.flows[flow.name] = flow
+        for source in flow.streams:
+            if source.dead_letters is not None:
+                self._add_dead_letters(source, source.dead_letters)
+
+    def _add_dead_letters(self, source: Topic, target: str) -> None:
+        """Add the flow of the corrupt values of a topic, once."""
+        from ottla.pipelines.io.corrupt_records import dead_letters
+
+        name = f"{source.name}-dead-letters"
+        known = self.flows.get(name)
+        if known is None:
+            self.flows[name] = Flow(name, dead_letters, (source,), Topic(target), takes_corrupt=True)
+        elif known.writes.name != target:
+            raise LocalError(
+                f"topic {source.name} has two dead-letter topics: {known.writes.name} and {target}"
+            )
 
     def topics(self) -> dict[str, Topic]:
         """All topics of the pipeline; of several declarations of a topic, one with settings for its creation."""

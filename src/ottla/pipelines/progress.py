@@ -18,6 +18,9 @@ State = Literal["starting", "running", "waiting", "ended", "failed", "stopped"]
 FILE: Final = "progress.json"
 LEFT_OUT: Final = "left_out"
 """The name of the observation, and of its metric, in which a flow counts the rows that it drops."""
+CORRUPT_METRIC: Final = "ottla.corrupt."
+"""The beginning of the names of observations that count corrupt values; a number and the topic follow."""
+CORRUPT_SHOWN_MAX: Final = 5
 _NO_WATERMARK: Final = "1970-01-01T00:00:00.000Z"
 """What Spark reports before the first event."""
 
@@ -44,6 +47,10 @@ class FlowProgress(msgspec.Struct, kw_only=True):
     """Rows dropped in this run because they were too late."""
     left_out: int = 0
     """Rows dropped in this run by the flow itself, if it observes them as `LEFT_OUT`."""
+    corrupt: int = 0
+    """Values read in this run that do not match the schema of their topic."""
+    corrupt_first: list[str] = msgspec.field(default_factory=list)
+    """The positions of some of the first ones, one per batch."""
     restarts: int = 0
     error: str | None = None
     realtime: bool = False
@@ -65,7 +72,17 @@ class FlowProgress(msgspec.Struct, kw_only=True):
         operators = progress.get("stateOperators", [])
         self.state_rows = sum(int(each.get("numRowsTotal", 0)) for each in operators)
         self.left_out += int((progress.get("observedMetrics", {}).get(LEFT_OUT) or {}).get(LEFT_OUT) or 0)
+        self._count_corrupt(progress.get("observedMetrics", {}))
         self.late_rows += sum(int(each.get("numRowsDroppedByWatermark", 0)) for each in operators)
+
+    def _count_corrupt(self, metrics: Mapping[str, Any]) -> None:
+        for name, values in metrics.items():
+            if not name.startswith(CORRUPT_METRIC) or not values or not values.get("count"):
+                continue
+            self.corrupt += int(values["count"])
+            first, topic = values.get("first"), name.removeprefix(CORRUPT_METRIC).partition(".")[2]
+            if first and len(self.corrupt_first) < CORRUPT_SHOWN_MAX:
+                self.corrupt_first.append(f"{topic}-{first['partition']} at offset {first['offset']}")
 
 
 class RunProgress(msgspec.Struct, kw_only=True):
@@ -78,9 +95,14 @@ class RunProgress(msgspec.Struct, kw_only=True):
     bootstrap: str
     connector: str
     master: str
+    source: str = ""
+    """The file or module that was run."""
     state: State = "starting"
     error: str | None = None
     """The error of the whole run; a failed flow has its own."""
+    outage: str | None = None
+    """Why no broker can be reached at present."""
+    outage_since_ms: int | None = None
     flows: dict[str, FlowProgress] = msgspec.field(default_factory=dict)
 
     @property

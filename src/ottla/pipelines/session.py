@@ -33,6 +33,8 @@ STOPPED_WAIT_S: Final = 20.0
 _FILES: Final = "spark.hadoop.fs.file.impl"
 _JAVA_EXITED: Final = "JAVA_GATEWAY_EXITED"
 _PYSPARK_LOGGERS: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
+_PY4J: Final = "py4j"
+"""The logger of tracebacks of calls that the end of the Java process has interrupted."""
 _REASON_BYTES_MAX: Final = 10_000
 _WARNING: Final = re.compile(r"^WARNING|^[\d-]+ [\d:.]+ WARN ")
 _LOG4J: Final = """\
@@ -184,12 +186,12 @@ def _log_to(log: Path) -> None:
     """Write to the file what PySpark logs about an error in a plan, besides raising it."""
     from pyspark.logger import PySparkLogger
 
-    for name in _PYSPARK_LOGGERS:
-        logger = PySparkLogger.getLogger(name)
+    for logger in (*map(PySparkLogger.getLogger, _PYSPARK_LOGGERS), logging.getLogger(_PY4J)):
         for handler in list(logger.handlers):
             logger.removeHandler(handler)
             handler.close()
         logger.addHandler(logging.FileHandler(log, delay=True))
+        logger.propagate = False
 
 
 def _log_text(log: Path, start: int) -> str:

@@ -17,7 +17,7 @@ from typer.testing import CliRunner, Result
 
 from ottla.cli import pipelines
 from ottla.cli.main import _app
-from ottla.cli.pipeline_views import progress_table, status_table
+from ottla.cli.pipeline_views import flow_line, progress_table, status_table
 from ottla.cli.pipelines import app
 from ottla.pipelines.progress import FlowProgress, RunProgress
 from ottla.pipelines.runtime.runner import Runner
@@ -260,3 +260,44 @@ def test_an_address_in_brackets_is_shown_as_it_is() -> None:
     console = Console(width=120, record=True, file=io.StringIO())
     console.print(progress_table(progress))
     assert "p on local[x], [fe80::1]:9092 through ottla" in console.export_text()
+
+
+def test_pipelines_that_ran_are_listed_without_their_files(state: Path) -> None:
+    output = ottla("list", "--state", str(state)).output
+    for words in ("scoreboard", "words: stopped", "count"):
+        assert words in output
+    assert "words: stopped" not in ottla("list", "ottla.scoreboard.pipeline", "--state", str(state)).output
+
+
+@pytest.mark.parametrize("width", [40, 200])
+def test_an_outage_is_shown_instead_of_a_state_and_a_lag(state: Path, width: int) -> None:
+    run = RunProgress.read(state / "words")
+    assert run is not None
+    run.state, run.outage, run.outage_since_ms = "running", "b:1 cannot be reached: refused", 0
+    run.flows["count"].state = "running"
+    for table in (progress_table(run), status_table([run], 2_002)):
+        console = Console(width=width, record=True, file=io.StringIO())
+        console.print(table)
+        shown = " ".join(console.export_text().split())
+        assert "b:1 cannot be reached: refused" in shown
+        assert "No broker can be reached since" in shown
+        assert "no broker" in shown
+        assert "running" not in shown
+        assert ("lag ?" in shown) == (width == 40)
+
+
+def test_corrupt_values_are_shown_with_their_positions(state: Path) -> None:
+    run = RunProgress.read(state / "words")
+    assert run is not None
+    run.flows["count"].corrupt, run.flows["count"].corrupt_first = 3, ["words-0 at offset 17"]
+    for width in (40, 200):
+        for table in (progress_table(run), status_table([run], 2_002)):
+            console = Console(width=width, record=True, file=io.StringIO())
+            console.print(table)
+            shown = " ".join(console.export_text().split())
+            assert "words-0 at offset 17" in shown
+            assert ("3 corrupt" in shown) == (width == 40)
+
+
+def test_a_first_batch_is_named() -> None:
+    assert flow_line("count", FlowProgress(state="running")) == "count: running, first batch"

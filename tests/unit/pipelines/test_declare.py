@@ -237,3 +237,29 @@ def test_declaring_needs_no_spark() -> None:
 
     code = "import sys, ottla.pipelines; sys.exit('pyspark' in sys.modules or 'pyarrow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_dead_letter_topic_adds_a_flow_for_corrupt_values() -> None:
+    pipeline = Pipeline("p")
+    source = topic("words", schema="word STRING", dead_letters="words.dead")
+    for name in ("first", "second"):
+        pipeline.flow(reads=source, writes=topic(name), name=name)(lambda frame: frame)
+    assert list(pipeline.flows) == ["first", "words-dead-letters", "second"]
+    added = pipeline.flows["words-dead-letters"]
+    assert (added.reads, added.writes.name, added.takes_corrupt) == ((source,), "words.dead", True)
+    assert set(pipeline.topics()) == {"words", "words.dead", "first", "second"}
+
+
+def test_dead_letters_that_cannot_work_are_refused() -> None:
+    with pytest.raises(LocalError, match="dead_letters needs a schema"):
+        topic("words", dead_letters="words.dead")
+    with pytest.raises(LocalError, match="the name of a dead-letter topic"):
+        topic("words", schema="word STRING", dead_letters="words dead")
+    pipeline = Pipeline("p")
+    pipeline.flow(reads=topic("w", schema="a INT", dead_letters="x"), writes=topic("a"), name="a")(
+        lambda frame: frame
+    )
+    with pytest.raises(LocalError, match="topic w has two dead-letter topics: x and y"):
+        pipeline.flow(reads=topic("w", schema="a INT", dead_letters="y"), writes=topic("b"), name="b")(
+            lambda frame: frame
+        )

@@ -116,3 +116,14 @@ def test_a_run_is_alive_while_its_process_is() -> None:
     assert run().alive
     assert not run(pid=gone.pid).alive
     assert not run(state="stopped").alive
+
+
+def test_corrupt_values_are_counted_with_some_positions() -> None:
+    flow = FlowProgress()
+    for batch in range(8):
+        first = {"partition": 0, "offset": batch}
+        metrics = {"ottla.corrupt.0.a.b": {"count": 2, "first": first}, "ottla.corrupt.1.c": {"count": 0}}
+        flow.report(report(batch, observedMetrics=metrics))
+    flow.report(report(9, observedMetrics={"ottla.corrupt.0.t": {"count": 1}, "ottla.corrupt.1.t": None}))
+    assert flow.corrupt == 17
+    assert flow.corrupt_first == [f"a.b-0 at offset {batch}" for batch in range(5)]

@@ -10,8 +10,12 @@ from __future__ import annotations
 import os
 import threading
 
+import structlog
+
 from ottla.client.raw.cluster import Cluster
 from ottla.client.raw.settings import ClientSettings
+
+_log = structlog.get_logger()
 
 
 class _Cache:
@@ -34,8 +38,13 @@ def cluster_for(settings: ClientSettings) -> Cluster:
     with _cache.lock:
         found = _cache.clusters.get(settings)
         if found is None:
-            found = _cache.clusters[settings] = Cluster(settings)
+            found = _cache.clusters[settings] = Cluster(settings, on_unreachable=_warn)
         return found
+
+
+def _warn(text: str) -> None:
+    """Spark shows what its Python processes print."""
+    _log.warning("no broker can be reached", reason=text)
 
 
 def close_all() -> None:

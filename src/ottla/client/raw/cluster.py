@@ -30,7 +30,7 @@ from ottla.client.raw.errors import (
 )
 from ottla.client.raw.fetch import Fetched
 from ottla.client.raw.metadata import NO_LEADER, PartitionInfo, TopicInfo, brokers_of, topic_of
-from ottla.client.raw.retry import Retry, Sleep, sleep
+from ottla.client.raw.retry import OnUnreachable, Retry, Sleep, sleep
 from ottla.client.raw.settings import ClientSettings
 from ottla.client.raw.tls import context_of
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -50,8 +50,17 @@ _FIND_ONE = 3
 class Cluster:
     """One cluster and the settings to connect to it."""
 
-    def __init__(self, settings: ClientSettings, *, clock: Clock | None = None, wait: Sleep = sleep) -> None:
+    def __init__(
+        self,
+        settings: ClientSettings,
+        *,
+        clock: Clock | None = None,
+        wait: Sleep = sleep,
+        on_unreachable: OnUnreachable | None = None,
+    ) -> None:
+        """`on_unreachable` is called if no broker can be reached and a call is retried for longer than a second."""
         self.settings = settings
+        self._on_unreachable = on_unreachable
         self.clock: Clock = clock or SystemClock()
         self._wait = wait
         self._context: ssl.SSLContext | None = None if settings.tls is None else context_of(settings.tls)
@@ -92,7 +101,7 @@ class Cluster:
 
     def retry(self, what: str) -> Retry:
         """The retries of one call."""
-        return Retry(what, self.settings, self.clock, self._wait)
+        return Retry(what, self.settings, self.clock, self._wait, self._on_unreachable)
 
     # --- connections
 

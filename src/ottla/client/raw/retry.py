@@ -10,6 +10,9 @@ from ottla.client.raw.errors import ClientError, ClusterUnreachable, ConnectionL
 from ottla.client.raw.settings import ClientSettings
 
 Sleep = Callable[[float], object]
+OnUnreachable = Callable[[str], object]
+"""Called once per call, with a text, when no broker could be reached for a while."""
+NOTICE_S = 1.0
 
 
 def sleep(seconds: float) -> None:
@@ -20,11 +23,19 @@ def sleep(seconds: float) -> None:
 class Retry:
     """The attempts of one call. `what` describes the call in error messages."""
 
-    def __init__(self, what: str, settings: ClientSettings, clock: Clock, wait: Sleep = sleep) -> None:
+    def __init__(
+        self,
+        what: str,
+        settings: ClientSettings,
+        clock: Clock,
+        wait: Sleep = sleep,
+        on_unreachable: OnUnreachable | None = None,
+    ) -> None:
         self._what = what
         self._settings = settings
         self._clock = clock
         self._wait = wait
+        self._on_unreachable = on_unreachable
         self._next_s = settings.retry_backoff_ms / 1000
         self._started = clock.monotonic()
 
@@ -44,5 +55,12 @@ class Retry:
         if self.elapsed_s + self._next_s > allowed_s:
             kind = ClusterUnreachable if isinstance(why, ConnectionLost) else TimedOut
             raise kind(f"{self._what} did not succeed within {allowed_s:g} s: {why}") from why
+        if (
+            self._on_unreachable is not None
+            and isinstance(why, ConnectionLost)
+            and self.elapsed_s >= NOTICE_S
+        ):
+            self._on_unreachable(f"{why}; trying again for {allowed_s:g} s")
+            self._on_unreachable = None
         self._wait(self._next_s)
         self._next_s = min(self._next_s * 2, self._settings.retry_backoff_max_ms / 1000)

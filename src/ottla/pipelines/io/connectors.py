@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ottla.base.errors import LocalError
 from ottla.pipelines.declare import OutputMode, Topic
+from ottla.pipelines.io.corrupt_records import CORRUPT
 from ottla.pipelines.spark_errors import error_message
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 ConnectorName = Literal["ottla", "kafka"]
 CONNECTORS: Final = ("ottla", "kafka")
-CORRUPT: Final = "_corrupt"
 COMMITTED: Final = {"kafka.isolation.level": "read_committed"}
 """The defaults for reading topics; options override them."""
 SHORT_FETCHES: Final = {"kafka.fetch.max.wait.ms": "5"}

@@ -6,7 +6,7 @@ as for the connector `ottla`, so security settings can have the names of Java's 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from ottla.base.errors import LocalError
@@ -14,6 +14,7 @@ from ottla.client.raw import ClientError, ClientSettings, Cluster
 from ottla.client.raw.admin import ensure_topic
 from ottla.pipelines.declare import Topic
 
+OnStep = Callable[[str], None]
 TIMEOUT_MS: Final = 30_000
 _BROKERS_DEFAULT: Final = -1
 _CLIENT: Final = "kafka."
@@ -23,13 +24,16 @@ class SettingsRejected(LocalError):
     """The client of Ottla does not support the given settings; Java's client may support them."""
 
 
-def create_missing(bootstrap: str, topics: Iterable[Topic], options: Mapping[str, str]) -> dict[str, int]:
+def create_missing(
+    bootstrap: str, topics: Iterable[Topic], options: Mapping[str, str], on_step: OnStep | None = None
+) -> dict[str, int]:
     """Create the topics that do not exist; return the number of partitions of each topic.
 
-    Raises `LocalError` if the cluster does not respond or returns an error.
+    `on_step` gets a line if no broker can be reached and the client tries again. Raises `LocalError` if the cluster
+    does not respond or returns an error.
     """
     wanted = {topic.name: topic for topic in topics}
-    with _cluster(bootstrap, options) as cluster:
+    with _cluster(bootstrap, options, on_step) as cluster:
         known = _known(cluster, bootstrap, wanted)
         missing = [topic for name, topic in wanted.items() if name not in known]
         for topic in missing:
@@ -40,9 +44,11 @@ def create_missing(bootstrap: str, topics: Iterable[Topic], options: Mapping[str
         return _known(cluster, bootstrap, wanted) if missing else known
 
 
-def partitions_of(bootstrap: str, names: Iterable[str], options: Mapping[str, str]) -> dict[str, int]:
-    """The number of partitions of each of the topics that exist."""
-    with _cluster(bootstrap, options) as cluster:
+def partitions_of(
+    bootstrap: str, names: Iterable[str], options: Mapping[str, str], on_step: OnStep | None = None
+) -> dict[str, int]:
+    """The number of partitions of each of the topics that exist; `on_step` as in `create_missing`."""
+    with _cluster(bootstrap, options, on_step) as cluster:
         return _known(cluster, bootstrap, names)
 
 
@@ -53,7 +59,16 @@ def _known(cluster: Cluster, bootstrap: str, names: Iterable[str]) -> dict[str, 
         raise LocalError(f"cannot read the metadata of the cluster at {bootstrap}: {error}") from error
 
 
-def _cluster(bootstrap: str, options: Mapping[str, str]) -> Cluster:
+def _cluster(bootstrap: str, options: Mapping[str, str], on_step: OnStep | None) -> Cluster:
+    def waiting(text: str) -> None:
+        if on_step is not None:
+            on_step(f"No broker can be reached: {text}")
+
+    return Cluster(client_settings(bootstrap, options), on_unreachable=waiting)
+
+
+def client_settings(bootstrap: str, options: Mapping[str, str]) -> ClientSettings:
+    """The settings of Ottla's client for the options of a connector; raises `SettingsRejected`."""
     given = {
         name.lower().removeprefix(_CLIENT): value
         for name, value in options.items()
@@ -61,7 +76,6 @@ def _cluster(bootstrap: str, options: Mapping[str, str]) -> Cluster:
     }
     timeout = {"default.api.timeout.ms": str(TIMEOUT_MS)}
     try:
-        settings = ClientSettings.from_options({**timeout, **given, "bootstrap.servers": bootstrap})
+        return ClientSettings.from_options({**timeout, **given, "bootstrap.servers": bootstrap})
     except LocalError as error:
         raise SettingsRejected(str(error)) from error
-    return Cluster(settings)

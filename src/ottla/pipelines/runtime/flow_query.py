@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.base.errors import LocalError
-from ottla.pipelines.declare import Flow, Topic
+from ottla.pipelines.declare import Endpoint, Flow, Topic
 from ottla.pipelines.io import tables
 from ottla.pipelines.io.connectors import Connector
+from ottla.pipelines.io.corrupt_records import observed, without_corrupt
 from ottla.pipelines.progress import FlowProgress
 from ottla.pipelines.runtime.restart_backoff import RESTARTS_ONCE, Backoff
 from ottla.pipelines.spark_errors import PlanRejected, error_message, is_final, location_of
@@ -47,6 +48,8 @@ class RunOptions:
     checkpoints: str
     tables: str
     master: str = "local[*]"
+    source: str = ""
+    """The file or module of the pipeline, as the user has given it."""
     realtime: bool = False
     once: bool = False
     conf: Mapping[str, str] = field(default_factory=dict)
@@ -82,18 +85,20 @@ class FlowQuery:
 
     def frame(self, spark: SparkSession) -> DataFrame:
         """Call the function of the flow with the data frames of its sources."""
-        options = self._options
-        sources = [
-            options.connector.read(spark, source, self._group)
-            if isinstance(source, Topic)
-            else tables.read(spark, source, options.tables)
-            for source in self.flow.reads
-        ]
+        sources = [self._source(spark, source, number) for number, source in enumerate(self.flow.reads)]
         frame = self.flow.function(*sources)
         if not hasattr(frame, "writeStream"):
             found = "None" if frame is None else f"a {type(frame).__name__}"
             raise LocalError(f"{self._function()} returned {found}, not a data frame; is a return missing?")
         return frame
+
+    def _source(self, spark: SparkSession, source: Endpoint, number: int) -> DataFrame:
+        if not isinstance(source, Topic):
+            return tables.read(spark, source, self._options.tables)
+        frame = self._options.connector.read(spark, source, self._group)
+        if self.flow.takes_corrupt:
+            return frame
+        return without_corrupt(observed(frame, source, number), source)
 
     def writer(self, frame: DataFrame) -> DataStreamWriter:
         """The writer of the frame to its target; raises `LocalError` if the frame and the target do not match."""

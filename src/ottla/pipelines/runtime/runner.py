@@ -27,8 +27,10 @@ from ottla.pipelines.declare import Pipeline
 from ottla.pipelines.io.connector_jars import connector_jars
 from ottla.pipelines.io.tables import TableMissing
 from ottla.pipelines.io.topics import SettingsRejected, create_missing, partitions_of
+from ottla.pipelines.java.installation import archive_path, find_java
 from ottla.pipelines.java.process import Stopped
 from ottla.pipelines.progress import RunProgress
+from ottla.pipelines.runtime.broker_probe import BrokerProbe
 from ottla.pipelines.runtime.flow_query import FlowQuery, RunOptions
 from ottla.pipelines.runtime.query_reports import QueryReports
 from ottla.pipelines.runtime.realtime import check_slots
@@ -64,6 +66,8 @@ class Runner:
         self._on_step, self._on_progress = on_step, on_progress
         self._spark: SparkSession | None = None
         self._reports = QueryReports()
+        self._probe: BrokerProbe | None = None
+        self._started: set[str] = set()
         self._logs = options.state
         self._runs = {flow.name: FlowQuery(pipeline.name, flow, options) for flow in pipeline.in_order()}
         now_ms = clock.now_ms()
@@ -75,6 +79,7 @@ class Runner:
             bootstrap=options.bootstrap,
             connector=options.connector.name,
             master=options.master,
+            source=options.source,
             flows={name: run.progress for name, run in self._runs.items()},
         )
 
@@ -84,6 +89,7 @@ class Runner:
             try:
                 self._prepare()
                 self._session()
+                self._probe = BrokerProbe(self._options.bootstrap, self._options.connector.options)
                 self.progress.state = "running"
                 self._publish_progress()
                 self._loop()
@@ -115,11 +121,13 @@ class Runner:
         jars = options.jars
         if options.connector.name == "kafka":
             jars = tuple(connector_jars(options.jars))
-        self._on_step(f"Starting Spark on {options.master}")
+        self._on_step(f"Starting Spark on {options.master}, which takes some seconds{_advice()}")
+        began_s = self._clock.monotonic()
         settings = session.SessionSettings(
             self._pipeline.name, self._logs, options.master, options.conf, jars
         )
         spark = self._spark = session.start(settings, self._stop)
+        self._on_step(f"Spark has started in {self._clock.monotonic() - began_s:.1f} s")
         spark.streams.addListener(self._reports.listener())
         if self._pipeline.module is not None:
             from pyspark import cloudpickle
@@ -134,11 +142,15 @@ class Runner:
         options, topics = self._options, self._pipeline.topics()
         try:
             if dry:
-                partitions = partitions_of(options.bootstrap, topics, options.connector.options)
+                partitions = partitions_of(
+                    options.bootstrap, topics, options.connector.options, self._on_step
+                )
                 if missing := ", ".join(name for name in topics if name not in partitions):
                     self._on_step(f"These topics do not exist; a run will create them: {missing}")
             else:
-                partitions = create_missing(options.bootstrap, topics.values(), options.connector.options)
+                partitions = create_missing(
+                    options.bootstrap, topics.values(), options.connector.options, self._on_step
+                )
         except SettingsRejected as error:
             if options.connector.name == "ottla":
                 raise
@@ -149,7 +161,7 @@ class Runner:
 
     def _loop(self) -> None:
         while not self._stop.is_set():
-            changed = self._take_reports()
+            changed = self._take_reports() | self._check_outage()
             try:
                 changed |= self._check_queries()
             except (PlanRejected, Stopped):
@@ -189,6 +201,9 @@ class Runner:
         except TableMissing as error:
             run.failed(error, now_s)
             return
+        if run.flow.name not in self._started:
+            self._started.add(run.flow.name)
+            self._on_step(f"Starting flow {run.flow.name}; its first batch takes longer than the others")
         try:
             run.start(writer, now_s)
         except Exception as error:
@@ -232,9 +247,22 @@ class Runner:
         for report in self._reports.take():
             run = runs.get(report.query)
             if run is not None:
+                corrupt = len(run.progress.corrupt_first)
                 run.on_report(report.batch)
+                for position in run.progress.corrupt_first[corrupt:]:
+                    self._on_step(f"Flow {run.flow.name}: corrupt value in {position}")
                 changed = True
         return changed
+
+    def _check_outage(self) -> bool:
+        """Record whether the cluster can be reached; return whether that has changed."""
+        outage = self._probe.outage if self._probe is not None else None
+        if outage == self.progress.outage:
+            return False
+        if outage is None or self.progress.outage is None:
+            self.progress.outage_since_ms = None if outage is None else self._clock.now_ms()
+        self.progress.outage = outage
+        return True
 
     def _publish_progress(self) -> None:
         self.progress.updated_ms = self._clock.now_ms()
@@ -242,6 +270,9 @@ class Runner:
         self._on_progress(self.progress)
 
     def _close(self) -> None:
+        if self._probe is not None:
+            self._probe.close()
+        self.progress.outage = self.progress.outage_since_ms = None
         if self._spark is not None:
             with suppress(Exception):
                 self._spark.sparkContext.setLogLevel("OFF")  # do not log interrupted batches as errors
@@ -263,6 +294,14 @@ class Runner:
             return frame.schema.treeString(), _explanation(frame)
         except TableMissing as error:
             return "", f"cannot be planned yet: {error}"
+
+
+def _advice() -> str:
+    """How to make the next start shorter, if that was not done."""
+    import pyspark
+
+    is_prepared = archive_path(find_java(), pyspark.__version__).exists()
+    return "" if is_prepared else "; `ottla pipelines prepare`, once, makes later starts shorter"
 
 
 def _explanation(frame: Any) -> str:

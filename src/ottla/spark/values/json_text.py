@@ -98,12 +98,9 @@ def java_double(value: float) -> str:
 def _checked(value: Value) -> Value:
     if isinstance(value, Whole | Decimal) and len(value) > _NUMBER_CHARS_MAX:
         raise ValueError("a number is too long")
-    if isinstance(value, Pairs):
-        for _, each in value:
-            _checked(each)
-    elif isinstance(value, list):
-        for each in value:
-            _checked(each)
+    inner: list[Any] = list(value) if isinstance(value, list) else []
+    for each in inner:
+        _checked(each[1] if isinstance(value, Pairs) else each)
     return value
 
 

@@ -177,7 +177,8 @@ def _parse(text: str) -> tuple[int | None, int, str] | None:
     micros = _micros(hour, minute, second)
     if (year is not None and days is None) or micros is None:
         return None
-    fraction, name = _REST.fullmatch(rest or "").groups()  # type: ignore[union-attr] - it matches any text
+    after = _REST.fullmatch(rest or "")
+    fraction, name = after.groups() if after is not None else (None, "")
     micros += int((fraction or "").ljust(6, "0")[:6])
     return days, micros, name.strip(_SPACE) or ("" if not name else "?")
 

@@ -55,3 +55,19 @@ def test_a_pause_requested_by_a_broker_is_not_counted() -> None:
     retry.backoff(RetriableError("no leader"))
     assert time.waits == [60.0, 0.1]
     assert retry.elapsed_s == pytest.approx(0.1)
+
+
+def test_an_unreachable_cluster_is_reported_once_after_a_second() -> None:
+    time, reported = Time(), []
+    retry = Retry("fetching", SETTINGS, time, time.wait, reported.append)
+    retry.backoff(RetriableError("no leader"))
+    time.now = 0.9
+    retry.backoff(ConnectionLost("a:1 refused"))
+    assert reported == []
+    time.now = 1.1
+    retry.backoff(RetriableError("no leader"))
+    time.now = 1.1
+    retry.backoff(ConnectionLost("a:1 refused"))
+    time.now = 1.2
+    retry.backoff(ConnectionLost("a:1 refused"))
+    assert reported == ["a:1 refused; trying again for 2 s"]

@@ -33,7 +33,7 @@ class Cluster:
 
     asked: list[ClientSettings]
 
-    def __init__(self, settings: ClientSettings) -> None:
+    def __init__(self, settings: ClientSettings, **_: object) -> None:
         self.asked.append(settings)
 
     def __enter__(self) -> Cluster:

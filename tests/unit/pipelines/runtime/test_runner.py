@@ -16,6 +16,7 @@ from ottla.pipelines.io.topics import SettingsRejected
 from ottla.pipelines.progress import RunProgress
 from ottla.pipelines.runtime import runner
 from ottla.pipelines.runtime.flow_query import RunOptions
+from ottla.pipelines.runtime.query_reports import Report
 from ottla.pipelines.runtime.run_lock import run_lock
 from ottla.pipelines.spark_errors import PlanRejected
 from tests.support.fake_spark import FakeClock, FakeSession
@@ -57,12 +58,27 @@ class Steps(threading.Event):
         return self.is_set()
 
 
+class FakeProbe:
+    """A probe whose result the test sets."""
+
+    outage: str | None = None
+
+    def __init__(self, *_: object) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
 @pytest.fixture
 def spark(monkeypatch: pytest.MonkeyPatch) -> FakeSession:
     fake = FakeSession()
     monkeypatch.setattr(runner, "session", fake)
     monkeypatch.setattr(runner, "create_missing", lambda *_: {"in": 1})
     monkeypatch.setattr(runner, "partitions_of", lambda *_: {"in": 1})
+    monkeypatch.setattr(runner, "BrokerProbe", FakeProbe)
+    monkeypatch.setattr(runner, "_advice", lambda: "")
+    FakeProbe.outage = None
     return fake
 
 
@@ -294,3 +310,59 @@ def test_a_cluster_that_only_java_reaches_is_left_to_its_connector(
     ours = make(pipeline, tmp_path)
     with pytest.raises(SettingsRejected):
         ours.plan() if dry else ours.run()
+
+
+def test_an_outage_is_reported_at_once_until_it_is_over(
+    spark: FakeSession, pipeline: Pipeline, tmp_path: Path
+) -> None:
+    seen: list[tuple[str, str | None, bool]] = []
+
+    def outage(reason: str | None) -> Step:
+        def change() -> None:
+            FakeProbe.outage = reason
+
+        return change
+
+    made = make(pipeline, tmp_path, outage("refused"), nothing, outage(None), nothing, ends(spark, 0))
+
+    def on_progress(progress: RunProgress) -> None:
+        written = RunProgress.read(tmp_path)
+        assert written is not None
+        assert (written.outage, written.outage_since_ms) == (progress.outage, progress.outage_since_ms)
+        seen.append((progress.state, progress.outage, progress.outage_since_ms is not None))
+
+    made._on_progress = on_progress
+    assert made.run()
+    outages = [outage for _, outage, _ in seen]
+    assert outages.index("refused") < len(outages) - 1
+    assert all(reason == ("refused" if known else None) for _, reason, known in seen)
+    assert seen[-1] == ("ended", None, False)
+
+
+def test_the_steps_of_the_start_are_reported(spark: FakeSession, pipeline: Pipeline, tmp_path: Path) -> None:
+    said: list[str] = []
+    away = ends(spark, 0, RuntimeError("away"))
+    make(pipeline, tmp_path, away, nothing, nothing, ends(spark, 1), said=said).run()
+    assert said == [
+        "Starting Spark on local[*], which takes some seconds",
+        "Spark has started in 0.0 s",
+        "Starting flow copy; its first batch takes longer than the others",
+    ]
+
+
+def test_the_first_corrupt_values_are_reported(
+    spark: FakeSession, pipeline: Pipeline, tmp_path: Path
+) -> None:
+    said: list[str] = []
+
+    def batch() -> None:
+        metrics = {"ottla.corrupt.0.words": {"count": 3, "first": {"partition": 1, "offset": 17}}}
+        made._reports.add(Report("query-id", {"batchId": 0, "observedMetrics": metrics}))
+
+    made = make(pipeline, tmp_path, batch, nothing, ends(spark, 0), said=said)
+    made.run()
+    assert said[-1] == "Flow copy: corrupt value in words-1 at offset 17"
+    assert (made.progress.flows["copy"].corrupt, made.progress.flows["copy"].corrupt_first) == (
+        3,
+        ["words-1 at offset 17"],
+    )
