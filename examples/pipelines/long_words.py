@@ -9,7 +9,8 @@ from pyspark.sql import functions as F
 from ottla.pipelines import Pipeline, table, topic
 
 pipeline = Pipeline("long-words")
-WORDS = topic("words", schema="word STRING")
+# A value that is not JSON of this form is written to words.dead; the flows do not get it.
+WORDS = topic("words", schema="word STRING", dead_letters="words.dead")
 
 
 @pipeline.flow(reads=WORDS, writes=topic("long-words", key="word"))

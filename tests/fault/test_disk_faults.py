@@ -204,6 +204,37 @@ def test_a_full_disk(small_disk: Path, make_broker: MakeBroker) -> None:
             assert asking.fetch(client, TOPIC, failing, offset).values[0].rstrip(b"\0") == b"%d" % number
 
 
+@needs_root
+def test_a_broker_continues_when_its_full_disk_has_space_again(
+    small_disk: Path, make_broker: MakeBroker
+) -> None:
+    """Without other brokers, and without a restart of the process."""
+    broker = make_broker({"log.dirs": str(small_disk), "log.index.size.max.bytes": "10000"})
+    pid, acknowledged = broker.pid, []
+    with connect(broker) as client:
+        assert asking.create(client, TOPIC) == NONE
+        for number in range(200):
+            answer = asking.produce(client, TOPIC, 0, [b"%d" % number + bytes(100_000)])
+            if answer.error != NONE:
+                break
+            acknowledged.append((answer.offset, number))
+        assert (answer.error, len(acknowledged) > 5) == (STORAGE, True)
+        assert asking.produce(client, TOPIC).error == STORAGE
+    wait_until(lambda: "starts again by itself when there is space" in broker.output(), "the advice")
+    assert "No space left on device" in broker.output()
+    subprocess.run(["mount", "-o", "remount,size=64m", str(small_disk)], check=True)
+    wait_until(lambda: broker.output().count("ready ") == 2, "the broker to be ready again")
+    with connect(broker) as client:
+        for offset, number in acknowledged:
+            assert asking.fetch(client, TOPIC, 0, offset).values[0].rstrip(b"\0") == b"%d" % number
+        assert asking.produce(client, TOPIC, 0, [b"again"]).error == NONE
+        assert asking.create(client, "another") == NONE
+    assert broker.pid == pid
+    assert broker.running
+    clean(broker)
+    assert broker.stop() == 0
+
+
 def test_a_file_that_may_not_grow(make_broker: MakeBroker, tmp_path: Path) -> None:
     """EFBIG half-way through a write: what was acknowledged before survives."""
     broker = make_broker()

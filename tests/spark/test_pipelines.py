@@ -22,7 +22,7 @@ from ottla.pipelines.runtime.query_reports import QueryReports
 from ottla.scoreboard.generator import ROUND_MS
 from tests.conftest import MakeBroker
 from tests.support import scoreboard as checker
-from tests.support.clients import Publisher
+from tests.support.clients import Publisher, Reader
 from tests.support.waiting import wait_until
 
 DAY_MS = 86_400_000
@@ -261,3 +261,48 @@ def test_frames_that_fit_no_topic_are_refused(spark: Any) -> None:
     with pytest.raises(LocalError, match="the key column match does not exist"):
         as_records(frame.select("word"), topic("t", key="match"))
     assert as_records(frame.select("value"), topic("t")).columns == ["value"]
+
+
+def test_corrupt_values_are_counted_and_written_to_the_dead_letter_topic(
+    run: Run, spark: Any, make_broker: MakeBroker
+) -> None:
+    broker = make_broker()
+    pipeline = Pipeline("corrupt")
+    words = topic("words", schema="word STRING, length INT", dead_letters="words.dead")
+    pipeline.flow(reads=words, writes=topic("copies", key="word"), name="copy")(
+        lambda frame: frame.select("word", "length")
+    )
+    create_missing(broker.bootstrap, pipeline.topics().values(), {})
+    values = ['{"word":"a","length":1}', "not JSON", '{"word":"b","length":"x"}', '{"word":"c"}', "[]"]
+    Publisher(broker.bootstrap).send(
+        "words", [{"key": f"k{n}", "value": value} for n, value in enumerate(values)]
+    )
+    reports = QueryReports()
+    listener = reports.listener()
+    spark.streams.addListener(listener)
+    try:
+        done = {each.flow.name: each for each in run(pipeline, broker.bootstrap)}
+        taken: list[Any] = []
+
+        def reported() -> bool:
+            taken.extend(report.batch for report in reports.take() if report.query == done["copy"].query_id)
+            return any(batch and batch.get("numInputRows") for batch in taken)
+
+        wait_until(reported, "the report of the batch", 60)
+    finally:
+        spark.streams.removeListener(listener)
+    progress = FlowProgress()
+    for batch in filter(None, taken):
+        progress.report(batch)
+    assert (progress.corrupt, progress.corrupt_first) == (3, ["words-0 at offset 1"])
+    with Reader(broker.bootstrap, "copies", [0], 0) as reader:
+        copies = [json.loads(record.value()) for record in reader.take(2)]
+    assert copies == [{"word": "a", "length": 1}, {"word": "c", "length": None}]
+    with Reader(broker.bootstrap, "words.dead", [0], 0) as reader:
+        dead = reader.take(3)
+    assert [(record.key(), record.value()) for record in dead] == [
+        (b"k1", b"not JSON"),
+        (b"k2", values[2].encode()),
+        (b"k4", b"[]"),
+    ]
+    assert dict(dead[0].headers() or [])["__dlq.errors.offset"] == b"1"

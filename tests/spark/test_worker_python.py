@@ -28,6 +28,41 @@ print(json.dumps([columns, python]))
 """
 
 
+CHOSEN = """
+import sys
+import ottla.spark
+from ottla.base.errors import LocalError
+from pyspark.sql import SparkSession
+spark = (
+    SparkSession.builder.master("local[1]")
+    .config("spark.ui.enabled", "false").config("spark.driver.host", "127.0.0.1")
+    .config("spark.driver.bindAddress", "127.0.0.1").getOrCreate()
+)
+try:
+    ottla.spark.register(spark)
+except LocalError as error:
+    print(error)
+"""
+
+
+@pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java")
+def test_a_chosen_python_without_ottla_is_reported_in_one_message(tmp_path: Path) -> None:
+    """`PYSPARK_PYTHON` names a Python that has nothing installed: only the user can change that."""
+    (tmp_path / "script.py").write_text(CHOSEN)
+    bare = tmp_path / "python3"
+    bare.symlink_to(Path(sys.executable).resolve())
+    environment = {**os.environ, "PYSPARK_PYTHON": str(bare), "SPARK_LOCAL_IP": "127.0.0.1"}
+    environment.pop("PYTHONPATH", None)
+    ran = subprocess.run(
+        [sys.executable, str(tmp_path / "script.py")],
+        env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr[-3000:]
+    last = ran.stdout.splitlines()[-1]
+    assert last.startswith(f"Spark starts its Python workers with {bare}, which does not have ottla.")
+    assert f"Set PYSPARK_PYTHON={sys.executable}" in last
+
+
 @pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java")
 @pytest.mark.parametrize(
     ("before", "after"),

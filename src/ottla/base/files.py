@@ -349,3 +349,17 @@ class OsDisk:
     def total_bytes(self, path: str) -> int:
         found = os.statvfs(path)
         return found.f_blocks * found.f_frsize
+
+
+def drop_page_cache(directory: str) -> None:
+    """Discard what the kernel has cached of the files below a directory, so that the next read is from the disk.
+
+    After a failed sync the cache may contain data that is not on the disk. Data that is not written yet stays.
+    """
+    for folder, _, names in os.walk(directory):
+        for name in names:
+            descriptor = os.open(os.path.join(folder, name), os.O_RDONLY)
+            try:
+                os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+            finally:
+                os.close(descriptor)

@@ -25,6 +25,7 @@ from ottla.metadata.image import Endpoint
 from ottla.node.broker_node import BrokerNode
 from ottla.node.controller_link import ControllerLink
 from ottla.node.controller_registration import ControllerRegistration, controller_registration
+from ottla.node.full_disk import is_full, required_bytes
 from ottla.node.machine import Machine, this_machine
 from ottla.node.metadata import (
     MetadataNode,
@@ -59,6 +60,8 @@ class Node:
         machine = self._machine = machine or this_machine(self._loop)
         self._clock, self._rng, self._disk = machine.clock, machine.rng, machine.disk
         self.failed: asyncio.Future[str] = self._loop.create_future()
+        self.disk_full: asyncio.Future[list[str]] = self._loop.create_future()
+        """Set, with directories that need space, when the node should be started again as soon as they have it."""
         self._loop.set_exception_handler(self._unexpected)
         self._settings = DynamicConfig(config.broker, config.node_id)
         self._environment = peer_environment(self._loop, machine.connect, self._rng)
@@ -325,16 +328,26 @@ class Node:
         self._loop.call_exception_handler({"message": "request failed", "exception": violation})
 
     def _directory_failed(self, directory: LogDir) -> None:
-        self._log.error("log directory is offline", directory=directory.path, reason=str(directory.fault))
+        full = is_full(directory.fault)
+        advice = "free space on its disk" if full else "check its disk"
+        self._log.error(
+            "log directory is offline",
+            directory=directory.path,
+            reason=str(directory.fault),
+            advice=f"{advice}, then restart the broker",
+        )
         if self.broker is not None:
             self.broker.directory_failed(directory)
         if any(each.online for each in self._log_dirs.dirs):
             return
         if self._has_other_brokers():
-            self._stop_with("all log directories are offline")
-        else:
-            # Kafka halts its process here. Ottla continues, so that clients get an error that names the cause.
-            self._log.error("all log directories are offline: Produce and Fetch return KAFKA_STORAGE_ERROR")
+            why = ": the disk is full; free space and start the broker again" if full else ""
+            self._stop_with(f"all log directories are offline{why}")
+            return
+        # Kafka halts its process here. Ottla continues, so that clients get an error that names the cause.
+        self._log.error("all log directories are offline: Produce and Fetch return KAFKA_STORAGE_ERROR")
+        if self._alone and all(is_full(each.fault) for each in self._log_dirs.dirs):
+            self._report_full([each.path for each in self._log_dirs.dirs])
 
     def _has_other_brokers(self) -> bool:
         """Whether other brokers can take over what this one leads."""
@@ -351,6 +364,19 @@ class Node:
             "the metadata log has failed: requests that change metadata return KAFKA_STORAGE_ERROR",
             reason=str(error),
         )
+        if is_full(error):
+            self._report_full([self._metadata_home().path])
+
+    def _report_full(self, paths: list[str]) -> None:
+        """Set `disk_full`: no other broker can take over, and the node can be started again when there is space."""
+        if not self.disk_full.done():
+            required = max(required_bytes(self._disk, path) for path in paths)
+            self._log.error(
+                "the disk is full: the broker starts again by itself when there is space",
+                directories=paths,
+                required_free_mb=required >> 20,
+            )
+            self.disk_full.set_result(paths)
 
     def _unexpected(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Handle an exception of a callback or task: a violated invariant stops the node, others are logged."""

@@ -2,6 +2,8 @@
 
 Standard output has only that line, for the parent process; the log is written to standard error. SIGTERM and
 SIGINT stop the broker cleanly. Exit code: 0 after a clean stop, 1 if the broker cannot start or continue.
+
+A node without other brokers whose disk is full is started again in the same process when the disk has space.
 """
 
 from __future__ import annotations
@@ -15,13 +17,17 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from ottla.node.logs import configure_logs
 
 log = configure_logs()
 
 from ottla.base.errors import LocalError  # noqa: E402 - the log is configured first, see `logs`
+from ottla.base.files import OsDisk, drop_page_cache  # noqa: E402
 from ottla.node.build import Node  # noqa: E402
 from ottla.node.config import NodeConfig, load  # noqa: E402
+from ottla.node.full_disk import CHECK_INTERVAL_S, has_space  # noqa: E402
 from ottla.records import kernel  # noqa: E402
 
 if TYPE_CHECKING:
@@ -44,8 +50,12 @@ def run(
     _occupy_standard_descriptors()
     try:
         config = load(config_path, os.environ, overrides, data, port=port, force_founding=force_founding)
-        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            return runner.run(_serve(config))
+        while True:
+            with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+                result = runner.run(_serve(config))
+            if isinstance(result, int):
+                return result
+            config = result
     except LocalError as error:
         log.error("cannot start", reason=str(error))  # noqa: TRY400 - the operator needs no traceback
         return 1
@@ -70,7 +80,8 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return factory
 
 
-async def _serve(config: NodeConfig) -> int:
+async def _serve(config: NodeConfig) -> int | NodeConfig:
+    """Run a node until it is stopped; returns the exit code, or the settings to start it again."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -91,13 +102,30 @@ async def _serve(config: NodeConfig) -> int:
         raise
     _tune_garbage_collector()
     _print_ready(listeners)
-    await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.wait({*ends, node.disk_full}, return_when=asyncio.FIRST_COMPLETED)
+    if not any(end.done() for end in ends) and await _space_found(node.disk_full.result(), ends):
+        log.warning("the disk has space again: starting the broker again")
+        stopping.cancel()
+        await node.stop()
+        for directory in {*config.log_dirs, config.metadata_log_dir}:
+            await asyncio.to_thread(drop_page_cache, directory)
+        return msgspec.structs.replace(config, listeners=tuple(listeners), notices=())
     failed = node.failed.done()
     if failed:
         log.error("stopping", reason=node.failed.result())
     stopping.cancel()
     await node.stop()
     return 1 if failed else 0
+
+
+async def _space_found(directories: Sequence[str], ends: set[asyncio.Future[Any]]) -> bool:
+    """Wait until all directories have space again; False if the node ends before."""
+    disk = OsDisk()
+    while not await asyncio.to_thread(has_space, disk, directories):
+        await asyncio.wait(ends, timeout=CHECK_INTERVAL_S, return_when=asyncio.FIRST_COMPLETED)
+        if any(end.done() for end in ends):
+            return False
+    return not any(end.done() for end in ends)
 
 
 async def _abandon_start(node: Node, starting: asyncio.Future[Any]) -> int:

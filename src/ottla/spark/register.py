@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.spark.version import check_version
-from ottla.spark.worker_python import set_for_local_session
+from ottla.spark.worker_python import check_local_session, set_for_local_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,6 +25,7 @@ def register(spark: SparkSession) -> None:
     from ottla.spark.data_source import OttlaDataSource
 
     set_for_local_session()
+    check_local_session()
     spark.dataSource.register(OttlaDataSource)
     if spark.getActiveSession() is None:
         spark.createDataFrame([], "nothing INT")  # makes the session the active one of this thread

@@ -12,7 +12,14 @@ import pytest
 from pyspark import SparkContext
 
 from ottla.spark import worker_python
-from ottla.spark.worker_python import DRIVER, WORKERS, set_for_local_session, set_variables
+from ottla.spark.worker_python import (
+    DRIVER,
+    WORKERS,
+    WrongWorkerPython,
+    check_local_session,
+    set_for_local_session,
+    set_variables,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -74,3 +81,31 @@ def test_clusters_and_chosen_pythons_are_left_alone(
 def test_without_a_session_nothing_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SparkContext, "_active_spark_context", None)
     set_for_local_session()
+
+
+@pytest.mark.parametrize("has_ottla", [True, False])
+def test_a_local_session_with_a_python_without_ottla_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, has_ottla: bool
+) -> None:
+    program = tmp_path / "python3"
+    program.write_text(f"#!/bin/sh\nexit {0 if has_ottla else 1}\n")
+    program.chmod(0o755)
+    active_session(monkeypatch, pythonExec=str(program))
+    found_on_path(monkeypatch, str(program))
+    if has_ottla:
+        check_local_session()
+        return
+    with pytest.raises(WrongWorkerPython) as raised:
+        check_local_session()
+    assert f"with {program}, which does not have ottla. Set PYSPARK_PYTHON={sys.executable}" in str(
+        raised.value
+    )
+
+
+@pytest.mark.parametrize("attributes", [{"master": "spark://a:1"}, {"pythonExec": "/missing/python3"}])
+def test_other_sessions_are_not_checked(monkeypatch: pytest.MonkeyPatch, attributes: dict[str, str]) -> None:
+    found_on_path(monkeypatch, None)
+    active_session(monkeypatch, **attributes)
+    check_local_session()
+    monkeypatch.setattr(SparkContext, "_active_spark_context", None)
+    check_local_session()
