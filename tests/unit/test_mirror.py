@@ -36,6 +36,7 @@ UNTESTED = {
 }
 
 COVERED_BY = {
+    "pipelines/io/corrupt_records.py": "tests/spark/test_pipelines.py",
     "admin/group_reader.py": "tests/integration/test_read_records.py",
     "testing/history/log_checks.py": "tests/unit/testing/history/test_history.py",
     "testing/history/observations.py": "tests/unit/testing/history/test_history.py",
