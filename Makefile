@@ -18,7 +18,7 @@ LEFT := ottla-pipelines spark-warehouse metastore_db derby.log
 WORKERS ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check format test spark demo compat bench torture spark-torture fuzz sim cores mutants chaos declarative kcat maven browser clean
+.PHONY: help setup check format test spark wheel docs demo compat bench torture spark-torture fuzz sim cores mutants chaos declarative kcat maven browser clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 15
@@ -57,6 +57,14 @@ test: setup browser check ## static checks and every test that needs only Python
 
 spark: setup ## the longer tests on real Spark: the suite of either connector, pipelines, clusters whose executors die
 	$(BIN)/python -m pytest -m 'spark and not compat and not torture' -o faulthandler_timeout=600 $(ARGS)
+
+wheel: setup ## sdist and wheels, with and without compiled kernels, in dist; each is tested in an empty environment
+	$(BIN)/python tools/wheel.py $(ARGS)
+
+docs: setup ## the documentation as a site in site (installs mkdocs-material into .venv)
+	@$(BIN)/python -c 'import material' 2>/dev/null || \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check 'mkdocs-material>=9.5'
+	$(BIN)/python -m mkdocs build --quiet $(ARGS)
 
 demo: setup ## three brokers in two racks, matches, their scoreboard on Spark, a mobile and a computer, in this terminal
 	@$(BIN)/ottla demo --data demo-data $(ARGS)
@@ -120,7 +128,7 @@ maven:
 		else echo "Maven (mvn) is needed to fetch Apache Kafka: please install it"; exit 1; fi; }
 
 clean: ## remove everything that was built, fetched or left behind
-	rm -rf $(VENV) .bench build dist demo-data $(LEFT) $(LEFT:%=examples/*/%) .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .bench build dist site demo-data $(LEFT) $(LEFT:%=examples/*/%) .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	rm -rf examples/declarative_pipelines/{storage,spark-pipeline.yml}
 	find src tests bench -name '__pycache__' -prune -exec rm -rf {} +
 	find src -name '*.so' -delete

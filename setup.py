@@ -1,8 +1,9 @@
-"""Compiles the native kernels; without a C compiler the package installs all the same.
+"""Compiles the native kernels; without a C compiler, or with OTTLA_PURE=1, the package is installed without them.
 
 Each kernel `X.pyx` has a plain-Python reference beside it, which is used when the compiled one is missing.
 """
 
+import os
 from pathlib import Path
 
 from setuptools import Extension, setup
@@ -11,6 +12,8 @@ SOURCES = sorted(Path("src").rglob("*.pyx"))
 
 
 def extensions() -> list[Extension]:
+    if os.environ.get("OTTLA_PURE", "") not in {"", "0"}:
+        return []
     modules = [
         Extension(
             ".".join(path.relative_to("src").with_suffix("").parts),

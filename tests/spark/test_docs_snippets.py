@@ -1,4 +1,4 @@
-"""Every snippet of docs/SPARK.md runs, against a broker that has what it speaks of.
+"""Every snippet of docs/SPARK.md, and the one on Spark in README.md, runs against a broker that has its topics.
 
 A fenced block in Python is executed with `spark`, `checkpoint` (a folder of its own), `reader` (of the topic `orders`),
 `frame` (its rows) and `stream` (its stream) at hand. Data frames that it makes and leaves are run, streams until they
@@ -19,6 +19,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.support.clients import TIMEOUT_S, Publisher
+from tests.support.snippets import ROOT, blocks
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "SPARK.md"
 ADDRESSES = re.compile(r"(?:localhost|127\.0\.0\.1):9092")
@@ -53,7 +54,12 @@ def snippets() -> Iterator[Snippet]:
 
 
 ALL = list(snippets())
-IN_PYTHON = [snippet for snippet in ALL if snippet.language == "python"]
+README = [
+    Snippet(block.line, f"README.md:{block.line}", block.text)
+    for block in blocks(ROOT / "README.md")
+    if block.language == "python" and "pyspark" in block.text
+]
+IN_PYTHON = [*(snippet for snippet in ALL if snippet.language == "python"), *README]
 
 
 def test_every_block_is_run_or_known_to_be_shown() -> None:
@@ -79,7 +85,7 @@ def orders(broker: Any) -> str:
     return str(broker.bootstrap)
 
 
-@pytest.mark.parametrize("snippet", [pytest.param(one, id=f"line-{one.line}") for one in IN_PYTHON])
+@pytest.mark.parametrize("snippet", [pytest.param(one, id=f"{one.language}-{one.line}") for one in IN_PYTHON])
 def test_the_snippet_runs(
     snippet: Snippet, orders: str, spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
