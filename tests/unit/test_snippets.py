@@ -34,6 +34,7 @@ NOT_EXECUTED = {
     ("TUTORIAL.md", "ottla broker --data"): "starts in the background: the block of the README is executed",
     ("TUTORIAL.md", "ottla pipelines run words.py --once"): "needs Spark: tests/spark/test_tutorial.py executes it",
     ("TUTORIAL.md", "ottla up --brokers 3"): "runs until Ctrl-C; tests/unit/cli/test_up.py",
+    ("CONSOLE.md", "$ pip install 'ottla[console]'"): "runs until Ctrl-C; tests/unit/cli and tests of the console",
     ("CONTRIBUTING.md", "@handles(ApiKey.DELETE_TOPICS"): "an excerpt of a handler",
     ("DESIGN.md", "$ .venv/bin/python -m pytest tests/unit/storage"): "runs tests",
     ("DESIGN.md", "$ .venv/bin/python tools/config_table.py"): "tests/unit/config checks its result",

@@ -1,7 +1,7 @@
 """Full disks: detection, advice for the operator, and the check that there is space again.
 
 A directory on a full disk goes offline like one on a broken disk. If no other broker can take over, the process waits
-until the disk has space and then starts the node again, with the recovery that follows a kill (decision 23).
+until the disk has space and then starts the node again, with the recovery that follows a kill (decision 24).
 """
 
 from __future__ import annotations
