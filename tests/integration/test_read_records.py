@@ -251,6 +251,18 @@ def _stable_end(session: Session, topic: str) -> int:
     return session.cluster.list_offsets({tp: LATEST}, committed=True)[tp][0]
 
 
+@pytest.mark.parametrize("transactional", [False, True])
+def test_a_line_that_is_not_a_record_ends_the_input(session: Session, transactional: bool) -> None:
+    topic = create_topic(session.bootstrap, fresh("invalid"))
+    sent = imported(session, topic, b'{"value": "a"}\n{\n{"value": "b"}\n', transactional=transactional)
+    assert (sent.failed, sent.aborted) == (1, transactional)
+    assert [number for number, _ in sent.errors] == [2]
+    end = 2 if transactional else 1
+    wait_until(lambda: _stable_end(session, topic) == end, "the marker")
+    visible = list(Browser(session, [topic], committed=True).records())
+    assert values(visible) == ([] if transactional else [b"a"])
+
+
 def test_a_group_reads_to_the_end_and_continues_there(session: Session) -> None:
     topic = create_topic(session.bootstrap, fresh("group"), 2)
     group = fresh("readers")

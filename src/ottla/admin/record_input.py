@@ -43,7 +43,7 @@ def read_records(
         try:
             record = parse(content)
         except InvalidRecord as error:
-            raise InvalidRecord(f"line {number}: {error}") from None
+            raise InvalidRecord(str(error), number) from None
         yield number, record
 
 
@@ -72,7 +72,7 @@ def _csv_records(lines: Iterable[bytes]) -> Iterator[tuple[int, OutgoingRecord]]
             if cells:
                 yield reader.line_num, _csv_record(names, cells, reader.line_num)
     except csv.Error as error:
-        raise InvalidRecord(f"line {reader.line_num}: {error}") from None
+        raise InvalidRecord(str(error), reader.line_num) from None
 
 
 def _decoded(lines: Iterable[bytes]) -> Iterator[str]:
@@ -80,23 +80,21 @@ def _decoded(lines: Iterable[bytes]) -> Iterator[str]:
         try:
             yield line.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError:
-            raise InvalidRecord(
-                f"line {number}: not UTF-8; give binary data as key_base64 or value_base64"
-            ) from None
+            raise InvalidRecord("not UTF-8; give binary data as key_base64 or value_base64", number) from None
 
 
 def _check_columns(names: list[str]) -> None:
     for name in names:
         if name not in (*_COLUMNS, *_IGNORED) and not name.startswith(_HEADER):
             raise InvalidRecord(
-                f"line 1: unknown column {name!r}; the first row names the columns: {', '.join(_COLUMNS)},"
-                f" {_HEADER}NAME"
+                f"unknown column {name!r}; the first row names the columns: {', '.join(_COLUMNS)}, {_HEADER}NAME",
+                1,
             )
 
 
 def _csv_record(names: list[str], cells: list[str], number: int) -> OutgoingRecord:
     if len(cells) != len(names):
-        raise InvalidRecord(f"line {number}: {len(cells)} cells, but {len(names)} columns")
+        raise InvalidRecord(f"{len(cells)} cells, but {len(names)} columns", number)
     given: dict[str, Any] = {}
     headers = []
     for name, cell in zip(names, cells, strict=True):
@@ -108,4 +106,4 @@ def _csv_record(names: list[str], cells: list[str], number: int) -> OutgoingReco
     try:
         return from_dict({**given, "headers": headers})
     except InvalidRecord as error:
-        raise InvalidRecord(f"line {number}: {error}") from None
+        raise InvalidRecord(str(error), number) from None

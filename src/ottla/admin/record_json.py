@@ -44,6 +44,11 @@ _TIMESTAMP_MAX: Final = 0x7FFF_FFFF_FFFF_FFFF
 class InvalidRecord(LocalError):
     """Input that is not a record."""
 
+    def __init__(self, message: str, number: int = 0) -> None:
+        super().__init__(message)
+        self.number = number
+        """The line of the input; 0 if it is not known."""
+
 
 class OutgoingRecord(NamedTuple):
     """A record to be produced."""

@@ -87,6 +87,7 @@ class Sender:
         self._transactional = transactional
         self._stop = threading.Event()
         self._pacer = None if rate is None else Pacer(rate, session.clock, self._stop)
+        self._finished = False
         self.result = Sent()
         settings: dict[str, Any] = {
             "partitioner": "murmur2_random",
@@ -156,7 +157,10 @@ class Sender:
                 return
 
     def finish(self, *, abort: bool = False) -> Sent:
-        """Wait for all acknowledgements; end the transaction. Abort it if a record failed."""
+        """Wait for all acknowledgements; end the transaction. Abort it if a record failed. May be repeated."""
+        if self._finished:
+            return self.result
+        self._finished = True
         try:
             # Every record is acknowledged or fails within message.timeout.ms.
             self._producer.flush()

@@ -7,7 +7,8 @@
   that is not JSON has no members. `topic` is text, the others are numbers; the timestamp is in milliseconds.
 - Values of different types are not equal, and none is less than the other. A missing member equals null. `value = null`
   matches tombstones.
-- If a field has several values (a repeated header, `items[*]`), a comparison holds if it holds for one of them.
+- If a field on the left side has several values (a repeated header, `items[*]`), a comparison holds if it holds for one
+  of them. On the right side, the last of repeated headers counts.
 - `!=` and `!~` are the negations of `=` and `~`, so `headers.x != "a"` holds if no header x is "a".
 - A field without a comparison holds unless it is missing, null or false.
 
@@ -225,8 +226,15 @@ def _comparison(node: Comparison, now_ms: int) -> Condition:
         return lambda row: any(isinstance(left, bytes | str) and glob.matches(left) for left in lefts(row))
     compare = _COMPARE[node.operator]
     if isinstance(node.right, Field):
+        if None in node.right.steps:
+            raise InvalidExpression("[*] can be used on the left side only", node.at)
         rights = _values(node.right)
-        return lambda row: any(compare(left, _text_of(right)) for right in rights(row) for left in lefts(row))
+
+        def compare_fields(row: Row) -> bool:
+            right = _text_of(list(rights(row))[-1])
+            return any(compare(left, right) for left in lefts(row))
+
+        return compare_fields
     constant = _constant(node.right, now_ms)
     return lambda row: any(compare(left, constant) for left in lefts(row))
 

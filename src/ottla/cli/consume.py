@@ -1,25 +1,29 @@
 """Reading of records for `ottla consume`: what is read, in which order, and how it ends.
 
-`cli.commands` parses the options. A closed pipe (`| head`) and Ctrl-C while following end the command quietly.
+A closed pipe (`| head`) ends the command quietly, and so does the first Ctrl-C or SIGTERM while it follows.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, BinaryIO
 
-from ottla.admin.browse import Browser
+from ottla.admin.browse import Browser, Progress
 from ottla.admin.globs import Glob
-from ottla.admin.positions import END, START, Position, PositionRange, parse_range
+from ottla.admin.positions import END, START, PositionRange, parse_range
 from ottla.admin.scan import ConsumedRecord
 from ottla.admin.where import Filter, compile_filter, key_filter
 from ottla.base.errors import LocalError
 from ottla.base.ids import TopicPartition
+from ottla.cli.terminal import signal_handlers
 
 if TYPE_CHECKING:
+    from ottla.admin.group_reader import GroupReader
     from ottla.admin.session import Session
     from ottla.cli.record_output import RecordWriter
 
@@ -78,33 +82,59 @@ class ConsumeOptions:
 class Consumption:
     """One run of the command: reads batches of records, writes them, and counts."""
 
-    def __init__(self, session: Session, options: ConsumeOptions) -> None:
+    def __init__(
+        self,
+        session: Session,
+        options: ConsumeOptions,
+        on_progress: Callable[[Progress], None] | None = None,
+    ) -> None:
+        """`on_progress` is called while all records are read, also if none matches."""
+        self._on_progress = on_progress
         self._session = session
         self._options = options
         self._where = options.filter(session.clock.now_ms())
+        self._stopped = False
+        self._reader: GroupReader | None = None
         self.browser: Browser | None = None
         self.written = 0
 
     def run(self, writer: RecordWriter, out: BinaryIO) -> None:
-        """Write all records. A closed pipe ends it; so does KeyboardInterrupt, if it follows."""
+        """Write all records. Must be called by the main thread, which receives signals."""
         try:
-            self._write(writer, out)
+            with self._signals():
+                self._write(writer, out)
             writer.finish()
             out.flush()
         except BrokenPipeError:
             silence(out)
 
     def _write(self, writer: RecordWriter, out: BinaryIO) -> None:
-        try:
-            for batch in self._batches():
-                for record in batch:
-                    writer.write(record)
-                self.written += len(batch)
-                if batch:
-                    out.flush()
-        except KeyboardInterrupt:
-            if not self._options.follow:
-                raise
+        for batch in self._batches():
+            for record in batch:
+                writer.write(record)
+            self.written += len(batch)
+            if batch:
+                out.flush()
+
+    @contextmanager
+    def _signals(self) -> Iterator[None]:
+        """The first signal ends following, which is its normal end. Otherwise a signal is an interrupt."""
+
+        def on_signal(*_: object) -> None:
+            if self._stopped or not self._options.follow:
+                raise KeyboardInterrupt
+            self.cancel()
+
+        with signal_handlers(on_signal, signal.SIGINT):
+            yield
+
+    def cancel(self) -> None:
+        """End after the current fetch. May be called from a signal handler."""
+        self._stopped = True
+        if self.browser is not None:
+            self.browser.cancel()
+        if self._reader is not None:
+            self._reader.cancel()
 
     @property
     def lost(self) -> dict[TopicPartition, int]:
@@ -132,12 +162,22 @@ class Consumption:
 
     def _browser_batches(self, topics: Sequence[str]) -> Batches:
         self.browser = self._browser(topics, newest_first=self._options.tail is not None)
+        if self._stopped:
+            return
         if self._options.tail is None:
-            yield from self.browser.batches()
+            yield from self._all_batches(self.browser)
         else:
             yield list(islice(self.browser.records(), self._options.tail))[::-1]
         if self._options.follow:
             yield from self.browser.follow()
+
+    def _all_batches(self, browser: Browser) -> Batches:
+        if self._on_progress is None:
+            yield from browser.batches()
+            return
+        for page in browser.pages():
+            self._on_progress(page.progress)
+            yield page.records
 
     def _browser(self, topics: Sequence[str], *, newest_first: bool) -> Browser:
         return Browser(
@@ -153,7 +193,6 @@ class Consumption:
     def _group_batches(self, topics: Sequence[str], group: str) -> Batches:
         from ottla.admin.group_reader import GroupReader
 
-        from_end: Position = self._options.positions().start
         with GroupReader(
             self._session,
             topics,
@@ -161,9 +200,11 @@ class Consumption:
             where=self._where,
             committed=self._options.read_committed,
             follow=self._options.follow,
-            from_end=from_end == END,
+            from_end=self._options.positions().start == END,
         ) as reader:
-            yield from reader.records(self._options.count)
+            self._reader = reader
+            if not self._stopped:
+                yield from reader.records(self._options.count)
 
 
 def matching_topics(session: Session, names: Sequence[str]) -> list[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ottla.admin.record_input import Input, read_records
-from ottla.admin.record_json import OutgoingRecord
+from ottla.admin.record_json import InvalidRecord, OutgoingRecord
 from ottla.base.errors import LocalError
 
 if TYPE_CHECKING:
@@ -80,9 +80,15 @@ def parse_headers(given: Iterable[str]) -> tuple[tuple[str, bytes | None], ...]:
 
 
 def run(session: Session, options: ProduceOptions, lines: Iterable[bytes]) -> Sent:
-    """Produce the records. A line that is not a record ends the input; a transaction is then aborted."""
+    """Produce the records. A line that is not a record fails and ends the input: the rest is probably not as meant.
+
+    Records before it have been produced, unless they are in a transaction, which is then aborted.
+    """
     from ottla.admin.send import Sender
 
     with Sender(session, options.topic, transactional=options.transactional, rate=options.rate) as sender:
-        sender.send_all(options.records(lines))
+        try:
+            sender.send_all(options.records(lines))
+        except InvalidRecord as error:
+            sender.result.fail(error.number, str(error))
     return sender.result

@@ -25,8 +25,9 @@ def test_lines_with_keys() -> None:
         (1, OutgoingRecord(b"k", b"v:w")),
         (2, OutgoingRecord(b"", b"v")),
     ]
-    with pytest.raises(InvalidRecord, match="line 2: the separator ':'"):
+    with pytest.raises(InvalidRecord, match="the separator ':'") as caught:
         read(b"k:v\nv\n", Input.LINES, ":")
+    assert caught.value.number == 2
 
 
 def test_json_lines() -> None:
@@ -34,8 +35,9 @@ def test_json_lines() -> None:
         (1, OutgoingRecord(None, b"v")),
         (3, OutgoingRecord(b"k", None)),
     ]
-    with pytest.raises(InvalidRecord, match="line 2: not JSON"):
+    with pytest.raises(InvalidRecord, match="not JSON") as caught:
         read(b"{}\n{\n", Input.JSONL)
+    assert caught.value.number == 2
 
 
 def test_csv() -> None:
@@ -49,16 +51,17 @@ def test_csv() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "number", "message"),
     [
-        (b"key,colour\n", "line 1: unknown column 'colour'"),
-        (b"key,value\na\n", "line 2: 1 cells, but 2 columns"),
-        (b"key,partition\na,x\n", "line 2: partition must be"),
-        (b'key\n"a\n', "line 2: unexpected end of data"),
-        (b"key\n\xff\n", "line 2: not UTF-8"),
-        (b"value_base64\n!\n", "line 2: value_base64 is not base64"),
+        (b"key,colour\n", 1, "unknown column 'colour'"),
+        (b"key,value\na\n", 2, "1 cells, but 2 columns"),
+        (b"key,partition\na,x\n", 2, "partition must be"),
+        (b'key\n"a\n', 2, "unexpected end of data"),
+        (b"key\n\xff\n", 2, "not UTF-8"),
+        (b"value_base64\n!\n", 2, "value_base64 is not base64"),
     ],
 )
-def test_wrong_csv_is_refused(text: bytes, message: str) -> None:
-    with pytest.raises(InvalidRecord, match=message):
+def test_wrong_csv_is_refused(text: bytes, number: int, message: str) -> None:
+    with pytest.raises(InvalidRecord, match=message) as caught:
         read(text, Input.CSV)
+    assert caught.value.number == number

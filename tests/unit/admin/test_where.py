@@ -72,6 +72,8 @@ def holds(text: str, row: Row = ROW) -> bool:
         "value.team.players[*].no != 11",
         "value.team.players[0].no < value.team.players[1].no",
         "value.type = value.type",
+        "headers.type = headers.type",
+        "value.team.players[*].no > value.total",
         "key = 'match-7'",
         "key ~ 'match-?'",
         "key.x = null",
@@ -130,6 +132,7 @@ def test_a_condition_that_holds(text: str) -> None:
         "key = 7",
         "timestamp > @now",
         "value.team.players[*].no != 10",
+        "key = headers.type",
     ],
 )
 def test_a_condition_that_does_not_hold(text: str) -> None:
@@ -169,7 +172,11 @@ def test_an_absent_document_is_parsed_once_and_only_when_it_is_needed(
 
 @pytest.mark.parametrize(
     ("text", "message", "index"),
-    [("key ~ 5", "a pattern in quotes follows ~", 6), ("key ~ 'a['", "has a . without .", 6)],
+    [
+        ("key ~ 5", "a pattern in quotes follows ~", 6),
+        ("key ~ 'a['", "has a . without .", 6),
+        ("key = value[*]", "left side only", 6),
+    ],
 )
 def test_a_wrong_pattern_is_refused(text: str, message: str, index: int) -> None:
     with pytest.raises(InvalidExpression, match=message) as caught:

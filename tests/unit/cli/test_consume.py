@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterator
+import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ottla.admin.browse import Progress
 from ottla.admin.positions import END, START, InvalidPosition, parse_position
 from ottla.admin.scan import ConsumedRecord
 from ottla.admin.where import InvalidExpression
@@ -29,13 +31,12 @@ class Collected(RecordWriter):
         super().__init__(out)
         self.values: list[int] = []
         self.finished = False
-        self._fails_at = fails_at
-        self._error = error
+        self.on_write: Callable[[], None] | None = None
 
     def write(self, record: ConsumedRecord) -> None:
-        if self._error is not None and len(self.values) == self._fails_at:
-            raise self._error
         self.values.append(int(record.value or b""))
+        if self.on_write is not None:
+            self.on_write()
 
     def finish(self) -> None:
         self.finished = True
@@ -92,10 +93,25 @@ def test_new_records_are_followed_until_the_limit() -> None:
     assert consumption.written == 3
 
 
-def test_an_interrupt_ends_following_and_nothing_else() -> None:
+def test_following_ends_when_it_is_cancelled() -> None:
+    out = io.BytesIO()
+    writer = Collected(out)
+    consumption = Consumption(session(), ConsumeOptions(("t",), offsets="start", follow=True))
+    writer.on_write = lambda: consumption.cancel() if len(writer.values) == 3 else None
+    consumption.run(writer, out)
+    assert writer.finished
+    assert writer.values[:3] == [0, 1, 2]
+    early = Consumption(session(), ConsumeOptions(("t",), follow=True))
+    early.cancel()
+    early.run(writer, out)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_following_and_interrupts_everything_else(number: signal.Signals) -> None:
     for follow in (True, False):
         out = io.BytesIO()
-        writer = Collected(out, 1, KeyboardInterrupt())
+        writer = Collected(out)
+        writer.on_write = lambda: signal.raise_signal(number) if len(writer.values) == 1 else None  # noqa: B023
         consumption = Consumption(session(), ConsumeOptions(("t",), offsets="start", follow=follow))
         if follow:
             consumption.run(writer, out)
@@ -103,7 +119,17 @@ def test_an_interrupt_ends_following_and_nothing_else() -> None:
         else:
             with pytest.raises(KeyboardInterrupt):
                 consumption.run(writer, out)
-        assert writer.values == [0]
+            assert writer.values == [0]
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+
+
+def test_the_progress_is_reported() -> None:
+    out = io.BytesIO()
+    reported: list[Progress] = []
+    Consumption(session(), ConsumeOptions(("t",), where="value = 5"), reported.append).run(
+        Collected(out), out
+    )
+    assert reported[-1] == Progress(7, 7, 1)
 
 
 def test_a_closed_pipe_is_quiet(tmp_path: Path) -> None:
