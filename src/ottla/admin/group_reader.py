@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 BATCH_RECORDS: Final = 500
 POLL_S: Final = 0.1
+_NO_LOG: Final = "0"
+"""librdkafka writes its log to standard error; what it reports there is retried, or an error of a message."""
 _LOG_APPEND_TIME: Final = 2
 """The type of a timestamp in confluent-kafka that the broker has set."""
 
@@ -62,6 +64,7 @@ class GroupReader:
         self._uncommitted: dict[TopicPartition, int] = {}
         self._consumer = Consumer(
             {
+                "log_level": _NO_LOG,
                 **session.client_settings(),
                 "group.id": group,
                 "enable.auto.commit": "false",

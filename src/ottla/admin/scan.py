@@ -141,18 +141,13 @@ class _Binary:
         return bytes(self.data[self.offsets[index] : self.offsets[index + 1]])
 
     def rows_containing(self, text: bytes) -> Iterator[int]:
+        """The rows that contain a text, and those at whose end it begins: the caller looks at each of them."""
         data, offsets = self.data, self.offsets
         position = data.find(text)
         while position >= 0:
             row = bisect_right(offsets, position) - 1
-            row_end = offsets[row + 1]
-            if position + len(text) <= row_end:
-                yield row
-                position = row_end
-            else:
-                # The text begins in one row and ends in another.
-                position += 1
-            position = data.find(text, position)
+            yield row
+            position = data.find(text, offsets[row + 1])
 
 
 class _Rows:

@@ -28,6 +28,8 @@ _BATCH_BYTES_MAX: Final = 1_000_000_000
 """The limits of librdkafka."""
 _RANDOM_PARTITION: Final = -1
 _POLL_S: Final = 0.1
+_NO_LOG: Final = "0"
+"""librdkafka writes its log to standard error; what it reports there is retried, or an error of a record."""
 
 
 class SendFailed(LocalError):
@@ -95,6 +97,7 @@ class Sender:
             "message.max.bytes": str(_batch_bytes(session, topic)),
             "message.timeout.ms": str(session.timeout_ms),
             "linger.ms": "5",
+            "log_level": _NO_LOG,
             **session.client_settings(),
         }
         if transactional:
