@@ -157,6 +157,7 @@ def test_groups_are_listed_and_deleted(session: Session, broker: BrokerProcess, 
     assert one not in {each.name for each in list_groups(session)}
     with pytest.raises(Refused, match="it does not exist"):
         describe_group(session, one)
+    assert [each.name for each in describe_groups(session, [one, two], missing_ok=True)] == [two]
     with pytest.raises(Refused, match="it does not exist"):
         delete_groups(session, [one])
 

@@ -116,6 +116,12 @@ def wrong_numbers(text: str) -> list[str]:
     return wrong
 
 
+def test_the_command_reference_is_current() -> None:
+    command = [sys.executable, "tools/command_reference.py", "--check"]
+    done = subprocess.run(command, cwd=ROOT, check=False)
+    assert done.returncode == 0, "run python tools/command_reference.py"
+
+
 def test_the_file_map_is_current() -> None:
     command = [sys.executable, "tools/file_map.py", "--check"]
     done = subprocess.run(command, cwd=ROOT, check=False)

@@ -164,18 +164,25 @@ def describe_group(session: Session, name: str, *, lag: bool = True) -> GroupInf
     return describe_groups(session, [name], lag=lag)[0]
 
 
-def describe_groups(session: Session, names: Iterable[str], *, lag: bool = True) -> list[GroupInfo]:
+def describe_groups(
+    session: Session, names: Iterable[str], *, lag: bool = True, missing_ok: bool = False
+) -> list[GroupInfo]:
     """These groups with members, and with positions and lag unless `lag` is False.
 
-    The offsets of all groups are looked up together. Raise Refused if a group does not exist.
+    The offsets of all groups are looked up together. A group that does not exist raises Refused; with `missing_ok` it
+    is omitted, since a group may be deleted while all are described.
     """
     listed = {each.name: each for each in list_groups(session)}
     groups = []
     for name in dict.fromkeys(names):
         listing = listed.get(name)
-        if listing is None:
-            raise Refused(f"group {name}", ErrorCode.GROUP_ID_NOT_FOUND, "it does not exist")
-        groups.append(_members(session, listing))
+        try:
+            if listing is None:
+                raise Refused(f"group {name}", ErrorCode.GROUP_ID_NOT_FOUND, "it does not exist")
+            groups.append(_members(session, listing))
+        except Refused as error:
+            if not missing_ok or error.code != ErrorCode.GROUP_ID_NOT_FOUND:
+                raise
     return _with_lag(session, groups) if lag else groups
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from ottla.admin.groups import DESCRIBED, EMPTY, committed, list_groups
 from ottla.admin.log_offsets import EARLIEST, LATEST
 from ottla.admin.session import Session
+from ottla.admin.topics import partitions_of
 from ottla.base.errors import ErrorCode, LocalError
 from ottla.base.ids import TopicPartition
 from ottla.client.raw import Refused
@@ -70,11 +71,7 @@ def partitions_to_reset(
         if not found:
             raise LocalError(f"group {group} has no committed offsets; name the topics to reset")
         return found
-    return [
-        TopicPartition(name, index)
-        for name in dict.fromkeys(topics)
-        for index in session.cluster.topic(name).partitions
-    ]
+    return [tp for name in dict.fromkeys(topics) for tp in partitions_of(session, name)]
 
 
 def reset_plan(session: Session, group: str, targets: Targets) -> ResetPlan:

@@ -154,6 +154,12 @@ def describe_topic(session: Session, name: str) -> TopicInfo:
     return describe_topics(session, [name])[0]
 
 
+def partitions_of(session: Session, name: str) -> list[TopicPartition]:
+    """The partitions of a topic, ordered by index; one request. Raise UnknownTopic."""
+    (topic,) = _existing(session, [name]).topics
+    return [TopicPartition(name, index) for index in sorted(one.partition_index for one in topic.partitions)]
+
+
 def _existing(session: Session, names: Sequence[str]) -> MetadataResponse:
     def attempt() -> MetadataResponse:
         response = session.metadata(names)
@@ -364,7 +370,7 @@ def offsets_at(session: Session, name: str, time_ms: int) -> dict[int, tuple[int
 
     The end offset and None where no record is that recent. `time_ms` may also be EARLIEST, LATEST or MAX_TIMESTAMP.
     """
-    partitions = [TopicPartition(name, index) for index in session.cluster.topic(name).partitions]
+    partitions = partitions_of(session, name)
     found = session.cluster.list_offsets(dict.fromkeys(partitions, time_ms))
     late = [tp for tp, (offset, _) in found.items() if offset < 0]
     ends = session.cluster.list_offsets(dict.fromkeys(late, LATEST)) if late else {}

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ottla.base.errors import LocalError
+from ottla.cli.context import GlobalOptions, target_of
 from ottla.cli.terminal import examples, report_errors, stop_on_signals
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from ottla.console.broker_control import BrokerControl
     from ottla.console.settings import ConsoleSettings
 
-BOOTSTRAP = "127.0.0.1:9092"
 PORT = 8080
 PASSWORD = "OTTLA_CONSOLE_PASSWORD"  # noqa: S105 - the name of an environment variable
 PACKAGES = ("starlette", "uvicorn", "jinja2")
@@ -40,7 +40,11 @@ EXAMPLES = examples(
 
 
 def console(
-    bootstrap: Annotated[str, typer.Option("-b", "--bootstrap", help="Bootstrap servers.")] = BOOTSTRAP,
+    ctx: typer.Context,
+    bootstrap: Annotated[
+        str | None,
+        typer.Option("-b", "--bootstrap", help="Bootstrap servers; by default those of the current context."),
+    ] = None,
     port: Annotated[
         int, typer.Option(min=1, max=65_535, help="Port; the next free one if it is in use.")
     ] = PORT,
@@ -60,8 +64,9 @@ def console(
         from ottla.console.server import ConsoleServer
         from ottla.console.settings import ConsoleSettings
 
+        outer = ctx.find_root().obj or GlobalOptions()
         settings = ConsoleSettings(
-            bootstrap,
+            target_of(GlobalOptions(bootstrap).over(outer)).bootstrap,
             host=host,
             port=port,
             read_only=read_only,

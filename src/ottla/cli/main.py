@@ -1,10 +1,12 @@
 """The `ottla` command.
 
-Each command imports what it needs when it runs, so that the start of a broker stays short.
+Commands are loaded when they are called: `cli.commands` has their names and a summary of each for the help. `ottla
+broker` does not load typer at all, so that the start of a broker stays short.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -12,32 +14,24 @@ if TYPE_CHECKING:
     import typer
 
 
+COMPLETION_VARIABLE = "_OTTLA_COMPLETE"
+"""Set by the script of `ottla completion` while the shell completes a command line."""
+
+
 def _app() -> typer.Typer:
     import typer
 
-    from ottla.cli import broker, console, demo, matches, pipelines, up
+    from ottla.cli.commands import CommandTable
+    from ottla.cli.context import global_options
 
     app = typer.Typer(
-        help="Event streaming with Kafka's protocol and Kafka's file formats.",
+        cls=CommandTable,
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
+        rich_markup_mode=None,
     )
-
-    @app.callback()
-    def ottla() -> None:
-        """Event streaming with Kafka's protocol and Kafka's file formats."""
-
-    @app.command("broker", help=broker.HELP, add_help_option=False)
-    def listed() -> None:
-        """Listed here for the help; `main` passes its arguments to `cli.broker` before typer parses them."""
-
-    app.add_typer(pipelines.app, name="pipelines")
-    app.add_typer(matches.app, name="matches")
-
-    app.command(epilog=up.EXAMPLES)(up.up)
-    app.command(epilog=demo.EXAMPLES)(demo.demo)
-    app.command(epilog=console.EXAMPLES)(console.console)
+    app.callback()(global_options)
     return app
 
 
@@ -46,7 +40,11 @@ def main() -> None:
         from ottla.cli import broker
 
         sys.exit(broker.main(sys.argv[2:]))
-    _app()()
+    if COMPLETION_VARIABLE in os.environ:
+        from typer.completion import completion_init  # type: ignore[attr-defined]
+
+        completion_init()
+    _app()(prog_name="ottla")
 
 
 if __name__ == "__main__":

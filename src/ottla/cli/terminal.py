@@ -11,38 +11,56 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.console import Console
 
 from ottla.base.errors import LocalError, OttlaError
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
+FAILED, REFUSED = 1, 2
+"""Exit codes."""
 WIDE = 240
 """Columns if the output is not a terminal: other programs read it, and names must not be truncated."""
 
 
 def make_console() -> Console:
+    from rich.console import Console
+
     console = Console()
     return console if console.is_terminal else Console(width=WIDE)
 
 
 @contextmanager
 def report_errors() -> Iterator[Console]:
-    """Print an error as one line instead of a traceback, and exit with code 2."""
-    try:
+    """As `exit_on_errors`, with a console for the command."""
+    with exit_on_errors():
         yield make_console()
+
+
+@contextmanager
+def exit_on_errors() -> Iterator[None]:
+    """Print an error as one line instead of a traceback, and exit with `exit_code`."""
+    try:
+        yield
     except OttlaError as error:
         print_error(str(error))
-        raise typer.Exit(2) from None
+        raise typer.Exit(exit_code(error)) from None
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
 
 
+def exit_code(error: OttlaError) -> int:
+    """2 if this program or the cluster refused the request, 1 if it failed, for example without a connection."""
+    from ottla.client.raw.errors import ClientError, Refused
+
+    return FAILED if isinstance(error, ClientError) and not isinstance(error, Refused) else REFUSED
+
+
 def print_error(message: str) -> None:
-    Console(stderr=True).print(
-        f"ottla: {message}", style="red", highlight=False, markup=False, soft_wrap=True
-    )
+    typer.secho(f"ottla: {message}", fg="red", err=True)
 
 
 def make_folder(option: str, folder: Path) -> None:

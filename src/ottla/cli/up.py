@@ -8,15 +8,17 @@ same directory opens the same cluster.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ottla.cli.terminal import examples, make_folder, program, report_errors, stop_on_signals
+from ottla.base.errors import LocalError
+from ottla.cli.terminal import examples, make_folder, print_error, program, report_errors, stop_on_signals
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,6 +32,7 @@ KEYS: dict[str, Action] = {"k": "kill", "p": "pause", "s": "stop", "r": "restart
 CONSOLE_PORT = 8080
 REFRESH_S = 0.1
 BROKERS_MAX = 10
+_NOT_RUNNING = "does not run"
 EXAMPLES = examples(
     "ottla up",
     "ottla up --brokers 6 --racks R1,R2 --data cluster-data",
@@ -82,6 +85,7 @@ def _run(
     from ottla.cli.keyboard import keyboard
     from ottla.console.broker_control import BrokerControl
     from ottla.local.cluster import LocalCluster
+    from ottla.local.control import ControlInbox
 
     cluster = LocalCluster(data, description.brokers, racks=description.racks, ports=description.ports())
     _print(console, f"Starting the brokers {cluster.bootstrap}; data in {data}")
@@ -93,13 +97,17 @@ def _run(
         control = BrokerControl(watch.states)
         try:
             with (
+                _announced(cluster.bootstrap, data),
                 console_of(console, cluster.bootstrap, control, port=console_port),
+                ControlInbox(data) as inbox,
                 keyboard() as keys,
                 _view(console, watch, commands) as refresh,
             ):
                 while not stop.is_set() and not commands.quit:
                     commands.press(keys.read(REFRESH_S))
                     control.execute_pending(commands.run)
+                    for request in inbox.requests():
+                        inbox.respond(request, *commands.perform(request.action, request.broker))
                     refresh()
         finally:
             watch.close()
@@ -109,8 +117,27 @@ def _run(
     )
 
 
+@contextmanager
+def _announced(bootstrap: str, data: Path) -> Iterator[None]:
+    """Write the context `local` while the cluster runs, so that other commands find it without an address."""
+    from ottla.admin.contexts import LOCAL, Context, ContextFolder
+
+    folder = ContextFolder.of_user()
+    made = Context(LOCAL, bootstrap, {}, data.resolve(), os.getpid())
+    try:
+        folder.save(made)
+    except LocalError as error:
+        print_error(f"other commands need -b {bootstrap}: {error}")
+    try:
+        yield
+    finally:
+        with suppress(LocalError):
+            if folder.load(LOCAL) == made:
+                folder.delete(LOCAL)
+
+
 class Commands:
-    """What the keys do. A digit selects a broker, a letter acts on it."""
+    """What the keys and the commands of other processes do. A digit selects a broker, a letter acts on it."""
 
     def __init__(self, cluster: LocalCluster, watch: ClusterWatch) -> None:
         self._cluster = cluster
@@ -118,6 +145,19 @@ class Commands:
         self.selected = 0
         self.note = ""
         self.quit = False
+
+    def perform(self, action: str, node_id: int) -> tuple[str, bool]:
+        """Perform a command of another process; return its result, and whether it was done."""
+        broker = self._cluster.brokers.get(node_id)
+        if broker is None:
+            return f"there is no broker {node_id} in this cluster", False
+        if action in ("pause", "resume") and broker.running and broker.paused == (action == "pause"):
+            return "is paused" if broker.paused else "is not paused", False
+        wanted: dict[str, Action] = {"resume": "pause", **{each: each for each in KEYS.values()}}
+        if action not in wanted:
+            return f"there is no action {action}", False
+        text = self.run(wanted[action], node_id)
+        return text, text != _NOT_RUNNING
 
     def press(self, key: str) -> None:
         if key.isdigit() and int(key) in self._cluster.brokers:
@@ -141,7 +181,7 @@ class Commands:
 
     def _kill(self, node_id: int) -> str:
         if not self._cluster.brokers[node_id].running:
-            return "does not run"
+            return _NOT_RUNNING
         self._watch.ended_as[node_id] = "killed"
         self._cluster.kill(node_id)
         return "killed"
@@ -149,7 +189,7 @@ class Commands:
     def _pause(self, node_id: int) -> str:
         broker = self._cluster.brokers[node_id]
         if not broker.running:
-            return "does not run"
+            return _NOT_RUNNING
         if broker.paused:
             broker.resume()
             return "resumed"
@@ -159,7 +199,7 @@ class Commands:
     def _stop(self, node_id: int) -> str:
         broker = self._cluster.brokers[node_id]
         if not broker.running:
-            return "does not run"
+            return _NOT_RUNNING
         self._watch.ended_as[node_id] = "stopped"
         broker.request_stop()
         return "is stopping"
