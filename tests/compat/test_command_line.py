@@ -18,6 +18,7 @@ SHARED = (
     "test_admin_topics",
     "test_cli_checks",
     "test_cli_groups",
+    "test_cli_records",
     "test_cli_topics",
     "test_cli_transactions",
 )

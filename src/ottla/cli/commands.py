@@ -24,6 +24,8 @@ SECTIONS: dict[str, dict[str, str]] = {
     },
     "Topics and records": {
         "topics": "List, describe, create, change, trim, clone and delete topics.",
+        "produce": "Produce records from options, lines, JSON lines or CSV.",
+        "consume": "Read records between positions, filtered, or follow new ones.",
     },
     "Groups and transactions": {
         "groups": "List and describe groups with their lag; reset and delete their offsets.",
@@ -45,8 +47,11 @@ SECTIONS: dict[str, dict[str, str]] = {
     },
 }
 COMMANDS = {name: summary for section in SECTIONS.values() for name, summary in section.items()}
-MODULES = {name: f"ottla.cli.{name}" for name in COMMANDS}
-"""A module has `app`, a typer application, or a function with the name of the command and EXAMPLES."""
+MODULES = {name: f"ottla.cli.{name}" for name in COMMANDS} | {
+    "produce": "ottla.cli.record_commands",
+    "consume": "ottla.cli.record_commands",
+}
+"""A module has `NAME_app` or `app`, a typer application, or a function with the name of the command and EXAMPLES."""
 _BROKER = "broker"
 _UNPARSED = {"allow_extra_args": True, "ignore_unknown_options": True}
 _FOOTER = "`ottla COMMAND --help` describes a command and has examples. Guide: docs/COMMANDS.md"
@@ -96,7 +101,7 @@ class CommandTable(TyperGroup):
 
 def _application(name: str) -> typer.Typer:
     module = import_module(MODULES[name])
-    app = getattr(module, "app", None)
+    app = getattr(module, f"{name}_app", None) or getattr(module, "app", None)
     if isinstance(app, typer.Typer):
         return app
     made = typer.Typer(add_completion=False)
