@@ -29,7 +29,7 @@ def test_a_record_of_options(ottla: CommandLine, topic: str) -> None:
     assert text == f"1 records delivered to {topic}, partition 0, offset 0\n"
     ottla.run("produce", topic, "-k", "a", "--null")
     first, second = ottla.json("consume", topic)
-    assert (first["key"], first["value"], first["headers"]) == ("a", "1", [{"key": "h", "value": "x"}])
+    assert (first["key"], first["value"], first["headers"]) == ("a", "1", [{"name": "h", "value": "x"}])
     assert second["value"] is None
     _, error = ottla.run("produce", topic, "-v", "1", "--null", code=2)
     assert "contradict" in error
