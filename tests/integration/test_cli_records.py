@@ -10,6 +10,7 @@ import pytest
 from ottla.local.broker_process import BrokerProcess
 from tests.support.clients import fresh
 from tests.support.command_line import CommandLine
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture
@@ -59,8 +60,9 @@ def test_json_lines_can_be_produced_again(ottla: CommandLine, topic: str) -> Non
         records = [json.loads(line) for line in output.splitlines()]
         return [[each["key"], each["value"], each["headers"]] for each in records]
 
+    # The markers of a transaction may be written after the response to its commit.
+    wait_until(lambda: len(contents(copy)) == 2, "the committed records")
     assert contents(copy) == contents(topic)
-    assert len(contents(copy)) == 2
 
 
 def test_a_group_reads_to_the_end_and_commits(ottla: CommandLine, topic: str) -> None:
@@ -75,5 +77,3 @@ def test_invalid_options_are_refused(ottla: CommandLine, topic: str, tmp_path: P
     for arguments in (["-O", "x"], ["--where", "("], ["-f", "%x"], ["--schema", str(tmp_path / "missing")]):
         ottla.run("consume", topic, *arguments, code=2)
     ottla.run("consume", fresh("missing"), code=2)
-    _, error = ottla.run("produce", topic, "--input", "jsonl", stdin="{", code=2)
-    assert "1" in error
