@@ -78,6 +78,35 @@ def test_a_running_broker_is_stopped_cleanly_before_it_is_restarted(
     assert brokers[0].calls == ["request_stop", "stop", "launch"]
 
 
+def test_commands_of_other_processes(commands: Commands, brokers: dict[int, Broker]) -> None:
+    performed = [
+        commands.perform(action, broker)
+        for action, broker in [
+            ("resume", 1),
+            ("pause", 1),
+            ("pause", 1),
+            ("resume", 1),
+            ("kill", 1),
+            ("kill", 1),
+            ("restart", 1),
+            ("kill", 7),
+            ("format", 1),
+        ]
+    ]
+    assert performed == [
+        ("is not paused", False),
+        ("paused", True),
+        ("is paused", False),
+        ("resumed", True),
+        ("killed", True),
+        ("does not run", False),
+        ("is starting", True),
+        ("there is no broker 7 in this cluster", False),
+        ("there is no action format", False),
+    ]
+    assert brokers[1].calls == ["pause", "resume", "kill", "launch"]
+
+
 def run_until_ready(*arguments: str) -> tuple[int, str]:
     """Run the command until it is ready, then send SIGINT; its exit code and output."""
     process = subprocess.Popen([*OTTLA, *arguments], stdout=subprocess.PIPE, text=True)
