@@ -77,7 +77,12 @@ def diagnose(bootstrap: str, settings: Mapping[str, str], timeout_s: float) -> I
         )
         context = None if wanted.tls is None else context_of(wanted.tls)
     except LocalError as error:
-        yield Finding(FAILED, "settings", str(error), "correct the setting, see docs/CONFIG.md")
+        yield Finding(
+            FAILED,
+            "settings",
+            str(error),
+            "correct the setting; the names are those of librdkafka or of Java clients",
+        )
         return
     clusters: dict[str, list[str]] = {}
     metadata: MetadataResponse | None = None
