@@ -1,9 +1,10 @@
 """Three brokers, replication factor 3, acks=all: Ottla beside three combined nodes of Apache Kafka.
 
-    python -m bench.cluster [--rounds 3] [--quick] [--only ottla]
+    python -m bench.cluster [--rounds 3] [--quick] [--only ottla] [--save]
 
 The raw rows use the compiled load generator, one process for each broker, with a topic that this broker leads. The
-client rows use confluent-kafka. CPU is that of the three brokers together; memory is that of the largest broker.
+client rows use confluent-kafka. CPU is that of the three brokers together; memory is that of the largest broker. A cold
+start ends when every broker lists all brokers.
 """
 
 from __future__ import annotations
@@ -11,33 +12,55 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import platform
+import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from datetime import datetime
+from functools import partial
 from statistics import median
+from typing import NamedTuple
 
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
 from rich.table import Table
 
-from bench.clusters import cpu_seconds, make_cluster, rss_bytes, timed_start
+from bench.clusters import cpu_seconds, idle_percent, make_cluster, rss_bytes, timed_start
+from bench.kafka_jars import KAFKA_VERSION
 from bench.places import LOAD, RESULTS, ROOT, build_loads
-from bench.table import KAFKA, POLICY, SYNCED
+from bench.table import KAFKA, POLICY, SYNCED, Ratio
 from ottla.local.cluster import LocalCluster
 
 PARTITIONS = 4
+IDLE_S = 10.0
 Figures = dict[str, float]
+Samples = dict[str, list[Figures]]
+"""By broker, one dictionary for each round."""
+
+
+class Row(NamedTuple):
+    """A figure, its unit, and what is required of Ottla: a ratio to Apache Kafka's figure."""
+
+    unit: str
+    policy: float | None = None
+    synced: float | None = None
+    at_most: bool = False
+
+
 ROWS = {
-    "raw 64 KiB": "MB/s",
-    "raw 64 KiB, CPU": "s/GB",
-    "raw 100 B batches": "requests/s",
-    "confluent 1 KB": "MB/s",
-    "confluent 1 KB, CPU": "s/GB",
-    "latency p50": "ms",
-    "latency p99": "ms",
-    "cold start": "s",
-    "memory, idle": "MB",
-    "memory, after load": "MB",
+    "produce 64 KiB, raw": Row("MB/s", 1.0, 0.7),
+    "produce 64 KiB, raw: CPU": Row("s/GB", 0.5, 0.5, at_most=True),
+    "produce 100 B, raw": Row("requests/s"),
+    "produce 1 KB, confluent-kafka": Row("MB/s", 1.0, 0.7),
+    "produce 1 KB, confluent-kafka: CPU": Row("s/GB", 0.5, 0.5, at_most=True),
+    "latency at 500/s, p50": Row("ms", 1.0, 1.5, at_most=True),
+    "latency at 500/s, p99": Row("ms", 1.0, 1.5, at_most=True),
+    "cold start": Row("s", 0.15, 0.15, at_most=True),
+    "memory, idle": Row("MB", 0.15, 0.15, at_most=True),
+    "memory, after load": Row("MB", 0.15, 0.15, at_most=True),
+    "CPU of the busiest broker, idle": Row("% of a core"),
 }
 
 
@@ -85,41 +108,90 @@ def client(cluster: LocalCluster, action: str, topic: str, *numbers: float) -> F
     return {**json.loads(run.stdout.splitlines()[-1]), "cpu_s": cpu_seconds(cluster) - before}
 
 
-def measure(broker: str, quick: bool) -> Figures:
+def measure(broker: str, quick: bool, report: Callable[[str], None]) -> Figures:
+    """The figures of one round. A row whose load generator fails is reported and is missing."""
     cluster = make_cluster(broker)
-    found: Figures = {"cold start": timed_start(cluster)}
+    found: Figures = {}
     seconds, records = (2.0, 100_000) if quick else (5.0, 400_000)
+
+    def large() -> None:
+        figures = raw(
+            cluster, "large", seconds, connections=4, inflight=4, batch_bytes=65536, record_bytes=1000
+        )
+        found["produce 64 KiB, raw"] = figures["MB/s"]
+        found["produce 64 KiB, raw: CPU"] = figures["s/GB"]
+
+    def small() -> None:
+        found["produce 100 B, raw"] = raw(cluster, "small", seconds, connections=4, inflight=16)["requests/s"]
+
+    def produce() -> None:
+        figures = client(cluster, "produce", "bench", records, 1000)
+        found["produce 1 KB, confluent-kafka"] = figures["mb_per_s"]
+        found["produce 1 KB, confluent-kafka: CPU"] = figures["cpu_s"] / (records * 1000 / 1e9)
+
+    def latency() -> None:
+        figures = client(cluster, "latency", "bench", 500, seconds)
+        found["latency at 500/s, p50"] = figures["p50_ms"]
+        found["latency at 500/s, p99"] = figures["p99_ms"]
+
     try:
+        found["cold start"] = timed_start(cluster)
+        found["CPU of the busiest broker, idle"] = idle_percent(cluster, IDLE_S)
         found["memory, idle"] = rss_bytes(cluster) / 1e6
         create(cluster, "bench", [replicas_led_by(number % 3) for number in range(6)])
         client(cluster, "produce", "bench", records // 2, 1000)
-        large = raw(
-            cluster, "large", seconds, connections=4, inflight=4, batch_bytes=65536, record_bytes=1000
-        )
-        found["raw 64 KiB"], found["raw 64 KiB, CPU"] = large["MB/s"], large["s/GB"]
-        small = raw(cluster, "small", seconds, connections=4, inflight=16)
-        found["raw 100 B batches"] = small["requests/s"]
-        produced = client(cluster, "produce", "bench", records, 1000)
-        found["confluent 1 KB"] = produced["mb_per_s"]
-        found["confluent 1 KB, CPU"] = produced["cpu_s"] / (records * 1000 / 1e9)
-        paced = client(cluster, "latency", "bench", 500, seconds)
-        found["latency p50"], found["latency p99"] = paced["p50_ms"], paced["p99_ms"]
+        for row in (large, small, produce, latency):
+            report(row.__name__)
+            try:
+                row()
+            except (subprocess.SubprocessError, ValueError, KafkaException) as problem:
+                report(f"{row.__name__} failed: {problem}")
         found["memory, after load"] = rss_bytes(cluster) / 1e6
     finally:
         cluster.kill_all()
+        shutil.rmtree(cluster.data, ignore_errors=True)
     return found
 
 
-def table_of(samples: dict[str, list[Figures]]) -> Table:
-    table = Table(title="Three brokers, replication factor 3, acks=all: medians")
-    table.add_column("row")
-    for broker in samples:
-        table.add_column(broker, justify="right")
-    for row, unit in ROWS.items():
-        values = [median(each[row] for each in found if row in each) for found in samples.values()]
-        cells = [f"{value:,.1f} {unit}" for value in values]
-        table.add_row(row, *cells)
-    return table
+def medians(samples: Samples, row: str) -> dict[str, float]:
+    values = {broker: [each[row] for each in found if row in each] for broker, found in samples.items()}
+    return {broker: median(numbers) for broker, numbers in values.items() if numbers}
+
+
+def lines(samples: Samples) -> Iterator[tuple[str, ...]]:
+    for name, row in ROWS.items():
+        found = medians(samples, name)
+        cells = []
+        for broker in samples:
+            if broker not in found:
+                cells.append("–")
+                continue
+            target = {POLICY: row.policy, SYNCED: row.synced}.get(broker)
+            shown = f"{found[broker]:,.1f} {row.unit}"
+            if broker != KAFKA and found.get(KAFKA):
+                ratio = Ratio(found[broker] / found[KAFKA], target, row.at_most, beside_disk=False)
+                shown += f", {ratio.text()}"
+            cells.append(shown)
+        yield (name, *cells)
+
+
+def write_results(samples: Samples, began: datetime, rounds: int) -> None:
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    (RESULTS / f"cluster-{began:%Y-%m-%dT%H%M}.json").write_text(json.dumps(samples, indent=1) + "\n")
+    out = [
+        "# Three brokers, replication factor 3, acks=all",
+        "",
+        f"- {began:%Y-%m-%d}, {os.cpu_count()} cores, Python {platform.python_version()}, "
+        f"Apache Kafka {KAFKA_VERSION}",
+        f"- `python -m bench.cluster`; medians of {rounds} round(s); load average at the end {os.getloadavg()[0]:.0f}",
+        "- load generators and brokers share the machine; CPU is that of the three brokers, memory that of the largest",
+        "- “synced” is Ottla's default: every in-sync replica has synced a record before it is acknowledged",
+        "",
+        f"| row | {' | '.join(samples)} |",
+        f"|---|{'---:|' * len(samples)}",
+        *(f"| {' | '.join(line)} |" for line in lines(samples)),
+    ]
+    (RESULTS / "cluster.md").write_text("\n".join(out) + "\n")
 
 
 def main() -> None:
@@ -130,18 +202,25 @@ def main() -> None:
     parser.add_argument("--save", action="store_true", help="write bench/results")
     chosen = parser.parse_args()
     build_loads()
-    console = Console()
-    brokers = [name for name in (KAFKA, POLICY, SYNCED) if name.lower().startswith(chosen.only.lower())]
-    samples: dict[str, list[Figures]] = {broker: [] for broker in brokers}
-    for _ in range(1 if chosen.quick else chosen.rounds):
-        for broker in brokers:
-            console.print(f"measuring {broker}")
-            samples[broker].append(measure(broker, chosen.quick))
-    console.print(table_of(samples))
+    console, began = Console(), datetime.now()
+    brokers = [name for name in (KAFKA, POLICY, SYNCED) if name.startswith(chosen.only.lower())]
+    rounds = 1 if chosen.quick else chosen.rounds
+    samples: Samples = {broker: [] for broker in brokers}
+    for number in range(rounds):
+        for position in range(len(brokers)):
+            broker = brokers[(position + number) % len(brokers)]
+            heading = f"round {number + 1} of {rounds}, {broker}:"
+            os.sync()
+            try:
+                samples[broker].append(measure(broker, chosen.quick, partial(console.print, heading)))
+            except (OSError, RuntimeError, KafkaException) as problem:
+                console.print(f"{heading} failed: {problem}", style="red", markup=False)
+    table = Table("row", *brokers, title="Three brokers, replication factor 3, acks=all: medians")
+    for line in lines(samples):
+        table.add_row(*line)
+    console.print(table)
     if chosen.save:
-        RESULTS.mkdir(parents=True, exist_ok=True)
-        path = RESULTS / f"cluster-{datetime.now():%Y-%m-%dT%H%M}.json"
-        path.write_text(json.dumps(samples, indent=1) + "\n")
+        write_results(samples, began, rounds)
 
 
 if __name__ == "__main__":

@@ -48,7 +48,8 @@ class KafkaProcess(BrokerProcess):
     def _properties(self) -> Path:
         return self.data.with_suffix(".properties")
 
-    def launch(self) -> None:
+    def prepare(self) -> None:
+        """Write the settings, and format the directory if it is empty."""
         self.data.parent.mkdir(parents=True, exist_ok=True)
         settings = {
             "controller.listener.names": "CONTROLLER",
@@ -61,6 +62,9 @@ class KafkaProcess(BrokerProcess):
         if not (self.data / "meta.properties").exists():
             format_it = [*java("kafka.tools.StorageTool"), "format", "-t", self.cluster_id]
             subprocess.run([*format_it, "-c", str(self._properties)], check=True, capture_output=True)
+
+    def launch(self) -> None:
+        self.prepare()
         super().launch()
 
     def wait_ready(self) -> None:
@@ -92,7 +96,10 @@ def make_cluster(broker: str) -> LocalCluster:
 
 
 def timed_start(cluster: LocalCluster) -> float:
-    """Start a cluster on an empty directory; the seconds that it took."""
+    """Start a cluster on an empty directory; the seconds that it took, without Kafka's format step."""
+    for broker in cluster.brokers.values():
+        if isinstance(broker, KafkaProcess):
+            broker.prepare()
     begin = time.monotonic()
     cluster.start()
     return time.monotonic() - begin
@@ -105,6 +112,13 @@ def cpu_seconds(cluster: LocalCluster, *, without: int | None = None) -> float:
         for node_id, broker in cluster.brokers.items()
         if broker.running and node_id != without
     )
+
+
+def idle_percent(cluster: LocalCluster, seconds: float = 10.0) -> float:
+    """The processor time of the busiest broker while no client is connected, in percent of a core."""
+    before = {broker.pid: process.cpu_seconds(broker.pid) for broker in cluster.brokers.values()}
+    time.sleep(seconds)
+    return max(process.cpu_seconds(pid) - used for pid, used in before.items()) / seconds * 100
 
 
 def rss_bytes(cluster: LocalCluster) -> int:
