@@ -5,8 +5,9 @@ Kafka. Only ApiVersions responds to an unknown version, in its version 0, so tha
 A handler returns a response or a promise of one. Until the promise is settled no other request of its connection is
 handled; Produce, which responds through the connection itself, is the exception.
 
-Requests of a forwarded API are sent to the active controller, if it is another node (`broker.forwarding`). Their routes
-read the frame themselves, so requests that are not forwarded cost nothing more.
+Requests of a forwarded API are sent to the active controller, if it is another node (`broker.forwarding`), or if this
+node stops being the active controller before the response: a client does not get NOT_CONTROLLER. Their routes read the
+frame themselves, so requests that are not forwarded cost nothing more.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from ottla.base.errors import InvariantViolation, RemoteProtocolError
+from ottla.base.errors import ErrorCode, InvariantViolation, RemoteProtocolError
 from ottla.base.promise import Promise
+from ottla.broker.forwarding.envelope import has_error
 from ottla.broker.net.outbox import PendingResponse
 from ottla.broker.registry import BoundRoute, Call
 from ottla.wire import codec
@@ -50,17 +52,31 @@ class Router:
             }
 
     def _forwarded(self, route: BoundRoute, forwarder: Forwarder) -> BoundRoute:
-        """The route of a request that is forwarded unless this node is the active controller."""
+        """The route of a request that is forwarded unless this node is the active controller, and stays it."""
         request = cast(Any, route.request)
 
         def forward(connection: Connection, frame: memoryview, body: int, call: Call) -> None:
-            if forwarder.is_active():
-                self._handle(route, connection, frame, body, call)
-                return
             pending = PendingResponse()
+            complete = partial(self._complete, route, connection, pending, call)
+            if not forwarder.is_active():
+                connection.reserve(pending, exclusive=True)
+                forwarder.forward(frame, body, request, route.api_key, call).when_done(complete)
+                return
+            data = bytes(frame)
+            result = route.handle(codec.decode(request, frame, call.api_version, start=body), call)
+            if not isinstance(result, Promise):
+                connection.respond(_encode(route.api_key, call, result))
+                return
+
+            def done(response: Any, error: BaseException | None) -> None:
+                if error is None and has_error(response, ErrorCode.NOT_CONTROLLER):
+                    again = forwarder.forward(memoryview(data), body, request, route.api_key, call)
+                    again.when_done(complete)
+                else:
+                    complete(response, error)
+
             connection.reserve(pending, exclusive=True)
-            result = forwarder.forward(frame, body, request, route.api_key, call)
-            result.when_done(partial(self._complete, route, connection, pending, call))
+            result.when_done(done)
 
         return route._replace(request=None, handle=forward)
 

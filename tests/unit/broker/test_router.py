@@ -55,7 +55,7 @@ class Connection:
 class Setup:
     """A router with ApiVersions and, on brokers, one API whose responses the test decides."""
 
-    def __init__(self, listener_type: ListenerType = BROKER) -> None:
+    def __init__(self, listener_type: ListenerType = BROKER, *, forwarder: Any = None) -> None:
         self.connection = Connection(listener_type)
         self.violations: list[InvariantViolation] = []
         self.result: Any = HeartbeatResponse()
@@ -63,8 +63,10 @@ class Setup:
         api_versions = ApiVersions(listed, MetadataCache(EMPTY_IMAGE), dict)
         routes = {18: BoundRoute(ApiKey.API_VERSIONS, (0, 4), ApiVersionsRequest, api_versions.handle)}
         if listener_type is BROKER:
-            routes[12] = BoundRoute(ApiKey.HEARTBEAT, (0, 4), HeartbeatRequest, lambda *_: self.result)
-        self._router = Router(routes, self.violations.append, structlog.get_logger())
+            routes[12] = BoundRoute(
+                ApiKey.HEARTBEAT, (0, 4), HeartbeatRequest, lambda *_: self.result, forwarder is not None
+            )
+        self._router = Router(routes, self.violations.append, structlog.get_logger(), forwarder)
 
     def send(self, request: Message, version: int) -> None:
         frame = memoryview(bytearray(request_frame(request, version, 7, "client")[4:]))
@@ -123,6 +125,56 @@ def test_a_failed_promise_closes_the_connection(error: Exception) -> None:
     setup.result.fail(error)
     assert setup.connection.closed
     assert setup.violations == ([error] if isinstance(error, InvariantViolation) else [])
+
+
+class Forwarder:
+    """Records forwarded frames."""
+
+    def __init__(self, *, active: bool) -> None:
+        self.active = active
+        self.frames: list[bytes] = []
+        self.result: Promise[Any] = Promise()
+
+    def is_active(self) -> bool:
+        return self.active
+
+    def forward(self, frame: memoryview, *_: object) -> Promise[Any]:
+        self.frames.append(bytes(frame))
+        return self.result
+
+
+def heartbeat_error(setup: Setup) -> int:
+    response = setup.connection.sent.pop()[4:]
+    _, start = parse_response_header(response, 12, 4)
+    return codec.decode(HeartbeatResponse, response, 4, start=start).error_code
+
+
+def test_a_request_is_forwarded_unless_this_node_is_the_active_controller() -> None:
+    forwarder = Forwarder(active=False)
+    setup = Setup(forwarder=forwarder)
+    setup.send(HeartbeatRequest(), 4)
+    forwarder.result.keep(HeartbeatResponse(error_code=3))
+    assert heartbeat_error(setup) == 3
+    forwarder.active = True
+    setup.result = Promise.kept(HeartbeatResponse(error_code=4))
+    setup.send(HeartbeatRequest(), 4)
+    assert heartbeat_error(setup) == 4
+    assert len(forwarder.frames) == 1
+
+
+def test_a_request_is_forwarded_if_this_controller_loses_its_leadership_before_the_response() -> None:
+    forwarder = Forwarder(active=True)
+    setup = Setup(forwarder=forwarder)
+    setup.result = Promise()
+    frame = request_frame(HeartbeatRequest(), 4, 7, "client")[4:]
+    received = bytearray(frame)
+    setup._router(cast(Any, setup.connection), memoryview(received))
+    received[:] = bytes(len(received))  # the buffer is used for the next frame
+    setup.result.keep(HeartbeatResponse(error_code=ErrorCode.NOT_CONTROLLER))
+    assert forwarder.frames == [frame]
+    assert setup.connection.sent == []
+    forwarder.result.keep(HeartbeatResponse(error_code=0))
+    assert heartbeat_error(setup) == 0
 
 
 def test_a_call_describes_the_request() -> None:
