@@ -13,7 +13,7 @@ from pathlib import Path
 from bench import process
 from bench.kafka_jars import class_path, java
 from bench.peers import KAFKA_FLUSH_POLICY, KAFKA_JVM
-from bench.places import DATA
+from bench.places import DATA, compile_bytecode
 from bench.table import KAFKA, POLICY
 from ottla.local.broker_process import BrokerNotStarted, BrokerProcess
 from ottla.local.cluster import LocalCluster
@@ -88,6 +88,7 @@ class KafkaCluster(LocalCluster):
 
 def make_cluster(broker: str) -> LocalCluster:
     """A cluster of the given kind on an empty directory."""
+    compile_bytecode()
     folder = DATA / f"cluster-{broker.split(maxsplit=1)[0].lower()}"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)

@@ -21,6 +21,7 @@ import argparse
 import json
 import os
 import platform
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -44,23 +45,24 @@ TOPICS_PER_REQUEST = 250
 IDLE_S = 10.0
 SERVED_S = 2.0
 LOOK_EVERY_S = 0.25
-TIMEOUT_S = 300.0
+TIMEOUT_S = 600.0
 Figures = dict[str, float]
 
 
 class ManyTopics:
     """The phases on one cluster with one number of topics."""
 
-    def __init__(self, cluster: LocalCluster, topics: int, report: Callable[[str], None]) -> None:
-        self.cluster, self.report = cluster, report
+    def __init__(
+        self, cluster: LocalCluster, topics: int, figures: Figures, report: Callable[[str], None]
+    ) -> None:
+        self.cluster, self.figures, self.report = cluster, figures, report
         self.topics = [f"many-{number}" for number in range(topics)]
-        self.figures: Figures = {}
         self.admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
         probed = NewTopic("probe", PROBED_PARTITIONS, BROKERS)
         self.admin.create_topics([probed])["probe"].result(TIMEOUT_S)
         self.prober = Prober(cluster.bootstrap, "probe")
 
-    def run(self) -> Figures:
+    def run(self) -> None:
         try:
             self._wait(lambda: all(self.prober.times.values()), "the client to be served")
             with self._phase("create"):
@@ -74,7 +76,6 @@ class ManyTopics:
             self.figures["memory MB, restarted"] = rss_bytes(self.cluster) / 1e6
         finally:
             self.prober.close()
-        return self.figures
 
     @contextmanager
     def _phase(self, name: str, cpu_before: float | None = None) -> Iterator[None]:
@@ -97,7 +98,12 @@ class ManyTopics:
             ]
             created = self.admin.create_topics(new, request_timeout=TIMEOUT_S, operation_timeout=TIMEOUT_S)
             for result in created.values():
-                result.result(TIMEOUT_S)
+                try:
+                    result.result(TIMEOUT_S)
+                except KafkaException as error:
+                    # A broker sends a request again if the controller changes meanwhile.
+                    if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                        raise
 
     def _fill(self) -> None:
         missing = {(topic, number) for topic in self.topics for number in range(PARTITIONS)}
@@ -172,23 +178,30 @@ class ManyTopics:
 
 
 def measure(broker: str, topics: int, report: Callable[[str], None]) -> Figures:
+    """The figures of all phases; without those that follow a phase that failed."""
     cluster = make_cluster(broker)
-    cluster.start()
+    figures: Figures = {}
     try:
-        return ManyTopics(cluster, topics, report).run()
+        cluster.start()
+        ManyTopics(cluster, topics, figures, report).run()
+    except (OSError, RuntimeError, KafkaException) as problem:
+        report(f"failed: {problem}")
     finally:
         cluster.kill_all()
+        shutil.rmtree(cluster.data, ignore_errors=True)
+    return figures
 
 
 def lines(found: dict[str, dict[int, Figures]]) -> Iterator[tuple[str, ...]]:
     """The rows of the table: each figure for each broker and number of topics, and its growth."""
-    keys = next(iter(next(iter(found.values())).values())).keys()
-    for key in keys:
+    all_figures = [figures for by_topics in found.values() for figures in by_topics.values()]
+    for key in dict.fromkeys(key for figures in all_figures for key in figures):
         cells = []
         for by_topics in found.values():
-            values = [by_topics[topics][key] for topics in sorted(by_topics)]
-            cells += [f"{value:,.2f}" for value in values]
-            cells.append(f"{values[-1] / values[0]:.1f} x" if len(values) > 1 and values[0] else "")
+            values = [by_topics[topics].get(key) for topics in sorted(by_topics)]
+            cells += ["–" if value is None else f"{value:,.2f}" for value in values]
+            first, last = values[0], values[-1]
+            cells.append(f"{last / first:.1f} x" if first and last and len(values) > 1 else "")
         yield (key, *cells)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import shutil
 import subprocess
 from pathlib import Path
@@ -16,8 +17,14 @@ LOAD = WORK / "load"
 FRAMES = WORK / "frames"
 
 
+def compile_bytecode() -> None:
+    """Compile the bytecode of Ottla, as an installation does: PYTHONDONTWRITEBYTECODE may be set here."""
+    compileall.compile_dir(ROOT / "src", quiet=2)
+
+
 def build_loads() -> None:
     """Compiles the load generators whose source is newer."""
+    compile_bytecode()
     for program in (LOAD, FRAMES):
         source = ROOT / "bench" / f"{program.name}.c"
         if program.exists() and program.stat().st_mtime >= source.stat().st_mtime:
