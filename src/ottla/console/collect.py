@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -10,7 +11,7 @@ from ottla.admin.session import Session
 from ottla.admin.topics import list_topics
 from ottla.base.clock import Clock, SystemClock
 from ottla.base.errors import ErrorCode, OttlaError
-from ottla.client.raw import ClientError
+from ottla.client.raw import ClientError, Unsupported
 from ottla.console.broker_control import BrokerControl
 from ottla.console.history import CHANGES_MAX, Lags, Rates, changes
 from ottla.console.snapshot import Broker, Snapshot
@@ -29,16 +30,22 @@ _METADATA_TOPIC = "__cluster_metadata"
 
 
 class Collector:
-    """Takes snapshots, each with the rates and changes since the one before. Used by one thread at a time."""
+    """Takes snapshots, each with the rates and changes since the one before. Calls of several threads are serialized:
+    a cancelled task of the poller leaves its thread behind, which may still be taking a snapshot."""
 
     def __init__(self, session: Session, control: BrokerControl | None, clock: Clock | None = None) -> None:
         self._session, self._control = session, control
         self._clock = clock or SystemClock()
         self._rates, self._lags, self._lag_seconds = Rates(), Lags(), Lags()
         self._last = Snapshot()
+        self._lock = threading.Lock()
 
     def take(self) -> Snapshot:
         """The next snapshot. If the cluster does not respond, the last values with the error."""
+        with self._lock:
+            return self._take()
+
+    def _take(self) -> Snapshot:
         states = dict(self._control.states()) if self._control else {}
         try:
             taken = self._with_groups(self._read(states))
@@ -94,7 +101,10 @@ class Collector:
 
     def _controller(self) -> int | None:
         topic = TopicData(topic_name=_METADATA_TOPIC, partitions=[PartitionData()])
-        response = self._session.request(DescribeQuorumRequest(topics=[topic]), DescribeQuorumResponse)
+        try:
+            response = self._session.request(DescribeQuorumRequest(topics=[topic]), DescribeQuorumResponse)
+        except Unsupported:
+            return None
         found = [one.leader_id for each in response.topics for one in each.partitions]
         return found[0] if found and response.error_code == ErrorCode.NONE else None
 

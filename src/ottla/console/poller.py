@@ -7,6 +7,7 @@ watches, and stops with the last one. All methods belong to the event loop.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -18,6 +19,7 @@ REST_FACTOR = 4
 """On a large or slow cluster the poller rests at least this many times as long as a snapshot took."""
 FRESH_S = 1.5
 """A page without a stream uses a snapshot that is at most this old."""
+_log = logging.getLogger(__name__)
 
 
 class Poller:
@@ -72,8 +74,11 @@ class Poller:
     async def _run(self) -> None:
         while True:
             began_s = self._clock.monotonic()
-            async with self._taking:
-                await self._take_one()
+            try:
+                async with self._taking:
+                    await self._take_one()
+            except Exception:  # noqa: BLE001 - one snapshot that fails must not end the updates of all pages
+                _log.exception("the snapshot of the cluster failed")
             busy_s = self._clock.monotonic() - began_s
             pause_s = max(self._interval_s, REST_FACTOR * busy_s)
             await asyncio.sleep(pause_s)  # noqa: TID251 - the interval of the poller

@@ -23,7 +23,11 @@ LIST_BYTES_MAX = 64 << 10
 HEX_BYTES_MAX = 16 << 10
 FORMS = (Form.AUTO, Form.JSON, Form.TEXT, Form.HEX)
 _LINE = 16
-_TOKEN = re.compile(r'("(?:[^"\\]|\\.)*")(\s*:)?|(-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)|\b(true|false|null)\b')
+_TOKEN = re.compile(
+    r'("(?:[^"\\]|\\.)*+(?:"|\\?\Z))(\s*:)?|(-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)|\b(true|false|null)\b',
+    re.DOTALL,
+)
+"""A text that was cut has no closing quote. The quantifier is possessive, so that such a text is read only once."""
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import chain, repeat
 
 from ottla.console.poller import Poller
 from ottla.console.snapshot import Snapshot
@@ -57,3 +58,20 @@ def test_requests_at_the_same_time_take_one_snapshot() -> None:
 
     asyncio.run(run())
     assert source.taken == 1
+
+
+def test_a_snapshot_that_fails_does_not_stop_the_poller() -> None:
+    taken = chain([Snapshot(version=1), None], repeat(Snapshot(version=2)))
+
+    def take() -> Snapshot:
+        found = next(taken)
+        if found is None:
+            raise RuntimeError("a bug")
+        return found
+
+    async def run() -> None:
+        poller = Poller(take, interval_s=0.001)
+        async with poller.watching():
+            assert (await poller.newer_than(1)).version == 2
+
+    asyncio.run(run())

@@ -80,6 +80,13 @@ def test_colours_keep_the_text() -> None:
         assert Markup(coloured(text)).striptags() == " ".join(Markup.escape(text).unescape().split())  # noqa: S704
 
 
+def test_a_cut_text_with_many_quotes_is_read_once() -> None:
+    """A pattern that tried every quote again would not end."""
+    for end in ("", "\\", '"', "\\n"):
+        text = '"' + '\\"' * 300_000 + end
+        assert coloured(text).count("<span") == 1
+
+
 def test_forms_of_addresses() -> None:
     assert form_of("hex") is Form.HEX
     assert form_of("avro") is Form.AUTO

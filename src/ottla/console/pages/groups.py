@@ -94,6 +94,6 @@ def run_delete(console: Console, view: View) -> str:
 
 
 GROUPS = Page("/groups", "groups.html", groups_context, "groups", live=("groups_table",))
-GROUP = Page("/groups/{group}", "group.html", group_context, "groups", live=("group_body",))
-RESET = Action("/groups/{group}/reset", run_reset)
-DELETE = Action("/groups/{group}/delete", run_delete)
+GROUP = Page("/groups/{group:path}", "group.html", group_context, "groups", live=("group_body",))
+RESET = Action("/groups/{group:path}/reset", run_reset)
+DELETE = Action("/groups/{group:path}/delete", run_delete)
