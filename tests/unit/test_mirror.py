@@ -155,7 +155,6 @@ COVERED_BY = {
     "client/raw/transactions.py": "tests/unit/client/raw/test_producer.py",
     "cli/console.py": "tests/console/test_command.py",
     "console/app.py": "tests/console/test_http.py",
-    "console/collect.py": "tests/console/test_http.py",
     "console/pages/cluster.py": "tests/console/test_http.py",
     "console/pages/groups.py": "tests/console/test_http.py",
     "console/pages/overview.py": "tests/console/test_http.py",

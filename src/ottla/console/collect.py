@@ -112,7 +112,11 @@ class Collector:
 def brokers_of(
     response: MetadataResponse, states: Mapping[int, str], before: tuple[Broker, ...], controller: int | None
 ) -> tuple[Broker, ...]:
-    """The listed brokers, and those that were listed before: these are fenced, or in the state of their process."""
+    """The listed brokers, and those that were listed before: these are fenced, or in the state of their process.
+
+    A process that was started again is starting until its broker is listed.
+    """
+    was = {each.node_id: each.state for each in before}
     known = {each.node_id: replace(each, state="fenced", is_controller=False) for each in before}
     listed = {
         each.node_id: Broker(each.node_id, f"{each.host}:{each.port}", each.rack) for each in response.brokers
@@ -120,7 +124,8 @@ def brokers_of(
     found = known | listed
     for node_id, state in states.items():
         if node_id in found and (state != "running" or node_id not in listed):
-            found[node_id] = replace(found[node_id], state="fenced" if state == "running" else state)
+            unlisted = "fenced" if was.get(node_id) in ("running", "fenced") else "starting"
+            found[node_id] = replace(found[node_id], state=unlisted if state == "running" else state)
     if controller in found:
         found[controller] = replace(found[controller], is_controller=True)
     return tuple(found[node_id] for node_id in sorted(found))
