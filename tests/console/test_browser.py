@@ -33,6 +33,7 @@ SCREENS = {
     "configuration": "/topics/orders/configuration?all=1",
     "groups": "/groups",
     "group": "/groups/billing?to=start",
+    "transactions": "/transactions?topic=orders",
     "cluster": "/cluster",
     "pipelines": "/pipelines",
     "scoreboard": "/scoreboard",

@@ -22,7 +22,8 @@ from tests.support.console import ControlledCluster, console_for, request, token
 PATHS = ["/", "/topics", "/topics/orders", "/topics/orders?tail=1", "/topics/orders?where=value.id%20%3C%203",
          "/topics/orders/records/0/0?as=hex", "/topics/orders/partitions", "/topics/orders/consumers",
          "/topics/orders/configuration?all=1", "/groups", "/groups/billing",
-         "/groups/billing?to=start", "/cluster", "/pipelines", "/scoreboard"]  # fmt: skip
+         "/groups/billing?to=start", "/cluster", "/pipelines", "/scoreboard",
+         "/transactions?hanging=1", "/transactions?topic=orders"]  # fmt: skip
 CREATE = {"name": "made-by-a-form", "partitions": "1"}
 
 
@@ -311,3 +312,26 @@ def test_the_timeline_links_to_records_by_time(console: ConsoleServer) -> None:
     assert links
     rows = sum(request(console, each).text.count("<tr data-row") for each in links if "range" in each)
     assert rows >= 50
+
+
+def test_an_open_transaction_is_shown_and_aborted(console: ConsoleServer, cluster: ControlledCluster) -> None:
+    settings = {
+        "bootstrap.servers": cluster.local.bootstrap,
+        "transactional.id": "<b>copier</b>",
+        "log_level": 0,
+    }
+    producer = Producer(settings)
+    producer.init_transactions(60)
+    producer.begin_transaction()
+    producer.produce("empty", "uncommitted", "x")
+    producer.flush(60)
+    page = request(console, "/transactions?topic=empty").text
+    assert "&lt;b&gt;copier&lt;/b&gt;" in page
+    assert "Ongoing" in page
+    assert "empty-0" in page
+    headers = {"x-ottla-token": token_of(console)}
+    done = request(console, "/transactions/abort", form={"id": "<b>copier</b>"}, headers=headers)
+    assert done.status == 200, done.text
+    assert "Ongoing" not in request(console, "/transactions").text
+    again = request(console, "/transactions/abort", form={"id": "<b>copier</b>"}, headers=headers)
+    assert again.status == 400

@@ -38,6 +38,7 @@ def test_pages_and_actions_of_one_broker(broker: BrokerProcess) -> None:
             f"/groups/{GROUP}": "rdkafka",
             "/groups": GROUP,
             "/cluster": "controller",
+            "/transactions": "Transactions",
             "/pipelines": "No pipeline",
             "/scoreboard": "Scoreboard",
         }.items():

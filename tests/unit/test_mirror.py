@@ -164,6 +164,7 @@ COVERED_BY = {
     "console/pages/scoreboard.py": "tests/console/test_browser.py",
     "console/pages/topic.py": "tests/console/test_http.py",
     "console/pages/topics.py": "tests/console/test_http.py",
+    "console/pages/transactions.py": "tests/console/test_http.py",
     "console/rendering.py": "tests/console/test_http.py",
     "console/server.py": "tests/console/test_http.py",
     "console/settings.py": "tests/unit/console/test_security.py",

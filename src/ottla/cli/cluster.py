@@ -239,6 +239,18 @@ def kill(ctx: typer.Context, broker: Broker, yes: Yes = False, dry_run: DryRun =
     _perform(ctx, "kill", broker, yes=yes, dry_run=dry_run)
 
 
+@app.command(cls=AdminCommand, epilog=examples("ottla cluster pause 1"))
+def pause(ctx: typer.Context, broker: Broker, yes: Yes = False, dry_run: DryRun = False) -> None:
+    """Pause a broker of `ottla up` (SIGSTOP): it does nothing, and its connections stay open."""
+    _perform(ctx, "pause", broker, yes=yes, dry_run=dry_run)
+
+
+@app.command(cls=AdminCommand, epilog=examples("ottla cluster resume 1"))
+def resume(ctx: typer.Context, broker: Broker, yes: Yes = False, dry_run: DryRun = False) -> None:
+    """Continue a broker of `ottla up` that was paused."""
+    _perform(ctx, "resume", broker, yes=yes, dry_run=dry_run)
+
+
 @app.command(cls=AdminCommand, epilog=examples("ottla cluster restart 1", "ottla cluster restart 1 --yes"))
 def restart(ctx: typer.Context, broker: Broker, yes: Yes = False, dry_run: DryRun = False) -> None:
     """Restart a broker of `ottla up`, or start it again, and wait until it is registered."""

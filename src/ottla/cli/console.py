@@ -65,8 +65,10 @@ def console(
         from ottla.console.settings import ConsoleSettings
 
         outer = ctx.find_root().obj or GlobalOptions()
+        target = target_of(GlobalOptions(bootstrap).over(outer))
         settings = ConsoleSettings(
-            target_of(GlobalOptions(bootstrap).over(outer)).bootstrap,
+            target.bootstrap,
+            dict(target.settings),
             host=host,
             port=port,
             read_only=read_only,

@@ -31,6 +31,7 @@ from ottla.console.pages import (
     scoreboard,
     topic,
     topics,
+    transactions,
 )
 from ottla.console.poller import Poller
 from ottla.console.rendering import make_environment, render
@@ -47,6 +48,7 @@ PAGES: tuple[Page, ...] = (
     topic.PAGE,
     groups.GROUPS,
     groups.GROUP,
+    transactions.PAGE,
     cluster.PAGE,
     pipelines.PAGE,
     scoreboard.PAGE,
@@ -62,6 +64,7 @@ ACTIONS: tuple[Action, ...] = (
     topic.DELETE,
     groups.RESET,
     groups.DELETE,
+    transactions.ABORT,
 )
 FIELDS_MAX = 200
 THEMES = ("auto", "light", "dark")

@@ -6,27 +6,21 @@ import threading
 from collections.abc import Mapping
 from dataclasses import replace
 
+from ottla.admin.cluster import quorum
 from ottla.admin.groups import GroupInfo, describe_groups, list_groups
 from ottla.admin.session import Session
 from ottla.admin.topics import list_topics
 from ottla.base.clock import Clock, SystemClock
-from ottla.base.errors import ErrorCode, OttlaError
-from ottla.client.raw import ClientError, Unsupported
+from ottla.base.errors import OttlaError
+from ottla.client.raw import ClientError
 from ottla.console.broker_control import BrokerControl
 from ottla.console.history import CHANGES_MAX, Lags, Rates, changes
 from ottla.console.snapshot import Broker, Snapshot
-from ottla.wire.messages.describe_quorum import (
-    DescribeQuorumRequest,
-    DescribeQuorumResponse,
-    PartitionData,
-    TopicData,
-)
 from ottla.wire.messages.metadata import MetadataResponse
 
 SESSION_TIMEOUT_S = 3.0
 GROUPS_EVERY = 2
 """Groups need more requests than topics: they are read with every second snapshot."""
-_METADATA_TOPIC = "__cluster_metadata"
 
 
 class Collector:
@@ -100,13 +94,11 @@ class Collector:
         )
 
     def _controller(self) -> int | None:
-        topic = TopicData(topic_name=_METADATA_TOPIC, partitions=[PartitionData()])
+        """The active controller; None if the cluster has no quorum, or no broker knows its leader now."""
         try:
-            response = self._session.request(DescribeQuorumRequest(topics=[topic]), DescribeQuorumResponse)
-        except Unsupported:
+            return quorum(self._session).leader
+        except ClientError:
             return None
-        found = [one.leader_id for each in response.topics for one in each.partitions]
-        return found[0] if found and response.error_code == ErrorCode.NONE else None
 
 
 def brokers_of(

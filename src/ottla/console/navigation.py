@@ -11,6 +11,7 @@ NAVIGATION = (
     ("overview", "/", "Overview", "o"),
     ("topics", "/topics", "Topics", "t"),
     ("groups", "/groups", "Groups", "g"),
+    ("transactions", "/transactions", "Transactions", "x"),
     ("cluster", "/cluster", "Cluster", "c"),
     ("pipelines", "/pipelines", "Pipelines", "p"),
     ("scoreboard", "/scoreboard", "Scoreboard", "s"),
