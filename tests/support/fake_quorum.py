@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 
+from ottla.base.ids import ZERO_UUID
 from ottla.quorum.quorum import (
     CommitListener,
     CommittedBatch,
@@ -12,6 +13,7 @@ from ottla.quorum.quorum import (
     LeadershipListener,
     NotLeader,
     QuorumStatus,
+    ReplicaStatus,
 )
 
 
@@ -19,6 +21,8 @@ class FakeQuorum:
     """Holds appends until `commit`; with `auto` it commits them in the next turn of the event loop."""
 
     kraft_version = 1
+    silence_ms = 0.0
+    voters: tuple[int, ...] = ()
 
     def __init__(self, *, auto: bool = False) -> None:
         self.auto = auto
@@ -94,4 +98,5 @@ class FakeQuorum:
         self.snapshots.append((last_offset, epoch, list(values)))
 
     def describe(self) -> QuorumStatus:
-        return QuorumStatus(1, self.epoch, self.log_end_offset, ())
+        voters = tuple(ReplicaStatus(each, ZERO_UUID, -1, -1, -1, ()) for each in self.voters)
+        return QuorumStatus(1, self.epoch, self.log_end_offset, voters)

@@ -22,6 +22,7 @@ from ottla.controller import (
     topics,
 )
 from ottla.controller.alter_partition import decide_alter_partition
+from ottla.controller.confirmation import Confirmation
 from ottla.controller.controller import Controller
 from ottla.controller.decision import Decision
 from ottla.controller.liveness import BrokerWatch
@@ -29,9 +30,7 @@ from ottla.controller.quorum_status import describe_quorum
 from ottla.controller.runtime import ControllerRuntime, Decide
 from ottla.controller.tasks import ControllerTasks
 from ottla.metadata.publisher import MetadataPublisher
-from ottla.metadata.records import (
-    FeatureLevelRecord,
-)
+from ottla.metadata.records import FeatureLevelRecord, NoOpRecord
 from ottla.quorum.quorum import Quorum
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from ottla.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
@@ -94,12 +93,16 @@ class ControllerDriver:
         self._publisher = publisher
         self._on_fault = on_fault
         self._started: asyncio.Future[None] | None = None
+        self._confirmation = Confirmation(
+            controller.config.int("metadata.max.idle.interval.ms") / 1000,
+            controller.config.int("controller.quorum.fetch.timeout.ms") / 1000,
+        )
         self._runtime = ControllerRuntime(
             controller,
             quorum,
             publisher,
             initial_levels=initial_levels,
-            on_leading=lambda: self._tasks.start(self._runtime.submit),
+            on_leading=self._leading,
             on_resigned=self._tasks.stop,
             on_active=self._active,
             on_fault=self._failed,
@@ -124,6 +127,12 @@ class ControllerDriver:
     def join(self) -> None:
         """Start the quorum without waiting; this node becomes active whenever it is elected."""
         self._quorum.start(self._publisher, self._runtime)
+
+    def _leading(self) -> None:
+        elapsed = self._confirmation.start(
+            self._quorum.silence_ms / 1000, has_other_voters=len(self._quorum.describe().voters) > 1
+        )
+        self._tasks.start(self._runtime.submit, elapsed)
 
     def _active(self) -> None:
         if self._started is not None and not self._started.done():
@@ -155,15 +164,22 @@ class ControllerDriver:
 
     async def broker_heartbeat(self, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
         return await self._submit(
-            lambda _: heartbeats.decide_heartbeat(
-                self._controller.view(),
-                self._controller.sessions,
-                request,
-                now=self._now(),
-                next_offset=self._quorum.log_end_offset,
-            ),
+            lambda _: self._heartbeat(request),
             lambda code, _: BrokerHeartbeatResponse(error_code=code),
         )
+
+    def _heartbeat(self, request: BrokerHeartbeatRequest) -> Decision[BrokerHeartbeatResponse]:
+        now = self._now()
+        decision = heartbeats.decide_heartbeat(
+            self._controller.view(),
+            self._controller.sessions,
+            request,
+            now=now,
+            next_offset=self._quorum.log_end_offset,
+        )
+        if not decision.records and self._confirmation.needs_record(now):
+            return Decision([NoOpRecord()], decision.response)
+        return decision
 
     async def alter_partition(
         self, request: AlterPartitionRequest, api_version: int

@@ -60,14 +60,17 @@ class Sessions:
         self._takeover_timeout = takeover_timeout
         self._sessions: dict[int, Session] = {}
 
-    def start(self, brokers: Iterable[BrokerImage], now: float) -> None:
+    def start(self, brokers: Iterable[BrokerImage], now: float, *, elapsed: float = 0.0) -> None:
         """Begin a leadership: no broker is confirmed, unfenced brokers have one timeout to send a heartbeat.
 
         Less time would not be safe, although brokers send a heartbeat at once: the lease that a coordinator has from
-        its last heartbeat to the former controller may be valid for as long.
+        its last heartbeat to the former controller may be valid for as long. `elapsed` is the part of the timeout in
+        which the former controller acknowledged no heartbeat (`confirmation`). Half of the timeout remains in any
+        case, so that brokers which run can send a heartbeat.
         """
+        deadline = now + max(self._timeout - elapsed, self._timeout / 2)
         self._sessions = {
-            each.broker_id: Session(each.epoch, now + self._timeout) for each in brokers if not each.fenced
+            each.broker_id: Session(each.epoch, deadline) for each in brokers if not each.fenced
         }
 
     def stop(self) -> None:

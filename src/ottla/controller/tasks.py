@@ -75,11 +75,14 @@ class ControllerTasks:
         )
         controller.on_change = self._changed
 
-    def start(self, submit: Submit) -> None:
-        """This node leads: every unfenced broker has one session timeout, and is watched from now on."""
+    def start(self, submit: Submit, elapsed: float) -> None:
+        """This node leads: every unfenced broker has one session timeout, and is watched from now on.
+
+        `elapsed` is the part of the timeout that has passed (`Sessions.start`).
+        """
         self._submit = submit
         controller, timers = self._controller, self._timers()
-        controller.sessions.start(controller.image.brokers.values(), timers.time())
+        controller.sessions.start(controller.image.brokers.values(), timers.time(), elapsed=elapsed)
         self._schedule_sessions()
         if self._balances:
             self._schedule("balance", self._balance_interval, self._balance)

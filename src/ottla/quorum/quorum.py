@@ -114,6 +114,11 @@ class Quorum(Protocol):
         """The finalized level of the feature kraft.version, which control records carry."""
         ...
 
+    @property
+    def silence_ms(self) -> float:
+        """How long this node had not heard of another leader when it was elected; 0 if it does not lead."""
+        ...
+
     def start(self, commits: CommitListener, leadership: LeadershipListener) -> None:
         """Deliver the committed records, then join the quorum."""
         ...

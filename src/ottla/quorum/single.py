@@ -121,6 +121,10 @@ class SingleQuorum:
     def kraft_version(self) -> int:
         return self._kraft_version
 
+    @property
+    def silence_ms(self) -> float:
+        return 0.0
+
     def describe(self) -> QuorumStatus:
         """The quorum for DescribeQuorum; the leader counts as caught up at the current time."""
         now_ms = self._clock.now_ms()

@@ -22,7 +22,7 @@ from ottla.metadata.record_codec import decode_record
 from ottla.metadata.records import NoOpRecord
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from ottla.wire.messages.alter_configs import AlterConfigsRequest
-from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
+from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from ottla.wire.messages.broker_registration import BrokerRegistrationRequest
 from ottla.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
@@ -128,6 +128,45 @@ def test_requests_of_one_turn_are_committed_together() -> None:
         assert {response.topics[0].error_code for response in responses} == {0}
         assert len(bench.seen) == before + 1
         assert len(bench.image.topics.by_name) == 20
+
+    run(scenario)
+
+
+def heartbeat(bench: Bench) -> Awaitable[BrokerHeartbeatResponse]:
+    request = BrokerHeartbeatRequest(
+        broker_id=1, broker_epoch=bench.epoch, current_metadata_offset=bench.image.offset
+    )
+    return bench.port.broker_heartbeat(request)
+
+
+def test_with_other_voters_a_heartbeat_waits_for_a_commit() -> None:
+    """A controller that no voter follows any more acknowledges no heartbeat."""
+
+    async def scenario() -> None:
+        quorum = FakeQuorum(auto=True)
+        quorum.voters = (1, 2, 3)
+        bench = await Bench(quorum).ready()
+        assert not (await heartbeat(bench)).is_fenced
+        (appended,) = quorum.log[-1].values
+        assert isinstance(decode_record(appended), NoOpRecord)
+        quorum.auto = False
+        quorum.resign()
+        quorum.elect()
+        waiting = asyncio.ensure_future(heartbeat(bench))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert not waiting.done()
+        quorum.commit()
+        assert (await waiting).error_code == 0
+
+    asyncio.run(scenario())
+
+
+def test_the_only_voter_confirms_a_heartbeat_without_a_record() -> None:
+    async def scenario(bench: Bench) -> None:
+        count = len(bench.quorum.log)
+        await heartbeat(bench)
+        assert len(bench.quorum.log) == count
 
     run(scenario)
 

@@ -29,6 +29,15 @@ def test_new_controller_gives_unfenced_brokers_one_timeout() -> None:
     assert made.expired(image, 13.0) == [1, 2]
 
 
+@pytest.mark.parametrize(("elapsed", "deadline"), [(0.0, 13.0), (1.0, 12.0), (1.5, 11.5), (2.9, 11.5)])
+def test_time_without_acknowledged_heartbeats_shortens_the_first_timeout(
+    elapsed: float, deadline: float
+) -> None:
+    image, made = brokers(), sessions()
+    made.start(image.brokers.values(), 10.0, elapsed=elapsed)
+    assert made.next_deadline(image) == deadline
+
+
 def test_heartbeat_renews_a_session() -> None:
     image, made = brokers(3), sessions()
     made.start(image.brokers.values(), 10.0)

@@ -60,7 +60,7 @@ class Bench:
         self.timers = Timers()
         self.decisions = 0
         self.tasks = ControllerTasks(bench.controller, lambda: self.timers)
-        self.tasks.start(self.submit)
+        self.tasks.start(self.submit, 0.0)
 
     def submit(self, decide: Any, respond: Any, refuse: Any) -> None:
         self.decisions += 1

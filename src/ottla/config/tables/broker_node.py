@@ -50,7 +50,7 @@ KEYS = (
         "Size of metadata log and snapshots together above which old ones are removed."),
     Key("metadata.max.retention.ms", LONG, "604800000", HIGH, STATIC, ACCEPTED, ANYTHING,
         "Age above which metadata log files and snapshots are removed, once a newer snapshot exists."),
-    Key("metadata.max.idle.interval.ms", INT, "500", LOW, STATIC, ACCEPTED, at_least(0),
+    Key("metadata.max.idle.interval.ms", INT, "500", LOW, STATIC, HONOURED, at_least(0),
         "Interval of the no-op records of an idle active controller; 0: none."),
     Key("internal.metadata.log.segment.bytes", INT, None, LOW, STATIC, ACCEPTED, ANYTHING,
         "For tests: size of a metadata log file below the usual minimum.", internal=True),

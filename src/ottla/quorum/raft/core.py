@@ -14,7 +14,7 @@ outstanding requests. Rules that the protocol depends on:
 - A follower truncates only in response to its outstanding fetch of the current epoch, never below the high watermark.
 - A response to a request that is no longer outstanding is ignored, so nothing from an earlier role has an effect.
 
-A connection to the leader that was closed or refused is evidence that the leader has failed (`follower.LeaderLosses`).
+A connection to the leader that was closed or refused is evidence that the leader has failed (`follower.LeaderContact`).
 
 Concurrency: one owner. Time: milliseconds of any clock that does not go backwards.
 """
@@ -28,7 +28,7 @@ from ottla.base.errors import ErrorCode, RemoteProtocolError, violated
 from ottla.base.rng import Random
 from ottla.quorum.quorum import NotLeader
 from ottla.quorum.raft.election import Election
-from ottla.quorum.raft.follower import Following, LeaderLosses
+from ottla.quorum.raft.follower import Following, LeaderContact
 from ottla.quorum.raft.leader import Leadership, leader_change, snapshot_part
 from ottla.quorum.raft.messages import (
     NO_LEADER,
@@ -100,7 +100,7 @@ class Core:
         self._deadline_ms = 0.0
         self._resigning_to: tuple[ReplicaKey, ...] = ()
         self.unacknowledged: set[int] = set()  # voters that do not know of the resignation yet
-        self._losses = LeaderLosses()
+        self._contact = LeaderContact()
         self._others = voters.others(local.node_id)
         self._recovery = Recovery() if recovering and self.is_voter else None
 
@@ -207,11 +207,11 @@ class Core:
             return
         if not self.can_vote:
             self._become_unattached(now_ms, self.epoch)
-            self._outbound.pause(self._others, now_ms + self._losses.pause_ms(self._timeouts))
+            self._outbound.pause(self._others, now_ms + self._contact.pause_ms(self._timeouts))
         elif not following.leader_suspected:
             following.leader_suspected = True
             others = self.voters.others(node_id)
-            soon_ms = now_ms + self._losses.pause_ms(self._timeouts)
+            soon_ms = now_ms + self._contact.pause_ms(self._timeouts)
             self._elect_in_turn(soon_ms, others.index(self.local.node_id))
         self._poll(now_ms)
 
@@ -238,10 +238,11 @@ class Core:
 
     # Transitions
 
-    def _enter(self, role: Role) -> None:
+    def _enter(self, now_ms: float, role: Role) -> None:
         if role not in TRANSITIONS[self.role]:
             violated(f"a replica cannot change from {self.role.value} to {role.value}")
         self.role = role
+        self._contact.entered(now_ms, role)
         self._outbound.forget_all()
         self._election = Election()
         self._following = None
@@ -256,7 +257,7 @@ class Core:
         if is_new:
             self.epoch, self.voted = epoch, None
         self.leader_id = NO_LEADER
-        self._enter(Role.UNATTACHED)
+        self._enter(now_ms, Role.UNATTACHED)
         self._deadline_ms = now_ms + self._election_timeout()
         if is_new:
             self._effects.append(Persist(self.state))
@@ -267,35 +268,34 @@ class Core:
         if epoch > self.epoch:
             self.epoch, self.voted = epoch, None
         self.leader_id = leader_id
-        self._enter(Role.FOLLOWER)
+        self._enter(now_ms, Role.FOLLOWER)
         self._following = Following(epoch, leader_id, self._log)
         self._deadline_ms = now_ms + self._timeouts.fetch_ms
-        self._effects.append(Persist(self.state))
-        self._effects.append(LeaderChanged(self.epoch, leader_id))
+        self._effects += [Persist(self.state), LeaderChanged(self.epoch, leader_id)]
 
     def _become_prospective(self, now_ms: float) -> None:
-        self._enter(Role.PROSPECTIVE)
+        self._enter(now_ms, Role.PROSPECTIVE)
         self._deadline_ms = now_ms + self._election_timeout()
         self._count_vote(now_ms, self.local.node_id, granted=True)
 
     def _become_candidate(self, now_ms: float) -> None:
-        self._enter(Role.CANDIDATE)
+        self._enter(now_ms, Role.CANDIDATE)
         self.epoch += 1
         self.voted = self.local
         self.leader_id = NO_LEADER
         self._deadline_ms = now_ms + self._election_timeout()
-        self._effects.append(Persist(self.state))
-        self._effects.append(LeaderChanged(self.epoch, NO_LEADER))
+        self._effects += [Persist(self.state), LeaderChanged(self.epoch, NO_LEADER)]
         self._count_vote(now_ms, self.local.node_id, granted=True)
 
     def _become_leader(self, now_ms: float) -> None:
         granting = sorted(self._election.granted)
-        self._enter(Role.LEADER)
-        self._losses.reset()
+        self._enter(now_ms, Role.LEADER)
         self.leader_id = self.local.node_id
         self._effects.append(Persist(self.state))
         start_offset = self._log.end_offset
-        self.leadership = Leadership(self.local, self.epoch, self._log, self.high_watermark, now_ms)
+        self.leadership = Leadership(
+            self.local, self.epoch, self._log, self.high_watermark, now_ms, self._contact.elected(now_ms)
+        )
         self._log.append_controls(self.epoch, [leader_change(self.local.node_id, self.voters, granting)])
         self._effects.append(LeaderChanged(self.epoch, self.leader_id, start_offset))
         self._deadline_ms = now_ms + self._check_quorum_ms
@@ -303,7 +303,7 @@ class Core:
     def _become_resigned(self, now_ms: float) -> None:
         if self.leadership is not None:
             self._resigning_to = self.leadership.progress.successors(self.voters)
-        self._enter(Role.RESIGNED)
+        self._enter(now_ms, Role.RESIGNED)
         self.leader_id = NO_LEADER
         self._effects.append(LeaderChanged(self.epoch, NO_LEADER))
         self.unacknowledged = set(self._others)
@@ -569,7 +569,7 @@ class Core:
     def _on_fetch_response(self, now_ms: float, response: FetchResponse) -> None:
         if self._following is None:
             return
-        self._losses.reset()
+        self._contact.responded(now_ms)
         self._deadline_ms = now_ms + self._timeouts.fetch_ms
         try:
             self._following.fetched(response, self.high_watermark)

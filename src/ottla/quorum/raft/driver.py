@@ -192,6 +192,10 @@ class RaftQuorum:
     def epoch(self) -> int:
         return self._core.epoch
 
+    @property
+    def silence_ms(self) -> float:
+        return 0.0 if self._core.leadership is None else self._core.leadership.silence_ms
+
     def start(self, commits: CommitListener, leadership: LeadershipListener) -> None:
         """Deliver the latest snapshot, then join the quorum. Later records are delivered once they are committed."""
         self._commits, self._leadership = commits, leadership

@@ -9,6 +9,9 @@ Owned by the core for as long as this replica follows one leader in one epoch.
 
 from __future__ import annotations
 
+import math
+from typing import Final
+
 from ottla.base.errors import invariant
 from ottla.quorum.raft.messages import (
     Fetch,
@@ -18,8 +21,11 @@ from ottla.quorum.raft.messages import (
     OffsetAndEpoch,
 )
 from ottla.quorum.raft.raft_log import RaftLog
+from ottla.quorum.raft.roles import Role
 from ottla.quorum.raft.timeouts import Timeouts
 from ottla.quorum.raft.voters import ReplicaKey
+
+_IN_CONTACT: Final = frozenset({Role.UNATTACHED, Role.FOLLOWER, Role.RESIGNED})
 
 
 class Following:
@@ -86,8 +92,8 @@ class Following:
         return snapshot
 
 
-class LeaderLosses:
-    """How often in a row a leader was found lost without a fetch that succeeded in between.
+class LeaderContact:
+    """When this replica last heard of a leader, and how often in a row it has found a leader lost since.
 
     A connection to the leader that was closed or refused, or a response that it no longer leads, is evidence that the
     leader has failed. A follower then starts a pre-vote without waiting for its fetch timeout, one voter after another
@@ -96,18 +102,30 @@ class LeaderLosses:
     longer each time, because the other voters may name the lost leader again.
     """
 
-    __slots__ = ("_count",)
+    __slots__ = ("_losses", "_since_ms")
 
     def __init__(self) -> None:
-        self._count = 0
+        self._losses = 0
+        self._since_ms = math.inf
 
-    def reset(self) -> None:
-        """A leader has responded, or this replica leads."""
-        self._count = 0
+    def entered(self, now_ms: float, role: Role) -> None:
+        """This replica changes its role. Only an election after a fetch timeout continues the silence."""
+        if role in _IN_CONTACT:
+            self._since_ms = now_ms
+
+    def responded(self, now_ms: float) -> None:
+        """A leader has responded to a fetch."""
+        self._losses = 0
+        self._since_ms = now_ms
+
+    def elected(self, now_ms: float) -> float:
+        """This replica leads; for how many milliseconds it had not heard of a leader. 0 if it never had."""
+        self._losses = 0
+        return max(0.0, now_ms - self._since_ms)
 
     def pause_ms(self, timeouts: Timeouts) -> float:
         """Count a loss; how long to wait before the search for another leader: not at all at first."""
-        self._count += 1
-        if self._count == 1:
+        self._losses += 1
+        if self._losses == 1:
             return 0.0
-        return float(min(timeouts.election_ms, timeouts.retry_backoff_ms * 2 ** min(self._count, 10)))
+        return float(min(timeouts.election_ms, timeouts.retry_backoff_ms * 2 ** min(self._losses, 10)))

@@ -38,9 +38,17 @@ class Leadership:
     """The leadership of `local` in one epoch, which starts at the current end of the log."""
 
     def __init__(
-        self, local: ReplicaKey, epoch: int, log: RaftLog, high_watermark: int, now_ms: float
+        self,
+        local: ReplicaKey,
+        epoch: int,
+        log: RaftLog,
+        high_watermark: int,
+        now_ms: float,
+        silence_ms: float = 0.0,
     ) -> None:
+        """`silence_ms` is how long this replica had not heard of another leader when it was elected."""
         self.epoch = epoch
+        self.silence_ms = silence_ms
         self.high_watermark = high_watermark
         self.progress = LeaderProgress(local, log.end_offset, now_ms)
         self.begin_epoch_at_ms = now_ms

@@ -233,6 +233,45 @@ def test_the_second_in_turn_waits_before_its_pre_vote() -> None:
     assert node.core.role is Role.PROSPECTIVE
 
 
+def win(node: Node) -> None:
+    """Node 0 wins the pre-vote and the vote with node 2."""
+    for _ in range(2):
+        votes = dict(node.sent())
+        node.core.responded(node.now, 2, votes[2], VoteResponse(ErrorCode.NONE, node.core.epoch, -1, True))
+    assert node.core.role is Role.LEADER
+
+
+def test_silence_before_an_election_is_measured_from_the_last_response_of_the_leader() -> None:
+    node = following()
+    node.pass_time(500)
+    ((leader_id, fetch),) = node.sent()
+    node.core.responded(node.now, leader_id, fetch, FetchResponse(ErrorCode.NONE, 5, 1, 0))
+    node.pass_time(2000)
+    assert node.core.role is Role.PROSPECTIVE
+    node.pass_time(30)
+    win(node)
+    assert node.core.leadership is not None
+    assert node.core.leadership.silence_ms == 2030
+
+
+def test_an_election_on_evidence_has_no_silence() -> None:
+    node = following()
+    ((leader_id, fetch),) = node.sent()
+    node.pass_time(100)
+    node.core.responded(node.now, leader_id, fetch, FetchResponse(ErrorCode.NONE, 5, 1, 0))
+    node.take()
+    node.core.peer_lost(node.now, 1)
+    win(node)
+    assert node.core.leadership is not None
+    assert node.core.leadership.silence_ms == 0
+
+
+def test_a_replica_that_has_never_heard_of_a_leader_has_no_silence() -> None:
+    leadership = elected().core.leadership
+    assert leadership is not None
+    assert leadership.silence_ms == 0
+
+
 def test_a_lost_pre_vote_returns_to_the_known_leader() -> None:
     node = following()
     node.core.peer_lost(node.now, 1)
