@@ -11,6 +11,7 @@ rounds and partitions:
     controller   the active controller is killed: all partitions
     paused       SIGSTOP: partitions that the broker led, for a client that waits one second for a response; with its
                  default librdkafka waits 60 s for a broker that is silent, whatever the cluster does
+    paused both  the same for a broker that is also the active controller
     clean stop   SIGTERM: all partitions, and the number of errors that the client saw
     all killed   SIGKILL to all, started again at once: all partitions
 """
@@ -47,6 +48,7 @@ LIMITS_S = {
     "follower": (0.3, 1.5),
     "controller": (0.5, 1.5),
     "paused": (4.0, 4.0),
+    "paused both": (4.0, 4.0),
     "clean stop": (0.2, 0.2),
     "all killed": (3.0, 3.0),
 }
@@ -133,7 +135,8 @@ class Failover:
         scenarios: dict[str, Callable[[], None]] = {
             "leader": self._leader,
             "controller": self._controller,
-            "paused": self._paused,
+            "paused": lambda: self._paused("paused", is_controller=False),
+            "paused both": lambda: self._paused("paused both", is_controller=True),
             "clean stop": self._clean_stop,
             "all killed": self._all_killed,
         }
@@ -175,14 +178,17 @@ class Failover:
         self._measure("controller", list(range(PARTITIONS)), moment)
         self.cluster.restart(victim)
 
-    def _paused(self) -> None:
-        victim = self.cluster.leader(self.topic, 0)
+    def _paused(self, name: str, *, is_controller: bool) -> None:
+        active = self.cluster.controller()
+        victim = next(
+            id_ for id_ in self.cluster.brokers if (id_ == active) is is_controller and self._led_by(id_)
+        )
         led = self._led_by(victim)
         prober = Prober(self.cluster.bootstrap, self.topic, socket_timeout_ms=1_000)
         time.sleep(SETTLE_S)
         moment = time.monotonic()
         self.cluster.pause(victim)
-        self._measure("paused", led, moment, prober)
+        self._measure(name, led, moment, prober)
         self.cluster.resume(victim)
         prober.close()
 

@@ -242,12 +242,12 @@ class Core:
         if role not in TRANSITIONS[self.role]:
             violated(f"a replica cannot change from {self.role.value} to {role.value}")
         self.role = role
-        self._contact.entered(now_ms, role)
         self._outbound.forget_all()
         self._election = Election()
         self._following = None
         leadership, self.leadership = self.leadership, None
         if leadership is not None:
+            self._contact.heard(now_ms)
             refusal = self._fetch_error(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             self._respond_all((token, refusal) for token in leadership.waiting())
 
@@ -373,6 +373,7 @@ class Core:
     def _pre_vote_lost(self, now_ms: float) -> None:
         if self.leader_id not in (NO_LEADER, self.local.node_id):
             self._become_follower(now_ms, self.epoch, self.leader_id)
+            self._elect_in_turn(now_ms, 2 + self.voters.ids.index(self.local.node_id))
         else:
             self._become_unattached(now_ms, self.epoch)
 
@@ -383,10 +384,9 @@ class Core:
             self._effects.append(Send(node_id, request))
 
     def _send_votes(self, now_ms: float) -> None:
-        is_pre_vote = self.role is Role.PROSPECTIVE
         for node_id in self._election.open_votes(self.voters):
-            vote = Vote(self.local, self.voters.key(node_id), self.epoch, self.log_end, is_pre_vote)
-            self._send(node_id, vote)
+            voter, is_pre_vote = self.voters.key(node_id), self.role is Role.PROSPECTIVE
+            self._send(node_id, Vote(self.local, voter, self.epoch, self.log_end, is_pre_vote))
 
     def _send_begin_epoch(self, now_ms: float) -> None:
         leadership = self.leadership
@@ -521,6 +521,7 @@ class Core:
             return ErrorCode.INVALID_REQUEST
         if epoch < self.epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
+        self._contact.heard(now_ms)
         self._heard_of(now_ms, epoch, leader_id)
         return ErrorCode.NONE
 

@@ -10,7 +10,6 @@ Owned by the core for as long as this replica follows one leader in one epoch.
 from __future__ import annotations
 
 import math
-from typing import Final
 
 from ottla.base.errors import invariant
 from ottla.quorum.raft.messages import (
@@ -21,11 +20,8 @@ from ottla.quorum.raft.messages import (
     OffsetAndEpoch,
 )
 from ottla.quorum.raft.raft_log import RaftLog
-from ottla.quorum.raft.roles import Role
 from ottla.quorum.raft.timeouts import Timeouts
 from ottla.quorum.raft.voters import ReplicaKey
-
-_IN_CONTACT: Final = frozenset({Role.UNATTACHED, Role.FOLLOWER, Role.RESIGNED})
 
 
 class Following:
@@ -108,10 +104,9 @@ class LeaderContact:
         self._losses = 0
         self._since_ms = math.inf
 
-    def entered(self, now_ms: float, role: Role) -> None:
-        """This replica changes its role. Only an election after a fetch timeout continues the silence."""
-        if role in _IN_CONTACT:
-            self._since_ms = now_ms
+    def heard(self, now_ms: float) -> None:
+        """A leader has sent a request, or this replica led until now."""
+        self._since_ms = now_ms
 
     def responded(self, now_ms: float) -> None:
         """A leader has responded to a fetch."""

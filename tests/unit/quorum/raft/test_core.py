@@ -281,6 +281,24 @@ def test_a_lost_pre_vote_returns_to_the_known_leader() -> None:
     assert (node.core.role, node.core.leader_id, node.core.epoch) == (Role.FOLLOWER, 1, 5)
 
 
+def test_a_lost_pre_vote_is_repeated_soon_and_does_not_end_the_silence() -> None:
+    """The other voter may have heard of the leader a little later, so that its fetch timeout has not passed yet."""
+    node = following()
+    ((leader_id, fetch),) = node.sent()
+    node.core.responded(node.now, leader_id, fetch, FetchResponse(ErrorCode.NONE, 5, 1, 0))
+    node.pass_time(2000)
+    votes = dict(node.sent())
+    for node_id in (1, 2):
+        node.core.responded(node.now, node_id, votes[node_id], VoteResponse(ErrorCode.NONE, 5, 1, False))
+    assert node.core.role is Role.FOLLOWER
+    node.take()
+    node.pass_time(300)
+    assert node.core.role is Role.PROSPECTIVE
+    win(node)
+    assert node.core.leadership is not None
+    assert node.core.leadership.silence_ms == 2300
+
+
 def test_a_granted_pre_vote_that_names_the_lost_leader_counts() -> None:
     node = following()
     node.core.peer_lost(node.now, 1)
