@@ -78,6 +78,7 @@ APIS = {
     "offset_fetch": "OffsetFetch",
     "offset_for_leader_epoch": "OffsetForLeaderEpoch",
     "produce": "Produce",
+    "push_telemetry": "PushTelemetry",
     "remove_raft_voter": "RemoveRaftVoter",
     "sasl_authenticate": "SaslAuthenticate",
     "sasl_handshake": "SaslHandshake",

@@ -41,6 +41,7 @@ NAMED_AS = {
     "node/main.py": "BrokerProcess",
     "pipelines/java/class_archive.py": "prepare",
     "scoreboard/devices.py": "demo",
+    "node/metrics.py": "BrokerProcess",
 }
 """Modules that tests run in another process, and what such a test names: the command, or a field of the request."""
 UNTESTED = {
@@ -81,6 +82,8 @@ COVERED_BY = {
     "testing/fixtures/messages.py": "tests/unit/testing/fixtures/test_refusals.py",
     "testing/fixtures/plugin.py": "tests/integration/fixtures/test_plugin.py",
     "testing/fixtures/wire_proxy.py": "tests/integration/fixtures/test_environment.py",
+    "broker/handlers/k72_push_telemetry.py": "tests/integration/metrics/test_client_telemetry.py",
+    "node/metrics.py": "tests/integration/metrics/test_endpoint.py",
     "broker/fetch/fetch_request.py": "tests/integration/test_limits.py",
     "broker/fetch/replica_sessions.py": "tests/unit/broker/fetch/test_replica_fetch.py",
     "broker/replica/followed.py": "tests/unit/broker/replica/test_fetchers.py",
@@ -184,7 +187,6 @@ COVERED_BY = {
     "coordinator/txn/txn_state_machine.py": "tests/unit/broker/test_registry.py",
     "node/controller_link.py": "tests/unit/node/test_build.py",
     "node/directories.py": "tests/unit/node/test_build.py",
-    "node/logs.py": "tests/integration/test_broker_lifecycle.py",
     "pipelines/java/class_archive.py": "tests/unit/cli/test_pipelines.py",
     "pipelines/java/process.py": "tests/unit/pipelines/test_session.py",
     "pipelines/runtime/query_reports.py": "tests/spark/test_pipelines.py",

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ottla.broker.fetch.sessions import FetchSessions
     from ottla.broker.forwarding.envelope import EnvelopeServer
     from ottla.broker.forwarding.forwarder import Forwarder
+    from ottla.broker.metrics.telemetry import ClientTelemetry
     from ottla.broker.net.read_buffers import ReadBuffers
     from ottla.broker.purgatory import Purgatory
     from ottla.broker.registry import ListedApis
@@ -97,3 +98,5 @@ class Dependencies(SharedDependencies):
     transactions: TxnCoordinator
     markers: LocalMarkerSender
     verifier: TxnVerifier
+    telemetry: ClientTelemetry | None
+    """The metrics that clients push; None without an endpoint for metrics."""

@@ -11,9 +11,9 @@ logged.
 
 Declarations are immutable and belong to the process; `Handlers` creates the handlers of one node from them.
 
-Versions outside `versions` are not parsed. `advertised` differs from `versions` in two cases only, as in Kafka 4.3:
-Produce lists versions that it refuses, GetTelemetrySubscriptions is served but not listed. The newest version of an
-API may be listed only if a setting is on (InitProducerId).
+Versions outside `versions` are not parsed. `advertised` differs from `versions` in one case only, as in Kafka 4.3:
+Produce lists versions that it refuses. The APIs of client telemetry are listed only if the broker serves metrics. The
+newest version of an API may be listed only if a setting is on (InitProducerId).
 """
 
 from __future__ import annotations
@@ -72,6 +72,8 @@ class Route(NamedTuple):
     """The setting without which the newest version is served but not listed."""
     forwarded: bool = False
     """Whether a broker that is not the active controller forwards the request to it."""
+    telemetry: bool = False
+    """Whether the API is listed only if this broker keeps the metrics of clients."""
 
     def listed(self, config: BrokerConfig) -> tuple[int, int] | None:
         """Return the versions that ApiVersions lists; None if it does not list the API."""
@@ -94,11 +96,11 @@ class BoundRoute(NamedTuple):
 class ListedApis:
     """The APIs and versions that ApiVersions lists, for each type of listener."""
 
-    def __init__(self, routes: Iterable[Route], config: BrokerConfig) -> None:
+    def __init__(self, routes: Iterable[Route], config: BrokerConfig, *, telemetry: bool = False) -> None:
         self._listed: dict[ListenerType, dict[ApiKey, tuple[int, int]]] = {each: {} for each in ListenerType}
         for route in sorted(routes, key=lambda each: each.api_key):
             versions = route.listed(config)
-            if versions is not None:
+            if versions is not None and (telemetry or not route.telemetry):
                 for listener_type in route.listeners:
                     self._listed[listener_type][route.api_key] = versions
 
@@ -112,17 +114,18 @@ def handles(
     *,
     versions: tuple[int, int],
     listeners: frozenset[ListenerType] = BROKER,
-    listed: bool = True,
     newest_needs: str | None = None,
     forwarded: bool = False,
+    telemetry: bool = False,
 ) -> Callable[[type[H]], type[H]]:
     """Declare a handler of decoded requests; `forwarded` if brokers forward them to the active controller."""
-    advertised = versions if listed else None
 
     def declare(handler: type[H]) -> type[H]:
         return _declare(
             handler,
-            Route(api_key, versions, advertised, request, handler, listeners, newest_needs, forwarded),
+            Route(
+                api_key, versions, versions, request, handler, listeners, newest_needs, forwarded, telemetry
+            ),
         )
 
     return declare

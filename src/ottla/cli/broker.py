@@ -7,6 +7,7 @@ broker itself.
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Sequence
 
 HELP = "Run a node until SIGTERM or SIGINT. In an empty directory, create a cluster, of one node by default."
@@ -40,6 +41,18 @@ def main(arguments: Sequence[str]) -> int:
         "--port", metavar="PORT", type=_port, help="the port on 127.0.0.1 for clients, 9092 by default"
     )
     parser.add_argument(
+        "--metrics-port",
+        metavar="PORT",
+        type=_port,
+        help="serve metrics for Prometheus at http://127.0.0.1:PORT/metrics; without it they are not served",
+    )
+    parser.add_argument(
+        "--log-format",
+        metavar="FORMAT",
+        choices=("text", "keyvalue", "json"),
+        help="text, keyvalue or json; text on a terminal and keyvalue otherwise",
+    )
+    parser.add_argument(
         "--override",
         metavar="KEY=VALUE",
         action="append",
@@ -52,8 +65,12 @@ def main(arguments: Sequence[str]) -> int:
         help="found a new cluster although some voters are not reachable; metadata on them would be lost",
     )
     chosen = parser.parse_args(arguments)
-    from ottla.node.main import run
+    if chosen.log_format is not None:
+        os.environ["OTTLA_LOG_FORMAT"] = chosen.log_format
+    from ottla.node.main import run  # configures the log
 
+    if chosen.metrics_port is not None:
+        chosen.override.append(f"ottla.metrics.port={chosen.metrics_port}")
     return run(
         chosen.config, chosen.data, chosen.override, port=chosen.port, force_founding=chosen.force_founding
     )

@@ -27,13 +27,15 @@ from ottla.broker.dependencies import Dependencies, MetadataCache
 from ottla.broker.fetch.sessions import FetchSessions
 from ottla.broker.handlers import load_all
 from ottla.broker.housekeeping import Housekeeping
+from ottla.broker.metrics.request_times import RequestTimes
+from ottla.broker.metrics.telemetry import ClientTelemetry
 from ottla.broker.net.edge import Edge
 from ottla.broker.net.limits import Limits
 from ottla.broker.net.listeners import Listener, ListenerType
 from ottla.broker.net.read_buffers import ReadBuffers
 from ottla.broker.net.server import Server
 from ottla.broker.purgatory import Purgatory
-from ottla.broker.registry import Handlers, ListedApis
+from ottla.broker.registry import Handlers, ListedApis, Route
 from ottla.broker.replica.following import Following
 from ottla.broker.replica.settings import ReplicaFetchSettings
 from ottla.broker.router import Router
@@ -61,6 +63,7 @@ if TYPE_CHECKING:
     from ottla.node.controller_link import ControllerLink
     from ottla.node.machine import Machine
     from ottla.node.metadata import MetadataNode
+    from ottla.node.metrics import MetricsEndpoint
     from ottla.storage.log_dir import LogDir
     from ottla.storage.log_dirs import LogDirs
 
@@ -97,6 +100,10 @@ class BrokerNode:
         self._violated = on_violation
         self._log = log
         self._reports: DirectoryReports | None = None
+        self._metrics: MetricsEndpoint | None = None
+        measured = config.metrics_port is not None
+        self._request_times = RequestTimes(self._loop.time) if measured else None
+        self._telemetry = ClientTelemetry(self._loop.time) if measured else None
         self._peer_environment = peer_environment(self._loop, machine.connect, machine.rng)
         self.lifecycle = BrokerLifecycle(
             config.node_id,
@@ -181,9 +188,35 @@ class BrokerNode:
         self._settings.subscribe(self._settings_changed)
         self._start_housekeeping()
         self._server.serve()
+        await self._start_metrics()
         # Partitions whose leader does not change from now on are in no delta: load them from the image.
         self.coordinators.load(metadata.publisher.image)
         return listeners
+
+    async def _start_metrics(self) -> None:
+        """Serve metrics, if a port for them is set."""
+        port, times, telemetry = self._config.metrics_port, self._request_times, self._telemetry
+        if port is None or times is None or telemetry is None:
+            return
+        from ottla.node.metrics import MetricsEndpoint
+
+        self._metrics = MetricsEndpoint(
+            self._config,
+            self._cluster_id,
+            self._metadata,
+            self._metadata_cache,
+            self.replicas,
+            self._log_dirs,
+            self.coordinators.groups,
+            self._edge,
+            times,
+            telemetry,
+            clock=self._clock,
+            executor=self._executor,
+            environment=self._peer_environment,
+        )
+        port = await self._metrics.start(port)
+        self._log.info("metrics are served", address=f"http://127.0.0.1:{port}/metrics")
 
     async def _follow(self, publisher: MetadataPublisher) -> MetadataImage:
         """Lead and set strays aside by the current image, and follow each change from now on."""
@@ -202,6 +235,8 @@ class BrokerNode:
         if self._config.broker.bool("controlled.shutdown.enable"):
             await settled(self.lifecycle.controlled_shutdown())
         self.lifecycle.close()
+        if self._metrics is not None:
+            self._metrics.close()
         if self._reports is not None:
             self._reports.close()
         self._following.close()
@@ -252,14 +287,15 @@ class BrokerNode:
     def _make_edge(self, metadata: MetadataNode) -> Edge:
         """Create the handlers with their dependencies, and the router of the listeners for clients and brokers."""
         routes = [route for route in load_all() if ListenerType.BROKER in route.listeners]
-        handlers = Handlers(
-            routes, self._dependencies(metadata, ListedApis(routes, self._config.broker)), self._loop
-        )
+        handlers = Handlers(routes, self._dependencies(metadata, self._listed_apis(routes)), self._loop)
         router = Router(
             handlers.on(ListenerType.BROKER), self._violated, self._log, forwarder=self._link.forwarder
         )
         limits = Limits.from_config(self._settings)
-        return Edge(self._loop, limits, {ListenerType.BROKER: router}, self._log)
+        return Edge(self._loop, limits, {ListenerType.BROKER: router}, self._log, self._request_times)
+
+    def _listed_apis(self, routes: list[Route]) -> ListedApis:
+        return ListedApis(routes, self._config.broker, telemetry=self._telemetry is not None)
 
     def _dependencies(self, metadata: MetadataNode, listed_apis: ListedApis) -> Dependencies:
         sessions_max = self._config.broker.int("max.incremental.fetch.session.cache.slots")
@@ -290,6 +326,7 @@ class BrokerNode:
             transactions=self.coordinators.transactions,
             markers=self.coordinators.markers,
             verifier=self.coordinators.verifier,
+            telemetry=self._telemetry,
             listed_apis=listed_apis,
         )
 
@@ -366,6 +403,8 @@ class BrokerNode:
         applied = self.replicas.apply(delta, image)
         # Followers of other leaders do not wait until logs are created.
         self._following.changed(delta, image)
+        if self._metrics is not None:
+            self._metrics.changed(delta, image)
         applied.when_done(lambda _, __: self._replicas_changed(delta, image))
         return applied
 

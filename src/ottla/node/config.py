@@ -32,6 +32,9 @@ from ottla.node.listeners import is_loopback, parse_listeners
 from ottla.node.properties import parse_properties
 from ottla.node.quorum_config import QuorumConfig, Role, parse_quorum, parse_roles, parse_voters
 
+METRICS_PORT = "ottla.metrics.port"
+"""A setting of Ottla. The prefix keeps it apart from all settings that Kafka has or will have."""
+PORT_MAX = 65_535
 QUICK_START = {
     "process.roles": "broker,controller",
     "node.id": "1",
@@ -114,6 +117,8 @@ class NodeConfig(Struct, frozen=True):
     metadata_log_dir: str
     rack: str | None
     notices: tuple[Notice, ...]
+    metrics_port: int | None = None
+    """The port of the endpoint for metrics; None without one."""
     force_founding: bool = False
     """Found a cluster although voters are not reachable; see `ottla.quorum.founding`."""
 
@@ -164,6 +169,7 @@ def assemble(
                 f"--port {port}: listeners={written['listeners']} is set as well; use one of them"
             )
         written["listeners"] = f"PLAINTEXT://127.0.0.1:{port}"
+    metrics_port = _take_metrics_port(written)
     notices = [*_review(written)]
     explicit = _with_node_id(written if file is not None else {**QUICK_START, **written})
     broker = BrokerConfig(explicit)
@@ -191,7 +197,20 @@ def assemble(
         metadata_log_dir=directories[0] if metadata_directory is None else str(metadata_directory),
         rack=None if rack is None else str(rack),
         notices=tuple(notices),
+        metrics_port=metrics_port,
     )
+
+
+def _take_metrics_port(written: dict[str, str]) -> int | None:
+    """Remove the setting of the endpoint for metrics, which Kafka does not have, and return its value."""
+    text = written.pop(METRICS_PORT, None)
+    if text is None:
+        return None
+    if not text.isascii() or not text.isdigit() or int(text) > PORT_MAX:
+        raise ConfigRefused(
+            METRICS_PORT, f"{METRICS_PORT}={text!r}; allowed: 0 to {PORT_MAX}, 0 for a free port"
+        )
+    return int(text)
 
 
 def from_environment(env: Mapping[str, str]) -> dict[str, str]:

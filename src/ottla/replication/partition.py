@@ -181,6 +181,8 @@ class Partition(ReadablePartition):
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR if offline else ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if acks == ACKS_ALL and len(self.isr) < self._min_insync_replicas and self._under_min_isr():
             raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
+        traffic = self.traffic
+        traffic.produce_requests += 1
         batch = validate(records, self._rules, now_ms, api_version=api_version)
         try:
             appended = self.log.append(
@@ -193,6 +195,8 @@ class Partition(ReadablePartition):
         except StorageFault as fault:
             raise self._storage_error(fault) from fault
         if not appended.duplicate:
+            traffic.messages_in += appended.last_offset - appended.base_offset + 1
+            traffic.bytes_in += len(records)
             self._schedule(self.log)
         return appended
 
@@ -257,14 +261,23 @@ class Partition(ReadablePartition):
             return None
         return self.log.bulk_limits(self.leader_epoch, rules, now_ms)
 
-    def append_bulk(self, bulk: BulkAppend) -> None:
-        """Stage a bulk append within the limits of `bulk_limits`."""
+    def append_bulk(self, bulk: BulkAppend, requests: int) -> None:
+        """Stage a bulk append of so many requests, within the limits of `bulk_limits`."""
+        traffic = self.traffic
+        traffic.produce_requests += requests
+        traffic.messages_in += bulk.next_offset - self.log.log_end_offset
+        traffic.bytes_in += len(bulk.data)
         self.log.append_bulk(bulk)
         self._schedule(self.log)
 
-    def _under_min_isr(self) -> bool:
+    @property
+    def min_in_sync(self) -> int:
+        """How many in-sync replicas acks=all requires."""
         # A topic with fewer replicas than the setting requires could never be written to: the limit is capped.
-        return len(self.isr) < min(self._min_insync_replicas, len(self.replicas))
+        return min(self._min_insync_replicas, len(self.replicas))
+
+    def _under_min_isr(self) -> bool:
+        return len(self.isr) < self.min_in_sync
 
     def wait_committed(self, end_offset: int, waiter: AppendWaiter) -> None:
         """Notify `waiter` when all records below `end_offset` are committed, however small the ISR is meanwhile."""

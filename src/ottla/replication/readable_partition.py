@@ -17,6 +17,7 @@ from ottla.metadata.image import BrokerImage
 from ottla.records.batch import BatchHeader
 from ottla.replication.cluster_view import ClusterView
 from ottla.replication.leader import LeaderState
+from ottla.replication.traffic import Traffic
 from ottla.storage.log.log import Log
 from ottla.storage.log.log_reader import FoundRecord
 from ottla.storage.log.log_slice import LogSlice, StagedSlice
@@ -62,6 +63,7 @@ class ReadablePartition:
         "replicas",
         "topic",
         "topic_id",
+        "traffic",
     )
 
     def __init__(
@@ -85,6 +87,7 @@ class ReadablePartition:
         self._leading: LeaderState | None = None
         self._on_fault = on_fault
         self._cluster = cluster
+        self.traffic = Traffic()
 
     @property
     def leads(self) -> bool:

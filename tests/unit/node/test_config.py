@@ -9,7 +9,7 @@ import pytest
 from ottla.base.errors import LocalError
 from ottla.broker.net.listeners import ListenerType
 from ottla.config import BROKER_KEYS, ConfigRefused
-from ottla.node.config import Level, NodeConfig, assemble, from_environment, load
+from ottla.node.config import QUICK_START, Level, NodeConfig, assemble, from_environment, load
 from ottla.node.quorum_config import Role
 
 # The entries of the quick-start file that Apache Kafka 4.3 ships, as a user would bring them along.
@@ -301,3 +301,18 @@ def test_without_a_file_the_first_rebalance_of_a_classic_group_does_not_wait() -
     assert assemble(None, {}).broker.int(name) == 0
     assert assemble(None, {}, [f"{name}=7"]).broker.int(name) == 7
     assert assemble({}, {}).broker.int(name) == 3000
+
+
+def test_the_port_of_metrics_is_a_setting_of_ottla() -> None:
+    assert assemble(None, {}).metrics_port is None
+    assert assemble(None, {}, ["ottla.metrics.port=9404"]).metrics_port == 9404
+    assert assemble({**QUICK_START, "ottla.metrics.port": "0"}, {}).metrics_port == 0
+    assert assemble(None, {"KAFKA_OTTLA_METRICS_PORT": "9404"}).metrics_port == 9404
+    config = assemble(None, {}, ["ottla.metrics.port=9404"])
+    assert not [notice for notice in config.notices if "metrics" in notice.text]
+
+
+@pytest.mark.parametrize("text", ["", "x", "-1", "65536"])
+def test_a_wrong_port_of_metrics_is_refused(text: str) -> None:
+    with pytest.raises(ConfigRefused, match=r"ottla\.metrics\.port"):
+        assemble(None, {}, [f"ottla.metrics.port={text}"])

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from ottla.broker.registry import Call
     from ottla.replication.partition import Partition
     from ottla.replication.replicas import Replicas
+    from ottla.replication.traffic import Traffic
     from ottla.storage.log.log_slice import StagedSlice
 
 _READ_COMMITTED = 1
@@ -69,13 +70,15 @@ class FetchServices(NamedTuple):
 class Planned:
     """One partition of the response and the location of its bytes."""
 
-    __slots__ = ("data", "key", "size", "slice", "view")
+    __slots__ = ("data", "key", "size", "slice", "traffic", "view")
 
     def __init__(self, key: bytes, data: PartitionData) -> None:
         self.key = key
         self.data = data
         self.slice: LogSlice | StagedSlice | None = None
         self.size = 0
+        self.traffic: Traffic | None = None
+        """The counters of the partition, if this is the fetch of a consumer."""
         self.view = memoryview(b"")
 
 
@@ -181,6 +184,7 @@ class PendingFetch(PendingResponse):
                     plan.append(Planned(key, data))
                 continue
             planned = self._read(key, partition, wanted, min(wanted.max_bytes, left), min_one)
+            planned.traffic = partition.traffic
             self._watched[partition] = wanted
             self._available[partition] = planned.size
             plan.append(planned)
@@ -367,6 +371,7 @@ class PendingFetch(PendingResponse):
 
     def _respond(self) -> None:
         call = self._call
+        self._count()
         planned_data = [(planned.key, planned.data) for planned in self._plan]
         topics: list[tuple[bytes, list[PartitionData]]] = []
         for key, data in self._context.select(planned_data):
@@ -383,6 +388,16 @@ class PendingFetch(PendingResponse):
             # Not earlier: a worker may still fill the buffer, even after the connection has closed.
             self.on_sent = self._release
         self._connection.complete(self, buffers)
+
+    def _count(self) -> None:
+        """Count the response for the metrics of its topics."""
+        for planned in self._plan:
+            traffic = planned.traffic
+            if traffic is not None:
+                traffic.fetch_requests += 1
+                traffic.bytes_out += planned.size
+                if planned.data.error_code:
+                    traffic.failed_fetch_requests += 1
 
     def _release(self) -> None:
         """Return the buffer to its pool."""

@@ -134,6 +134,9 @@ class PendingReplicaFetch(PendingFetch):
             if session is not None:
                 session.watch(partition, (key, wanted.partition), behind=behind)
 
+    def _count(self) -> None:
+        """Do nothing: the metrics count fetches of consumers."""
+
     def _hints(self, topics: list[tuple[bytes, list[PartitionData]]]) -> list[NodeEndpoint]:
         """Set the leaders, without endpoints: brokers have those of other brokers."""
         super()._hints(topics)

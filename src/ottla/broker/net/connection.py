@@ -56,6 +56,7 @@ class Connection:
         "_reading",
         "_responded",
         "_sock",
+        "_timer",
         "_write_since",
         "_writing",
         "bulk_path",
@@ -89,7 +90,8 @@ class Connection:
         self.last_produced: object = None
         self.bulk_path: BulkPath | None = None
         self._reader = FrameReader(edge.limits.frame_bytes_max, edge.account)
-        self._outbox = Outbox(sock)
+        self._timer = edge.response_timer()
+        self._outbox = Outbox(sock, self._timer)
         self._pending = 0
         self._in_flight = 0
         self._exclusive = False
@@ -148,6 +150,8 @@ class Connection:
                     return
                 self._frame_bytes = 0
                 self._frame_since = _NEW_FRAME
+                if self._timer is not None and len(frame) >= 2:
+                    self._timer.received(frame[0] << 8 | frame[1])
                 if self._edge.exhausted:
                     self._edge.frame_completed(self)
                 if (

@@ -18,12 +18,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from ottla.base.buffers import lazy_buffer
+from ottla.broker.metrics.request_times import ResponseTimer
 from ottla.broker.net.limits import ConnectionCount, Limits
 from ottla.wire.frame_reader import LARGE_FRAME_BYTES
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
+    from ottla.broker.metrics.request_times import RequestTimes
     from ottla.broker.net.connection import Connection
     from ottla.broker.net.listeners import ListenerType
 
@@ -48,8 +50,10 @@ class Edge:
         limits: Limits,
         handlers: Mapping[ListenerType, FrameHandler],
         log: FilteringBoundLogger,
+        request_times: RequestTimes | None = None,
     ) -> None:
         self.loop = loop
+        self._request_times = request_times
         self.limits = limits
         self.handlers = handlers
         self.log = log
@@ -63,6 +67,10 @@ class Edge:
         self.occupied_bytes = 0
         self._privileged: Connection | None = None
         self._dirty: list[Connection] = []
+
+    def response_timer(self) -> ResponseTimer | None:
+        """The timer of a new connection; None without an endpoint for metrics."""
+        return None if self._request_times is None else ResponseTimer(self._request_times)
 
     def schedule_flush(self, connection: Connection) -> None:
         """Flush `connection` at the end of this iteration of the loop."""

@@ -10,8 +10,12 @@ from __future__ import annotations
 import socket
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from ottla.broker.net.file_region import FileRegion
+
+if TYPE_CHECKING:
+    from ottla.broker.metrics.request_times import ResponseTimer
 
 Buffer = bytes | memoryview | FileRegion
 
@@ -40,10 +44,12 @@ class PendingResponse:
 class Outbox:
     """The sending half of one connection."""
 
-    __slots__ = ("_backlog", "_callbacks", "_slots", "_sock")
+    __slots__ = ("_backlog", "_callbacks", "_slots", "_sock", "timer")
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: socket.socket, timer: ResponseTimer | None = None) -> None:
         self._sock = sock
+        self.timer = timer
+        """Measures the times of requests; None without an endpoint for metrics."""
         self._slots: deque[PendingResponse] = deque()
         self._backlog: deque[Buffer] = deque()
         self._callbacks: list[Callable[[], None]] = []
@@ -68,6 +74,8 @@ class Outbox:
             backlog.extend(ready)
             if pending.on_sent is not None:
                 self._callbacks.append(pending.on_sent)
+            if self.timer is not None:
+                self.timer.sent()
         try:
             while backlog:
                 self._drop(self._send_some())

@@ -108,6 +108,8 @@ def refusal(entry: PartitionRecords, error: ApiError, partition: Partition | Non
     As in Kafka it has the log start offset only if the log was looked at, and a text only about single records.
     """
     log_start = -1
+    if partition is not None:
+        partition.traffic.failed_produce_requests += 1
     if partition is not None and error.code not in _WITHOUT_LOG_START and _is_one_batch(entry[1]):
         log_start = partition.log.log_start_offset
     if isinstance(error, BatchRefused) and error.record_errors:

@@ -106,7 +106,7 @@ class BulkPath:
         if found is None:
             return False
         reader.advance(found[0])
-        partition.append_bulk(BulkAppend._make(found[2:8]))
+        partition.append_bulk(BulkAppend._make(found[2:8]), found[1])
         purgatory = self._purgatory
         pending = BulkProduce(connection, self, found[8], len(found[2]), purgatory.now() + self._timeout_s)
         connection.reserve(pending, exclusive=False)
