@@ -25,7 +25,8 @@ def main(kernels: str) -> None:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     command = [OTTLA, "broker", "--data", "ottla-data", "--port", str(port)]
-    broker = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    with Path("broker.log").open("w") as log:
+        broker = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
     try:
         assert broker.stdout is not None
         ready = broker.stdout.readline()
@@ -34,7 +35,7 @@ def main(kernels: str) -> None:
     finally:
         broker.terminate()
         code = broker.wait(TIMEOUT_S)
-    assert code == 0, f"the broker ended with {code}"
+    assert code == 0, f"the broker ended with {code}: {Path('broker.log').read_text()[-2000:]}"
 
 
 def check_records(bootstrap: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import subprocess
 import sys
@@ -236,3 +237,20 @@ class JavaExited(Exception):
 def test_the_reason_is_taken_from_the_output_of_java(output: str, expected: str) -> None:
     assert session.reason(JavaExited("exited"), output) == expected
     assert session.reason(RuntimeError("else"), output) == "RuntimeError: else"
+
+
+def test_tracebacks_of_py4j_are_written_to_the_log_only(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A second Ctrl-C ends Java while py4j waits for it; py4j logs a traceback then."""
+    logger = logging.getLogger("py4j")
+    try:
+        session._log_to(tmp_path / "spark.log")
+        logging.getLogger("py4j.clientserver").error("Exception while sending command.")
+        assert "Exception while sending command." in (tmp_path / "spark.log").read_text()
+        assert capsys.readouterr().err == ""
+    finally:
+        for handler in list(logger.handlers):
+            logger.removeHandler(handler)
+            handler.close()
+        logger.propagate = True
