@@ -21,6 +21,8 @@ SHARED = (
     "test_cli_records",
     "test_cli_topics",
     "test_cli_transactions",
+    "test_read_records",
+    "test_record_commands",
 )
 
 

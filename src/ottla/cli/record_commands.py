@@ -1,22 +1,34 @@
-"""Options of `ottla produce` and `ottla consume`; `cli.produce` and `cli.consume` do the work."""
+"""Options of `ottla produce` and `ottla consume`; `cli.produce` and `cli.consume` do the work.
+
+Options that are not valid give exit code 2. Records that fail, that were deleted before they were read, an unknown
+topic and an offset outside the log give exit code 1.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
 from ottla.admin.decode import Form
+from ottla.admin.positions import OffsetOutsideLog
 from ottla.admin.record_input import Input
 from ottla.base.errors import LocalError
 from ottla.cli.completion_values import complete_group, complete_topic
 from ottla.cli.context import AdminCommand, administration
-from ottla.cli.terminal import FAILED, examples
+from ottla.cli.terminal import FAILED, examples, print_error
+from ottla.client.raw.errors import UnknownTopic
 
 if TYPE_CHECKING:
     from ottla.admin.avro import Schema
+    from ottla.admin.browse import Progress
+    from ottla.admin.send import Sent
+    from ottla.cli.consume import ConsumeOptions
     from ottla.cli.record_output import RecordWriter
 
 produce_app = typer.Typer(help="Produce records from options, lines, JSON lines or CSV.")
@@ -64,25 +76,32 @@ def produce(
             topic, key, value, null, tuple(header or ()), partition, source, separator, rate, transactional
         )
         options.check()
-        sent = run(admin.session, options, sys.stdin.buffer)
+        if not options.has_record and sys.stdin.isatty():
+            admin.output.note(f"Enter {source}, one record each. Ctrl-D ends the input, Ctrl-C stops.")
+        with _failures():
+            sent = run(admin.session, options, sys.stdin.buffer)
         for number, reason in sent.errors:
-            admin.output.note(f"record {number}: {reason}")
+            print_error(reason if options.has_record else f"line {number}: {reason}")
         facts = {
             "topic": topic,
-            "delivered": sent.delivered,
+            "delivered": 0 if sent.aborted else sent.delivered,
             "failed": sent.failed,
             "aborted": sent.aborted,
             "last_partition": sent.last[0] if sent.last else None,
             "last_offset": sent.last[1] if sent.last else None,
         }
-        text = f"{sent.delivered:,} records delivered to {topic}"
-        if sent.last and sent.delivered == 1:
-            text += f", partition {sent.last[0]}, offset {sent.last[1]}"
-        if sent.failed or sent.aborted:
-            text += f"; {sent.failed:,} failed" + ("; the transaction was aborted" if sent.aborted else "")
-        admin.output.done(text, **facts)
+        admin.output.done(_summary(topic, sent), **facts)
         if sent.failed or sent.aborted:
             raise typer.Exit(FAILED)
+
+
+def _summary(topic: str, sent: Sent) -> str:
+    if sent.aborted:
+        return f"no record delivered to {topic}: the transaction was aborted"
+    text = f"{sent.delivered:,} {'record' if sent.delivered == 1 else 'records'} delivered to {topic}"
+    if sent.last and sent.delivered == 1:
+        text += f", partition {sent.last[0]}, offset {sent.last[1]}"
+    return text + (f"; {sent.failed:,} failed" if sent.failed else "")
 
 
 @consume_app.command(
@@ -103,7 +122,13 @@ def consume(
     ],
     offsets: Annotated[
         str | None,
-        typer.Option("--offsets", "-O", help="Positions A:B: start, end, 42, +5, -10, @TIME, @-1h."),
+        typer.Option(
+            "--offsets",
+            "-O",
+            metavar="FROM[:TO]",
+            help="start, end, 42, +5 (after the start), -10 (before the end), @2026-11-17T10:00, @-1h."
+            " By default start; with --follow only new records.",
+        ),
     ] = None,
     count: Annotated[
         int | None, typer.Option("--count", "-n", min=0, help="Records to read, at most.")
@@ -117,11 +142,21 @@ def consume(
         ),
     ] = None,
     where: Annotated[
-        str | None, typer.Option("--where", help="Only records for which the expression is true.")
+        str | None,
+        typer.Option(
+            "--where",
+            "-w",
+            help="Condition on key, value.member, headers.name, offset, partition, timestamp.",
+        ),
     ] = None,
     key: Annotated[str | None, typer.Option("--key", help="Only records whose key matches the glob.")] = None,
     text_format: Annotated[
-        str | None, typer.Option("--format", "-f", help="Format: %t %p %o %k %v %h %T %d %K %V.")
+        str | None,
+        typer.Option(
+            "--format",
+            "-f",
+            help="%t topic, %p partition, %o offset, %k key, %v value, %h headers, %T timestamp, %d date, %K %V sizes.",
+        ),
     ] = None,
     decode: Annotated[Form, typer.Option("--decode", help="How keys and values are shown.")] = Form.AUTO,
     schema: Annotated[
@@ -136,7 +171,8 @@ def consume(
 ) -> None:
     """Read records, up to the end offsets known at the start unless --follow is given.
 
-    With -o jsonl each line can be produced again.
+    Conditions have = != < <= > >= ~ (glob), and, or, not, null, true, false, numbers, texts in quotes, and times such
+    as @-1h. With -o jsonl each line can be produced again.
     """
     from ottla.cli.consume import ConsumeOptions, Consumption
 
@@ -154,11 +190,45 @@ def consume(
             read_committed,
         )
         options.check()
+        if text_format is not None and not admin.output.is_table:
+            raise LocalError(f"-f and -o {admin.output.format} contradict each other")
         out = sys.stdout.buffer
-        reading = Consumption(admin.session, options)
-        reading.run(_writer(out, admin.output.format, text_format, decode, _schema(schema)), out)
-        for tp, offset in reading.lost.items():
-            admin.output.note(f"{tp}: records before offset {offset} were deleted before they were read")
+        writer = _writer(out, admin.output.format, text_format, decode, _schema(schema))
+        with _failures(), _progress(options) as on_progress:
+            reading = Consumption(admin.session, options, on_progress)
+            reading.run(writer, out)
+        for tp, lost in reading.lost.items():
+            print_error(f"{lost:,} offsets of {tp} were deleted before they were read")
+        if reading.lost:
+            raise typer.Exit(FAILED)
+
+
+@contextmanager
+def _failures() -> Iterator[None]:
+    """What is missing in the cluster is a failure; only options are refused."""
+    try:
+        yield
+    except (OffsetOutsideLog, UnknownTopic) as error:
+        print_error(str(error))
+        raise typer.Exit(FAILED) from None
+
+
+@contextmanager
+def _progress(options: ConsumeOptions) -> Iterator[Callable[[Progress], None] | None]:
+    """A bar on the terminal while the records are written elsewhere."""
+    if not sys.stderr.isatty() or sys.stdout.isatty() or options.group is not None or options.follow:
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn
+    from rich.progress import Progress as Bar
+
+    text = TextColumn("{task.completed:,.0f} of {task.total:,.0f} offsets, {task.fields[matched]:,} records")
+    with Bar(BarColumn(), text, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=1, matched=0)
+        yield lambda progress: bar.update(
+            task, completed=progress.done, total=progress.total, matched=progress.matched
+        )
 
 
 def _schema(path: Path | None) -> Schema | None:
@@ -186,4 +256,4 @@ def _writer(
         return record_output.JsonLinesWriter(out, form, schema)
     if output == "csv":
         return record_output.CsvWriter(out, form, schema)
-    return record_output.LineWriter(out, form, schema, color=terminal)
+    return record_output.LineWriter(out, form, schema, color=terminal and "NO_COLOR" not in os.environ)
