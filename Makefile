@@ -97,7 +97,7 @@ cores: setup ## the pure cores alone, much faster than whole nodes: SEED=123 one
 mutants: setup ## break one rule of the code at a time; a test must fail each time
 	$(BIN)/python -m tests.mutants $(ARGS)
 
-chaos: setup ## clusters of processes under load: kills, pauses, network faults, power failures; KILLS=200, POWER=50
+chaos: setup ## clusters of processes under load: kills, pauses, network, full disks, power failures; KILLS=200, POWER=50
 	$(BIN)/python -m tests.chaos --kills $(or $(KILLS),20) --power $(or $(POWER),4) $(ARGS)
 
 declarative:

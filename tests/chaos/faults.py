@@ -25,6 +25,7 @@ PROGRESS_MAX = 150
 FAULT_S_MAX = 6.0
 DOWN_S_MAX = 3.0
 IN_SYNC_TIMEOUT_S = 120.0
+START_ATTEMPTS = 4
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,6 @@ class Faults:
             fault()
         self._progress("after the last fault")
         self._cluster.network.clear_faults()
-        self._cluster.restart_all()
         self._wait_in_sync()
 
     def _progress(self, when: str) -> None:
@@ -116,6 +116,18 @@ class Faults:
                 return found, which
         return self._dice.choice(list(self._cluster.brokers)), "a broker"
 
+    def _restart(self, node_ids: list[int]) -> None:
+        """Start brokers again. On a busy machine a start may time out: it is repeated, like after another kill."""
+        for attempt in range(START_ATTEMPTS):
+            try:
+                self._cluster.restart_all(node_ids)
+            except TimeoutError:
+                if attempt + 1 == START_ATTEMPTS:
+                    raise
+                self._summary.faults["slow start"] += 1
+            else:
+                return
+
     # One broker
 
     def _kill(self) -> None:
@@ -129,7 +141,7 @@ class Faults:
             self._progress(f"after {name} was killed")
         else:
             self._last(DOWN_S_MAX)
-        self._cluster.restart(node_id)
+        self._restart([node_id])
 
     def _pause(self) -> None:
         node_id, _ = self._victim()
@@ -152,7 +164,7 @@ class Faults:
         self._last(FAULT_S_MAX)
         self._cluster.kill(node_id)
         self._disks[node_id].empty()
-        self._cluster.restart(node_id)
+        self._restart([node_id])
 
     # Links
 
@@ -186,5 +198,5 @@ class Faults:
         self._note("power failure")
         self._cluster.kill_all()
         self._power_failures.apply(self._dice)
-        self._cluster.restart_all()
+        self._restart(list(self._cluster.brokers))
         self._progress("after a power failure")
