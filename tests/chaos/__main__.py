@@ -57,7 +57,9 @@ def main() -> int:
             raise
         print(summary.text(), flush=True)
         found += len(summary.anomalies)
-        if not summary.anomalies:
+        if summary.anomalies:
+            print(f"chaos: the data are in {folder}", flush=True)
+        else:
             shutil.rmtree(folder)
     return 1 if found else 0
 

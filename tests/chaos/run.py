@@ -48,7 +48,7 @@ class Chaos:
             os.environ.clear()
             os.environ.update(before)
             for disk in disks.values():
-                disk.unmount(keep=sys.exc_info()[0] is not None)
+                disk.unmount(keep=sys.exc_info()[0] is not None or bool(self._summary.anomalies))
         self._summary.seconds = time.monotonic() - began
         if power is not None:
             self._summary.bytes_lost = power.bytes_lost
