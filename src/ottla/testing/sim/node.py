@@ -181,8 +181,11 @@ class SimNode:
             self.kernel.violated("a broker starts again after any crash", f"{loop.name}: {error!r}")
 
     def _after_event(self) -> None:
+        disk = self.host.disk
+        disk.inspected = True
         self.after_event()
-        if self.host.disk.power_lost:
+        disk.inspected = False
+        if disk.power_lost:
             self.on_power_lost()
 
     # End

@@ -116,7 +116,9 @@ class Scenario:
         """Compare the state of coordinators with their logs."""
         for node in self.cluster.nodes:
             if node.node is not None and node.ready:
+                node.disk.inspected = True
                 compare(self._kernel, node.node)
+                node.disk.inspected = False
         self._kernel.after_ms(_COMPARE_INTERVAL_MS, self.cluster.owner, self._compare)
 
     # The phase without faults

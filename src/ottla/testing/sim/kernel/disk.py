@@ -34,6 +34,8 @@ class PowerLossDisk(SimDisk):
         self.power_lost = False
         self.failed_dir = ""
         self.full = False
+        self.inspected = False
+        """Set while checkers read the files of a node: they can read those of a failed directory, too."""
         self.failures = 0
         """How many changes have failed with an OSError."""
         self._discarded = False
@@ -64,7 +66,11 @@ class PowerLossDisk(SimDisk):
         return super().open(path, create=create)
 
     def _check_device(self, path: str) -> None:
-        if self.failed_dir and (path == self.failed_dir or path.startswith(f"{self.failed_dir}/")):
+        if (
+            self.failed_dir
+            and not self.inspected
+            and (path == self.failed_dir or path.startswith(f"{self.failed_dir}/"))
+        ):
             self.failures += 1
             raise OSError(errno.EIO, os.strerror(errno.EIO), path)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from ottla.base.rng import Random
 from ottla.testing.disk import Survival
-from ottla.testing.sim.kernel.disk import PowerLost
+from ottla.testing.sim.kernel.disk import PowerLossDisk, PowerLost
 from ottla.testing.sim.kernel.events import START_MS, Kernel
 from ottla.testing.sim.kernel.executor import SimExecutor
 from ottla.testing.sim.kernel.host import Host
@@ -134,3 +135,14 @@ def test_a_slow_disk_delays_work(host: Host) -> None:
     run(host)
 
     assert host.kernel.now_ms > 5
+
+
+def test_a_failed_directory_cannot_be_used_by_a_node_but_by_checkers() -> None:
+    disk = PowerLossDisk(Random("disk"))
+    disk.makedirs("/data")
+    disk.replace("/data/a", b"x")
+    disk.failed_dir = "/data"
+    with pytest.raises(OSError, match="Input/output error"):
+        disk.open("/data/a")
+    disk.inspected = True
+    assert disk.read("/data/a") == b"x"
