@@ -265,7 +265,7 @@ def test_live_records_are_sent(console: ConsoleServer, cluster: ControlledCluste
 
 
 def test_a_record_has_a_permanent_link(console: ConsoleServer) -> None:
-    page = request(console, "/topics/orders").text
+    page = request(console, "/topics/orders?order=oldest").text
     found = re.search(r'href="(/topics/orders/records/\d+/\d+)"', page)
     assert found is not None
     text = request(console, found[1]).text

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shlex
 
-from ottla.admin.groups import GroupInfo, PartitionLag, delete_groups
+from ottla.admin.groups import GroupInfo, PartitionLag, delete_groups, describe_group
 from ottla.admin.offset_reset import ResetPlan, apply_reset, partitions_to_reset, reset_plan, shifted
 from ottla.admin.positions import log_bounds, parse_position, resolve
 from ottla.base.clock import SystemClock
 from ottla.base.errors import LocalError
 from ottla.base.ids import TopicPartition
+from ottla.client.raw import Refused
 from ottla.console.page import Action, Console, Context, NotFound, Page, View
 from ottla.console.pages.topics import matches
 
@@ -22,9 +23,7 @@ def groups_context(console: Console, view: View) -> Context:
 
 def group_context(console: Console, view: View) -> Context:
     name = view.params["group"]
-    group = view.snapshot.group(name)
-    if group is None:
-        raise NotFound(f"There is no group {name}.")
+    group = view.snapshot.group(name) or new_group(console, name)
     to, topic, partition = view.get("to"), view.get("topic"), view.get("partition")
     plan, problem = None, ""
     if to:
@@ -48,6 +47,14 @@ def group_context(console: Console, view: View) -> Context:
         "history": view.snapshot.lag_history.get(name, ()),
         "seconds": view.snapshot.lag_seconds_history.get(name, ()),
     }
+
+
+def new_group(console: Console, name: str) -> GroupInfo:
+    """A group that is newer than the snapshot. Raises NotFound."""
+    try:
+        return describe_group(console.session, name)
+    except (Refused, LocalError) as error:
+        raise NotFound(f"There is no group {name}.") from error
 
 
 def owners(group: GroupInfo) -> dict[TopicPartition, PartitionLag]:
