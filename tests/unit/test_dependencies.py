@@ -16,7 +16,9 @@ SRC = ROOT / "src"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 OURS = {"ottla", "pyspark_ottla"}
 EXTRA_OF = {
+    "ottla/console": "console",
     "ottla/spark": "spark",
+    "ottla/testing/fixtures": "testing",
     "ottla/pipelines": "spark",
     "ottla/scoreboard": "spark",
     "pyspark_ottla": "spark",
@@ -24,7 +26,7 @@ EXTRA_OF = {
 """The packages that may import what an extra installs; all others may import the base dependencies only."""
 INDIRECT = {
     "pandas": "PySpark needs it for Arrow",
-    "nicegui": "for the web console, which is not written yet",
+    "mkdocs-material": "builds the site of the documents",
 }
 """Declared although no module imports them, and why."""
 

@@ -104,6 +104,32 @@ def _summary(topic: str, sent: Sent) -> str:
     return text + (f"; {sent.failed:,} failed" if sent.failed else "")
 
 
+Offsets = Annotated[
+    str | None,
+    typer.Option(
+        "--offsets",
+        "-O",
+        metavar="FROM[:TO]",
+        help="start, end, 42, +5 (after the start), -10 (before the end), @2026-11-17T10:00, @-1h."
+        " By default start; with --follow only new records.",
+    ),
+]
+Where = Annotated[
+    str | None,
+    typer.Option(
+        "--where", "-w", help="Condition on key, value.member, headers.name, offset, partition, timestamp."
+    ),
+]
+TextFormat = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        "-f",
+        help="%t topic, %p partition, %o offset, %k key, %v value, %h headers, %T timestamp, %d date, %K %V sizes.",
+    ),
+]
+
+
 @consume_app.command(
     cls=AdminCommand,
     epilog=examples(
@@ -120,16 +146,7 @@ def consume(
     topics: Annotated[
         list[str], typer.Argument(help="Names or globs of topics.", autocompletion=complete_topic)
     ],
-    offsets: Annotated[
-        str | None,
-        typer.Option(
-            "--offsets",
-            "-O",
-            metavar="FROM[:TO]",
-            help="start, end, 42, +5 (after the start), -10 (before the end), @2026-11-17T10:00, @-1h."
-            " By default start; with --follow only new records.",
-        ),
-    ] = None,
+    offsets: Offsets = None,
     count: Annotated[
         int | None, typer.Option("--count", "-n", min=0, help="Records to read, at most.")
     ] = None,
@@ -141,23 +158,9 @@ def consume(
             "--group", "-g", help="Read as a member of a group, and commit.", autocompletion=complete_group
         ),
     ] = None,
-    where: Annotated[
-        str | None,
-        typer.Option(
-            "--where",
-            "-w",
-            help="Condition on key, value.member, headers.name, offset, partition, timestamp.",
-        ),
-    ] = None,
+    where: Where = None,
     key: Annotated[str | None, typer.Option("--key", help="Only records whose key matches the glob.")] = None,
-    text_format: Annotated[
-        str | None,
-        typer.Option(
-            "--format",
-            "-f",
-            help="%t topic, %p partition, %o offset, %k key, %v value, %h headers, %T timestamp, %d date, %K %V sizes.",
-        ),
-    ] = None,
+    text_format: TextFormat = None,
     decode: Annotated[Form, typer.Option("--decode", help="How keys and values are shown.")] = Form.AUTO,
     schema: Annotated[
         Path | None, typer.Option("--schema", help="File with the schema of Avro values.")
