@@ -176,17 +176,6 @@ def test_an_in_sync_replica_that_lacks_committed_records_is_reported(kernel: Ker
     assert rule(kernel) == "R5"
 
 
-def test_a_leader_that_commits_with_a_small_isr_is_reported(kernel: Kernel) -> None:
-    checker = DurabilityChecker(kernel)
-    log = SimpleNamespace(config=SimpleNamespace(min_insync_replicas=2))
-    replica: Any = SimpleNamespace(
-        topic_id=UUID(int=5), index=0, leader_epoch=4, isr=(1,), replicas=(1, 2, 3), log=log
-    )
-    leading: Any = SimpleNamespace(maximal_isr=frozenset({1}))
-    checker._check_leader(1, replica, leading)
-    assert rule(kernel) == "R3"
-
-
 def test_a_leader_that_ignores_the_committed_isr_is_reported(kernel: Kernel) -> None:
     checker = DurabilityChecker(kernel)
     checker.committed_isr = {(UUID(int=5), 0, 4): (1, 2, 3)}

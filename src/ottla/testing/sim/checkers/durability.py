@@ -4,7 +4,7 @@ When a leader moves its high watermark over a batch, the batch must be in the du
 member of the ISR: of the ISR that the leader uses, and of the one that the controller has committed for its epoch.
 The checker reads the simulated disks. It does not use what the nodes report about themselves.
 
-The ISR that the leader uses contains the committed one, and has at least `min.insync.replicas` members.
+The ISR that the leader uses contains the committed one.
 
 An acknowledgement with acks=all follows the high watermark, so that the rule holds for each of them, too.
 """
@@ -110,10 +110,6 @@ class DurabilityChecker:
         key = (partition.topic_id, partition.index, partition.leader_epoch)
         committed = self.committed_isr.get(key, ())
         detail = f"{partition.log}, leader {node_id}: ISR {partition.isr}, committed {committed}"
-        least = min(partition.log.config.min_insync_replicas, len(partition.replicas))
-        self._kernel.check(
-            len(partition.isr) >= least, "R3 nothing is committed while the ISR is too small", detail
-        )
         self._kernel.check(
             leading.maximal_isr.issuperset(committed),
             "R4 the maximal ISR of a leader contains the committed one",

@@ -70,7 +70,7 @@ class CommittedLog:
 class _Replica:
     """What the checker has seen of one replica in one incarnation of its node."""
 
-    __slots__ = ("batches", "checked", "end_offset", "log", "next_offset", "state")
+    __slots__ = ("batches", "checked", "end_offset", "isr", "log", "next_offset", "state")
 
     def __init__(self, log: Log) -> None:
         self.log = log
@@ -78,6 +78,7 @@ class _Replica:
         self.batches: dict[int, Batch] = {}
         self.next_offset = log.log_start_offset
         self.end_offset = 0
+        self.isr: tuple[int, ...] = ()
         self.checked = log.log_start_offset
         """Below this offset the batches were compared with the committed ones."""
 
@@ -139,6 +140,7 @@ class LogChecker:
         if replica is None or replica.log is not log:
             replica = self._replicas[key] = _Replica(log)
             self._check_in_sync(node_id, tp, partition)
+        isr, replica.isr = replica.isr, partition.isr
         state = (
             log.high_watermark,
             log.last_stable_offset,
@@ -166,6 +168,13 @@ class LogChecker:
         if partition.leads and (not before[4] or before[3] != partition.leader_epoch):
             self._elected(node_id, replica, partition, committed)
         if log.high_watermark > committed.high_watermark:
+            # The ISR may have become smaller in this event, after the high watermark had moved.
+            least = min(log.config.min_insync_replicas, len(partition.replicas))
+            self._kernel.check(
+                max(len(isr), len(partition.isr)) >= least or not partition.leads,
+                "R3 nothing is committed while the ISR is too small",
+                f"{log}, leader {node_id}: ISR {isr} to {partition.isr}",
+            )
             self._follow(node_id, partition, committed)
         elif log.high_watermark == committed.high_watermark == log.log_end_offset:
             # After a clean restart a marker above the high watermark counts already. The decision behind it is durable.
