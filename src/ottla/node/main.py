@@ -15,7 +15,7 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import msgspec
 
@@ -59,6 +59,21 @@ def run(
     except LocalError as error:
         log.error("cannot start", reason=str(error))  # noqa: TRY400 - the operator needs no traceback
         return 1
+    finally:
+        _abandon_failed_streams()
+
+
+def _abandon_failed_streams() -> None:
+    """Discard output that cannot be written: Python would end with exit code 120 because of it."""
+    streams: tuple[TextIO | None, ...] = (sys.stdout, sys.stderr)  # None if it was closed before the start
+    for stream in streams:
+        if stream is None:
+            continue
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            with suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _occupy_standard_descriptors() -> None:
