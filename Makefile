@@ -116,7 +116,7 @@ browser:
 	@command -v chromium chromium-browser google-chrome >/dev/null || test -n "$$OTTLA_CHROMIUM" || { \
 		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 			echo "test: installing Chromium for the tests of the console"; \
-			{ apt-get install -qq -y chromium || { apt-get update -qq && apt-get install -qq -y chromium; }; } >/dev/null 2>&1 \
+			{ timeout 300 apt-get install -qq -y chromium || { timeout 100 apt-get update -qq && timeout 300 apt-get install -qq -y chromium; }; } >/dev/null 2>&1 \
 				|| echo "test: Chromium cannot be installed; the tests of the console in a browser are skipped"; \
 		else echo "test: Chromium is missing; the tests of the console in a browser are skipped"; fi; }
 

@@ -27,7 +27,7 @@ HOSTILE = [
 ]
 SETTINGS = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "2"}
 COMMITTED = (("billing", "orders", 3), ("mobile", "scoreboard", 1), ("computer", "scoreboard", 2))
-TOPICS = {"orders": 3, "hostile": 1, "empty": 1, "scoreboard": 1}
+TOPICS = {"orders": 3, "hostile": 1, "empty": 1, "tailed": 1, "scoreboard": 1}
 
 
 def standing(match: str, points: int, *, ended: bool) -> bytes:
@@ -39,12 +39,17 @@ def standing(match: str, points: int, *, ended: bool) -> bytes:
     return msgspec.json.encode(made)
 
 
-@pytest.hookimpl(tryfirst=True)
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """All tests of the console share a cluster and a browser: one process runs all of them."""
+    item.add_marker(pytest.mark.xdist_group("console"))
+
+
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All tests of the console share a cluster and a browser: one process gets all of them."""
-    for item in items:
-        if item.nodeid.startswith("tests/console/"):
-            item.add_marker(pytest.mark.xdist_group("console"))
+    """Run them in the order of the files: they also share topics."""
+    ours = [item for item in items if item.nodeid.startswith("tests/console/")]
+    others = [item for item in items if not item.nodeid.startswith("tests/console/")]
+    items[:] = [*others, *sorted(ours, key=lambda item: (item.path, item.reportinfo()[1] or 0))]
 
 
 @pytest.fixture(scope="session")

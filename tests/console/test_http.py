@@ -250,11 +250,11 @@ def test_an_expression_or_position_that_is_not_valid_is_explained(console: Conso
 
 
 def test_live_records_are_sent(console: ConsoleServer, cluster: ControlledCluster) -> None:
-    stream = events(console, "/topics/hostile?tail=1&key=live-*")
+    stream = events(console, "/topics/tailed?tail=1&key=live-*")
     next(stream)
     producer = Producer({"bootstrap.servers": cluster.local.bootstrap, "log_level": 0})
-    producer.produce("hostile", "other", "other")
-    producer.produce("hostile", "<b>new</b>", "live-1")
+    producer.produce("tailed", "other", "other")
+    producer.produce("tailed", "<b>new</b>", "live-1")
     producer.flush(60)
     kind, data = next(event for event in stream if event[1]["target"] == "records")
     stream.close()
