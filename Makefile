@@ -18,19 +18,19 @@ LEFT := ottla-pipelines spark-warehouse metastore_db derby.log
 WORKERS ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check format test spark wheel docs demo compat bench torture spark-torture fuzz sim cores mutants chaos declarative kcat maven browser clean
+.PHONY: help setup check format test spark wheel lock audit reproducible docs demo compat bench torture spark-torture fuzz soak sim cores mutants chaos declarative kcat maven browser clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 15
 
 setup: $(INSTALLED) $(COMPILED) ## make .venv, install Ottla editable with its tools, compile the kernels
 
-$(INSTALLED): pyproject.toml setup.py
+$(INSTALLED): pyproject.toml setup.py requirements/dev.txt
 	@echo "setup: virtual environment in $(VENV) with $$($(PYTHON) --version)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "setup: installing Ottla (editable) and its development tools"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check 'setuptools>=77' 'Cython>=3.1'
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --editable '.[dev]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements/dev.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
 	@touch $@
 
 $(COMPILED): $(INSTALLED) $(KERNELS)
@@ -61,6 +61,16 @@ spark: setup ## the longer tests on real Spark: the suite of either connector, p
 wheel: setup ## sdist and wheels, with and without compiled kernels, in dist; each is tested in an empty environment
 	$(BIN)/python tools/wheel.py $(ARGS)
 
+lock: setup ## resolve the dependencies of development again, with hashes, into requirements/dev.txt
+	$(BIN)/python tools/lock.py
+
+audit: setup ## known vulnerabilities of the locked dependencies (installs pip-audit into .venv/audit)
+	@test -x $(VENV)/audit/bin/pip-audit || { $(PYTHON) -m venv $(VENV)/audit && $(VENV)/audit/bin/pip install --quiet pip-audit; }
+	$(VENV)/audit/bin/pip-audit --strict --require-hashes --disable-pip --requirement requirements/dev.txt
+
+reproducible: setup ## build the sdist and the wheels twice, in different folders; their bytes must be equal
+	$(BIN)/python tools/wheel.py --twice --no-smoke
+
 docs: setup ## the documentation as a site in site (installs mkdocs-material into .venv)
 	@$(BIN)/python -c 'import material' 2>/dev/null || \
 		$(BIN)/python -m pip install --quiet --disable-pip-version-check 'mkdocs-material>=9.5'
@@ -85,8 +95,11 @@ spark-torture: setup ## 100 kills of drivers, workers and brokers under the exac
 	OTTLA_REQUIRE_SPARK=1 $(BIN)/python -m pytest -m torture tests/fault/test_spark_sink.py -n 2 --dist load -v \
 		-o faulthandler_timeout=3600 $(ARGS)
 
-fuzz: setup ## feed the decoders and recovery with malformed bytes for a while
-	$(BIN)/python -m fuzz $(ARGS)
+fuzz: setup ## mutated frames to clusters, then malformed bytes to decoders; FRAMES=…, SEED=…; ARGS='replay FILE' and others
+	$(BIN)/python -m fuzz $(or $(ARGS),all --frames $(or $(FRAMES),200000) --seed $(or $(SEED),1))
+
+soak: setup ## three brokers under load and faults for MINUTES=120; memory, open files, tasks and threads must stay flat
+	$(BIN)/python -m tests.chaos.soak --minutes $(or $(MINUTES),120) $(ARGS)
 
 sim: setup ## the broker among simulated clients, with faults: SEED=123 one run, SEEDS=1000 many
 	$(BIN)/python -m ottla.testing.sim $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),100)) $(ARGS)

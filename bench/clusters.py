@@ -82,8 +82,8 @@ class KafkaProcess(BrokerProcess):
 class KafkaCluster(LocalCluster):
     """Three combined nodes of Apache Kafka."""
 
-    def _process(self, folder: Path, settings: Mapping[str, str], port: int) -> BrokerProcess:
-        return KafkaProcess(folder, settings, port=port)
+    def _process(self, node_id: int, folder: Path, settings: Mapping[str, str]) -> BrokerProcess:
+        return KafkaProcess(folder, settings, port=self._ports[node_id].client)
 
 
 def make_cluster(broker: str) -> LocalCluster:

@@ -4,6 +4,8 @@
     python -m bench.confluent_client consume BOOTSTRAP TOPIC RECORDS
     python -m bench.confluent_client latency BOOTSTRAP TOPIC RATE SECONDS
 
+The variable CLIENT_OPTIONS may contain further settings, as JSON.
+
 Prints one JSON object. A record that is not acknowledged, or not there to be consumed, ends the program with
 1.
 """
@@ -18,6 +20,7 @@ import time
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
 
 CHUNK = 1000
+OPTIONS: dict[str, str] = json.loads(os.environ.get("CLIENT_OPTIONS", "{}"))
 
 
 class Acks:
@@ -45,6 +48,7 @@ def produce(bootstrap: str, topic: str, records: int, size: int) -> dict[str, fl
             "queue.buffering.max.messages": 500_000,
             "queue.buffering.max.kbytes": 400_000,
             "delivery.report.only.error": True,
+            **OPTIONS,
         }
     )
     failed = Acks()
@@ -76,6 +80,7 @@ def consume(bootstrap: str, topic: str, records: int) -> dict[str, float]:
             "enable.auto.commit": False,
             "fetch.queue.backoff.ms": 10,
             "queued.min.messages": 500_000,
+            **OPTIONS,
         }
     )
     partitions = consumer.list_topics(topic).topics[topic].partitions
@@ -96,7 +101,7 @@ def consume(bootstrap: str, topic: str, records: int) -> dict[str, float]:
 
 def latency(bootstrap: str, topic: str, rate: int, seconds: float) -> dict[str, float]:
     """Open loop: each record is due at its time, and its latency counts from there."""
-    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "linger.ms": 0})
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "linger.ms": 0, **OPTIONS})
     producer.list_topics(topic)
     samples: list[float] = []
     failures: list[KafkaError] = []

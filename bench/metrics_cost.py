@@ -21,7 +21,7 @@ from ottla.broker.metrics.partition_metrics import partition_families, topic_fam
 from ottla.broker.metrics.request_times import RequestTimes, ResponseTimer
 from ottla.replication.traffic import Traffic
 
-SLICE_S = 0.002
+SLICE_S = 0.0005
 
 
 def partition(topic: str, index: int) -> Any:

@@ -1,4 +1,4 @@
-"""Throws mutated batches at the validator: `python fuzz/batch_validator.py [--seconds 30] [--seed 1]`.
+"""Throws mutated batches at the validator: `python -m fuzz.batch_validator [--seconds 30] [--seed 1]`.
 
 For every input three things must hold: the compiled kernel and its reference agree; the answer is a batch or
 BatchRefused, never another exception; what is accepted has a right CRC and readable records (packed ones

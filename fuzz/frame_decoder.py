@@ -1,4 +1,4 @@
-"""Throws mutated frames at the request decoder: `python fuzz/frame_decoder.py [--seconds 30] [--seed 1]`.
+"""Throws mutated frames at the request decoder: `python -m fuzz.frame_decoder [--seconds 30] [--seed 1]`.
 
 Any bytes are decoded or refused with RemoteProtocolError, within the memory budget, and what was decoded can
 be written and means the same. A failure prints the seed and the bytes. `decode_frame` is also a target for
@@ -8,14 +8,11 @@ atheris, and hypothesis feeds it in tests/property/test_codec_roundtrip.py.
 from __future__ import annotations
 
 import argparse
-import importlib
-import pkgutil
 import random
 import sys
 import time
-from functools import cache
 
-import ottla.wire.messages
+from fuzz.frames.corpus import request_messages
 from ottla.base.errors import LocalError, RemoteProtocolError
 from ottla.wire import codec, frames
 from ottla.wire.schema import Message
@@ -23,23 +20,11 @@ from ottla.wire.schema import Message
 EDGES = (0, 1, 2, 0x7E, 0x7F, 0x80, 0xFE, 0xFF)
 
 
-@cache
-def requests() -> dict[int, type[Message]]:
-    """Every declared request by its API key."""
-    found: dict[int, type[Message]] = {}
-    for module in pkgutil.iter_modules(ottla.wire.messages.__path__):
-        for value in vars(importlib.import_module(f"ottla.wire.messages.{module.name}")).values():
-            spec = getattr(value, "SPEC", None)
-            if spec is not None and spec.kind == "request":
-                found[spec.api_key] = value
-    return found
-
-
 def decode_frame(frame: bytes) -> Message | None:
     """The request in a frame, or None if it is refused; anything else that happens is a bug."""
     try:
         api_key, version, _, _, start = frames.parse_request_header(memoryview(frame))
-        message = requests().get(api_key)
+        message = request_messages().get(api_key)
         if message is None or version not in message.SPEC.versions:
             return None
         budget = codec.Budget(len(frame))
@@ -57,7 +42,7 @@ def decode_frame(frame: bytes) -> Message | None:
 
 def make_frame(rng: random.Random) -> bytearray:
     """A sound request without its size, all fields at their defaults."""
-    message = rng.choice(list(requests().values()))
+    message = rng.choice(list(request_messages().values()))
     while True:
         try:
             return bytearray(
@@ -65,7 +50,7 @@ def make_frame(rng: random.Random) -> bytearray:
             )
         except LocalError:
             # A few versions cannot say a default, such as a null that came later.
-            message = rng.choice(list(requests().values()))
+            message = rng.choice(list(request_messages().values()))
 
 
 def mutate(rng: random.Random, frame: bytearray) -> bytes:

@@ -1,4 +1,4 @@
-"""Starts on damaged data directories: `python fuzz/recovery.py [--seconds 30] [--seed 1]`.
+"""Starts on damaged data directories: `python -m fuzz.recovery [--seconds 30] [--seed 1]`.
 
 A directory with a log of several segments is written, the power goes (or the stop is clean), then files are damaged:
 bits flipped, ends cut off or grown, contents replaced, files removed. What must hold afterwards: the start succeeds

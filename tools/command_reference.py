@@ -61,8 +61,8 @@ since 1970, unknown values are null. Messages are printed on standard error.
 | exit code | meaning |
 |---|---|
 | 0 | done |
-| 1 | failed: no connection, a timeout, a check that is not met |
-| 2 | refused: by the cluster, because of an invalid argument, or without confirmation |
+| 1 | failed: no connection, a timeout, records that were not delivered, a check that is not met |
+| 2 | refused, nothing was changed: invalid arguments, what does not exist, errors of the cluster, no confirmation |
 
 Commands that delete or overwrite something show what they will do and ask. `--yes` answers the question, `--dry-run`
 changes nothing. Without a terminal they need `--yes`.

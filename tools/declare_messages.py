@@ -29,10 +29,12 @@ APIS = {
     "add_partitions_to_txn": "AddPartitionsToTxn",
     "add_raft_voter": "AddRaftVoter",
     "allocate_producer_ids": "AllocateProducerIds",
+    "alter_client_quotas": "AlterClientQuotas",
     "alter_configs": "AlterConfigs",
     "alter_partition": "AlterPartition",
     "alter_partition_reassignments": "AlterPartitionReassignments",
     "alter_replica_log_dirs": "AlterReplicaLogDirs",
+    "alter_user_scram_credentials": "AlterUserScramCredentials",
     "api_versions": "ApiVersions",
     "assign_replicas_to_dirs": "AssignReplicasToDirs",
     "begin_quorum_epoch": "BeginQuorumEpoch",
@@ -41,23 +43,31 @@ APIS = {
     "consumer_group_describe": "ConsumerGroupDescribe",
     "consumer_group_heartbeat": "ConsumerGroupHeartbeat",
     "controller_registration": "ControllerRegistration",
+    "create_acls": "CreateAcls",
+    "create_delegation_token": "CreateDelegationToken",
     "create_partitions": "CreatePartitions",
     "create_topics": "CreateTopics",
+    "delete_acls": "DeleteAcls",
     "delete_groups": "DeleteGroups",
     "delete_records": "DeleteRecords",
     "delete_topics": "DeleteTopics",
+    "describe_acls": "DescribeAcls",
+    "describe_client_quotas": "DescribeClientQuotas",
     "describe_cluster": "DescribeCluster",
     "describe_configs": "DescribeConfigs",
+    "describe_delegation_token": "DescribeDelegationToken",
     "describe_groups": "DescribeGroups",
     "describe_log_dirs": "DescribeLogDirs",
     "describe_producers": "DescribeProducers",
     "describe_quorum": "DescribeQuorum",
     "describe_topic_partitions": "DescribeTopicPartitions",
     "describe_transactions": "DescribeTransactions",
+    "describe_user_scram_credentials": "DescribeUserScramCredentials",
     "elect_leaders": "ElectLeaders",
     "end_quorum_epoch": "EndQuorumEpoch",
     "end_txn": "EndTxn",
     "envelope": "Envelope",
+    "expire_delegation_token": "ExpireDelegationToken",
     "fetch": "Fetch",
     "fetch_snapshot": "FetchSnapshot",
     "find_coordinator": "FindCoordinator",
@@ -80,6 +90,7 @@ APIS = {
     "produce": "Produce",
     "push_telemetry": "PushTelemetry",
     "remove_raft_voter": "RemoveRaftVoter",
+    "renew_delegation_token": "RenewDelegationToken",
     "sasl_authenticate": "SaslAuthenticate",
     "sasl_handshake": "SaslHandshake",
     "sync_group": "SyncGroup",
@@ -273,7 +284,9 @@ def declare(definitions: dict[str, Json]) -> dict[str, str]:
     headers = Module("The headers before every request and response. Made by tools/declare_messages.py.")
     control = Module("Payloads of control records in logs. Made by tools/declare_messages.py.")
     metadata = Module("The records of the cluster metadata log. Made by tools/declare_messages.py.")
-    consumer = Module("Subscriptions and assignments of members of classic groups. Made by tools/declare_messages.py.")
+    consumer = Module(
+        "Subscriptions and assignments of members of classic groups. Made by tools/declare_messages.py."
+    )
     files_of_several = ((headers, HEADERS), (control, CONTROL_RECORDS), (consumer, CONSUMER_PROTOCOL))
     for module, names in files_of_several:
         for name in names:

@@ -2,11 +2,19 @@
 
 Everything is built from the files that git tracks, and the wheels from the sdist, so that nothing of the working tree
 gets into them. There is one wheel without compiled kernels for all Pythons, and one with them for each Python from 3.11
-to 3.13 that is found on the PATH or in pyenv. `--no-smoke` omits the tests.
+to 3.13 that is found on the PATH or in pyenv. `--no-smoke` omits the tests. An SBOM of the release is written beside
+them.
+
+The files depend on the tracked files, the compiler and setuptools only, not on the time, the user or the folder of the
+build: all times in them are that of the last commit. `--twice` builds everything a second time in another folder and
+compares the bytes.
 """
 
 from __future__ import annotations
 
+import gzip
+import hashlib
+import io
 import os
 import shutil
 import subprocess
@@ -16,6 +24,9 @@ import tempfile
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from sbom import write_sbom
 
 ROOT = Path(__file__).resolve().parents[1]
 DIST = ROOT / "dist"
@@ -27,23 +38,49 @@ SMOKE = ROOT / "tools" / "wheel_smoke.py"
 
 def main(arguments: list[str]) -> int:
     shutil.rmtree(DIST, ignore_errors=True)
-    DIST.mkdir()
-    sdist = build_sdist()
-    say(f"sdist: {sdist.name}")
-    pure = build_wheel(Path(sys.executable), sdist, kernels=False)
-    check_content(pure, kernels=False)
-    say(f"wheel without kernels: {pure.name}")
-    tested = [(Path(sys.executable), pure)]
-    for python in pythons():
-        wheel = build_wheel(python, sdist, kernels=True)
-        check_content(wheel, kernels=True)
-        say(f"wheel with kernels: {wheel.name}")
-        tested.append((python, wheel))
+    wheels = build(DIST)
+    say(f"SBOM: {write_sbom(ROOT, DIST).name}")
+    if "--twice" in arguments:
+        with tempfile.TemporaryDirectory() as folder:
+            compare(DIST, wheels, Path(folder, "again"))
     if "--no-smoke" not in arguments:
-        for python, wheel in tested:
+        for python, wheel in wheels:
             smoke(python, wheel)
             say(f"works in an empty environment: {wheel.name}")
     return 0
+
+
+def build(dist: Path) -> list[tuple[Path, Path]]:
+    """The sdist and all wheels; returns the wheels, each with the Python to test it with."""
+    dist.mkdir(parents=True)
+    sdist = build_sdist(dist)
+    say(f"sdist: {sdist.name}")
+    pure = build_wheel(Path(sys.executable), sdist, dist, kernels=False)
+    check_content(pure, kernels=False)
+    say(f"wheel without kernels: {pure.name}")
+    made = [(Path(sys.executable), pure)]
+    for python in pythons():
+        wheel = build_wheel(python, sdist, dist, kernels=True)
+        check_content(wheel, kernels=True)
+        say(f"wheel with kernels: {wheel.name}")
+        made.append((python, wheel))
+    return made
+
+
+def compare(dist: Path, wheels: list[tuple[Path, Path]], again: Path) -> None:
+    """Build everything again, and raise if a file differs."""
+    build(again)
+    for first in [*dist.glob("*.tar.gz"), *(wheel for _, wheel in wheels)]:
+        digests = {hashlib.sha256(path.read_bytes()).hexdigest() for path in (first, again / first.name)}
+        if len(digests) > 1:
+            raise SystemExit(f"{first.name}: the second build differs")
+        say(f"byte-equal in two builds: {first.name} sha256 {digests.pop()}")
+
+
+def commit_time() -> int:
+    """The time of the last commit, in seconds since 1970."""
+    command = ["git", "log", "-1", "--format=%ct"]
+    return int(subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout)
 
 
 def say(line: str) -> None:
@@ -51,7 +88,7 @@ def say(line: str) -> None:
     sys.stdout.flush()
 
 
-def build_sdist() -> Path:
+def build_sdist(dist: Path) -> Path:
     """The sdist, from a copy of the tracked files."""
     with tempfile.TemporaryDirectory() as folder:
         tracked = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
@@ -61,26 +98,64 @@ def build_sdist() -> Path:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(ROOT / name, target)
         subprocess.run(
-            [sys.executable, "-c", BUILD.format(str(DIST))], cwd=folder, check=True, stdout=subprocess.DEVNULL
+            [sys.executable, "-c", BUILD.format(str(dist))], cwd=folder, check=True, stdout=subprocess.DEVNULL
         )
-    (made,) = DIST.glob("*.tar.gz")
+    (made,) = dist.glob("*.tar.gz")
+    normalize(made)
     return made
 
 
-def build_wheel(python: Path, sdist: Path, *, kernels: bool) -> Path:
+def normalize(sdist: Path) -> None:
+    """Sort the members of an sdist, and replace their owners, modes and times."""
+    with tarfile.open(sdist) as archive:
+        files = sorted((each for each in archive if each.isfile()), key=lambda each: each.name)
+        contents = [archive.extractfile(each) for each in files]
+        packed = io.BytesIO()
+        with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as target:
+            for file, content in zip(files, contents, strict=True):
+                member = tarfile.TarInfo(file.name)
+                member.size, member.mtime = file.size, commit_time()
+                member.mode = 0o755 if file.mode & 0o100 else 0o644
+                target.addfile(member, content)
+    with sdist.open("wb") as raw, gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as compressed:
+        compressed.write(packed.getvalue())
+
+
+def build_wheel(python: Path, sdist: Path, dist: Path, *, kernels: bool) -> Path:
     """A wheel from the sdist, built by pip in an isolated environment."""
-    before = set(DIST.glob("*.whl"))
+    before = set(dist.glob("*.whl"))
     with tempfile.TemporaryDirectory() as folder:
         with tarfile.open(sdist) as archive:
             archive.extractall(folder, filter="data")
         (source,) = Path(folder).iterdir()
         subprocess.run(
-            [str(python), "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(DIST), str(source)],
-            env={**os.environ, "OTTLA_PURE": "0" if kernels else "1"},
+            [
+                str(python),
+                "-m",
+                "pip",
+                "wheel",
+                "--quiet",
+                "--no-deps",
+                "--wheel-dir",
+                str(dist),
+                str(source),
+            ],
+            env=build_environment(source, kernels=kernels),
             check=True,
         )
-    (made,) = set(DIST.glob("*.whl")) - before
+    (made,) = set(dist.glob("*.whl")) - before
     return made
+
+
+def build_environment(source: Path, *, kernels: bool) -> dict[str, str]:
+    """Variables for a build whose result does not depend on the folder, the time or the hash seed."""
+    return {
+        **os.environ,
+        "OTTLA_PURE": "0" if kernels else "1",
+        "SOURCE_DATE_EPOCH": str(commit_time()),
+        "PYTHONHASHSEED": "0",
+        "CFLAGS": f"-g0 -ffile-prefix-map={source}=.",
+    }
 
 
 def check_content(wheel: Path, *, kernels: bool) -> None:
@@ -89,7 +164,9 @@ def check_content(wheel: Path, *, kernels: bool) -> None:
     if sources := [name for name in names if name.endswith(FORBIDDEN)]:
         raise SystemExit(f"{wheel.name} contains sources of kernels: {', '.join(sources)}")
     if kernels != any(name.endswith(".so") for name in names):
-        raise SystemExit(f"{wheel.name}: compiled kernels {'missing' if kernels else 'in a wheel without kernels'}")
+        raise SystemExit(
+            f"{wheel.name}: compiled kernels {'missing' if kernels else 'in a wheel without kernels'}"
+        )
     for needed in ("ottla/py.typed", "ottla/cli/main.py", "pyspark_ottla/__init__.py"):
         if needed not in names:
             raise SystemExit(f"{wheel.name} lacks {needed}")
@@ -103,7 +180,9 @@ def smoke(python: Path, wheel: Path) -> None:
         run = str(environment / "bin" / "python")
         subprocess.run([run, "-m", "pip", "install", "--quiet", str(wheel)], check=True)
         kernels = "0" if wheel.name.endswith("none-any.whl") else "1"
-        clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "OTTLA"))}
+        clean = {
+            name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "OTTLA"))
+        }
         subprocess.run([run, str(SMOKE), kernels], cwd=folder, env=clean, check=True)
 
 

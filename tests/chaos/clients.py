@@ -130,6 +130,7 @@ class Clients:
             history.extend(self._java.stop())
             self._summary.read_by_java = len(self._java.seen)
         self._summary.acknowledged = {load.name: load.acknowledged for load in self.loads}
+        self._summary.new_epochs = sum(load.new_epochs for load in self.loads)
         self._summary.faults["restart of a producer"] = sum(load.restarts for load in self.loads)
         found = list(self._copy_anomalies(original, total))
         self._copying.kill()

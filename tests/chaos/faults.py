@@ -82,6 +82,22 @@ class Faults:
         self._cluster.network.clear_faults()
         self._wait_in_sync()
 
+    def run_for(self, seconds: float, kills_until_s: float) -> None:
+        """Inject faults of one broker until the time is over; kills only during the first part of it."""
+        began = time.monotonic()
+        number = 0
+        while (elapsed := time.monotonic() - began) < seconds:
+            number += 1
+            self._progress(f"before fault {number}")
+            kinds = [self._pause, self._network, self._network]
+            if elapsed < kills_until_s:
+                kinds.append(self._kill)
+            self._dice.choice(kinds)()
+            self._last(FAULT_S_MAX)
+        self._progress("after the last fault")
+        self._cluster.network.clear_faults()
+        self._wait_in_sync()
+
     def _progress(self, when: str) -> None:
         self._clients.wait_for_progress(
             f"{when} (seed {self._plan.seed})", self._dice.randint(1, PROGRESS_MAX)

@@ -23,6 +23,8 @@ class Summary:
     read_by_java: int | None = None
     copied: int = 0
     transactions: int = 0
+    new_epochs: int = 0
+    """Producer epochs that confluent-kafka has begun; after each of them it may write records twice."""
     bytes_lost: int | None = None
     """Unsynced bytes that power failures have removed."""
     anomalies: list[Anomaly] = field(default_factory=list)
@@ -43,6 +45,7 @@ class Summary:
             f"  acknowledged  {sum(self.acknowledged.values())} ({producers})",
             f"  read by group {self.read}{java}",
             f"  copied        {self.copied} in {self.transactions} transactions",
+            f"  new epochs    {self.new_epochs}",
             f"  lost          {kinds[Kind.LOST_WRITE]}",
             f"  duplicated    {kinds[Kind.DUPLICATE]}",
             f"  reordered     {reordered}",

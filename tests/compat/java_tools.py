@@ -40,8 +40,10 @@ class JavaTools:
     """Runs tools one after the other. Tools are named as their scripts are."""
 
     MAIN = {
+        "kafka-acls": "org.apache.kafka.tools.AclCommand",
         "kafka-topics": "org.apache.kafka.tools.TopicCommand",
         "kafka-configs": "kafka.admin.ConfigCommand",
+        "kafka-delegation-tokens": "org.apache.kafka.tools.DelegationTokenCommand",
         "kafka-get-offsets": "org.apache.kafka.tools.GetOffsetShell",
         "kafka-delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
         "kafka-log-dirs": "org.apache.kafka.tools.LogDirsCommand",
@@ -59,6 +61,7 @@ class JavaTools:
         "kafka-leader-election": "org.apache.kafka.tools.LeaderElectionCommand",
         "kafka-reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
         "kafka-transactions": "org.apache.kafka.tools.TransactionsCommand",
+        "kafka-console-share-consumer": "org.apache.kafka.tools.consumer.ConsoleShareConsumer",
     }
 
     def __init__(self) -> None:

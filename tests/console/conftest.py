@@ -7,13 +7,14 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from ottla.console.server import ConsoleServer
 from ottla.pipelines.progress import FlowProgress, RunProgress
 from ottla.scoreboard.standings import Standing
-from tests.support.console import ControlledCluster, console_for
+from tests.support.clients import commit_offsets
+from tests.support.console import ControlledCluster, ForeignBroker, ShownCluster, console_for
 
 HOSTILE = [
     b"<script>window.pwned = 1</script><img src=x onerror='window.pwned = 2'>",
@@ -53,31 +54,44 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlledCluster]:
-    """Three brokers in two racks, with some topics."""
-    with ControlledCluster(tmp_path_factory.mktemp("console") / "data", SETTINGS) as made:
-        admin = AdminClient({"bootstrap.servers": made.local.bootstrap})
-        created = admin.create_topics([NewTopic(name, count, 3) for name, count in TOPICS.items()])
-        for future in created.values():
-            future.result(60)
-        producer = Producer({"bootstrap.servers": made.local.bootstrap, "log_level": 0})
-        for number in range(120):
-            value = f'{{"id": {number}, "total": {number * 1.5}, "status": "{("new", "paid")[number % 2]}"}}'
-            producer.produce("orders", value, f"customer-{number % 7}", headers={"trace": f"t{number}"})
-        for number, value in enumerate(HOSTILE):
-            producer.produce(
-                "hostile", value, f"<b>key {number}</b>", headers={"<i>header</i>": value[:1000]}
-            )
-        for number, (match, ended) in enumerate([("Canada vs USA", False), ("Japan vs Brazil", True)]):
-            producer.produce("scoreboard", standing(match, 40 + number, ended=ended), match)
-        assert producer.flush(60) == 0
-        for group, topic, offset in COMMITTED:
-            consumer = Consumer(
-                {"bootstrap.servers": made.local.bootstrap, "group.id": group, "log_level": 0}
-            )
-            consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
-            consumer.close()
+def started(request: pytest.FixtureRequest) -> Iterator[ShownCluster]:
+    """Three brokers in two racks; with `--on-kafka` one of Apache Kafka, which the console does not control."""
+    if request.config.getoption("--on-kafka"):
+        yield ForeignBroker(request.getfixturevalue("broker").bootstrap)
+        return
+    folder = request.getfixturevalue("tmp_path_factory").mktemp("console")
+    with ControlledCluster(folder / "data", SETTINGS) as made:
         yield made
+
+
+@pytest.fixture
+def controlled(cluster: ShownCluster) -> ControlledCluster:
+    """The cluster, for tests that kill brokers."""
+    if isinstance(cluster, ForeignBroker):
+        pytest.skip("the console controls brokers of `ottla up` only")
+    return cluster
+
+
+@pytest.fixture(scope="session")
+def cluster(started: ShownCluster) -> ShownCluster:
+    """The brokers with some topics, records and committed offsets."""
+    made, replicas = started, 3 if isinstance(started, ControlledCluster) else 1
+    admin = AdminClient({"bootstrap.servers": made.local.bootstrap})
+    created = admin.create_topics([NewTopic(name, count, replicas) for name, count in TOPICS.items()])
+    for future in created.values():
+        future.result(60)
+    producer = Producer({"bootstrap.servers": made.local.bootstrap, "log_level": 0})
+    for number in range(120):
+        value = f'{{"id": {number}, "total": {number * 1.5}, "status": "{("new", "paid")[number % 2]}"}}'
+        producer.produce("orders", value, f"customer-{number % 7}", headers={"trace": f"t{number}"})
+    for number, value in enumerate(HOSTILE):
+        producer.produce("hostile", value, f"<b>key {number}</b>", headers={"<i>header</i>": value[:1000]})
+    for number, (match, ended) in enumerate([("Canada vs USA", False), ("Japan vs Brazil", True)]):
+        producer.produce("scoreboard", standing(match, 40 + number, ended=ended), match)
+    assert producer.flush(60) == 0
+    for group, topic, offset in COMMITTED:
+        commit_offsets(made.local.bootstrap, group, TopicPartition(topic, 0, offset))
+    return made
 
 
 @pytest.fixture(scope="session")
@@ -102,12 +116,12 @@ def pipelines(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def console(cluster: ControlledCluster, pipelines: Path) -> Iterator[ConsoleServer]:
+def console(cluster: ShownCluster, pipelines: Path) -> Iterator[ConsoleServer]:
     with console_for(cluster.local.bootstrap, cluster.control, pipelines=pipelines) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
-def read_only(cluster: ControlledCluster) -> Iterator[ConsoleServer]:
+def read_only(cluster: ShownCluster) -> Iterator[ConsoleServer]:
     with console_for(cluster.local.bootstrap, cluster.control, read_only=True) as server:
         yield server

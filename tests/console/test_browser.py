@@ -16,7 +16,7 @@ from confluent_kafka import Producer
 from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
 from ottla.console.server import ConsoleServer
-from tests.support.console import CHROMIUM_ARGUMENTS, CONTRAST, ControlledCluster, find_chromium
+from tests.support.console import CHROMIUM_ARGUMENTS, CONTRAST, ControlledCluster, ShownCluster, find_chromium
 from tests.support.waiting import wait_until
 
 TIMEOUT_MS = 60_000
@@ -207,9 +207,7 @@ def test_hostile_records_are_shown_as_text(tab: Tab) -> None:
         assert tab.page.evaluate("window.pwned") is None
 
 
-def test_new_records_appear_in_the_live_view_and_link_to_their_page(
-    tab: Tab, cluster: ControlledCluster
-) -> None:
+def test_new_records_appear_in_the_live_view_and_link_to_their_page(tab: Tab, cluster: ShownCluster) -> None:
     tab.go("/topics/empty?tail=1")
     expect(tab.find("#search_progress")).to_contain_text("0 new records")
     producer = Producer({"bootstrap.servers": cluster.local.bootstrap, "log_level": 0})
@@ -282,12 +280,12 @@ class Load:
 
 
 def test_a_broker_is_killed_by_its_button_and_the_records_continue(
-    tab: Tab, cluster: ControlledCluster, folder: Path
+    tab: Tab, controlled: ControlledCluster, folder: Path
 ) -> None:
     tab.go("/cluster")
     row = tab.find('tr[data-partition="orders-0"]')
     leader = int(row.get_attribute("data-leader") or "-1")
-    load = Load(cluster.local.bootstrap)
+    load = Load(controlled.local.bootstrap)
     try:
         wait_until(lambda: load.acknowledged > 0, "the first acknowledged record", 60)
         tab.find(f"#broker-{leader}").get_by_role("button", name="Kill").click()

@@ -12,14 +12,14 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from ottla.cli import console as command
-from ottla.cli.console import console_of
-from tests.support.console import ControlledCluster
+from ottla.cli.local import console as command
+from ottla.cli.local.console import console_of
+from tests.support.console import ShownCluster
 
 OTTLA = [sys.executable, "-m", "ottla.cli.main"]
 
 
-def test_the_command_prints_its_address_and_stops_cleanly(cluster: ControlledCluster) -> None:
+def test_the_command_prints_its_address_and_stops_cleanly(cluster: ShownCluster) -> None:
     arguments = ["console", "-b", cluster.local.bootstrap, "--read-only"]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(

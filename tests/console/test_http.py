@@ -17,7 +17,7 @@ from confluent_kafka import Producer
 from ottla.console.app import ACTIONS, PAGES
 from ottla.console.security import POLICY
 from ottla.console.server import ConsoleServer
-from tests.support.console import ControlledCluster, console_for, request, token_of
+from tests.support.console import ShownCluster, console_for, request, token_of
 
 PATHS = ["/", "/topics", "/topics/orders", "/topics/orders?tail=1", "/topics/orders?where=value.id%20%3C%203",
          "/topics/orders/records/0/0?as=hex", "/topics/orders/partitions", "/topics/orders/consumers",
@@ -27,7 +27,7 @@ PATHS = ["/", "/topics", "/topics/orders", "/topics/orders?tail=1", "/topics/ord
 CREATE = {"name": "made-by-a-form", "partitions": "1"}
 
 
-def topic_names(cluster: ControlledCluster) -> set[str]:
+def topic_names(cluster: ShownCluster) -> set[str]:
     response = cluster.local.metadata(None)
     assert response is not None
     return {topic.name or "" for topic in response.topics}
@@ -69,7 +69,7 @@ def test_a_missing_page_or_topic_is_reported_as_a_page(console: ConsoleServer) -
     ],
 )
 def test_other_pages_of_the_browser_are_refused(
-    console: ConsoleServer, cluster: ControlledCluster, headers: dict[str, str], status: int
+    console: ConsoleServer, cluster: ShownCluster, headers: dict[str, str], status: int
 ) -> None:
     assert request(console, "/", headers=headers).status == status
     assert request(console, "/-/stream?at=/", headers=headers).status == status
@@ -80,7 +80,7 @@ def test_other_pages_of_the_browser_are_refused(
 
 @pytest.mark.parametrize("token", ["", "wrong", "é"])
 def test_a_form_without_the_token_is_refused(
-    console: ConsoleServer, cluster: ControlledCluster, token: str
+    console: ConsoleServer, cluster: ShownCluster, token: str
 ) -> None:
     assert request(console, "/topics", form={**CREATE, "token": token}).status == 403
     assert CREATE["name"] not in topic_names(cluster)
@@ -90,7 +90,7 @@ def test_a_body_that_is_too_large_is_refused(console: ConsoleServer) -> None:
     assert request(console, "/topics", form={"name": "x" * 1_100_000}).status == 413
 
 
-def test_read_only_refuses_every_action(read_only: ConsoleServer, cluster: ControlledCluster) -> None:
+def test_read_only_refuses_every_action(read_only: ConsoleServer, cluster: ShownCluster) -> None:
     token = token_of(read_only)
     paths = [action.path for action in ACTIONS]
     assert len(paths) > 5
@@ -113,7 +113,7 @@ def test_no_page_is_changed_by_reading(console: ConsoleServer) -> None:
 
 
 def test_a_topic_is_created_grown_configured_and_deleted(
-    console: ConsoleServer, cluster: ControlledCluster
+    console: ConsoleServer, cluster: ShownCluster
 ) -> None:
     headers = {"x-ottla-token": token_of(console)}
 
@@ -249,7 +249,7 @@ def test_an_expression_or_position_that_is_not_valid_is_explained(console: Conso
         assert 'role="alert"' in response.text, query
 
 
-def test_live_records_are_sent(console: ConsoleServer, cluster: ControlledCluster) -> None:
+def test_live_records_are_sent(console: ConsoleServer, cluster: ShownCluster) -> None:
     stream = events(console, "/topics/tailed?tail=1&key=live-*")
     next(stream)
     producer = Producer({"bootstrap.servers": cluster.local.bootstrap, "log_level": 0})
@@ -314,7 +314,7 @@ def test_the_timeline_links_to_records_by_time(console: ConsoleServer) -> None:
     assert rows >= 50
 
 
-def test_an_open_transaction_is_shown_and_aborted(console: ConsoleServer, cluster: ControlledCluster) -> None:
+def test_an_open_transaction_is_shown_and_aborted(console: ConsoleServer, cluster: ShownCluster) -> None:
     settings = {
         "bootstrap.servers": cluster.local.bootstrap,
         "transactional.id": "<b>copier</b>",

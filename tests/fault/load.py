@@ -8,6 +8,7 @@ not.
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -23,6 +24,7 @@ from ottla.testing.history import History
 IN_FLIGHT_MAX = 2_000
 GIVE_UP_S = 120
 PAUSE_S = 0.01
+LOG_DEBUG = 7
 _AIOKAFKA_REQUEST_S = 10
 
 
@@ -42,6 +44,8 @@ class Load(ABC):
         """When records of each partition were acknowledged, in seconds of the monotonic clock."""
         self.failure: BaseException | None = None
         self._stop = threading.Event()
+        self.new_epochs = 0
+        """How often the client has begun a new producer epoch, if it reports that."""
         self.restarts = 0
         """How often the client has given up, so that another one took its place."""
         self._sent = 0
@@ -94,7 +98,11 @@ class Load(ABC):
 
 
 class ConfluentLoad(Load):
-    """librdkafka, idempotent, acks=all, five requests in flight."""
+    """librdkafka, idempotent, acks=all, five requests in flight.
+
+    It never gives up a record: it would then begin a new producer epoch, in which records of other partitions that are
+    written but not acknowledged are written again (librdkafka issue 4953). New epochs for other reasons are counted.
+    """
 
     def run(self) -> None:
         producer = Producer(
@@ -104,12 +112,14 @@ class ConfluentLoad(Load):
                 "acks": "all",
                 "linger.ms": 2,
                 "batch.num.messages": 50,
-                "delivery.timeout.ms": GIVE_UP_S * 1000,
+                "delivery.timeout.ms": 0,
                 "reconnect.backoff.ms": 10,
                 "reconnect.backoff.max.ms": 100,
                 "retry.backoff.ms": 10,
-                "log_level": 0,
-            }
+                "log_level": LOG_DEBUG,
+                "debug": "eos",
+            },
+            logger=self._epochs(),
         )
         while not self._stop.is_set():
             for _ in range(self.burst(IN_FLIGHT_MAX)):
@@ -126,6 +136,18 @@ class ConfluentLoad(Load):
     def _delivered(self, error: object, message: Message) -> None:
         if error is None:
             self.keep(message.value(), message.partition(), message.offset())
+
+    def _epochs(self) -> logging.Logger:
+        """A logger that counts the new producer epochs of the client."""
+        logger = logging.getLogger(f"{__name__}.{id(self)}")
+        logger.setLevel(logging.DEBUG)
+        logger.propagate = False
+        logger.addFilter(self._count_epoch)
+        return logger
+
+    def _count_epoch(self, record: logging.LogRecord) -> bool:
+        self.new_epochs += "bumped epoch" in record.getMessage()
+        return False
 
 
 def _awaited(waiting: object) -> Iterator[str]:

@@ -25,7 +25,7 @@ from ottla.base.errors import LocalError
 from ottla.base.ids import TopicPartition
 from ottla.client.raw import Refused
 from ottla.local.broker_process import BrokerProcess
-from tests.support.clients import fresh
+from tests.support.clients import commit_offsets, fresh
 
 OLD_MS = 1_600_000_000_000
 """Timestamps of the records of these tests start here; one record per second."""
@@ -82,12 +82,8 @@ def member(broker: BrokerProcess, group: str, topic: str, protocol: str = "class
 
 
 def commit(broker: BrokerProcess, group: str, offsets: dict[TopicPartition, int]) -> None:
-    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": group})
-    consumer.commit(
-        offsets=[Position(tp.topic, tp.partition, offset) for tp, offset in offsets.items()],
-        asynchronous=False,
-    )
-    consumer.close()
+    positions = [Position(tp.topic, tp.partition, offset) for tp, offset in offsets.items()]
+    commit_offsets(broker.bootstrap, group, *positions)
 
 
 def lags(group: GroupInfo) -> dict[int, tuple[int | None, float | None]]:

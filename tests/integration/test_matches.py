@@ -87,7 +87,7 @@ def test_no_event_is_later_than_its_record(broker: BrokerProcess, pace: tuple[st
 def test_ctrl_c_while_the_broker_is_unreachable_is_reported_in_one_line(
     make_broker: MakeBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ottla.cli import matches
+    from ottla.cli.local import matches
     from ottla.scoreboard import feed
 
     broker = make_broker()

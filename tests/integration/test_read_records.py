@@ -10,20 +10,20 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from ottla.admin.browse import Browser
-from ottla.admin.decode import Form
 from ottla.admin.positions import OffsetOutsideLog, parse_range
-from ottla.admin.record_input import Input
-from ottla.admin.scan import ConsumedRecord
+from ottla.admin.records.browse import Browser
+from ottla.admin.records.decode import Form
+from ottla.admin.records.record_input import Input
+from ottla.admin.records.scan import ConsumedRecord
+from ottla.admin.records.timeline import timeline
+from ottla.admin.records.where import compile_filter
 from ottla.admin.session import Session
-from ottla.admin.timeline import timeline
-from ottla.admin.where import compile_filter
 from ottla.base.clock import SystemClock
 from ottla.base.ids import TopicPartition
-from ottla.cli import produce
-from ottla.cli.consume import ConsumeOptions, Consumption
-from ottla.cli.produce import ProduceOptions
-from ottla.cli.record_output import JsonLinesWriter
+from ottla.cli.records import produce
+from ottla.cli.records.consume import ConsumeOptions, Consumption
+from ottla.cli.records.produce import ProduceOptions
+from ottla.cli.records.record_output import JsonLinesWriter
 from ottla.client.raw import LATEST, UnknownTopic
 from ottla.local.broker_process import BrokerProcess
 from tests.support.clients import TIMEOUT_S, Publisher, create_topic, fresh

@@ -39,9 +39,11 @@ def kio_accepts(field: Field) -> st.SearchStrategy[Any] | None:
         return st.sampled_from(ErrorCode).map(int)
     if field.name == "log_append_time_ms":
         return st.integers(-1, 2**41)
-    if field.name == "transaction_start_time_ms":
+    if field.name == "transaction_start_time_ms" or field.name.endswith("timestamp_ms"):
         return st.integers(0, 2**41)
-    if field.name in {"session_lifetime_ms", "retention_time_ms"}:
+    if field.name in {"session_lifetime_ms", "max_lifetime_ms", "retention_time_ms"} or field.name.endswith(
+        "period_ms"
+    ):
         return st.integers(0, 2**31)
     return None
 

@@ -69,7 +69,7 @@ class ProducerStateMachine(RuleBasedStateMachine):
         assert self.state.check(producer, epoch, first, last, transactional=transactional) is None
         self._append(producer, epoch, first, count, transactional)
 
-    @rule(producer=PRODUCERS, back=st.integers(1, 8))
+    @rule(producer=PRODUCERS, back=st.integers(1, 12))
     def retry(self, producer: int, back: int) -> None:
         """A retry is recognised while it is among the last five, and refused afterwards."""
         model = self.model.get(producer)

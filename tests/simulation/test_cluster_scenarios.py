@@ -11,6 +11,7 @@ from ottla.testing.sim.clients.client import Client
 from ottla.testing.sim.clients.producer_session import ProducerSession
 from ottla.testing.sim.node import SimNode
 from ottla.testing.sim.run import Simulation
+from ottla.testing.sim.topology import DATA_DIRS
 from ottla.wire.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
@@ -18,9 +19,12 @@ from ottla.wire.messages.create_topics import (
     CreateTopicsResponse,
 )
 
+TWO_DIRECTORIES = 5
+"""A seed with which node 3 has two log directories."""
+
 
 class Writer(Client):
-    """Creates the topic on the brokers 1, 2 and 3, then produces as long as `writes` is set."""
+    """Creates the topics on the brokers 1, 2 and 3, then produces to `t` as long as `writes` is set."""
 
     written = 0
     writes = False
@@ -28,11 +32,14 @@ class Writer(Client):
 
     async def run(self) -> None:
         assignment = CreatableReplicaAssignment(partition_index=0, broker_ids=[1, 2, 3])
-        topic = CreatableTopic(name="t", num_partitions=-1, replication_factor=-1, assignments=[assignment])
-        request = CreateTopicsRequest(topics=[topic], timeout_ms=5000)
+        topics = [
+            CreatableTopic(name=name, num_partitions=-1, replication_factor=-1, assignments=[assignment])
+            for name in sorted(self.cluster.topics)
+        ]
+        request = CreateTopicsRequest(topics=topics, timeout_ms=5000)
         while not self.created:
             response = await self.retried(self.connection, request, 7, CreateTopicsResponse)
-            self.created = response.topics[0].error_code in (0, 36)
+            self.created = all(topic.error_code in (0, 36) for topic in response.topics)
         session = ProducerSession(self)
         await session.init()
         while True:
@@ -46,11 +53,11 @@ class Writer(Client):
 class Three:
     """Three combined nodes with the topic `t`, whose partition is led by node 1 and in sync on all."""
 
-    def __init__(self, seed: int = 1, **settings: str) -> None:
+    def __init__(self, seed: int = 1, other_topics: tuple[str, ...] = (), **settings: str) -> None:
         self.simulation = Simulation(seed)
         values = {name.replace("_", "."): value for name, value in settings.items()}
         self.cluster = self.simulation.add_cluster(brokers=3, settings={"min.insync.replicas": "2", **values})
-        self.cluster.topics = {"t": 1}
+        self.cluster.topics = dict.fromkeys((*other_topics, "t"), 1)
         self.nodes: dict[int, SimNode] = {node.node_id: node for node in self.cluster.nodes}
         for node in self.cluster.nodes:
             node.start()
@@ -128,3 +135,22 @@ def test_an_eligible_replica_whose_disk_was_replaced_returns_to_the_isr(three: T
     three.nodes[2].start()
     three.write(20)
     three.until(lambda: set(three.partition.isr) == {1, 2, 3}, limit_ms=20_000)
+
+
+def test_a_directory_that_failed_and_works_again_does_not_prevent_the_start() -> None:
+    """Its replicas were copied to the other directory meanwhile: those in the failed one are set aside."""
+    # The first topic is in the directory of the metadata log, the second one in the other directory.
+    three = Three(seed=TWO_DIRECTORIES, other_topics=("first",))
+    node, failed = three.nodes[3], DATA_DIRS[1]
+    assert [each.log.log_dir for each in node.partitions if each.topic == "t"] == [failed]
+    three.write(20)
+    node.disk.failed_dir = failed
+    three.write(20)
+    three.until(lambda: any(each.log.log_dir != failed for each in node.partitions if each.topic == "t"))
+    three.until(lambda: set(three.partition.isr) == {1, 2, 3})
+    node.kill()
+    node.disk.failed_dir = ""
+    node.start()
+    three.write(20)
+    three.until(lambda: node.ready and set(three.partition.isr) == {1, 2, 3})
+    assert [each.log.log_dir for each in node.partitions if each.topic == "t"] == [DATA_DIRS[0]]

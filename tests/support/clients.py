@@ -6,10 +6,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from uuid import uuid4
 
-from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.support.waiting import wait_until
+
 TIMEOUT_S = 30.0
+_LOADING = (
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+)
 
 
 def fresh(name: str) -> str:
@@ -24,9 +31,10 @@ def create_topic(
     config: dict[str, str] | None = None,
     *,
     replicas: int = 1,
+    security: dict[str, str] | None = None,
 ) -> str:
     """Creates a topic; `replicas` -1 is the default of the broker."""
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin = AdminClient({"bootstrap.servers": bootstrap, **(security or {})})
     new = NewTopic(name, num_partitions=partitions, replication_factor=replicas, config=config or {})
     admin.create_topics([new], request_timeout=TIMEOUT_S)[name].result(TIMEOUT_S)
     return name
@@ -39,6 +47,25 @@ class Sent:
     value: bytes
     partition: int
     offset: int
+
+
+def commit_offsets(bootstrap: str, group: str, *offsets: TopicPartition) -> None:
+    """Commits for a group without members; again while the coordinator of a new cluster loads its partition."""
+
+    def committed() -> bool:
+        try:
+            consumer.commit(offsets=list(offsets), asynchronous=False)
+        except KafkaException as error:
+            if not error.args[0].retriable() and error.args[0].code() not in _LOADING:
+                raise
+            return False
+        return True
+
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "log_level": 0})
+    try:
+        wait_until(committed, f"the offsets of {group} to be committed")
+    finally:
+        consumer.close()
 
 
 @dataclass

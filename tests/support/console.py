@@ -7,17 +7,19 @@ import os
 import re
 import shutil
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlencode
 
-from ottla.console.broker_control import Action, BrokerControl
+from ottla.admin.session import Session
+from ottla.console.broker_control import Action, ActionQueue, BrokerControl
 from ottla.console.server import ConsoleServer
 from ottla.console.settings import ConsoleSettings
 from ottla.local.cluster import LocalCluster
 from ottla.local.ports import free_port
+from ottla.wire.messages.metadata import MetadataResponse
 
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 CHROMIUM_ARGUMENTS = (
@@ -43,7 +45,7 @@ class ControlledCluster:
     def __init__(self, data: Path, config: Mapping[str, str]) -> None:
         self.local = LocalCluster(data, 3, racks=("R1", "R2"), config=config)
         self._ended: dict[int, str] = {}
-        self.control = BrokerControl(self._states)
+        self.control = ActionQueue(self._states)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -83,6 +85,23 @@ class ControlledCluster:
                 broker.stop()
                 broker.launch()
         return action
+
+
+class ForeignBroker:
+    """A broker that the console does not control, in the place of a `ControlledCluster`."""
+
+    control: BrokerControl | None = None
+
+    def __init__(self, bootstrap: str) -> None:
+        self.local = self
+        self.bootstrap = bootstrap
+
+    def metadata(self, topics: Iterable[str] | None) -> MetadataResponse:
+        with Session(self.bootstrap) as session:
+            return session.metadata(topics)
+
+
+ShownCluster = ControlledCluster | ForeignBroker
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from ottla.broker.handlers import load_all
 from ottla.records.builder import NewRecord, build_batch
 from ottla.records.compression import Codec
 from ottla.wire.frames import request_frame
-from ottla.wire.messages import fetch, produce
+from ottla.wire.messages import fetch, produce, sasl_authenticate, sasl_handshake
 from ottla.wire.schema import Field, Message, fields_of
 
 NOW_MS = 1_760_000_000_000
@@ -86,7 +86,12 @@ class RequestMaker:
         self._rng = rng
         self._names = list(topics)
         self._ids = list(topics.values())
-        classes: dict[int, type[Message]] = {0: produce.ProduceRequest, 1: fetch.FetchRequest}
+        classes: dict[int, type[Message]] = {
+            0: produce.ProduceRequest,
+            1: fetch.FetchRequest,
+            17: sasl_handshake.SaslHandshakeRequest,
+            36: sasl_authenticate.SaslAuthenticateRequest,
+        }
         self.targets: list[tuple[type[Message], int]] = []
         for route in sorted(load_all(), key=lambda each: each.api_key):
             message = route.request or classes[route.api_key]

@@ -11,5 +11,5 @@ from ottla.testing import Cluster
 
 
 class KafkaTestCluster(Cluster):
-    def _process(self, folder: Path, settings: Mapping[str, str], port: int) -> BrokerProcess:
-        return KafkaProcess(folder, settings, port=port)
+    def _process(self, node_id: int, folder: Path, settings: Mapping[str, str]) -> BrokerProcess:
+        return KafkaProcess(folder, settings, port=self._ports[node_id].client)

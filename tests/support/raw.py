@@ -41,8 +41,10 @@ class Address:
 class RawClient:
     """One connection. `frame` and `send` never look at what they carry."""
 
-    def __init__(self, address: Address) -> None:
-        self._socket = socket.create_connection((address.host, address.port), timeout=TIMEOUT_S)
+    def __init__(self, address: Address, source: str = "") -> None:
+        self._socket = socket.create_connection(
+            (address.host, address.port), timeout=TIMEOUT_S, source_address=(source, 0) if source else None
+        )
         self._correlation = count(1)
 
     def __enter__(self) -> RawClient:

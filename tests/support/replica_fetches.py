@@ -12,6 +12,7 @@ from typing import Any, cast
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.base.promise import Promise
+from ottla.broker.authorization import Authorization
 from ottla.broker.fetch.fetch_request import FetchServices, PendingFetch
 from ottla.broker.fetch.replica_fetch import PendingReplicaFetch
 from ottla.broker.fetch.replica_sessions import ReplicaSessions
@@ -32,6 +33,7 @@ from ottla.wire import codec
 from ottla.wire.fetch import FIRST_FLEXIBLE, FIRST_TOPIC_IDS, FetchPartition, FetchRequest
 from ottla.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from ottla.wire.messages.fetch import FetchResponse, PartitionData
+from tests.support.quotas import make_quotas
 
 NODE, NOW_MS, VERSION = 1, 1_700_000_000_000, 17
 TOPIC_ID = uuid.UUID(int=7)
@@ -60,6 +62,8 @@ class Timer:
 
 class FakeConnection:
     """Collects responses; decodes them on request."""
+
+    sends_files = True
 
     def __init__(self) -> None:
         self.responses: list[bytes] = []
@@ -146,6 +150,9 @@ class Broker:
             ReadBuffers(),
             lambda fault: None,
             rack_aware,
+            make_quotas(),
+            self.sessions.discard,
+            Authorization(),
         )
 
     def _alter(self, request: AlterPartitionRequest) -> Promise[AlterPartitionResponse]:

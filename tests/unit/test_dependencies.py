@@ -10,6 +10,8 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.version import Version
 
 ROOT = Path(__file__).resolve().parents[2]
 SRC = ROOT / "src"
@@ -17,6 +19,8 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 OURS = {"ottla", "pyspark_ottla"}
 EXTRA_OF = {
     "ottla/console": "console",
+    "ottla/local/secure": "security",
+    "ottla/security": "security",
     "ottla/spark": "spark",
     "ottla/testing/fixtures": "testing",
     "ottla/pipelines": "spark",
@@ -82,3 +86,21 @@ def test_every_dependency_is_imported(name: str) -> None:
     modules = {module for path in SOURCES for module in imported(path)}
     users = [module for module in modules if name in DISTRIBUTIONS.get(module, set())]
     assert bool(users) != (name in INDIRECT), "remove it from pyproject.toml, or correct INDIRECT"
+
+
+def test_the_lock_satisfies_every_requirement_and_has_hashes() -> None:
+    """`make lock` writes it again after a change of pyproject.toml."""
+    text = (ROOT / "requirements" / "dev.txt").read_text()
+    blocks = re.findall(
+        r"^(\S+)==(\S+) \\\n((?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+)", text, re.MULTILINE
+    )
+    locked = {normalized(name): Version(version) for name, version, _ in blocks}
+    assert len(locked) == text.count("==")
+    requirements = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["dev"]]
+    for extra in ("console", "security", "spark"):
+        requirements += PROJECT["optional-dependencies"][extra]
+    for text in requirements:
+        wanted = Requirement(text)
+        if wanted.name != "ottla":
+            version = locked.get(normalized(wanted.name))
+            assert version is not None and version in wanted.specifier, f"{text}: locked {version}"  # noqa: PT018

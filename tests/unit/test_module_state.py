@@ -37,11 +37,13 @@ NODE_PACKAGES = (
     "quorum",
     "records",
     "replication",
+    "security",
     "storage",
     "wire",
 )
 ALLOWED = {
     "base/files.py::_libc": "functions of the C library",
+    "broker/coordination/coordinators.py::_cached_partition": "a cache of a pure function of a name and a number",
     "broker/handlers/__init__.py::load_all": "a tuple of declarations, the same for all nodes",
     "broker/net/file_region.py::_probe": "a byte that is written and never read",
     "coordinator/group/classic/rebalance.py::_NOTHING": "a decision without records; no code modifies decisions",
@@ -70,7 +72,7 @@ IMMUTABLE_TYPES = (
     uuid.UUID,
     Enum,
 )
-CONSTANT_CLASSES = frozenset({"Transitions"})
+CONSTANT_CLASSES = frozenset({"ClientLimits", "Transitions"})
 """Classes of Ottla without a method that modifies the object."""
 CONTAINERS = (dict, list, set, bytearray)
 LOGGING_AND_TYPING = ("structlog.", "typing", "_typing", "logging", "cython")

@@ -86,14 +86,15 @@ def observe(session: Session) -> Observed:
         listed,
         described,
         partitions,
-        {topic: _min_isr(session, topic) for topic in behind},
+        {topic: min_insync_replicas(session, topic) for topic in behind},
         found,
         {node: str(error) for node, error in failed.items()},
         session.clock.now_ms(),
     )
 
 
-def _min_isr(session: Session, topic: str) -> int:
+def min_insync_replicas(session: Session, topic: str) -> int:
+    """The setting of a topic; 1 if it cannot be read."""
     try:
         found = {each.name: each.value for each in configs(session, topic)}
     except ClientError:

@@ -59,7 +59,7 @@ class PartitionInfo:
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
     elr: tuple[int, ...] = ()
-    """Eligible leader replicas; only `describe_topic` reports them."""
+    """Eligible leader replicas: they have all committed records, but are not in sync."""
     offline: tuple[int, ...] = ()
     start_offset: int | None = None
     end_offset: int | None = None
@@ -135,11 +135,16 @@ def topic_names(session: Session, *, internal: bool = False) -> list[str]:
 
 
 def list_topics(session: Session, *, internal: bool = False) -> list[TopicInfo]:
-    """All topics with their offsets and sizes, ordered by name."""
+    """All topics with their offsets and sizes, ordered by name; eligible leader replicas where replicas are missing."""
     response = session.metadata(None)
     if not internal:
         response.topics = [each for each in response.topics if not _is_internal(each)]
-    return _with_details(session, response, {})
+    behind = [
+        each.name or ""
+        for each in response.topics
+        if any(len(one.isr_nodes) < len(one.replica_nodes) for one in each.partitions)
+    ]
+    return _with_details(session, response, _eligible(session, behind) if behind else {})
 
 
 def describe_topics(session: Session, names: Iterable[str]) -> list[TopicInfo]:
@@ -284,7 +289,7 @@ def create_topic(
 
     session.retrying(f"creating topic {name}", attempt)
     if not validate_only:
-        session.cluster.topic(name)
+        session.cluster.topic(name, wait=True)
 
 
 def delete_topics(session: Session, names: Iterable[str]) -> None:

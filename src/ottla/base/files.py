@@ -27,13 +27,16 @@ import shutil
 import stat
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from ottla.base.errors import LocalError
 
 Buffer = bytes | bytearray | memoryview
 
 _IOV_MAX = 1024
+# Records and metadata are readable by the user of the broker only, whatever the umask.
+_FILE_MODE: Final = 0o600
+_DIRECTORY_MODE: Final = 0o700
 _READ_BYTES = 1 << 20
 _libc = ctypes.CDLL(None, use_errno=True)
 _NO_WAIT_UNSUPPORTED = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
@@ -233,7 +236,7 @@ class OsLock:
     """
 
     def __init__(self, path: str) -> None:
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FILE_MODE)
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             fcntl.lockf(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -254,7 +257,7 @@ class OsDisk:
 
     def open(self, path: str, *, create: bool = False) -> OsFile:
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
-        return OsFile(path, os.open(path, flags, 0o644))
+        return OsFile(path, os.open(path, flags, _FILE_MODE))
 
     def exists(self, path: str) -> bool:
         try:
@@ -279,11 +282,11 @@ class OsDisk:
             missing.append(walk)
             walk = walk.parent
         for directory in reversed(missing):
-            directory.mkdir(exist_ok=True)
+            directory.mkdir(_DIRECTORY_MODE, exist_ok=True)
             self.sync_dir(str(directory.parent))
 
     def mkdir(self, path: str) -> None:
-        os.mkdir(path)
+        os.mkdir(path, _DIRECTORY_MODE)
 
     def rename(self, source: str, target: str) -> None:
         os.replace(source, target)
@@ -322,7 +325,7 @@ class OsDisk:
 
     def replace(self, path: str, data: bytes) -> None:
         temporary = f"{path}.tmp"
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, _FILE_MODE)
         try:
             left = memoryview(data)
             while left:

@@ -1,8 +1,10 @@
-"""Waiting for a promise in a coroutine."""
+"""Waiting in a coroutine: for a promise, or for the next iteration of the event loop."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Generator
+from types import coroutine
 from typing import TypeVar
 
 from ottla.base.promise import Promise
@@ -18,3 +20,9 @@ async def settled(promise: Promise[R]) -> R:
     promise.when_done(lambda value, error: None if done.done() else done.set_result(None))
     await done
     return promise.result()
+
+
+@coroutine
+def next_iteration() -> Generator[None, None, None]:
+    """Continue in the next iteration of the event loop, so that a long computation does not block other requests."""
+    yield

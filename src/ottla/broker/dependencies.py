@@ -17,16 +17,19 @@ if TYPE_CHECKING:
     from ottla.base.files import Disk
     from ottla.base.promise import Promise
     from ottla.base.rng import Random
+    from ottla.broker.authorization import Authorization
     from ottla.broker.coordination.coordinators import GroupCoordinator, TxnCoordinator
     from ottla.broker.coordination.marker_sender import LocalMarkerSender
     from ottla.broker.coordination.producer_ids import ProducerIds
     from ottla.broker.coordination.verification import TxnVerifier
     from ottla.broker.fetch.sessions import FetchSessions
+    from ottla.broker.forwarding.config_resources import StoreCheck
     from ottla.broker.forwarding.envelope import EnvelopeServer
     from ottla.broker.forwarding.forwarder import Forwarder
     from ottla.broker.metrics.telemetry import ClientTelemetry
     from ottla.broker.net.read_buffers import ReadBuffers
     from ottla.broker.purgatory import Purgatory
+    from ottla.broker.quotas import Quotas
     from ottla.broker.registry import ListedApis
     from ottla.config.broker import BrokerConfig
     from ottla.config.dynamic import DynamicConfig
@@ -60,6 +63,9 @@ class SharedDependencies:
     """Finalized feature levels, kraft.version included; their epoch is the offset of the image."""
     controller: ControllerPort
     listed_apis: ListedApis
+    authorization: Authorization
+    """Decides what the client of a request may do."""
+    quotas: Quotas
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +85,8 @@ class Dependencies(SharedDependencies):
 
     forwarder: Forwarder
     """Sends requests of clients to the active controller."""
+    check_stores: StoreCheck
+    """Checks key stores before settings that name them are written."""
     settings: DynamicConfig
     """The current settings."""
     clock: Clock

@@ -6,6 +6,10 @@ declares a handler of decoded requests: `handle(request, call)` returns the resp
 encoded for `call.api_version`), or a promise of either; it may also be a coroutine function. `@handles_frames` declares
 a handler that reads the frame itself and responds through the connection.
 
+Every handler declares the rights that its clients need (`broker.requirements`); without this declaration it cannot be
+registered. A right on the whole cluster is checked here, before `handle` is called; rights on single resources are
+checked by the handler.
+
 A handler puts errors into the error fields of its response. Any other exception closes the connection and is
 logged.
 
@@ -23,12 +27,17 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from ottla.base.errors import invariant
+from ottla.base.errors import ErrorCode, invariant
 from ottla.base.promise import Promise
-from ottla.broker.net.listeners import Listener, ListenerType
+from ottla.broker.forwarding.refusals import refuse
+from ottla.broker.net.listeners import ListenerType
+from ottla.broker.net.origin import Origin
+from ottla.broker.requirements import Requirement
+from ottla.security.resources import CLUSTER, ResourceType
 from ottla.wire.apis import ApiKey
 
 if TYPE_CHECKING:
+    from ottla.broker.authorization import Authorization
     from ottla.broker.net.connection import Connection
     from ottla.config.broker import BrokerConfig
 
@@ -44,18 +53,19 @@ BROKER_AND_CONTROLLER = frozenset(ListenerType)
 
 
 class Call:
-    """The context of one request: its version, its client and the listener that received it."""
+    """The context of one request: its version, its client and its origin."""
 
-    __slots__ = ("api_version", "client_id", "correlation_id", "listener", "peer")
+    __slots__ = ("api_version", "client_id", "correlation_id", "origin", "started", "throttle_ms")
 
-    def __init__(
-        self, api_version: int, correlation_id: int, client_id: str | None, listener: Listener, peer: str
-    ) -> None:
+    def __init__(self, api_version: int, correlation_id: int, client_id: str | None, origin: Origin) -> None:
         self.api_version = api_version
         self.correlation_id = correlation_id
         self.client_id = client_id
-        self.listener = listener
-        self.peer = peer
+        self.origin = origin
+        self.started = 0.0
+        """When the handling started; 0 if its time is not counted."""
+        self.throttle_ms = 0
+        """The throttle time of the response."""
 
 
 class Route(NamedTuple):
@@ -67,6 +77,7 @@ class Route(NamedTuple):
     request: type | None
     """The message to decode; None if the handler reads the frame itself."""
     handler: type
+    requires: Requirement
     listeners: frozenset[ListenerType] = BROKER
     newest_needs: str | None = None
     """The setting without which the newest version is served but not listed."""
@@ -113,6 +124,7 @@ def handles(
     request: type,
     *,
     versions: tuple[int, int],
+    requires: Requirement,
     listeners: frozenset[ListenerType] = BROKER,
     newest_needs: str | None = None,
     forwarded: bool = False,
@@ -124,7 +136,16 @@ def handles(
         return _declare(
             handler,
             Route(
-                api_key, versions, versions, request, handler, listeners, newest_needs, forwarded, telemetry
+                api_key,
+                versions,
+                versions,
+                request,
+                handler,
+                requires,
+                listeners,
+                newest_needs,
+                forwarded,
+                telemetry,
             ),
         )
 
@@ -132,12 +153,20 @@ def handles(
 
 
 def handles_frames(
-    api_key: ApiKey, *, versions: tuple[int, int], advertised: tuple[int, int] | None = None
+    api_key: ApiKey,
+    *,
+    versions: tuple[int, int],
+    requires: Requirement,
+    advertised: tuple[int, int] | None = None,
+    listeners: frozenset[ListenerType] = BROKER,
 ) -> Callable[[type[H]], type[H]]:
     """Declare a handler that reads the frame itself (a hot codec) and responds through the connection."""
 
     def declare(handler: type[H]) -> type[H]:
-        return _declare(handler, Route(api_key, versions, advertised or versions, None, handler))
+        return _declare(
+            handler,
+            Route(api_key, versions, advertised or versions, None, handler, requires, listeners),
+        )
 
     return declare
 
@@ -146,6 +175,14 @@ _ROUTE = "__route__"
 
 
 def _declare(handler: type[H], route: Route) -> type[H]:
+    if not isinstance(route.requires, Requirement):
+        raise TypeError(f"{handler.__name__} does not declare what its clients need (requires=)")
+    if route.requires.cluster and route.request is None:
+        raise TypeError(f"{handler.__name__} reads frames: it checks the rights of its clients itself")
+    if route.requires.rights and "authorization" not in inspect.signature(handler).parameters:
+        raise TypeError(
+            f"{handler.__name__} declares rights on resources, but not that it uses authorization"
+        )
     setattr(handler, _ROUTE, route)
     return handler
 
@@ -181,6 +218,8 @@ class Handlers:
         handle = route.handler(**{name: getattr(dependencies, name) for name in needed}).handle
         if inspect.iscoroutinefunction(handle):
             handle = self._promised(handle)
+        if route.requires.cluster:
+            handle = _authorized(handle, route.requires, getattr(dependencies, "authorization"))  # noqa: B009
         return BoundRoute(route.api_key, route.versions, route.request, handle, route.forwarded)
 
     def _promised(self, handle: Callable[[Any, Call], Any]) -> Handle:
@@ -202,3 +241,18 @@ class Handlers:
             return promise
 
         return start
+
+
+def _authorized(handle: Handle, requires: Requirement, authorization: Authorization) -> Handle:
+    """Check the operations on the cluster first; without an authorizer nothing is added to the handler."""
+    if not authorization.enabled:
+        return handle
+    text = f"the request needs {' or '.join(each.name for each in requires.cluster)} on the cluster"
+
+    def check(request: Any, call: Call) -> Any:
+        for operation in requires.cluster:
+            if authorization.allows(call.origin, operation, ResourceType.CLUSTER, CLUSTER):
+                return handle(request, call)
+        return refuse(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, text, call.api_version)
+
+    return check

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from ottla.base.errors import ErrorCode, InvariantViolation, RemoteProtocolError
 from ottla.base.promise import Promise
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 
     from ottla.broker.forwarding.forwarder import Forwarder
     from ottla.broker.net.connection import Connection
+    from ottla.broker.quotas import Quotas
+
+_FIRST_METADATA_THROTTLE: Final = 3
+_MUTATIONS: Final = frozenset({ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS, ApiKey.CREATE_PARTITIONS})
 
 
 class Router:
@@ -41,10 +45,15 @@ class Router:
         on_violation: Callable[[InvariantViolation], None],
         log: FilteringBoundLogger,
         forwarder: Forwarder | None = None,
+        *,
+        quotas: Quotas | None = None,
+        audited: bool = False,
     ) -> None:
+        self._quotas = quotas
         self._routes = routes
         self._on_violation = on_violation
         self._log = log
+        self._audited = audited
         if forwarder is not None:
             self._routes = {
                 key: self._forwarded(route, forwarder) if route.forwarded else route
@@ -65,7 +74,7 @@ class Router:
             data = bytes(frame)
             result = route.handle(codec.decode(request, frame, call.api_version, start=body), call)
             if not isinstance(result, Promise):
-                connection.respond(_encode(route.api_key, call, result))
+                connection.respond(_encode(route.api_key, connection, call, result))
                 return
 
             def done(response: Any, error: BaseException | None) -> None:
@@ -85,13 +94,19 @@ class Router:
         route = self._routes.get(api_key)
         if route is None:
             raise RemoteProtocolError(f"API {api_key} is not served on listener {connection.listener.name}")
-        call = Call(version, correlation_id, client_id, connection.listener, connection.peer)
+        if self._audited:
+            connection.origin.api_key = api_key
+        call = Call(version, correlation_id, client_id, connection.origin)
+        if self._quotas is not None and self._quotas.request is not None:
+            call.started = self._quotas.request.now()
         if not route.versions[0] <= version <= route.versions[1]:
             if api_key != ApiKey.API_VERSIONS:
                 raise RemoteProtocolError(f"{route.api_key.name} version {version} is not served")
             self._refuse_api_versions(route, connection, call)
         elif route.request is None:
             route.handle(connection, frame, body, call)
+            if call.started:
+                self._charge_time(connection, call)
         else:
             self._handle(route, connection, frame, body, call)
 
@@ -100,12 +115,19 @@ class Router:
     ) -> None:
         request = codec.decode(cast(Any, route.request), frame, call.api_version, start=body)
         result = route.handle(request, call)
+        if call.started:
+            self._charge_time(connection, call)
         if not isinstance(result, Promise):
-            connection.respond(_encode(route.api_key, call, result))
+            connection.respond(_encode(route.api_key, connection, call, result))
             return
         pending = PendingResponse()
         connection.reserve(pending, exclusive=True)
         result.when_done(partial(self._complete, route, connection, pending, call))
+
+    def _charge_time(self, connection: Connection, call: Call) -> None:
+        """Count the time of a handler that has responded or waits."""
+        if self._quotas is not None and self._quotas.request is not None:
+            self._quotas.request.charge(connection, call)
 
     def _complete(
         self,
@@ -119,7 +141,7 @@ class Router:
         try:
             if error is not None:
                 raise error
-            connection.complete(pending, _encode(route.api_key, call, result))
+            connection.complete(pending, _encode(route.api_key, connection, call, result))
         except Exception as failure:  # noqa: BLE001 - must reach neither other connections nor the caller of `keep`
             self._fail(route, connection, failure)
 
@@ -138,10 +160,23 @@ class Router:
         call.api_version = -1
         result = route.handle(None, call)
         call.api_version = 0
-        connection.respond(_encode(route.api_key, call, result))
+        connection.respond(_encode(route.api_key, connection, call, result))
 
 
-def _encode(api_key: ApiKey, call: Call, result: Any) -> list[bytes]:
+def _encode(api_key: ApiKey, connection: Connection, call: Call, result: Any) -> list[bytes]:
+    """The frame of a response. If it has a throttle time, no request is read from the connection meanwhile."""
     version = call.api_version
-    body = result if isinstance(result, bytes) else codec.encode(result, version)
+    if isinstance(result, bytes):
+        body = result
+        # The response of the active controller to a forwarded request, which begins with its throttle time.
+        throttle_ms = int.from_bytes(body[:4], "big") if api_key in _MUTATIONS else 0
+        if call.throttle_ms and api_key is ApiKey.METADATA and version >= _FIRST_METADATA_THROTTLE:
+            body = call.throttle_ms.to_bytes(4, "big") + body[4:]
+    else:
+        throttle_ms = getattr(result, "throttle_time_ms", 0)
+        if call.throttle_ms > throttle_ms and hasattr(result, "throttle_time_ms"):
+            result.throttle_time_ms = call.throttle_ms
+        body = codec.encode(result, version)
+    if throttle_ms > 0:
+        connection.throttle(throttle_ms / 1000)
     return [response_prefix(api_key, version, call.correlation_id, len(body)), body]

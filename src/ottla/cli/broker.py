@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 HELP = "Run a node until SIGTERM or SIGINT. In an empty directory, create a cluster, of one node by default."
 
@@ -64,16 +66,74 @@ def main(arguments: Sequence[str]) -> int:
         action="store_true",
         help="found a new cluster although some voters are not reachable; metadata on them would be lost",
     )
+    _add_scram_options(parser)
     chosen = parser.parse_args(arguments)
+    if chosen.add_scram:
+        _hide(arguments, chosen.add_scram)
     if chosen.log_format is not None:
         os.environ["OTTLA_LOG_FORMAT"] = chosen.log_format
     from ottla.node.main import run  # configures the log
 
     if chosen.metrics_port is not None:
         chosen.override.append(f"ottla.metrics.port={chosen.metrics_port}")
+    try:
+        users = [*chosen.add_scram, *_users(chosen.add_scram_file)]
+    except OSError as error:
+        parser.error(f"--add-scram-file: {error}")
     return run(
-        chosen.config, chosen.data, chosen.override, port=chosen.port, force_founding=chosen.force_founding
+        chosen.config,
+        chosen.data,
+        chosen.override,
+        port=chosen.port,
+        force_founding=chosen.force_founding,
+        add_scram=users,
     )
+
+
+def _add_scram_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--add-scram",
+        metavar="USER",
+        action="append",
+        default=[],
+        help="a SCRAM user of a new cluster: 'SCRAM-SHA-256=[name=alice,password=...]'; can be repeated",
+    )
+    parser.add_argument(
+        "--add-scram-file",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="a file with one such user in each line; has no effect if the cluster exists",
+    )
+
+
+def _users(paths: Sequence[str]) -> list[str]:
+    """The texts of files of users."""
+    from ottla.security.initial_users import user_lines
+
+    found = []
+    for path in paths:
+        found += user_lines(Path(path).read_text(encoding="utf-8"))
+    return found
+
+
+def _hide(arguments: Sequence[str], users: Sequence[str]) -> None:
+    """Start this process again with the secrets in memory, so that the list of processes does not show them."""
+    command = list(sys.orig_argv)
+    if command[-len(arguments) :] != list(arguments) or not hasattr(os, "memfd_create"):
+        return  # called by another program, which is responsible for its arguments
+    descriptor = os.memfd_create("users", 0)
+    os.write(descriptor, "\n".join(users).encode())
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    kept: list[str] = []
+    rest = iter(arguments)
+    for argument in rest:
+        if argument == "--add-scram":
+            next(rest)
+        elif not argument.startswith("--add-scram="):
+            kept.append(argument)
+    kept += ["--add-scram-file", f"/dev/fd/{descriptor}"]
+    os.execv(sys.executable, [*command[: -len(arguments)], *kept])  # noqa: S606 - the command of this process
 
 
 def _port(text: str) -> int:

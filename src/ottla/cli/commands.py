@@ -21,6 +21,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "broker": "Run one node.",
         "demo": "Run a cluster, matches, and their scoreboard on Spark.",
         "console": "Show a cluster in a browser: topics, records, groups, brokers, pipelines.",
+        "secure": "Create certificates, an administrator and settings for a secured cluster.",
     },
     "Topics and records": {
         "topics": "List, describe, create, change, trim, clone and delete topics.",
@@ -47,9 +48,25 @@ SECTIONS: dict[str, dict[str, str]] = {
     },
 }
 COMMANDS = {name: summary for section in SECTIONS.values() for name, summary in section.items()}
-MODULES = {name: f"ottla.cli.{name}" for name in COMMANDS} | {
-    "produce": "ottla.cli.record_commands",
-    "consume": "ottla.cli.record_commands",
+_FOLDERS = {
+    "": ("broker",),
+    "local.": ("up", "demo", "console", "matches", "secure"),
+    "admin.": (
+        "topics",
+        "groups",
+        "transactions",
+        "cluster",
+        "top",
+        "check",
+        "doctor",
+        "contexts",
+        "completion",
+    ),
+}
+MODULES = {name: f"ottla.cli.{folder}{name}" for folder, names in _FOLDERS.items() for name in names} | {
+    "produce": "ottla.cli.records.record_commands",
+    "consume": "ottla.cli.records.record_commands",
+    "pipelines": "ottla.cli.pipelines.commands",
 }
 """A module has `NAME_app` or `app`, a typer application, or a function with the name of the command and EXAMPLES."""
 _BROKER = "broker"

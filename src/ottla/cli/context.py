@@ -112,6 +112,9 @@ Timeout = Annotated[
         help=f"Time limit of one request with all retries, {TIMEOUT_DEFAULT} by default.",
     ),
 ]
+OnlyPartitions = Annotated[
+    list[int] | None, typer.Option("--partition", "-p", help="Only this partition. Can be repeated.")
+]
 
 
 def _print_version(wanted: bool) -> None:

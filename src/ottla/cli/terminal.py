@@ -53,7 +53,11 @@ def exit_on_errors() -> Iterator[None]:
 
 
 def exit_code(error: OttlaError) -> int:
-    """2 if this program or the cluster refused the request, 1 if it failed, for example without a connection."""
+    """2 if this program or the cluster refused the request: nothing was done. 1 if it failed.
+
+    Refused are invalid arguments, topics, groups, partitions and offsets that do not exist, and error codes that are
+    not retriable. Failed are connections, timeouts, logins, and APIs that the cluster does not have.
+    """
     from ottla.client.raw.errors import ClientError, Refused
 
     return FAILED if isinstance(error, ClientError) and not isinstance(error, Refused) else REFUSED

@@ -57,6 +57,17 @@ class DynamicConfig(BrokerValues):
                 listener(changed)
         return problems
 
+    def listener_int(self, listener: str, name: str) -> int:
+        """A number that can be set for each listener, as `listener.name.<listener>.<name>`."""
+        prefixed = f"listener.name.{listener.lower()}.{name}"
+        layers = self.layers
+        for layer in (layers.dynamic_broker, layers.dynamic_default, layers.static.explicit):
+            if prefixed in layer:
+                value = parse(BROKER_KEYS[name], layer[prefixed])
+                if isinstance(value, int):
+                    return value
+        return self.int(name)
+
     def topic_values(self, topic: Texts) -> dict[str, Value]:
         """Typed values of all settings of a topic whose own settings are `topic`."""
         if self._topic_defaults is None:

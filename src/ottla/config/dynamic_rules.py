@@ -14,8 +14,31 @@ from ottla.config.key import ConfigKey, ConfigRefused, Scope, Value, parse
 from ottla.config.keys import BROKER_KEYS, DYNAMIC_ONLY_KEYS
 from ottla.config.resolve import BrokerLayers, Texts, listener_setting
 
-# Kafka opens and closes listeners at run time; Ottla needs a restart.
-_RESTART_NEEDED = frozenset({"listeners", "listener.security.protocol.map"})
+# Kafka opens and closes listeners, and changes their mechanisms and logins, at run time; Ottla needs a restart.
+_RESTART_NEEDED = frozenset(
+    {
+        "listeners",
+        "listener.security.protocol.map",
+        "sasl.enabled.mechanisms",
+        "sasl.jaas.config",
+        "sasl.mechanism.inter.broker.protocol",
+    }
+)
+# Stores are replaced for one listener, as in Kafka.
+_PER_LISTENER = frozenset(
+    {
+        "ssl.key.password",
+        "ssl.keystore.certificate.chain",
+        "ssl.keystore.key",
+        "ssl.keystore.location",
+        "ssl.keystore.password",
+        "ssl.keystore.type",
+        "ssl.truststore.certificates",
+        "ssl.truststore.location",
+        "ssl.truststore.password",
+        "ssl.truststore.type",
+    }
+)
 
 
 def check_dynamic(
@@ -39,6 +62,8 @@ def check_dynamic(
 def _check_scope(name: str, key: ConfigKey, *, per_listener: bool, for_all_brokers: bool) -> None:
     if key.scope is Scope.READ_ONLY or key.name in _RESTART_NEEDED:
         raise _refused(f"{name} can only be changed by a restart of the broker")
+    if name in _PER_LISTENER:
+        raise _refused(f"{name} can only be changed for a listener; use listener.name.<listener>.{name}")
     if for_all_brokers and key.scope is Scope.PER_BROKER and not per_listener:
         raise _refused(f"{name} is a setting of a single broker; name the broker")
 

@@ -210,8 +210,9 @@ def describe_client_metrics(subscription: Texts) -> list[ConfigEntry]:
 
 
 def describe_broker(layers: BrokerLayers) -> list[ConfigEntry]:
-    """All settings of this broker, and unknown names that were set at run time; sorted by name."""
-    names = set(_described(BROKER_KEYS)) | set(layers.dynamic_default) | set(layers.dynamic_broker)
+    """All settings of this broker, and other names that were set, at the start or at run time; sorted by name."""
+    names = set(_described(BROKER_KEYS)) | layers.static.explicit.keys()
+    names |= layers.dynamic_default.keys() | layers.dynamic_broker.keys()
     return [_broker_entry(name, layers) for name in sorted(names)]
 
 

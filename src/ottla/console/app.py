@@ -17,7 +17,7 @@ from starlette.types import Scope
 
 from ottla.admin.session import Session
 from ottla.base.errors import LocalError, OttlaError
-from ottla.console.broker_control import BrokerControl
+from ottla.console.broker_control import BrokerControl, can_control
 from ottla.console.collect import SESSION_TIMEOUT_S, Collector
 from ottla.console.navigation import NAVIGATION, results
 from ottla.console.page import Action, Console, Context, Download, NotFound, Page, View
@@ -221,7 +221,7 @@ def base_context(console: Console, view: View, section: str) -> Context:
         "settings": console.settings,
         "read_only": console.settings.read_only,
         "token": console.token,
-        "controlled": console.control is not None,
+        "controlled": can_control(console.control),
     }
 
 

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ottla.admin.cluster import quorum
+from ottla.admin.cluster import QuorumInfo, quorum
 from ottla.admin.groups import GroupInfo, describe_groups, list_groups
 from ottla.admin.session import Session
 from ottla.admin.topics import list_topics
@@ -15,6 +15,7 @@ from ottla.base.errors import OttlaError
 from ottla.client.raw import ClientError
 from ottla.console.broker_control import BrokerControl
 from ottla.console.history import CHANGES_MAX, Lags, Rates, changes
+from ottla.console.problems import ProblemFinder
 from ottla.console.snapshot import Broker, Snapshot
 from ottla.wire.messages.metadata import MetadataResponse
 
@@ -31,6 +32,7 @@ class Collector:
         self._session, self._control = session, control
         self._clock = clock or SystemClock()
         self._rates, self._lags, self._lag_seconds = Rates(), Lags(), Lags()
+        self._problems = ProblemFinder(session, self._clock)
         self._last = Snapshot()
         self._lock = threading.Lock()
 
@@ -56,7 +58,9 @@ class Collector:
 
     def _read(self, states: Mapping[int, str]) -> Snapshot:
         response = self._session.metadata(())
-        brokers = brokers_of(response, states, self._last.brokers, self._controller())
+        described = self._quorum()
+        controller = None if described is None else described.leader
+        brokers = brokers_of(response, states, self._last.brokers, controller)
         topics = tuple(list_topics(self._session, internal=True))
         ends = {
             each.tp: each.end_offset
@@ -73,6 +77,7 @@ class Collector:
             topics=topics,
             rates=rates,
             rate_history=self._rates.record(rates, internal),
+            health=self._problems.find(topics, described, {each.node_id for each in brokers if each.listed}),
             error=None,
         )
 
@@ -93,10 +98,10 @@ class Collector:
             lag_seconds_history=self._lag_seconds.record({each.name: each.lag_seconds for each in groups}),
         )
 
-    def _controller(self) -> int | None:
-        """The active controller; None if the cluster has no quorum, or no broker knows its leader now."""
+    def _quorum(self) -> QuorumInfo | None:
+        """The quorum with its leader, the active controller; None if the cluster does not describe it now."""
         try:
-            return quorum(self._session).leader
+            return quorum(self._session)
         except ClientError:
             return None
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ottla.admin.browse import OffsetRange
+from ottla.admin.records.browse import OffsetRange
 from ottla.base.errors import LocalError
 from ottla.base.ids import TopicPartition
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping
 
+from ottla.admin.offset_rates import OffsetRates
 from ottla.base.ids import TopicPartition
 from ottla.console.snapshot import Change, Snapshot
 
@@ -18,22 +19,12 @@ ALL = ""
 """The key of the sum over all topics that are not internal."""
 
 
-class Rates:
-    """Offsets per second of partitions, from the end offsets of the last two samples, and the history of topics."""
+class Rates(OffsetRates):
+    """The rates of partitions, and the history of topics."""
 
     def __init__(self) -> None:
-        self._before: dict[TopicPartition, tuple[int, float]] = {}
+        super().__init__()
         self._history: dict[str, deque[float]] = defaultdict(lambda: deque(maxlen=SAMPLES_MAX))
-
-    def update(self, ends: Mapping[TopicPartition, int], now_s: float) -> dict[TopicPartition, float]:
-        """The rates up to now. A partition without a response has no rate and keeps its last sample."""
-        rates = {}
-        for tp, end in ends.items():
-            before = self._before.get(tp)
-            if before is not None and now_s > before[1]:
-                rates[tp] = max(0, end - before[0]) / (now_s - before[1])
-            self._before[tp] = (end, now_s)
-        return rates
 
     def record(
         self, rates: Mapping[TopicPartition, float], internal: frozenset[str]

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
-from ottla.admin.decode import Decoded, Decoder, Form
-from ottla.admin.scan import ConsumedRecord
+from ottla.admin.records.decode import Decoded, Decoder, Form
+from ottla.admin.records.scan import ConsumedRecord
 from ottla.console.formats import visible
 
 PREVIEW_CHARS = 240

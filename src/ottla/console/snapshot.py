@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from ottla.admin.groups import GroupInfo
+from ottla.admin.health import CRITICAL, SEVERITIES, WARNING, Problem
 from ottla.admin.topics import PartitionInfo, TopicInfo
 from ottla.base.ids import TopicPartition
 
@@ -56,6 +57,8 @@ class Snapshot:
     lag_seconds_history: Mapping[str, Sequence[float]] = field(default_factory=dict)
     changes: tuple[Change, ...] = ()
     """Newest first."""
+    health: tuple[Problem, ...] = ()
+    """Problems of partitions, the quorum and disks, the worst first."""
     error: str | None = None
 
     @property
@@ -103,20 +106,13 @@ class Snapshot:
         return [(rack, list(theirs)) for rack, theirs in groupby(ordered, key=lambda each: each.rack or "")]
 
     @property
-    def problems(self) -> list[tuple[str, str]]:
-        """Severity (bad or warn) and text of what is wrong, worst first."""
-        found = [("bad", self.error)] if self.error else []
+    def problems(self) -> list[Problem]:
+        """What is wrong, the worst first: brokers that do not run, and `health`."""
+        found = [Problem(CRITICAL, "no response", self.error)] if self.error else []
         for broker in self.brokers:
             if not broker.listed:
-                found.append(("bad", f"Broker {broker.node_id} is {broker.state}."))
-        for topic in self.topics:
-            if topic.without_leader:
-                leaderless = count(topic.without_leader, "partition")
-                found.append(("bad", f"Topic {topic.name}: {leaderless} without a leader."))
-            elif topic.under_replicated:
-                behind = count(topic.under_replicated, "partition")
-                found.append(("warn", f"Topic {topic.name}: {behind} with replicas that are not in sync."))
-        return sorted(found, key=lambda each: each[0])
+                found.append(Problem(WARNING, "broker", f"broker {broker.node_id} is {broker.state}"))
+        return sorted([*found, *self.health], key=lambda each: SEVERITIES.index(each.severity))
 
 
 def count(number: int, noun: str) -> str:

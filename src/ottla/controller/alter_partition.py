@@ -116,14 +116,21 @@ def _check(
         len(members) > 1 or partition.leader_recovery_state == RECOVERED
     ):
         return ErrorCode.INVALID_REQUEST
-    if not all(_is_eligible(view, each) for each in proposed):
+    if not all(_is_eligible(view, partition, each) for each in proposed):
         return ErrorCode.INELIGIBLE_REPLICA
     return ErrorCode.NONE
 
 
-def _is_eligible(view: ClusterView, member: BrokerState) -> bool:
-    """Whether a broker may be in an ISR: registered under this epoch, unfenced and not shutting down."""
+def _is_eligible(view: ClusterView, partition: PartitionImage, member: BrokerState) -> bool:
+    """Whether a replica may be in the ISR.
+
+    Its broker must be registered under this epoch, unfenced and not shutting down. A replica that joins must be in a
+    directory that works: one that was lost is copied anew, and joins under its new directory.
+    """
     broker = view.image.brokers.get(member.broker_id)
     if broker is None or not broker.active:
+        return False
+    joins = member.broker_id not in partition.isr
+    if joins and not partition.is_online(member.broker_id, broker.log_dirs):
         return False
     return member.broker_epoch in (_UNKNOWN_EPOCH, broker.epoch)

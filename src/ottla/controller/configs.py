@@ -72,7 +72,7 @@ class ConfigManager:
         responses = []
         for resource in request.resources:
             try:
-                _check_shape(resource, times)
+                check_shape(resource, times)
                 records += self._alter_incrementally(image, resource)
             except ApiError as error:
                 responses.append(_incremental_response(resource, error.code, error.message))
@@ -92,7 +92,7 @@ class ConfigManager:
         responses = []
         for resource in request.resources:
             try:
-                _check_shape(resource, times)
+                check_shape(resource, times)
                 records += self._replace(image, resource)
             except ApiError as error:
                 responses.append(_response(resource, error.code, error.message))
@@ -182,9 +182,10 @@ class ConfigManager:
                 raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name} does not exist")
 
 
-def _check_shape(
+def check_shape(
     resource: AlterConfigsResource | IncrementalResource, times: Mapping[tuple[int, str], int]
 ) -> None:
+    """Raise ApiError for what is wrong whatever the resource is."""
     if times[resource.resource_type, resource.resource_name] > 1:
         raise ApiError(ErrorCode.INVALID_REQUEST, "a resource occurs more than once")
     names = [entry.name for entry in resource.configs]
@@ -210,10 +211,14 @@ def _refuse_logger(resource: IncrementalResource, node_id: int) -> None:
         raise ApiError(ErrorCode.INVALID_CONFIG, f"unknown logger {entry.name}")
 
 
-def check_logger(resource: IncrementalResource, node_id: int) -> IncrementalResourceResponse:
-    """The response of node `node_id` to a change of logger levels."""
+def check_logger(
+    resource: IncrementalResource, node_id: int, denied: ApiError | None = None
+) -> IncrementalResourceResponse:
+    """The response of node `node_id` to a change of logger levels; `denied` if the client may not change them."""
     try:
-        _check_shape(resource, Counter())
+        check_shape(resource, Counter())
+        if denied is not None:
+            raise denied
         _refuse_logger(resource, node_id)
     except ApiError as error:
         return _incremental_response(resource, error.code, error.message)

@@ -2,7 +2,8 @@
 
 A decision is a function of the image and a request; it returns records and a response and changes nothing.
 `image` is the controller's own: it includes records that are appended but not committed yet, so that the next
-decision is made on top of them. `index` describes that image. `ControllerRuntime` advances both and resets them.
+decision is made on top of them. `index` and `acls` describe that image. `ControllerRuntime` advances all and resets
+them.
 `sessions` is what this controller has heard of the brokers since it leads.
 """
 
@@ -18,11 +19,13 @@ from ottla.controller.config_rules import ConfigRules
 from ottla.controller.configs import ConfigManager
 from ottla.controller.replica_index import ReplicaIndex
 from ottla.controller.sessions import Sessions
+from ottla.controller.tokens import TokenManager
 from ottla.controller.topics import TopicManager
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import EMPTY_IMAGE, METADATA_VERSION, MetadataImage, ResourceType
 from ottla.metadata.records import AbortTransactionRecord, ConfigRecord, FeatureLevelRecord
 from ottla.metadata.transactions import TransactionFilter
+from ottla.security.acls.index import EMPTY_INDEX
 from ottla.wire.schema import Message
 
 
@@ -40,12 +43,15 @@ class Controller:
         self.rules = ConfigRules(config, node_id)
         self.image = EMPTY_IMAGE
         self.index = ReplicaIndex()
+        self.acls = EMPTY_INDEX
+        self.rng = rng
         self.sessions = Sessions(
             config.int("broker.session.timeout.ms") / 1000,
             1.5 * config.int("broker.heartbeat.interval.ms") / 1000,
         )
         self.topics = TopicManager(config, self.rules, rng)
         self.configs = ConfigManager(self.rules, node_id)
+        self.tokens = TokenManager(config, rng)
         self.on_change: Callable[[MetadataDelta, MetadataImage], None] = lambda _, __: None
         """Called after each decision that changed the image."""
         self.config = config
@@ -59,12 +65,15 @@ class Controller:
         """Start from a committed image."""
         self.image = image
         self.index.load(image)
+        self.acls = EMPTY_INDEX.updated(image.acls, image.acls)
 
     def advance(self, after: Replayed) -> None:
         """Follow a decision that was appended."""
         self.image = after.image
         if after.delta is not None:
             self.index.update(after.delta, after.image)
+            if after.delta.changed_acls:
+                self.acls = self.acls.updated(after.image.acls, after.delta.changed_acls)
             self.on_change(after.delta, after.image)
 
     def replayed(self, records: Iterable[Message], offset: int, epoch: int) -> Replayed:
@@ -76,16 +85,18 @@ class Controller:
                 delta.replay(counted)
         return Replayed(delta.apply(offset, epoch), delta)
 
-    def decide_start(
-        self, initial_levels: Iterable[FeatureLevelRecord], *, transaction_open: bool
-    ) -> list[Message]:
-        """The first records of a new leader: the abort of an open transaction, the levels of a new cluster."""
+    def decide_start(self, bootstrap: Iterable[Message], *, transaction_open: bool) -> list[Message]:
+        """The first records of a new leader: the abort of an open transaction, the bootstrap records of a new cluster.
+
+        Bootstrap records are feature levels, and SCRAM users if the operator has named some.
+        """
         records: list[Message] = []
         if transaction_open:
             records.append(AbortTransactionRecord(reason="the controller stopped before its end"))
         if METADATA_VERSION not in self.image.features:
-            levels = list(initial_levels)
-            records += levels
+            first = list(bootstrap)
+            records += first
+            levels = (each for each in first if isinstance(each, FeatureLevelRecord))
             if any(level.name == "eligible.leader.replicas.version" for level in levels):
                 # Eligible leaders depend on this value, so it is stored for the cluster: brokers must not differ.
                 value = self.config.text("min.insync.replicas")

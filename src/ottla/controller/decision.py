@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from ottla.base.errors import ApiError, ErrorCode
@@ -11,6 +12,14 @@ R = TypeVar("R")
 
 # The most records that one request may append, and the most that one batch of the metadata log has.
 RECORDS_PER_REQUEST_MAX: Final = 10_000
+
+
+Charge = Callable[[int], None]
+"""Count partitions that a request creates or deletes; ApiError if a quota does not allow them."""
+
+
+def uncharged(_: int) -> None:
+    """Count nothing: the request has no quota."""
 
 
 class Decision(NamedTuple, Generic[R]):

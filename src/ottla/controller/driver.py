@@ -9,9 +9,12 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from ottla.base.clock import Clock
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.controller import (
+    acls,
     brokers,
+    client_quotas,
     configs,
     directories,
     elections,
@@ -19,25 +22,33 @@ from ottla.controller import (
     heartbeats,
     producer_ids,
     reassignment,
+    scram_users,
+    tokens,
     topics,
 )
 from ottla.controller.alter_partition import decide_alter_partition
 from ottla.controller.confirmation import Confirmation
 from ottla.controller.controller import Controller
-from ottla.controller.decision import Decision
+from ottla.controller.decision import Charge, Decision, uncharged
 from ottla.controller.liveness import BrokerWatch
 from ottla.controller.quorum_status import describe_quorum
 from ottla.controller.runtime import ControllerRuntime, Decide
 from ottla.controller.tasks import ControllerTasks
 from ottla.metadata.publisher import MetadataPublisher
-from ottla.metadata.records import FeatureLevelRecord, NoOpRecord
+from ottla.metadata.records import NoOpRecord
 from ottla.quorum.quorum import Quorum
+from ottla.security.principal import Principal
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from ottla.wire.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
 from ottla.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from ottla.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from ottla.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
+)
+from ottla.wire.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
 )
 from ottla.wire.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
@@ -52,11 +63,21 @@ from ottla.wire.messages.controller_registration import (
     ControllerRegistrationRequest,
     ControllerRegistrationResponse,
 )
+from ottla.wire.messages.create_acls import CreateAclsRequest, CreateAclsResponse
+from ottla.wire.messages.create_delegation_token import (
+    CreateDelegationTokenRequest,
+    CreateDelegationTokenResponse,
+)
 from ottla.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from ottla.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from ottla.wire.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from ottla.wire.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from ottla.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
+from ottla.wire.messages.expire_delegation_token import (
+    ExpireDelegationTokenRequest,
+    ExpireDelegationTokenResponse,
+)
 from ottla.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
@@ -65,8 +86,13 @@ from ottla.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
+from ottla.wire.messages.renew_delegation_token import (
+    RenewDelegationTokenRequest,
+    RenewDelegationTokenResponse,
+)
 from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from ottla.wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
+from ottla.wire.schema import Message
 
 R = TypeVar("R")
 
@@ -82,13 +108,15 @@ class ControllerDriver:
         quorum: Quorum,
         publisher: MetadataPublisher,
         *,
-        initial_levels: Sequence[FeatureLevelRecord],
+        bootstrap: Sequence[Message],
         on_fault: Callable[[BaseException], None],
+        clock: Clock,
         cluster_id: str = brokers.ANY_CLUSTER,
     ) -> None:
         self._cluster_id = cluster_id
         self._controller = controller
-        self._tasks = ControllerTasks(controller, asyncio.get_running_loop)
+        self._clock = clock
+        self._tasks = ControllerTasks(controller, asyncio.get_running_loop, clock.now_ms)
         self._quorum = quorum
         self._publisher = publisher
         self._on_fault = on_fault
@@ -101,7 +129,7 @@ class ControllerDriver:
             controller,
             quorum,
             publisher,
-            initial_levels=initial_levels,
+            bootstrap=bootstrap,
             on_leading=self._leading,
             on_resigned=self._tasks.stop,
             on_active=self._active,
@@ -226,27 +254,34 @@ class ControllerDriver:
 
     # Requests of clients
 
-    async def create_topics(self, request: CreateTopicsRequest) -> CreateTopicsResponse:
+    async def create_topics(
+        self, request: CreateTopicsRequest, charge: Charge = uncharged
+    ) -> CreateTopicsResponse:
         return await self._submit(
             lambda image: self._controller.topics.decide_create(
                 image,
                 request,
                 led=self._controller.index.preferred_leaders(),
+                charge=charge,
             ),
             lambda code, message: topics.refuse_create(request, code, message),
             timeout_ms=request.timeout_ms,
         )
 
-    async def delete_topics(self, request: DeleteTopicsRequest, api_version: int) -> DeleteTopicsResponse:
+    async def delete_topics(
+        self, request: DeleteTopicsRequest, api_version: int, charge: Charge = uncharged
+    ) -> DeleteTopicsResponse:
         return await self._submit(
-            lambda image: self._controller.topics.decide_delete(image, request, api_version),
+            lambda image: self._controller.topics.decide_delete(image, request, api_version, charge),
             lambda code, message: topics.refuse_delete(request, code, message),
             timeout_ms=request.timeout_ms,
         )
 
-    async def create_partitions(self, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
+    async def create_partitions(
+        self, request: CreatePartitionsRequest, charge: Charge = uncharged
+    ) -> CreatePartitionsResponse:
         return await self._submit(
-            lambda image: self._controller.topics.decide_create_partitions(image, request),
+            lambda image: self._controller.topics.decide_create_partitions(image, request, charge),
             lambda code, message: topics.refuse_create_partitions(request, code, message),
             timeout_ms=request.timeout_ms,
         )
@@ -305,6 +340,67 @@ class ControllerDriver:
         return await self._submit(
             lambda _: brokers.decide_unregister(self._controller.view(), self._controller.sessions, request),
             lambda code, message: UnregisterBrokerResponse(error_code=code, error_message=message),
+        )
+
+    # Users and quotas
+
+    async def alter_user_scram_credentials(
+        self, request: AlterUserScramCredentialsRequest
+    ) -> AlterUserScramCredentialsResponse:
+        return await self._submit(
+            lambda image: scram_users.decide_alter(image, request),
+            lambda code, message: scram_users.refuse_alter(request, code, message),
+        )
+
+    async def alter_client_quotas(self, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
+        return await self._submit(
+            lambda image: client_quotas.decide_alter(image, request),
+            lambda code, message: client_quotas.refuse_alter(request, code, message),
+        )
+
+    async def create_acls(self, request: CreateAclsRequest) -> CreateAclsResponse:
+        controller = self._controller
+        return await self._submit(
+            lambda image: acls.decide_create(image, controller.acls, request, controller.rng),
+            lambda code, message: acls.refuse_create(request, code, message),
+        )
+
+    async def delete_acls(self, request: DeleteAclsRequest) -> DeleteAclsResponse:
+        return await self._submit(
+            lambda image: acls.decide_delete(image, request),
+            lambda code, message: acls.refuse_delete(request, code, message),
+        )
+
+    # Delegation tokens
+
+    async def create_delegation_token(
+        self, request: CreateDelegationTokenRequest, principal: Principal
+    ) -> CreateDelegationTokenResponse:
+        return await self._submit(
+            lambda image: self._controller.tokens.decide_create(
+                image, request, principal, self._clock.now_ms()
+            ),
+            lambda code, _: tokens.creation_response(tokens.owner_of(request, principal), principal, code),
+        )
+
+    async def renew_delegation_token(
+        self, request: RenewDelegationTokenRequest, principal: Principal
+    ) -> RenewDelegationTokenResponse:
+        return await self._submit(
+            lambda image: self._controller.tokens.decide_renew(
+                image, request, principal, self._clock.now_ms()
+            ),
+            lambda code, _: RenewDelegationTokenResponse(error_code=code),
+        )
+
+    async def expire_delegation_token(
+        self, request: ExpireDelegationTokenRequest, principal: Principal
+    ) -> ExpireDelegationTokenResponse:
+        return await self._submit(
+            lambda image: self._controller.tokens.decide_expire(
+                image, request, principal, self._clock.now_ms()
+            ),
+            lambda code, _: ExpireDelegationTokenResponse(error_code=code),
         )
 
     # From coroutines to decisions

@@ -21,7 +21,7 @@ from ottla.metadata.image import BrokerImage, Endpoint, MetadataImage
 class BrokerWatch(Protocol):
     """Keeps a connection to each watched broker and calls `Liveness.broker_lost` when there is evidence of its end."""
 
-    def watch(self, broker_id: int, host: str, port: int) -> None:
+    def watch(self, broker_id: int, host: str, port: int, protocol: int) -> None:
         """Watch a broker; again after each registration of it."""
         ...
 
@@ -79,7 +79,7 @@ class Liveness:
                 self._unwatch(broker_id)
             elif self._watched.get(broker_id) != (broker.epoch, endpoint):
                 self._watched[broker_id] = (broker.epoch, endpoint)
-                self._watch.watch(broker_id, endpoint.host, endpoint.port)
+                self._watch.watch(broker_id, endpoint.host, endpoint.port, endpoint.security_protocol)
 
     def _endpoint(self, broker: BrokerImage) -> Endpoint | None:
         named = [each for each in broker.endpoints if each.name == self._listener_name]

@@ -14,12 +14,19 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from ottla.controller.decision import Charge, uncharged
+from ottla.security.principal import Principal
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from ottla.wire.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
 from ottla.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from ottla.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from ottla.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
+)
+from ottla.wire.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
 )
 from ottla.wire.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
@@ -31,11 +38,21 @@ from ottla.wire.messages.controller_registration import (
     ControllerRegistrationRequest,
     ControllerRegistrationResponse,
 )
+from ottla.wire.messages.create_acls import CreateAclsRequest, CreateAclsResponse
+from ottla.wire.messages.create_delegation_token import (
+    CreateDelegationTokenRequest,
+    CreateDelegationTokenResponse,
+)
 from ottla.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from ottla.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from ottla.wire.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from ottla.wire.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from ottla.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
+from ottla.wire.messages.expire_delegation_token import (
+    ExpireDelegationTokenRequest,
+    ExpireDelegationTokenResponse,
+)
 from ottla.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
@@ -43,6 +60,10 @@ from ottla.wire.messages.incremental_alter_configs import (
 from ottla.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
+)
+from ottla.wire.messages.renew_delegation_token import (
+    RenewDelegationTokenRequest,
+    RenewDelegationTokenResponse,
 )
 from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from ottla.wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
@@ -53,11 +74,17 @@ class ControllerPort(Protocol):
 
     # Requests of clients
 
-    async def create_topics(self, request: CreateTopicsRequest) -> CreateTopicsResponse: ...
+    async def create_topics(
+        self, request: CreateTopicsRequest, charge: Charge = uncharged
+    ) -> CreateTopicsResponse: ...
 
-    async def delete_topics(self, request: DeleteTopicsRequest, api_version: int) -> DeleteTopicsResponse: ...
+    async def delete_topics(
+        self, request: DeleteTopicsRequest, api_version: int, charge: Charge = uncharged
+    ) -> DeleteTopicsResponse: ...
 
-    async def create_partitions(self, request: CreatePartitionsRequest) -> CreatePartitionsResponse: ...
+    async def create_partitions(
+        self, request: CreatePartitionsRequest, charge: Charge = uncharged
+    ) -> CreatePartitionsResponse: ...
 
     async def alter_configs(self, request: AlterConfigsRequest) -> AlterConfigsResponse: ...
 
@@ -82,6 +109,28 @@ class ControllerPort(Protocol):
     ) -> ListPartitionReassignmentsResponse: ...
 
     async def unregister_broker(self, request: UnregisterBrokerRequest) -> UnregisterBrokerResponse: ...
+
+    async def alter_user_scram_credentials(
+        self, request: AlterUserScramCredentialsRequest
+    ) -> AlterUserScramCredentialsResponse: ...
+
+    async def alter_client_quotas(self, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse: ...
+
+    async def create_acls(self, request: CreateAclsRequest) -> CreateAclsResponse: ...
+
+    async def delete_acls(self, request: DeleteAclsRequest) -> DeleteAclsResponse: ...
+
+    async def create_delegation_token(
+        self, request: CreateDelegationTokenRequest, principal: Principal
+    ) -> CreateDelegationTokenResponse: ...
+
+    async def renew_delegation_token(
+        self, request: RenewDelegationTokenRequest, principal: Principal
+    ) -> RenewDelegationTokenResponse: ...
+
+    async def expire_delegation_token(
+        self, request: ExpireDelegationTokenRequest, principal: Principal
+    ) -> ExpireDelegationTokenResponse: ...
 
     # Requests of brokers
 

@@ -54,7 +54,7 @@ class ControllerRuntime:
         quorum: Quorum,
         publisher: MetadataPublisher,
         *,
-        initial_levels: Sequence[FeatureLevelRecord],
+        bootstrap: Sequence[Message],
         on_leading: Callable[[], None],
         on_resigned: Callable[[], None],
         on_active: Callable[[], None],
@@ -63,7 +63,7 @@ class ControllerRuntime:
         self._controller = controller
         self._quorum = quorum
         self._publisher = publisher
-        self._initial_levels = initial_levels
+        self._bootstrap = bootstrap
         self._on_leading = on_leading
         self._on_resigned = on_resigned
         self._on_active = on_active
@@ -86,7 +86,7 @@ class ControllerRuntime:
         self._controller.reset(self._publisher.image)
         self._on_leading()
         records = self._controller.decide_start(
-            self._initial_levels, transaction_open=self._publisher.transaction_open
+            self._bootstrap, transaction_open=self._publisher.transaction_open
         )
         self.submit(lambda _: Decision(records, None), lambda _: self._on_active(), self._start_refused)
 

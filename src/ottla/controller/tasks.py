@@ -1,4 +1,4 @@
-"""Periodic work of the active controller: session timeouts, lost brokers, preferred leaders, unclean elections.
+"""Periodic work of the active controller: session timeouts, lost brokers, elections, expired tokens.
 
 The work runs while this node leads the quorum (`start` to `stop`) and never before or after. Each piece of work is one
 decision; if it is refused because the node has lost leadership, nothing happens.
@@ -55,11 +55,15 @@ class Submit(Protocol):
 class ControllerTasks:
     """The periodic work of one controller. `liveness` is its watch of the brokers."""
 
-    def __init__(self, controller: Controller, timers: Callable[[], Timers]) -> None:
-        """`timers` returns the running event loop."""
+    def __init__(
+        self, controller: Controller, timers: Callable[[], Timers], now_ms: Callable[[], int]
+    ) -> None:
+        """`timers` returns the running event loop, `now_ms` the time of day."""
         config = controller.config
         self._controller = controller
         self._timers = timers
+        self._now_ms = now_ms
+        self._token_interval = config.long("delegation.token.expiry.check.interval.ms") / 1000
         self._submit: Submit | None = None
         self._session_timeout = config.int("broker.session.timeout.ms") / 1000
         self._balances = config.bool("auto.leader.rebalance.enable")
@@ -87,6 +91,8 @@ class ControllerTasks:
         if self._balances:
             self._schedule("balance", self._balance_interval, self._balance)
         self._schedule("unclean", self._unclean_interval, self._elect_uncleanly)
+        if controller.tokens.enabled:
+            self._schedule("tokens", self._token_interval, self._remove_tokens)
         self.liveness.activate(controller.image)
 
     def stop(self) -> None:
@@ -149,8 +155,16 @@ class ControllerTasks:
         has_more = bool(self._controller.index.leaderless) and self._elect(decide_unclean)
         self._schedule("unclean", 0.0 if has_more else self._unclean_interval, self._elect_uncleanly)
 
+    # Delegation tokens
+
+    def _remove_tokens(self) -> None:
+        sweep = self._controller.tokens.decide_sweep
+        now_ms = self._now_ms()
+        has_more = self._elect(lambda view: sweep(view.image, now_ms))
+        self._schedule("tokens", 0.0 if has_more else self._token_interval, self._remove_tokens)
+
     def _elect(self, decide: Callable[[ClusterView], Decision[bool]]) -> bool:
-        """Make a decision about elections; whether there may be more of them to make."""
+        """Make a periodic decision; whether there may be more of them to make."""
         has_more = False
 
         def decided(_: MetadataImage) -> Decision[None]:

@@ -17,7 +17,13 @@ from ottla.base.ids import METADATA_TOPIC, ZERO_UUID, Uuid
 from ottla.base.rng import Random, random_uuid
 from ottla.config.broker import BrokerConfig
 from ottla.controller.config_rules import ConfigRules
-from ottla.controller.decision import RECORDS_PER_REQUEST_MAX, Decision, check_record_count
+from ottla.controller.decision import (
+    RECORDS_PER_REQUEST_MAX,
+    Charge,
+    Decision,
+    check_record_count,
+    uncharged,
+)
 from ottla.metadata import placement
 from ottla.metadata.image import MetadataImage, ResourceType
 from ottla.metadata.records import ConfigRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
@@ -55,6 +61,7 @@ class TopicManager:
         request: CreateTopicsRequest,
         *,
         led: Counter[int] | None = None,
+        charge: Charge = uncharged,
     ) -> Decision[CreateTopicsResponse]:
         """Create each valid topic; the others get an error in the response.
 
@@ -72,6 +79,7 @@ class TopicManager:
             leaders = placement.Leaders(Counter(total), after=after)
             try:
                 created, result = self._create(image, topic, taken, leaders)
+                charge(result.num_partitions)
             except ApiError as error:
                 results.append(_create_refused(topic.name, error.code, error.message))
                 continue
@@ -169,7 +177,11 @@ class TopicManager:
     # DeleteTopics
 
     def decide_delete(
-        self, image: MetadataImage, request: DeleteTopicsRequest, api_version: int
+        self,
+        image: MetadataImage,
+        request: DeleteTopicsRequest,
+        api_version: int,
+        charge: Charge = uncharged,
     ) -> Decision[DeleteTopicsResponse]:
         """Delete each topic that is named once, by name or by id."""
         if not self._config.bool("delete.topic.enable"):
@@ -198,14 +210,21 @@ class TopicManager:
             else:
                 found[topic.topic_id] = name
         check_record_count(len(found))
-        results += [DeletableTopicResult(name=name, topic_id=topic_id) for topic_id, name in found.items()]
-        records: list[Message] = [RemoveTopicRecord(topic_id=topic_id) for topic_id in found]
+        records: list[Message] = []
+        for topic_id, name in found.items():
+            try:
+                charge(len(image.topics.by_id[topic_id].partitions))
+            except ApiError as error:
+                results.append(_delete_refused(name, topic_id, error.code, error.message))
+            else:
+                results.append(DeletableTopicResult(name=name, topic_id=topic_id))
+                records.append(RemoveTopicRecord(topic_id=topic_id))
         return Decision(records, DeleteTopicsResponse(responses=results))
 
     # CreatePartitions
 
     def decide_create_partitions(
-        self, image: MetadataImage, request: CreatePartitionsRequest
+        self, image: MetadataImage, request: CreatePartitionsRequest, charge: Charge = uncharged
     ) -> Decision[CreatePartitionsResponse]:
         """Add partitions to each topic that is named once."""
         times = Counter(topic.name for topic in request.topics)
@@ -219,7 +238,9 @@ class TopicManager:
             if times[topic.name] > 1:
                 continue
             try:
-                records += self._extend(image, topic, RECORDS_PER_REQUEST_MAX - len(records))
+                added = self._extend(image, topic, RECORDS_PER_REQUEST_MAX - len(records))
+                charge(len(added))
+                records += added
             except ApiError as error:
                 if error.code is ErrorCode.POLICY_VIOLATION:
                     raise

@@ -17,7 +17,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ottla.local.ports import free_port
@@ -45,11 +45,18 @@ class BrokerProcess:
     """One broker. Not thread-safe. Use it as a context manager, or call `start` and `stop`."""
 
     def __init__(
-        self, data: Path, overrides: Mapping[str, str] | None = None, *, port: int | None = None
+        self,
+        data: Path,
+        overrides: Mapping[str, str] | None = None,
+        *,
+        port: int | None = None,
+        arguments: Sequence[str] = (),
     ) -> None:
+        """`overrides` are visible in the list of processes; secrets belong into a file named in `arguments`."""
         self.data = data
         self.port = port or free_port()
         self._overrides = dict(overrides or {})
+        self._arguments = list(arguments)
         self._output = data.parent / f"{data.name}.out"
         self._process: subprocess.Popen[bytes] | None = None
         self._output_before = 0
@@ -81,6 +88,7 @@ class BrokerProcess:
     def command(self) -> list[str]:
         settings = {"listeners": f"PLAINTEXT://{self.bootstrap}", **self._overrides}
         command = [sys.executable, "-m", "ottla.cli.main", "broker", "--data", str(self.data)]
+        command += self._arguments
         for key, value in settings.items():
             command += ["--override", f"{key}={value}"]
         return command

@@ -5,20 +5,28 @@ directory `broker-<i>` and belongs to a rack if racks are given: the brokers are
 rack. Topics get replication factor min(3, brokers), and `min.insync.replicas` 2 from three brokers on, unless `config`
 contains other values.
 
+With `secure` the brokers use TLS, authentication and ACLs. Their credentials are created in that folder at the first
+start.
+
 `start` launches all processes at once and returns when each broker lists all brokers in its metadata, that is when all
 are registered and unfenced. Not thread-safe.
 """
 
 from __future__ import annotations
 
+import datetime as dt
+import ssl
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, Self
 
+from ottla.base.clock import SystemClock
+from ottla.base.ids import TopicPartition
 from ottla.local.broker_process import START_TIMEOUT_S, BrokerProcess
 from ottla.local.ports import free_ports
-from ottla.local.requests import request_controller, request_metadata
+from ottla.local.requests import request_controller, request_ends, request_metadata
+from ottla.local.secure.folder import CLIENTS, CONTROLLER, NODES, NodePlan, SecureFolder
 from ottla.wire.messages.metadata import MetadataResponse, MetadataResponsePartition
 
 LOOPBACK = "127.0.0.1"
@@ -26,6 +34,7 @@ REPLICATION_MAX = 3
 MIN_IN_SYNC = 2
 NO_LEADER = -1
 VOTERS_MAX = 5
+_HOSTS = ("localhost", LOOPBACK)
 _CHECK_INTERVAL_S = 0.02
 
 
@@ -36,16 +45,18 @@ class BrokerPorts(NamedTuple):
     controller: int
     advertised_client: int
     advertised_controller: int
+    nodes: int = 0
+    """The port for other brokers in a secured cluster."""
 
     @classmethod
-    def direct(cls, client: int, controller: int) -> BrokerPorts:
-        return cls(client, controller, client, controller)
+    def direct(cls, client: int, controller: int, nodes: int = 0) -> BrokerPorts:
+        return cls(client, controller, client, controller, nodes)
 
 
 def free_broker_ports(brokers: int) -> list[BrokerPorts]:
     """Free ports for a number of brokers."""
-    ports = free_ports(2 * brokers)
-    return [BrokerPorts.direct(*pair) for pair in zip(ports[::2], ports[1::2], strict=True)]
+    ports = free_ports(3 * brokers)
+    return [BrokerPorts.direct(*each) for each in zip(ports[::3], ports[1::3], ports[2::3], strict=True)]
 
 
 def rack_of(broker: int, brokers: int, racks: Sequence[str]) -> str | None:
@@ -69,6 +80,7 @@ class LocalCluster:
         racks: Sequence[str] = (),
         config: Mapping[str, str] | None = None,
         ports: Sequence[BrokerPorts] | None = None,
+        secure: SecureFolder | None = None,
     ) -> None:
         if brokers < 1:
             raise ValueError("a cluster has at least one broker")
@@ -77,26 +89,49 @@ class LocalCluster:
         self.data = data
         self.racks = tuple(racks)
         self._ports = list(ports or free_broker_ports(brokers))
+        self._secure = secure
+        self._tls: ssl.SSLContext | None = None
+        """How this process connects to the brokers of a secured cluster."""
         self.voters = range(voter_count(brokers))
         voters = ",".join(f"{id_}@{LOOPBACK}:{self._ports[id_].advertised_controller}" for id_ in self.voters)
         self.brokers: dict[int, BrokerProcess] = {}
         for node_id in range(brokers):
             settings = {**self._settings(node_id, brokers, voters), **(config or {})}
             folder = data / f"broker-{node_id}"
-            self.brokers[node_id] = self._process(folder, settings, self._ports[node_id].client)
+            self.brokers[node_id] = self._process(node_id, folder, settings)
+        if secure is not None:
+            self._create_credentials(secure)
+            self._tls = secure.node_context()
 
-    def _process(self, folder: Path, settings: Mapping[str, str], port: int) -> BrokerProcess:
-        return BrokerProcess(folder, settings, port=port)
+    def _process(self, node_id: int, folder: Path, settings: Mapping[str, str]) -> BrokerProcess:
+        arguments: list[str] = []
+        if self._secure is not None:
+            arguments += ["--config", str(self._secure.server_properties(node_id))]
+            arguments += ["--add-scram-file", str(self._secure.first_users)]
+        return BrokerProcess(folder, settings, port=self._ports[node_id].client, arguments=arguments)
+
+    def _create_credentials(self, secure: SecureFolder) -> None:
+        if not secure.exists:
+            plans = [NodePlan(node_id, _HOSTS, {}) for node_id in self.brokers]
+            now = dt.datetime.fromtimestamp(SystemClock().now_ms() / 1000, dt.UTC)
+            secure.create("Ottla", self.bootstrap, plans, now)
 
     def _settings(self, node_id: int, brokers: int, voters: str) -> dict[str, str]:
         ports = self._ports[node_id]
-        listeners = f"PLAINTEXT://{LOOPBACK}:{ports.client}"
         is_voter = node_id in self.voters
+        listeners = {
+            "PLAINTEXT" if self._secure is None else CLIENTS: (ports.client, ports.advertised_client)
+        }
+        if self._secure is not None:
+            listeners[NODES] = (ports.nodes, ports.nodes)
+        advertised = ",".join(f"{name}://{LOOPBACK}:{port}" for name, (_, port) in listeners.items())
+        if is_voter:
+            listeners[CONTROLLER] = (ports.controller, ports.advertised_controller)
         settings = {
             "node.id": str(node_id),
             "process.roles": "broker,controller" if is_voter else "broker",
-            "listeners": listeners + (f",CONTROLLER://{LOOPBACK}:{ports.controller}" if is_voter else ""),
-            "advertised.listeners": f"PLAINTEXT://{LOOPBACK}:{ports.advertised_client}",
+            "listeners": ",".join(f"{name}://{LOOPBACK}:{port}" for name, (port, _) in listeners.items()),
+            "advertised.listeners": advertised,
             "controller.quorum.voters": voters,
             "default.replication.factor": str(min(REPLICATION_MAX, brokers)),
         }
@@ -204,7 +239,7 @@ class LocalCluster:
     def metadata(self, topics: Iterable[str] | None = (), at: int | None = None) -> MetadataResponse | None:
         """The metadata of one broker; without `at`, of the first that responds. None if none responds."""
         for node_id in self.running if at is None else [at]:
-            response = request_metadata(LOOPBACK, self.brokers[node_id].port, topics)
+            response = request_metadata(LOOPBACK, self._port(node_id), topics, tls=self._tls)
             if response is not None:
                 return response
         return None
@@ -230,9 +265,17 @@ class LocalCluster:
     def controller(self) -> int | None:
         """The node id of the active controller; None if no broker knows it."""
         for node_id in self.running:
-            if (found := request_controller(LOOPBACK, self.brokers[node_id].port)) is not None:
+            if (found := request_controller(LOOPBACK, self._port(node_id), tls=self._tls)) is not None:
                 return found
         return None
+
+    def ends(self, node_id: int, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The high watermarks of partitions that a broker leads."""
+        return request_ends(LOOPBACK, self._port(node_id), partitions, tls=self._tls)
+
+    def _port(self, node_id: int) -> int:
+        """The port to which this process connects."""
+        return self.brokers[node_id].port if self._tls is None else self._ports[node_id].nodes
 
     def wait_leader(self, topic: str, partition: int = 0, *, other_than: int = NO_LEADER) -> int:
         """Wait until a partition has a leader, other than a given broker; return it."""

@@ -1,7 +1,7 @@
 """The directory of a local cluster: what it was created with, so that the next start opens the same cluster.
 
-`cluster.json` contains the number of brokers, the racks and the first port. The number of brokers cannot change: the
-data of a broker that is left out would be missing, and the voters of the quorum are fixed.
+`cluster.json` contains the number of brokers, the racks, the first port, and whether the cluster is secured. The number
+of brokers cannot change: data of a broker that is left out would be missing, and the voters of the quorum are fixed.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ PORT = 9092
 BROKERS = 3
 CONTROLLER_PORTS_AT = 1_000
 """The distance of a broker's controller port from its client port."""
+NODE_PORTS_AT = 2_000
+"""The distance of the port for other brokers of a secured cluster."""
 
 
 @dataclass(frozen=True)
@@ -29,14 +31,24 @@ class ClusterDescription:
     brokers: int = BROKERS
     racks: tuple[str, ...] = ()
     port: int = PORT
+    secure: bool = False
+    """Whether the brokers use TLS, authentication and ACLs."""
 
     def ports(self) -> list[BrokerPorts]:
         clients = range(self.port, self.port + self.brokers)
-        return [BrokerPorts.direct(port, port + CONTROLLER_PORTS_AT) for port in clients]
+        return [
+            BrokerPorts.direct(port, port + CONTROLLER_PORTS_AT, port + NODE_PORTS_AT if self.secure else 0)
+            for port in clients
+        ]
 
 
 def describe(
-    data: Path, brokers: int | None, racks: Sequence[str] | None, port: int | None
+    data: Path,
+    brokers: int | None,
+    racks: Sequence[str] | None,
+    port: int | None,
+    *,
+    secure: bool = False,
 ) -> ClusterDescription:
     """What to start: the given values, else those of the directory, else the defaults. Raises LocalError."""
     known = _read(data)
@@ -58,17 +70,21 @@ def describe(
         base.brokers if brokers is None else brokers,
         base.racks if racks is None else tuple(racks),
         base.port if port is None else port,
+        base.secure or secure,
     )
+    if known is not None and secure and not known.secure:
+        raise LocalError(
+            f"--secure: {data} has the data of a cluster without security; use another directory"
+        )
     if len(wanted.racks) > wanted.brokers:
         raise LocalError(
             f"--racks: {len(wanted.racks)} racks need at least as many brokers, not {wanted.brokers}"
         )
     if len(set(wanted.racks)) < len(wanted.racks):
         raise LocalError("--racks: a rack is named twice")
-    if max(each.controller for each in wanted.ports()) > 65_535:
-        raise LocalError(
-            f"--port: {wanted.port} is too high: ports up to {CONTROLLER_PORTS_AT} above it are needed"
-        )
+    above = NODE_PORTS_AT if wanted.secure else CONTROLLER_PORTS_AT
+    if wanted.port + wanted.brokers - 1 + above > 65_535:
+        raise LocalError(f"--port: {wanted.port} is too high: ports up to {above} above it are needed")
     return wanted
 
 
@@ -90,7 +106,9 @@ def check_ports(description: ClusterDescription) -> None:
 
 
 def _taken(description: ClusterDescription) -> list[int]:
-    ports = [port for each in description.ports() for port in (each.client, each.controller)]
+    ports = [
+        port for each in description.ports() for port in (each.client, each.controller, each.nodes) if port
+    ]
     return sorted(port for port in ports if not is_free(port))
 
 
@@ -103,7 +121,10 @@ def _read(data: Path) -> ClusterDescription | None:
     try:
         values = json.loads((data / NAME).read_text())
         return ClusterDescription(
-            int(values["brokers"]), tuple(map(str, values["racks"])), int(values["port"])
+            int(values["brokers"]),
+            tuple(map(str, values["racks"])),
+            int(values["port"]),
+            bool(values.get("secure", False)),
         )
     except FileNotFoundError:
         return None

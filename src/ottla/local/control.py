@@ -2,7 +2,8 @@
 
 A command is a file in the directory of the cluster: `control/ID.request` with JSON `{"action": ..., "broker": ...}`.
 The process of `ottla up` performs it, since the brokers are its children, and writes `control/ID.response`. Files are
-written under another name and renamed, so they are read complete. `control/pid` is the process that reads commands.
+written under another name and renamed, so they are read complete. `control/pid` is the process that reads commands;
+`control/states` has the states of the broker processes as JSON, written when one has changed.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import json
 import os
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,7 @@ from ottla.base.errors import LocalError
 ACTIONS = ("kill", "stop", "pause", "resume", "restart")
 _FOLDER = "control"
 _PID = "pid"
+_STATES = "states"
 _CHECK_INTERVAL_S = 0.02
 
 
@@ -38,6 +40,7 @@ class ControlInbox:
 
     def __init__(self, data: Path) -> None:
         self._folder = data / _FOLDER
+        self._states: dict[int, str] = {}
 
     def __enter__(self) -> ControlInbox:
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -49,6 +52,7 @@ class ControlInbox:
     def __exit__(self, *_: object) -> None:
         with suppress(OSError):
             (self._folder / _PID).unlink()
+            (self._folder / _STATES).unlink(missing_ok=True)
 
     def requests(self) -> Iterator[ControlRequest]:
         """The commands that have arrived; each is returned once."""
@@ -66,6 +70,26 @@ class ControlInbox:
         """Report the result of a command."""
         with suppress(OSError):
             _write(self._folder / f"{request.id}.response", json.dumps({"text": text, "done": done}))
+
+    def publish_states(self, states: Mapping[int, str]) -> None:
+        """Let other processes read the states of the broker processes."""
+        if states != self._states:
+            with suppress(OSError):
+                _write(self._folder / _STATES, json.dumps(states))
+                self._states = dict(states)
+
+
+def read_states(data: Path) -> dict[int, str]:
+    """The states of the broker processes of a running `ottla up`; empty if it does not run."""
+    folder = data / _FOLDER
+    if not _is_running(folder / _PID):
+        return {}
+    try:
+        return {
+            int(node_id): str(state) for node_id, state in json.loads((folder / _STATES).read_text()).items()
+        }
+    except (OSError, ValueError, AttributeError):
+        return {}
 
 
 def send(data: Path, action: str, broker: int, *, timeout_s: float = 10.0) -> str:
@@ -100,6 +124,6 @@ def _is_running(path: Path) -> bool:
 
 
 def _write(path: Path, text: str) -> None:
-    made = path.with_name(f".{path.name}")
+    made = path.with_name(f"{path.name}.new")
     made.write_text(text)
     made.replace(path)

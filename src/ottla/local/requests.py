@@ -7,6 +7,7 @@ connection or sends something else gives None.
 from __future__ import annotations
 
 import socket
+import ssl
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import TypeVar
@@ -42,16 +43,26 @@ R = TypeVar("R", bound=Message)
 
 
 def request_metadata(
-    host: str, port: int, topics: Iterable[str] | None = (), *, timeout_s: float = _TIMEOUT_S
+    host: str,
+    port: int,
+    topics: Iterable[str] | None = (),
+    *,
+    timeout_s: float = _TIMEOUT_S,
+    tls: ssl.SSLContext | None = None,
 ) -> MetadataResponse | None:
     """Brokers and topics as a broker lists them, with all topics if `topics` is None."""
     wanted = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
     request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
-    return request_once(host, port, request, MetadataResponse, METADATA_VERSION, timeout_s)
+    return request_once(host, port, request, MetadataResponse, METADATA_VERSION, timeout_s, tls)
 
 
 def request_ends(
-    host: str, port: int, partitions: Iterable[TopicPartition], *, timeout_s: float = _TIMEOUT_S
+    host: str,
+    port: int,
+    partitions: Iterable[TopicPartition],
+    *,
+    timeout_s: float = _TIMEOUT_S,
+    tls: ssl.SSLContext | None = None,
 ) -> dict[TopicPartition, int]:
     """The high watermarks of partitions that the broker leads."""
     topics: dict[str, list[ListOffsetsPartition]] = defaultdict(list)
@@ -61,7 +72,7 @@ def request_ends(
         replica_id=_NO_REPLICA,
         topics=[ListOffsetsTopic(name=name, partitions=theirs) for name, theirs in topics.items()],
     )
-    response = request_once(host, port, request, ListOffsetsResponse, _LIST_OFFSETS_VERSION, timeout_s)
+    response = request_once(host, port, request, ListOffsetsResponse, _LIST_OFFSETS_VERSION, timeout_s, tls)
     return {
         TopicPartition(topic.name, one.partition_index): one.offset
         for topic in (response.topics if response is not None else [])
@@ -70,11 +81,15 @@ def request_ends(
     }
 
 
-def request_controller(host: str, port: int, *, timeout_s: float = _TIMEOUT_S) -> int | None:
+def request_controller(
+    host: str, port: int, *, timeout_s: float = _TIMEOUT_S, tls: ssl.SSLContext | None = None
+) -> int | None:
     """The node id of the active controller."""
     topic = TopicData(topic_name=_METADATA_TOPIC, partitions=[PartitionData()])
     request = DescribeQuorumRequest(topics=[topic])
-    response = request_once(host, port, request, DescribeQuorumResponse, _DESCRIBE_QUORUM_VERSION, timeout_s)
+    response = request_once(
+        host, port, request, DescribeQuorumResponse, _DESCRIBE_QUORUM_VERSION, timeout_s, tls
+    )
     if response is None or response.error_code != ErrorCode.NONE:
         return None
     found = [one.leader_id for each in response.topics for one in each.partitions if one.leader_id >= 0]
@@ -82,11 +97,17 @@ def request_controller(host: str, port: int, *, timeout_s: float = _TIMEOUT_S) -
 
 
 def request_once(
-    host: str, port: int, request: Message, response: type[R], version: int, timeout_s: float
+    host: str,
+    port: int,
+    request: Message,
+    response: type[R],
+    version: int,
+    timeout_s: float,
+    tls: ssl.SSLContext | None = None,
 ) -> R | None:
-    """Connect, send a request, and decode its response."""
+    """Connect, with TLS if a context is given, send a request, and decode its response."""
     try:
-        with socket.create_connection((host, port), timeout_s) as connection:
+        with _connected(host, port, timeout_s, tls) as connection:
             connection.sendall(request_frame(request, version, 0, _CLIENT_ID))
             (size,) = SIZE.unpack(_read(connection, SIZE.size))
             frame = _read(connection, size)
@@ -94,6 +115,17 @@ def request_once(
         return codec.decode(response, frame, version, start=start)
     except (OSError, RemoteProtocolError):
         return None
+
+
+def _connected(host: str, port: int, timeout_s: float, tls: ssl.SSLContext | None) -> socket.socket:
+    connection = socket.create_connection((host, port), timeout_s)
+    if tls is None:
+        return connection
+    try:
+        return tls.wrap_socket(connection, server_hostname=host)
+    except BaseException:
+        connection.close()
+        raise
 
 
 def _read(connection: socket.socket, size: int) -> bytes:

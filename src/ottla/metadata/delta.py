@@ -127,6 +127,7 @@ class MetadataDelta:
         self.changed_configs: set[ConfigResource] = set()
         self.changed_brokers: set[int] = set()
         self.changed_features: set[str] = set()
+        self.changed_acls: set[uuid.UUID] = set()
         self._applied = False
         self._partitions: dict[uuid.UUID, dict[int, PartitionImage]] = {}
         self._changed_partitions: dict[uuid.UUID, set[int]] = {}
@@ -158,6 +159,7 @@ class MetadataDelta:
         delta.changed_configs |= _changed_keys(base.configs, image.configs)
         delta.changed_brokers |= _changed_keys(base.brokers, image.brokers)
         delta.changed_features |= _changed_keys(base.features, image.features)
+        delta.changed_acls |= _changed_keys(base.acls, image.acls)
         return delta
 
     def changed_partitions(self, topic_id: uuid.UUID) -> frozenset[int]:
@@ -364,9 +366,11 @@ class MetadataDelta:
 
     def _access_control_entry(self, record: rec.AccessControlEntryRecord) -> None:
         self._acls.edit()[record.id] = record
+        self.changed_acls.add(record.id)
 
     def _remove_access_control_entry(self, record: rec.RemoveAccessControlEntryRecord) -> None:
         self._acls.edit().pop(record.id, None)
+        self.changed_acls.add(record.id)
 
     def _scram_credential(self, record: rec.UserScramCredentialRecord) -> None:
         self._scram.edit()[record.name, record.mechanism] = record

@@ -157,7 +157,6 @@ class MetadataImage(msgspec.Struct, frozen=True):
     topics: TopicsImage = TopicsImage()
     configs: Mapping[ConfigResource, Mapping[str, str]] = _EMPTY
     next_producer_id: int = 0
-    # Not used here; kept so that a snapshot of a directory that Kafka wrote is complete.
     acls: Mapping[uuid.UUID, AccessControlEntryRecord] = _EMPTY
     scram: Mapping[tuple[str, int], UserScramCredentialRecord] = _EMPTY
     quotas: Mapping[QuotaEntity, Mapping[str, float]] = _EMPTY

@@ -56,6 +56,8 @@ class MetadataPublisher:
 
     def __init__(self, quorum: SnapshotTarget) -> None:
         self.image: MetadataImage = EMPTY_IMAGE
+        self.caught_up = False
+        """Whether the image has reached a committed offset since the start; a snapshot alone may be older."""
         self._quorum = quorum
         self._transactions = TransactionFilter()
         self._listeners: list[Listener] = []
@@ -110,6 +112,7 @@ class MetadataPublisher:
         for batch in batches:
             self._replay(delta, batch.values)
         last = batches[-1]
+        self.caught_up = True
         self._publish(delta, delta.apply(last.last_offset, last.epoch))
         if self._quorum.snapshot_due and not self._transactions.open:
             self._quorum.write_snapshot(last.last_offset, last.epoch, image_values(self.image))

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from ottla.base.errors import InvariantViolation, LocalError
-from ottla.base.ids import TopicPartition
+from ottla.base.ids import TopicPartition, Uuid
 from ottla.base.promise import Promise
 from ottla.base.settled import settled
 from ottla.broker.coordination.coordination_peers import CoordinationPeers
@@ -35,6 +36,7 @@ from ottla.broker.net.listeners import Listener, ListenerType
 from ottla.broker.net.read_buffers import ReadBuffers
 from ottla.broker.net.server import Server
 from ottla.broker.purgatory import Purgatory
+from ottla.broker.quotas import Quotas
 from ottla.broker.registry import Handlers, ListedApis, Route
 from ottla.broker.replica.following import Following
 from ottla.broker.replica.settings import ReplicaFetchSettings
@@ -42,6 +44,7 @@ from ottla.broker.router import Router
 from ottla.coordinator.runtime.ports import LeadershipLease
 from ottla.metadata.image import MetadataImage, ResourceType
 from ottla.metadata.publisher import MetadataPublisher
+from ottla.node.authentication import node_login, sasl_listeners
 from ottla.node.broker_state import BrokerState, LifecycleSettings
 from ottla.node.directories import DirectoryReports
 from ottla.node.lifecycle import BrokerLifecycle, registration
@@ -57,6 +60,7 @@ from ottla.wire.messages.alter_partition import AlterPartitionRequest, AlterPart
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
+    from ottla.broker.authorization import Authorization
     from ottla.config.dynamic import DynamicConfig
     from ottla.metadata.delta import MetadataDelta
     from ottla.node.config import NodeConfig
@@ -64,6 +68,7 @@ if TYPE_CHECKING:
     from ottla.node.machine import Machine
     from ottla.node.metadata import MetadataNode
     from ottla.node.metrics import MetricsEndpoint
+    from ottla.node.tls import NodeTls
     from ottla.storage.log_dir import LogDir
     from ottla.storage.log_dirs import LogDirs
 
@@ -84,8 +89,11 @@ class BrokerNode:
         log_dirs: LogDirs,
         metadata: MetadataNode,
         link: ControllerLink,
+        authorization: Authorization,
+        quotas: Quotas,
         on_violation: Callable[[InvariantViolation], None],
         log: FilteringBoundLogger,
+        tls: NodeTls,
     ) -> None:
         self._config = config
         self._cluster_id = cluster_id
@@ -96,7 +104,8 @@ class BrokerNode:
         self._settings = settings
         self._log_dirs = log_dirs
         self._metadata = metadata
-        self._link = link
+        self._link, self._authorization = link, authorization
+        self._quotas = quotas
         self._violated = on_violation
         self._log = log
         self._reports: DirectoryReports | None = None
@@ -104,7 +113,11 @@ class BrokerNode:
         measured = config.metrics_port is not None
         self._request_times = RequestTimes(self._loop.time) if measured else None
         self._telemetry = ClientTelemetry(self._loop.time) if measured else None
-        self._peer_environment = peer_environment(self._loop, machine.connect, machine.rng)
+        self._tls = tls
+        login = node_login(config.sasl.inter_broker, machine)
+        self._peer_environment = peer_environment(
+            self._loop, machine.connect, machine.rng, tls.brokers, login
+        )
         self.lifecycle = BrokerLifecycle(
             config.node_id,
             link.heartbeats,
@@ -131,16 +144,7 @@ class BrokerNode:
             self._group_commit.schedule,
             self._log_config,
             self._replica_failed,
-            ClusterView(
-                self._clock,
-                config.broker.long("replica.lag.time.max.ms") / 1000,
-                IsrRequests(
-                    config.node_id,
-                    lambda: self.lifecycle.broker_epoch,
-                    self._alter_partition,
-                    self._loop.call_later,
-                ),
-            ),
+            self._make_cluster_view(),
         )
 
     async def start(self) -> list[Listener]:
@@ -166,7 +170,8 @@ class BrokerNode:
         self._following = self._make_following()
         self._metadata_cache = MetadataCache(metadata.publisher.image)
         self._edge = self._make_edge(metadata)
-        self._server = Server(self._edge, self._machine.listen)
+        self._server = Server(self._edge, self._machine.listen, self._quotas)
+        self._set_connection_rates()
         listeners = self._server.bind(self._config.listeners)
         await settled(
             self.lifecycle.start(
@@ -211,6 +216,7 @@ class BrokerNode:
             self._edge,
             times,
             telemetry,
+            self._quotas,
             clock=self._clock,
             executor=self._executor,
             environment=self._peer_environment,
@@ -222,6 +228,7 @@ class BrokerNode:
         """Lead and set strays aside by the current image, and follow each change from now on."""
         self._metadata_cache.image = publisher.image
         self._settings.update(publisher.image.configs)
+        await settled(self._log_dirs.set_copies_aside(partial(self._directory_of, publisher.image)))
         loaded = self.replicas.load(publisher.image)
         publisher.add_listener(self._metadata_changed)
         await settled(loaded)
@@ -270,6 +277,15 @@ class BrokerNode:
             reasons = "; ".join(str(each.fault) for each in self._log_dirs.dirs)
             raise LocalError(f"no log directory is usable: {reasons}")
 
+    def _directory_of(self, image: MetadataImage, tp: TopicPartition) -> Uuid | None:
+        """The directory of this broker to which the metadata assigns a replica; None if there is no such replica."""
+        topic = image.topics.by_name.get(tp.topic)
+        partition = None if topic is None else topic.partitions.get(tp.partition)
+        node_id = self._config.node_id
+        if partition is None or node_id not in partition.replicas:
+            return None
+        return partition.directory_of(node_id)
+
     async def _set_strays_aside(self, image: MetadataImage) -> None:
         """Rename logs of partitions that were deleted or moved while this broker was down or a directory offline."""
         by_name = image.topics.by_name
@@ -289,10 +305,17 @@ class BrokerNode:
         routes = [route for route in load_all() if ListenerType.BROKER in route.listeners]
         handlers = Handlers(routes, self._dependencies(metadata, self._listed_apis(routes)), self._loop)
         router = Router(
-            handlers.on(ListenerType.BROKER), self._violated, self._log, forwarder=self._link.forwarder
+            handlers.on(ListenerType.BROKER),
+            self._violated,
+            self._log,
+            forwarder=self._link.forwarder,
+            quotas=self._quotas,
+            audited=self._authorization.enabled,
         )
         limits = Limits.from_config(self._settings)
-        return Edge(self._loop, limits, {ListenerType.BROKER: router}, self._log, self._request_times)
+        handled = {ListenerType.BROKER: router}
+        sasl = sasl_listeners(self._config, lambda: self._metadata_cache.image, self._machine, self._log)
+        return Edge(self._loop, limits, handled, self._log, self._request_times, self._tls.listeners(), sasl)
 
     def _listed_apis(self, routes: list[Route]) -> ListedApis:
         return ListedApis(routes, self._config.broker, telemetry=self._telemetry is not None)
@@ -312,6 +335,7 @@ class BrokerNode:
             finalized_features=metadata.publisher.finalized_features,
             controller=metadata.controller,
             forwarder=self._link.forwarder,
+            check_stores=self._tls.check,
             replicas=self.replicas,
             log_dirs=self._log_dirs,
             purgatory=Purgatory(self._loop),
@@ -328,6 +352,8 @@ class BrokerNode:
             verifier=self.coordinators.verifier,
             telemetry=self._telemetry,
             listed_apis=listed_apis,
+            authorization=self._authorization,
+            quotas=self._quotas,
         )
 
     def _start_housekeeping(self) -> None:
@@ -343,6 +369,18 @@ class BrokerNode:
         self._housekeeping.start()
         if self._settings.bool("log.cleaner.enable"):
             self._cleaner.start()
+
+    def _make_cluster_view(self) -> ClusterView:
+        return ClusterView(
+            self._clock,
+            self._config.broker.long("replica.lag.time.max.ms") / 1000,
+            IsrRequests(
+                self._config.node_id,
+                lambda: self.lifecycle.broker_epoch,
+                self._alter_partition,
+                self._loop.call_later,
+            ),
+        )
 
     def _make_following(self) -> Following:
         return Following(
@@ -419,10 +457,15 @@ class BrokerNode:
         """Apply broker settings that changed; `Replicas` applies those of topics."""
         if any(name.startswith("max.connections") for name in names):
             self._edge.limits = Limits.from_config(self._settings)
+        if "max.connection.creation.rate" in names:
+            self._set_connection_rates()
         if any(name.startswith("log.cleaner.") for name in names):
             self._cleaner.reconfigure(self._cleaner_config())
         if "producer.id.expiration.ms" in names:
             self._log_dirs.keep_producers(self._settings.int("producer.id.expiration.ms"))
+
+    def _set_connection_rates(self) -> None:
+        self._quotas.set_connection_rates(self._settings, [each.name for each in self._config.listeners])
 
     def _replica_failed(self, partition: TopicPartition, error: Exception) -> None:
         self._log.error(

@@ -19,9 +19,12 @@ from ottla.base.settled import settled
 from ottla.broker.forwarding.broker_watch import ConnectionWatch
 from ottla.broker.net.limits import Limits
 from ottla.broker.net.listeners import Listener, ListenerType
+from ottla.broker.quotas import Quotas
 from ottla.broker.registry import Handlers
 from ottla.config.dynamic import DynamicConfig
-from ottla.metadata.image import Endpoint
+from ottla.metadata.image import EMPTY_IMAGE, Endpoint, MetadataImage
+from ottla.node.authentication import node_login, sasl_listeners
+from ottla.node.authorization import follow_metadata, make_authorization
 from ottla.node.broker_node import BrokerNode
 from ottla.node.controller_link import ControllerLink
 from ottla.node.controller_registration import ControllerRegistration, controller_registration
@@ -36,6 +39,7 @@ from ottla.node.metadata import (
     open_metadata,
 )
 from ottla.node.quorum_config import Role, VoterAddress
+from ottla.node.tls import NodeTls
 from ottla.peer.peers import peer_environment
 from ottla.quorum.quorum import ListenerAddress
 from ottla.quorum.quorum_state import prepare_voter
@@ -45,9 +49,14 @@ from ottla.storage.log_dirs import LogDirs
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
+    from ottla.metadata.publisher import MetadataPublisher
     from ottla.node.config import NodeConfig
     from ottla.node.controller_server import ControllerServer
+    from ottla.node.metrics import ControllerEndpoint
     from ottla.node.replica import ReplicaNode
+    from ottla.peer.connection import Environment
+    from ottla.peer.peers import TlsClient
+    from ottla.security.sasl.login import Login
 
 
 class Node:
@@ -62,10 +71,18 @@ class Node:
         self.failed: asyncio.Future[str] = self._loop.create_future()
         self.disk_full: asyncio.Future[list[str]] = self._loop.create_future()
         """Set, with directories that need space, when the node should be started again as soon as they have it."""
+        self.full: list[str] = []
+        """Directories that need space before a node that has failed can be started again; only if that is the cause."""
         self._loop.set_exception_handler(self._unexpected)
         self._settings = DynamicConfig(config.broker, config.node_id)
-        self._environment = peer_environment(self._loop, machine.connect, self._rng)
+        self._tls = NodeTls(config, machine.executor, self._clock, log)
+        controller_login = node_login(config.sasl.controller, machine)
+        self._environment = self._peers_over(self._tls.controllers, controller_login)
+        self._authorization = make_authorization(config.authorizer)
+        self._quotas = Quotas(config.broker, self._clock)
         self._controller_server: ControllerServer | None = None
+        self._publisher: MetadataPublisher | None = None
+        self._metrics: ControllerEndpoint | None = None
         self._registration: ControllerRegistration | None = None
         self._watch: ConnectionWatch | None = None
         self.broker: BrokerNode | None = None
@@ -92,11 +109,16 @@ class Node:
             cluster_id, voters = await self._join()
         self._claim(cluster_id)
         metadata = self._metadata = self._open_metadata(cluster_id, voters)
+        self._publisher = metadata.publisher
+        follow_metadata(self._authorization, metadata.publisher)
+        metadata.publisher.add_listener(self._quotas.changed)
         link = self._link = self._make_link(metadata, voters)
         self._serve_controllers(cluster_id, link)
         await metadata.start()
+        self._tls.follow(metadata.publisher)
         self._register_controller(link)
         if Role.BROKER not in self._config.roles:
+            await self._start_metrics(metadata)
             return listeners
         self.broker = BrokerNode(
             self._config,
@@ -106,13 +128,35 @@ class Node:
             self._log_dirs,
             metadata,
             link,
+            self._authorization,
+            self._quotas,
             self._violated,
             self._log,
+            self._tls,
         )
         return await self.broker.start()
 
+    def _peers_over(self, tls: TlsClient | None, login: Login | None = None) -> Environment:
+        return peer_environment(self._loop, self._machine.connect, self._rng, tls, login)
+
+    async def _start_metrics(self, metadata: MetadataNode) -> None:
+        """Serve the metrics of a controller, if a port for them is set."""
+        port = self._config.metrics_port
+        if port is None:
+            return
+        from ottla.node.metrics import ControllerEndpoint
+
+        server = self._controller_server
+        self._metrics = ControllerEndpoint(
+            self._config.node_id, metadata, lambda: () if server is None else server.connections
+        )
+        port = await self._metrics.start(port)
+        self._log.info("metrics are served", address=f"http://127.0.0.1:{port}/metrics")
+
     async def stop(self) -> None:
         """Stop the node cleanly."""
+        if self._metrics is not None:
+            self._metrics.close()
         if self.broker is not None:
             await self.broker.stop()
         if self._registration is not None:
@@ -146,6 +190,10 @@ class Node:
 
     # The controller listeners
 
+    def _image(self) -> MetadataImage:
+        """The newest metadata of this node; empty before it has opened its metadata log."""
+        return self._publisher.image if self._publisher is not None else EMPTY_IMAGE
+
     def _bind_controllers(self) -> list[Listener]:
         """Open the controller listeners, if other nodes or tools may use them."""
         wanted = self._config.controller_listeners
@@ -154,7 +202,15 @@ class Node:
         from ottla.node.controller_server import ControllerServer
 
         limits = Limits.from_config(self._settings)
-        server = ControllerServer(self._machine.listen, limits, self._violated, self._log)
+        server = ControllerServer(
+            self._machine.listen,
+            limits,
+            self._violated,
+            self._log,
+            self._tls.listeners(),
+            sasl_listeners(self._config, self._image, self._machine, self._log),
+            audited=self._authorization.enabled,
+        )
         self._controller_server = server
         return server.bind(wanted)
 
@@ -164,7 +220,9 @@ class Node:
             return
         from ottla.node.controller_apis import controller_apis
 
-        routes, dependencies = controller_apis(self._config, cluster_id, self._metadata, link.envelopes)
+        routes, dependencies = controller_apis(
+            self._config, cluster_id, self._metadata, link.envelopes, self._authorization, self._quotas
+        )
         handlers = Handlers(routes, dependencies, self._loop).on(ListenerType.CONTROLLER)
         link.envelopes.serve(handlers)
         if self._controller_server is not None:
@@ -192,7 +250,7 @@ class Node:
         """Register this controller, and let it watch the brokers while it is active."""
         if Role.CONTROLLER in self._config.roles:
             endpoints = [
-                Endpoint(each.name, each.advertised_host, each.advertised_port)
+                Endpoint(each.name, each.advertised_host, each.advertised_port, each.protocol)
                 for each in self._config.controller_listeners
             ]
             self._registration = ControllerRegistration(
@@ -203,7 +261,12 @@ class Node:
             )
             self._registration.start()
             controller = self._metadata.controller
-            self._watch = ConnectionWatch(self._environment, self._config.node_id, controller.broker_lost)
+            self._watch = ConnectionWatch(
+                self._peers_over(None),
+                self._peers_over(self._tls.unchecked_clients()),
+                self._config.node_id,
+                controller.broker_lost,
+            )
             controller.watch_brokers(self._watch)
 
     # The directories
@@ -269,7 +332,9 @@ class Node:
                 return cluster_id, voters
             return await find_members(config, cluster_id, self._environment, self._log)
         if cluster_id is None or not has_voted(self._disk, home):
-            founding = Founding(config, cluster_id, self._environment, self._rng, self._log)
+            founding = Founding(
+                config, cluster_id, self._environment, self._rng, self._log, self._authorization
+            )
             if self._controller_server is not None:
                 handlers = Handlers(*founding.apis(), self._loop).on(ListenerType.CONTROLLER)
                 self._controller_server.serve(handlers)
@@ -281,6 +346,8 @@ class Node:
 
     def _open_metadata(self, cluster_id: str, voters: tuple[VoterAddress, ...]) -> MetadataNode:
         home = self._metadata_home()
+        if self._config.users and has_metadata(self._disk, home.path):
+            self._log.info("--add-scram has no effect: the cluster exists", users=len(self._config.users))
         if not self._alone:
             return self._open_replica(cluster_id, home, voters)
         return open_metadata(
@@ -298,6 +365,7 @@ class Node:
             executor=self._machine.executor,
             defer=self._loop.call_soon,
             on_fault=self._metadata_failed,
+            users=self._config.users,
         )
 
     def _open_replica(self, cluster_id: str, home: LogDir, voters: tuple[VoterAddress, ...]) -> ReplicaNode:
@@ -320,6 +388,7 @@ class Node:
             environment=self._environment,
             on_fault=self._metadata_failed,
             on_foreign=foreign,
+            users=self._config.users,
         )
 
     # Failures
@@ -341,7 +410,9 @@ class Node:
         if any(each.online for each in self._log_dirs.dirs):
             return
         if self._has_other_brokers():
-            why = ": the disk is full; free space and start the broker again" if full else ""
+            if all(is_full(each.fault) for each in self._log_dirs.dirs):
+                self.full = [each.path for each in self._log_dirs.dirs]
+            why = ": the disk is full" if full else ""
             self._stop_with(f"all log directories are offline{why}")
             return
         # Kafka halts its process here. Ottla continues, so that clients get an error that names the cause.
@@ -358,6 +429,7 @@ class Node:
     def _metadata_failed(self, error: BaseException) -> None:
         if not self._alone:
             # A node that does not follow the metadata must not keep its session: others take over.
+            self.full = [self._metadata_home().path] if is_full(error) else []
             self._stop_with(f"the metadata log has failed: {error}")
             return
         self._log.error(

@@ -26,11 +26,17 @@ from ottla.base.errors import LocalError
 from ottla.base.ids import parse_uuid
 from ottla.broker.net.listeners import Listener
 from ottla.config import BROKER_KEYS, BrokerConfig, ConfigRefused, Status, parse
-from ottla.config.resolve import listener_setting
+from ottla.config.resolve import BrokerLayers, listener_setting
 from ottla.config.static_rules import check_static
-from ottla.node.listeners import is_loopback, parse_listeners
+from ottla.metadata.records import UserScramCredentialRecord
+from ottla.node.authorization import AUTHORIZER_SETTINGS, AuthorizerConfig, parse_authorizer
+from ottla.node.exposure import ALLOW_INSECURE, checked
+from ottla.node.listeners import parse_listeners
 from ottla.node.properties import parse_properties
 from ottla.node.quorum_config import QuorumConfig, Role, parse_quorum, parse_roles, parse_voters
+from ottla.node.sasl_config import SaslConfig, parse_sasl
+from ottla.security.protocol import SecurityProtocol
+from ottla.security.sasl.oauth.settings import ALLOWED_URLS
 
 METRICS_PORT = "ottla.metrics.port"
 """A setting of Ottla. The prefix keeps it apart from all settings that Kafka has or will have."""
@@ -85,9 +91,16 @@ _FOREIGN_VARIABLES = frozenset(
         "VERSION",
     ]
 )
-# Settings of authorizer plugins: they are not in Kafka's table, but they promise protection.
-_AUTHORIZER_SETTINGS = frozenset({"super.users", "allow.everyone.if.no.acl.found"})
-_PLUGIN_PREFIXES = ("rsm.config.", "rlmm.config.", "remote.log.", "metrics.context.", "config.providers.")
+# Settings that are effective with the prefix of a listener.
+_PER_LISTENER = ("sasl.", "ssl.", "connections.max.reauth.ms")
+_PLUGIN_PREFIXES = (
+    "rsm.config.",
+    "rlmm.config.",
+    "remote.log.",
+    "metrics.context.",
+    "config.providers.",
+    ALLOWED_URLS,
+)
 
 
 class Level(StrEnum):
@@ -113,14 +126,22 @@ class NodeConfig(Struct, frozen=True):
     listeners: tuple[Listener, ...]
     controller_listeners: tuple[Listener, ...]
     inter_broker_listener: str
+    controller_listener: str
+    """The name of the controllers' listener to which this node connects."""
+    controller_protocol: SecurityProtocol
     log_dirs: tuple[str, ...]
     metadata_log_dir: str
     rack: str | None
     notices: tuple[Notice, ...]
     metrics_port: int | None = None
     """The port of the endpoint for metrics; None without one."""
+    authorizer: AuthorizerConfig | None = None
+    """The settings of the authorizer; None without one."""
     force_founding: bool = False
     """Found a cluster although voters are not reachable; see `ottla.quorum.founding`."""
+    users: tuple[UserScramCredentialRecord, ...] = ()
+    """SCRAM users that are stored when the cluster is founded."""
+    sasl: SaslConfig = SaslConfig()
 
 
 def load(
@@ -131,11 +152,12 @@ def load(
     *,
     port: int | None = None,
     force_founding: bool = False,
+    users: tuple[UserScramCredentialRecord, ...] = (),
 ) -> NodeConfig:
     """Read all sources and combine them; raises LocalError with a text that names what to change."""
     file = None if path is None else parse_properties(_read(path))
     config = assemble(file, env, overrides, data, port=port, machine=socket.gethostname())
-    return msgspec.structs.replace(config, force_founding=force_founding)
+    return msgspec.structs.replace(config, force_founding=force_founding, users=users)
 
 
 def _read(path: str) -> str:
@@ -170,6 +192,7 @@ def assemble(
             )
         written["listeners"] = f"PLAINTEXT://127.0.0.1:{port}"
     metrics_port = _take_metrics_port(written)
+    insecure_allowed = _take_boolean(written, ALLOW_INSECURE)
     notices = [*_review(written)]
     explicit = _with_node_id(written if file is not None else {**QUICK_START, **written})
     broker = BrokerConfig(explicit)
@@ -179,8 +202,12 @@ def assemble(
     voter = next((each for each in parse_voters(broker) if each.node_id == node_id), None)
     listeners = parse_listeners(broker, machine, roles, voter)
     quorum = parse_quorum(broker, node_id, roles, listeners.controllers)
-    opened = (*listeners.clients, *(listeners.controllers if quorum.named else ()))
-    notices += [_exposed(listener) for listener in opened if not is_loopback(listener.host)]
+    sasl = parse_sasl(broker, listeners, quorum, roles)
+    layers = BrokerLayers(broker)
+    opened = [*listeners.clients, *(listeners.controllers if quorum.named else ())]
+    reviewed = [checked(each, layers, machine, insecure_allowed=insecure_allowed) for each in opened]
+    notices += [Notice(Level.WARNING, text) for _, text in reviewed if text is not None]
+    bound = {each.name: each for each, _ in reviewed}
     directories = tuple(broker.list("log.dirs" if broker.value("log.dirs") is not None else "log.dir"))
     metadata_directory = broker.value("metadata.log.dir")
     rack = broker.value("broker.rack")
@@ -190,15 +217,27 @@ def assemble(
         roles=roles,
         quorum=quorum,
         cluster_id=_cluster_id(env),
-        listeners=listeners.clients,
-        controller_listeners=listeners.controllers,
+        listeners=tuple(bound[each.name] for each in listeners.clients),
+        controller_listeners=tuple(bound.get(each.name, each) for each in listeners.controllers),
         inter_broker_listener=listeners.inter_broker,
+        controller_listener=listeners.controller_name,
+        controller_protocol=listeners.controller_protocol,
         log_dirs=directories,
         metadata_log_dir=directories[0] if metadata_directory is None else str(metadata_directory),
         rack=None if rack is None else str(rack),
         notices=tuple(notices),
         metrics_port=metrics_port,
+        authorizer=parse_authorizer(broker, listeners.clients, listeners.controllers),
+        sasl=sasl,
     )
+
+
+def _take_boolean(written: dict[str, str], name: str) -> bool:
+    """Remove a setting of Ottla that is true or false, and return its value; false without it."""
+    text = written.pop(name, "false").strip().lower()
+    if text not in ("true", "false"):
+        raise ConfigRefused(name, f"{name}={text!r}; allowed: true, false")
+    return text == "true"
 
 
 def _take_metrics_port(written: dict[str, str]) -> int | None:
@@ -240,18 +279,18 @@ def _review(written: Mapping[str, str]) -> list[Notice]:
     for name, text in written.items():
         base = listener_setting(name) or name
         key = BROKER_KEYS.get(base)
-        if base in _AUTHORIZER_SETTINGS or (
-            key is not None and key.protective and not _is_default(base, text)
-        ):
+        if key is not None and key.protective and not _is_default(base, text):
             raise ConfigRefused(
                 name,
                 f"{name} is set, but this release does not implement it; remove it to start without this protection",
             )
         if key is None:
-            if not name.startswith(_PLUGIN_PREFIXES):
+            if not name.startswith(_PLUGIN_PREFIXES) and name not in AUTHORIZER_SETTINGS:
                 notices.append(Notice(Level.WARNING, _unknown(name)))
-        elif key.status is Status.ACCEPTED or base != name:
+        elif key.status is Status.ACCEPTED or (base != name and not base.startswith(_PER_LISTENER)):
             idle.append(name)
+        elif base != name:
+            parse(key, text)
     if idle:
         notices.append(
             Notice(Level.INFO, "settings without effect in this release: " + ", ".join(sorted(idle)))
@@ -283,12 +322,6 @@ def _with_node_id(explicit: Mapping[str, str]) -> dict[str, str]:
     if either is not None:
         settings["node.id"] = settings["broker.id"] = either
     return settings
-
-
-def _exposed(listener: Listener) -> Notice:
-    where = listener.host or "every interface"
-    text = f"listener {listener.name} is open on {where} without encryption, authentication or authorization"
-    return Notice(Level.WARNING, text)
 
 
 def _cluster_id(env: Mapping[str, str]) -> str | None:

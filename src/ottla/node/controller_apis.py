@@ -13,7 +13,9 @@ from ottla.broker.registry import ListedApis, Route
 from ottla.wire.schema import Message
 
 if TYPE_CHECKING:
+    from ottla.broker.authorization import Authorization
     from ottla.broker.forwarding.envelope import EnvelopeServer
+    from ottla.broker.quotas import Quotas
     from ottla.metadata.delta import MetadataDelta
     from ottla.metadata.image import MetadataImage
     from ottla.node.config import NodeConfig
@@ -21,7 +23,12 @@ if TYPE_CHECKING:
 
 
 def controller_apis(
-    config: NodeConfig, cluster_id: str, metadata: MetadataNode, envelopes: EnvelopeServer
+    config: NodeConfig,
+    cluster_id: str,
+    metadata: MetadataNode,
+    envelopes: EnvelopeServer,
+    authorization: Authorization,
+    quotas: Quotas,
 ) -> tuple[list[Route], ControllerDependencies]:
     """The routes of a node that has opened its metadata, and the dependencies of their handlers."""
     receive = metadata.receive
@@ -43,6 +50,8 @@ def controller_apis(
         finalized_features=publisher.finalized_features,
         controller=metadata.controller,
         listed_apis=ListedApis(routes, config.broker),
+        authorization=authorization,
+        quotas=quotas,
         envelopes=envelopes,
         quorum_requests=receive or _no_replicas,
         quorum_status=metadata.quorum.describe,

@@ -97,7 +97,10 @@ def controller_registration(
     return ControllerRegistrationRequest(
         controller_id=node_id,
         incarnation_id=random_uuid(rng),
-        listeners=[Listener(name=each.name, host=each.host, port=each.port) for each in endpoints],
+        listeners=[
+            Listener(name=each.name, host=each.host, port=each.port, security_protocol=each.security_protocol)
+            for each in endpoints
+        ],
         features=[
             Feature(
                 name=each.name,

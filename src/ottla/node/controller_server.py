@@ -7,7 +7,7 @@ The sockets are bound first. Until the cluster of the node is known only the API
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ottla.base.errors import InvariantViolation
@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
     from structlog.typing import FilteringBoundLogger
 
+    from ottla.broker.net.authentication import SaslListener
+    from ottla.broker.net.connection import Connection
     from ottla.broker.net.limits import Limits
+    from ottla.broker.net.tls_listeners import TlsListeners
 
 _DRAIN_SECONDS: Final = 1.0
 
@@ -36,11 +39,16 @@ class ControllerServer:
         limits: Limits,
         on_violation: Callable[[InvariantViolation], None],
         log: FilteringBoundLogger,
+        tls: TlsListeners | None,
+        sasl: Mapping[str, SaslListener],
+        *,
+        audited: bool,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._on_violation = on_violation
         self._log = log
-        self._edge = Edge(self._loop, limits, {}, log)
+        self._audited = audited
+        self._edge = Edge(self._loop, limits, {}, log, tls=tls, sasl_listeners=sasl)
         self._server = Server(self._edge, listen)
         self._serving = False
 
@@ -48,9 +56,15 @@ class ControllerServer:
         """Open the sockets; returns the listeners with their real ports."""
         return self._server.bind(listeners)
 
+    @property
+    def connections(self) -> Iterable[Connection]:
+        """The open connections."""
+        return self._edge.connections
+
     def serve(self, handlers: dict[int, BoundRoute]) -> None:
         """Serve these APIs, in place of those before."""
-        self._edge.handlers = {ListenerType.CONTROLLER: Router(handlers, self._on_violation, self._log)}
+        router = Router(handlers, self._on_violation, self._log, audited=self._audited)
+        self._edge.handlers = {ListenerType.CONTROLLER: router}
         if self._serving:
             self._server.abort()
         else:

@@ -20,6 +20,7 @@ from ottla.base.ids import METADATA_TOPIC, ZERO_UUID, uuid_text
 from ottla.base.promise import Promise
 from ottla.base.rng import Random, random_uuid
 from ottla.base.settled import settled
+from ottla.broker.authorization import Authorization
 from ottla.broker.dependencies import MetadataCache
 from ottla.broker.handlers import load_all
 from ottla.broker.net.listeners import ListenerType
@@ -49,7 +50,15 @@ if TYPE_CHECKING:
 
     from ottla.node.config import NodeConfig
 
-_SERVED: Final = frozenset({ApiKey.API_VERSIONS, ApiKey.DESCRIBE_CLUSTER, ApiKey.VOTE})
+_SERVED: Final = frozenset(
+    {
+        ApiKey.API_VERSIONS,
+        ApiKey.DESCRIBE_CLUSTER,
+        ApiKey.SASL_AUTHENTICATE,
+        ApiKey.SASL_HANDSHAKE,
+        ApiKey.VOTE,
+    }
+)
 _CONTROLLERS: Final = 2
 _POLL_S: Final = 0.05
 _REQUEST_S: Final = 1.0
@@ -64,6 +73,7 @@ class FoundingDependencies:
     metadata: MetadataCache
     finalized_features: Callable[[], Mapping[str, int]]
     listed_apis: ListedApis
+    authorization: Authorization
     quorum_requests: Callable[[Message], Promise[Message]]
     quorum_status: Callable[[], QuorumStatus]
 
@@ -95,7 +105,9 @@ class Founding:
         environment: Environment,
         rng: Random,
         log: FilteringBoundLogger,
+        authorization: Authorization,
     ) -> None:
+        self._authorization = authorization
         self._node_id = config.node_id
         self._config = config
         self._cluster_id = cluster_id
@@ -119,6 +131,7 @@ class Founding:
             metadata=MetadataCache(EMPTY_IMAGE),
             finalized_features=dict,
             listed_apis=ListedApis(routes, self._config.broker),
+            authorization=self._authorization,
             quorum_requests=_grant_to_blank,
             quorum_status=self._describe,
         )

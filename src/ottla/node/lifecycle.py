@@ -290,7 +290,12 @@ def registration(
         cluster_id=cluster_id,
         incarnation_id=random_uuid(rng),
         listeners=[
-            RegisteredListener(name=each.name, host=each.advertised_host, port=each.advertised_port)
+            RegisteredListener(
+                name=each.name,
+                host=each.advertised_host,
+                port=each.advertised_port,
+                security_protocol=each.protocol,
+            )
             for each in listeners
         ],
         features=[

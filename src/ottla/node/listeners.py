@@ -1,8 +1,7 @@
 """Parsing of `listeners` and related settings: the sockets to open and the advertised addresses.
 
-Syntax and checks are Kafka's. A listener whose protocol is not PLAINTEXT is refused, because other protocols are
-not implemented. Listeners in `controller.listener.names` are those of the quorum: a node with the broker role alone has
-none, and a node with the controller role alone has no others.
+Syntax and checks are Kafka's. Listeners in `controller.listener.names` are those of the quorum: a node with the broker
+role alone has none, and a node with the controller role alone has no others.
 """
 
 from __future__ import annotations
@@ -15,8 +14,9 @@ from msgspec import Struct
 from ottla.broker.net.listeners import Listener, ListenerType
 from ottla.config import BrokerConfig, ConfigRefused
 from ottla.node.quorum_config import Role, VoterAddress
+from ottla.security.protocol import SecurityProtocol
 
-PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+PROTOCOLS = tuple(SecurityProtocol.__members__)
 _ENDPOINT = re.compile(r"([A-Za-z0-9_.\-]+)://(?:\[([0-9A-Fa-f:.%\w]*)\]|([0-9A-Za-z\-%._:]*)):(-?[0-9]+)")
 _EVERYWHERE = ("", "0.0.0.0", "::")  # noqa: S104 - recognized, not bound here
 
@@ -34,6 +34,9 @@ class Listeners(Struct, frozen=True):
     controllers: tuple[Listener, ...]
     inter_broker: str
     """The listener for other brokers; empty without the broker role."""
+    controller_name: str
+    """The listener of controllers to which this node connects; it may belong to other nodes only."""
+    controller_protocol: SecurityProtocol
 
 
 COMBINED = frozenset(Role)
@@ -56,20 +59,21 @@ def parse_listeners(
         endpoints = [each for each in endpoints if _has_role(each, controller_names, roles)]
     _check_ports(endpoints)
     _check_roles(endpoints, controller_names, roles)
-    _check_protocols(config, endpoints, controller_names)
+    protocols = _protocols(config, [each.name for each in endpoints], controller_names)
     advertised = _advertised(config, endpoints, controller_names, roles)
     clients = tuple(
-        _listener(endpoint, advertised.get(endpoint.name), machine)
+        _listener(endpoint, advertised.get(endpoint.name), machine, protocols[endpoint.name])
         for endpoint in endpoints
         if endpoint.name not in controller_names
     )
     controllers = tuple(
-        _controller(endpoint, advertised.get(endpoint.name), machine, voter)
+        _controller(endpoint, advertised.get(endpoint.name), machine, protocols[endpoint.name], voter)
         for endpoint in endpoints
         if endpoint.name in controller_names
     )
     inter_broker = _inter_broker(config, clients) if Role.BROKER in roles else ""
-    return Listeners(clients, controllers, inter_broker)
+    controller_name = controller_names[0]
+    return Listeners(clients, controllers, inter_broker, controller_name, protocols[controller_name])
 
 
 def _has_role(endpoint: Endpoint, controller_names: list[str], roles: frozenset[Role]) -> bool:
@@ -137,19 +141,23 @@ def _check_ports(endpoints: list[Endpoint]) -> None:
             raise ConfigRefused("listeners", f"listeners: port {port} is used by more than one listener")
 
 
-def _check_protocols(config: BrokerConfig, endpoints: list[Endpoint], controller_names: list[str]) -> None:
-    protocols = _protocol_map(config)
+def _protocols(
+    config: BrokerConfig, names: list[str], controller_names: list[str]
+) -> dict[str, SecurityProtocol]:
+    """The protocols of the listeners, and of the controller listeners of other nodes."""
+    known = _protocol_map(config)
     explicit = "listener.security.protocol.map" in config.explicit
-    for endpoint in endpoints:
-        protocol = protocols.get(endpoint.name)
-        if protocol is None and endpoint.name in controller_names and not explicit:
+    found = {}
+    for name in [*names, *controller_names]:
+        protocol = known.get(name)
+        named = name in names or "controller.listener.names" in config.explicit
+        if protocol is None and name in controller_names and not (explicit and named):
             protocol = "PLAINTEXT"
         if protocol is None:
-            text = f"listener.security.protocol.map: no protocol for listener {endpoint.name}"
+            text = f"listener.security.protocol.map: no protocol for listener {name}"
             raise ConfigRefused("listener.security.protocol.map", text)
-        if protocol != "PLAINTEXT":
-            text = f"listeners: {endpoint.name} is {protocol}, which is not implemented; allowed: PLAINTEXT"
-            raise ConfigRefused("listeners", text)
+        found[name] = SecurityProtocol[protocol]
+    return found
 
 
 def _protocol_map(config: BrokerConfig) -> dict[str, str]:
@@ -185,31 +193,43 @@ def _advertised(
     return advertised
 
 
-def _listener(endpoint: Endpoint, advertised: Endpoint | None, machine: str) -> Listener:
+def _listener(
+    endpoint: Endpoint, advertised: Endpoint | None, machine: str, protocol: SecurityProtocol
+) -> Listener:
     shown = advertised or endpoint
     if advertised is None and endpoint.host in _EVERYWHERE[1:]:
         text = f"{endpoint.name} binds {endpoint.host}: set advertised.listeners to the address for clients"
         raise ConfigRefused("advertised.listeners", text)
     port = shown.port if shown.port > 0 else endpoint.port
-    return Listener(endpoint.name, endpoint.host, endpoint.port, shown.host or machine, port)
+    return Listener(
+        endpoint.name, endpoint.host, endpoint.port, shown.host or machine, port, protocol=protocol
+    )
 
 
 def _controller(
-    endpoint: Endpoint, advertised: Endpoint | None, machine: str, voter: VoterAddress | None
+    endpoint: Endpoint,
+    advertised: Endpoint | None,
+    machine: str,
+    protocol: SecurityProtocol,
+    voter: VoterAddress | None,
 ) -> Listener:
     """A controller listener. On every interface it is advertised with the address of this node as a voter."""
     if advertised is None and endpoint.host in _EVERYWHERE:
         host, port = (machine, endpoint.port) if voter is None else (voter.host, voter.port)
         advertised = Endpoint(endpoint.name, host, port)
-    listener = _listener(endpoint, advertised, machine)
+    listener = _listener(endpoint, advertised, machine, protocol)
     return listener._replace(type=ListenerType.CONTROLLER)
 
 
 def _inter_broker(config: BrokerConfig, clients: tuple[Listener, ...]) -> str:
     names = [listener.name for listener in clients]
     chosen = config.value("inter.broker.listener.name")
+    protocol = config.str("security.inter.broker.protocol").upper()
+    if chosen is None and "security.inter.broker.protocol" in config.explicit and protocol not in names:
+        text = f"security.inter.broker.protocol={protocol}: no listener has this name; name one of {', '.join(names)}"
+        raise ConfigRefused("security.inter.broker.protocol", f"{text} with inter.broker.listener.name")
     if chosen is None:
-        return "PLAINTEXT" if "PLAINTEXT" in names else names[0]
+        return protocol if protocol in names else names[0]
     if "security.inter.broker.protocol" in config.explicit:
         text = "inter.broker.listener.name and security.inter.broker.protocol exclude each other"
         raise ConfigRefused("inter.broker.listener.name", text)

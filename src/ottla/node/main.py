@@ -29,6 +29,7 @@ from ottla.node.build import Node  # noqa: E402
 from ottla.node.config import NodeConfig, load  # noqa: E402
 from ottla.node.full_disk import CHECK_INTERVAL_S, has_space  # noqa: E402
 from ottla.records import kernel  # noqa: E402
+from ottla.security.initial_users import parse_users  # noqa: E402
 
 if TYPE_CHECKING:
     from ottla.broker.net.listeners import Listener
@@ -45,11 +46,20 @@ def run(
     *,
     port: int | None = None,
     force_founding: bool = False,
+    add_scram: Sequence[str] = (),
 ) -> int:
     """Run a broker until it is stopped; returns the exit code."""
     _occupy_standard_descriptors()
     try:
-        config = load(config_path, os.environ, overrides, data, port=port, force_founding=force_founding)
+        config = load(
+            config_path,
+            os.environ,
+            overrides,
+            data,
+            port=port,
+            force_founding=force_founding,
+            users=tuple(parse_users(add_scram, os.urandom)),
+        )
         while True:
             with asyncio.Runner(loop_factory=_loop_factory()) as runner:
                 result = runner.run(_serve(config))
@@ -119,18 +129,31 @@ async def _serve(config: NodeConfig) -> int | NodeConfig:
     _print_ready(listeners)
     await asyncio.wait({*ends, node.disk_full}, return_when=asyncio.FIRST_COMPLETED)
     if not any(end.done() for end in ends) and await _space_found(node.disk_full.result(), ends):
-        log.warning("the disk has space again: starting the broker again")
         stopping.cancel()
         await node.stop()
-        for directory in {*config.log_dirs, config.metadata_log_dir}:
-            await asyncio.to_thread(drop_page_cache, directory)
-        return msgspec.structs.replace(config, listeners=tuple(listeners), notices=())
+        return await _restarted(config, listeners)
     failed = node.failed.done()
     if failed:
         log.error("stopping", reason=node.failed.result())
-    stopping.cancel()
     await node.stop()
+    if failed and node.full and not stop.is_set():
+        log.error(
+            "stopped until the disk has space; then the broker starts again by itself", directories=node.full
+        )
+        if await _space_found(node.full, {stopping}):
+            stopping.cancel()
+            return await _restarted(config, listeners)
+        return 0
+    stopping.cancel()
     return 1 if failed else 0
+
+
+async def _restarted(config: NodeConfig, listeners: Sequence[Listener]) -> NodeConfig:
+    """The settings to start a node again that was stopped because of a full disk (decision 24)."""
+    log.warning("the disk has space again: starting the broker again")
+    for directory in {*config.log_dirs, config.metadata_log_dir}:
+        await asyncio.to_thread(drop_page_cache, directory)
+    return msgspec.structs.replace(config, listeners=tuple(listeners), notices=())
 
 
 async def _space_found(directories: Sequence[str], ends: set[asyncio.Future[Any]]) -> bool:

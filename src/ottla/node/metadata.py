@@ -30,7 +30,7 @@ from ottla.controller.controller import Controller
 from ottla.controller.driver import ControllerDriver
 from ottla.metadata.publisher import MetadataPublisher
 from ottla.metadata.record_codec import decode_record, encode_record
-from ottla.metadata.records import FeatureLevelRecord
+from ottla.metadata.records import FeatureLevelRecord, UserScramCredentialRecord
 from ottla.quorum.formatting import format_quorum, read_bootstrap
 from ottla.quorum.metadata_log import StorageMetadataLog
 from ottla.quorum.quorum import ListenerAddress, Quorum
@@ -46,6 +46,7 @@ from ottla.wire.messages.control import KRaftVersionRecord
 from ottla.wire.schema import Message
 
 METADATA_PARTITION = TopicPartition(METADATA_TOPIC, 0)
+_BOOTSTRAP_RECORDS = (FeatureLevelRecord, UserScramCredentialRecord)
 
 
 class LocalQuorum(Quorum, Protocol):
@@ -104,8 +105,12 @@ def open_metadata(
     executor: Executor,
     defer: Callable[[Callable[[], None]], object],
     on_fault: Callable[[BaseException], None],
+    users: Sequence[UserScramCredentialRecord] = (),
 ) -> MetadataNode:
-    """Open the metadata log in `log_dir`, or format the directory first if it has none."""
+    """Open the metadata log in `log_dir`, or format the directory first if it has none.
+
+    `users` are the SCRAM users of a new cluster.
+    """
     directory = metadata_directory(log_dir)
     voter = LocalVoter(node_id, directory_id, controller_listeners)
     now_ms = clock.now_ms()
@@ -129,8 +134,9 @@ def open_metadata(
         Controller(config, node_id, rng),
         quorum,
         publisher,
-        initial_levels=initial_levels(disk, log_dir),
+        bootstrap=[*bootstrap_records(disk, log_dir), *users],
         on_fault=on_fault,
+        clock=clock,
     )
     return MetadataNode(quorum, controller, publisher, log, clock)
 
@@ -187,13 +193,13 @@ def is_dynamic(disk: Disk, log_dir: str) -> bool:
     return False
 
 
-def initial_levels(disk: Disk, log_dir: str) -> list[FeatureLevelRecord]:
-    """The initial levels of a new cluster: those of the directory's bootstrap file, or this release's."""
+def bootstrap_records(disk: Disk, log_dir: str) -> list[Message]:
+    """The first records of a new cluster: those of the directory's bootstrap file, or the levels of this release."""
     values = read_bootstrap(disk, log_dir)
     if values is None:
-        return features.initial_records()
+        return list(features.initial_records())
     records = [decode_record(value) for value in values]
-    return [record for record in records if isinstance(record, FeatureLevelRecord)]
+    return [record for record in records if isinstance(record, _BOOTSTRAP_RECORDS)]
 
 
 def _log_config(config: BrokerConfig) -> LogConfig:

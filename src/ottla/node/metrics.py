@@ -1,12 +1,14 @@
-"""The endpoint of metrics of a broker: its parts, its connections to other brokers, start and stop."""
+"""The endpoint of metrics of a node: its parts, its connections to other brokers, start and stop."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from ottla.broker.forwarding.peer_addresses import PeerAddresses
 from ottla.broker.metrics.broker_metrics import BrokerMetrics
+from ottla.broker.metrics.controller_metrics import ControllerMetrics
 from ottla.broker.metrics.group_lag import GroupLag
 from ottla.broker.metrics.node_metrics import RaftState
 from ottla.broker.metrics.server import MetricsServer
@@ -22,7 +24,9 @@ if TYPE_CHECKING:
     from ottla.broker.dependencies import MetadataCache
     from ottla.broker.metrics.request_times import RequestTimes
     from ottla.broker.metrics.telemetry import ClientTelemetry
+    from ottla.broker.net.connection import Connection
     from ottla.broker.net.edge import Edge
+    from ottla.broker.quotas import Quotas
     from ottla.metadata.delta import MetadataDelta
     from ottla.metadata.image import MetadataImage
     from ottla.node.config import NodeConfig
@@ -47,6 +51,7 @@ class MetricsEndpoint:
         edge: Edge,
         times: RequestTimes,
         telemetry: ClientTelemetry,
+        quotas: Quotas,
         *,
         clock: Clock,
         executor: Executor,
@@ -70,6 +75,7 @@ class MetricsEndpoint:
             times,
             lag,
             telemetry,
+            quotas,
             self._raft,
             is_controller=self._is_voter,
         )
@@ -90,19 +96,48 @@ class MetricsEndpoint:
         self._peers.close()
 
     def _raft(self) -> RaftState:
-        quorum, publisher = self._metadata.quorum, self._metadata.publisher
-        leader = quorum.leader_id
-        if leader == self._node_id:
-            state = "leader"
-        elif leader < 0:
-            state = "unattached"
-        else:
-            state = "follower" if self._is_voter else "observer"
-        applied = publisher.applied_offset + 1
-        return RaftState(leader, publisher.image.epoch, state, applied, quorum.log_end_offset)
+        return _raft_state(self._node_id, self._metadata, is_voter=self._is_voter)
 
     def on_connected(self, node_id: int) -> None:
         """Do nothing: the failure of a connection fails its requests."""
 
     def on_disconnected(self, node_id: int, error: PeerError) -> None:
         """Do nothing: the failure of a connection fails its requests."""
+
+
+class ControllerEndpoint:
+    """The endpoint of a node that is a controller only."""
+
+    def __init__(
+        self, node_id: int, metadata: MetadataNode, connections: Callable[[], Iterable[Connection]]
+    ) -> None:
+        publisher = metadata.publisher
+        metrics = ControllerMetrics(
+            node_id,
+            lambda: publisher.image,
+            lambda: _raft_state(node_id, metadata, is_voter=True),
+            connections,
+        )
+        publisher.add_listener(metrics.metadata_changed)
+        self._server = MetricsServer(asyncio.get_running_loop(), metrics.prepare, metrics.write)
+
+    async def start(self, port: int) -> int:
+        """Listen; returns the port. Raises LocalError if that is impossible."""
+        return await self._server.start(port)
+
+    def close(self) -> None:
+        self._server.close()
+
+
+def _raft_state(node_id: int, metadata: MetadataNode, *, is_voter: bool) -> RaftState:
+    quorum, publisher = metadata.quorum, metadata.publisher
+    leader = quorum.leader_id
+    if leader == node_id:
+        state = "leader"
+    elif leader < 0:
+        state = "unattached"
+    else:
+        state = "follower" if is_voter else "observer"
+    return RaftState(
+        leader, publisher.image.epoch, state, publisher.applied_offset + 1, quorum.log_end_offset
+    )

@@ -20,11 +20,12 @@ from ottla.config.broker import BrokerConfig
 from ottla.controller.controller import Controller
 from ottla.controller.driver import ControllerDriver
 from ottla.metadata.publisher import MetadataPublisher
+from ottla.metadata.records import UserScramCredentialRecord
 from ottla.node.machine import Machine
 from ottla.node.metadata import (
     METADATA_PARTITION,
     MetadataNode,
-    initial_levels,
+    bootstrap_records,
     is_dynamic,
     open_metadata_log,
 )
@@ -80,9 +81,11 @@ def open_replica(
     environment: Environment,
     on_fault: Callable[[BaseException], None],
     on_foreign: Callable[[], None],
+    users: Sequence[UserScramCredentialRecord] = (),
 ) -> ReplicaNode:
     """Open the metadata log in `log_dir` as a replica of the quorum of `voters`.
 
+    `users` are the SCRAM users of a new cluster, if this node leads it first.
     `on_foreign` is called when the voters refuse this node because they belong to another cluster.
     """
     disk, clock, executor = machine.disk, machine.clock, machine.executor
@@ -127,8 +130,9 @@ def open_replica(
         Controller(config, node_id, machine.rng),
         quorum,
         publisher,
-        initial_levels=initial_levels(disk, log_dir),
+        bootstrap=[*bootstrap_records(disk, log_dir), *users],
         on_fault=on_fault,
+        clock=clock,
         cluster_id=cluster_id,
     )
     return ReplicaNode(quorum, controller, publisher, log, clock, transport)

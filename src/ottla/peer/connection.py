@@ -5,7 +5,7 @@ States:
     IDLE        no connection. A request or `connect` opens one, at once or when the back-off has passed.
     WAITING     a request waits for the end of the back-off.
     CONNECTING  a connection attempt is in progress.
-    OPEN        connected; the API versions are being negotiated or are known.
+    OPEN        connected; the API versions are being negotiated, this node authenticates, or requests are sent.
     CLOSED      `close` was called.
 
 Requests made in IDLE, WAITING and CONNECTING are queued until the connection is open; if the attempt fails, they
@@ -19,9 +19,13 @@ Concurrency: the event loop only.
 from __future__ import annotations
 
 import socket
+import ssl
 from collections.abc import Callable
 from enum import Enum
-from typing import Any, NamedTuple, Protocol, TypeVar
+from math import inf
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
+
+import structlog
 
 from ottla.base.errors import RemoteProtocolError
 from ottla.base.promise import Promise
@@ -32,10 +36,18 @@ from ottla.peer.errors import PeerError, Reason
 from ottla.peer.exchange import Exchange, RawResponse, Request
 from ottla.peer.settings import PeerSettings
 from ottla.peer.transport import Transport
+from ottla.security.sasl.exchange import SaslError, Work
+from ottla.security.tls.stream import describe
 from ottla.wire.frame_reader import FrameReader
 from ottla.wire.schema import Message
 
+if TYPE_CHECKING:
+    from ottla.security.sasl.login import Login
+
 R = TypeVar("R", bound=Message)
+_log = structlog.get_logger(__name__)
+_SESSION_SHARE: Final = (0.85, 0.95)
+"""The share of a session after which this node re-authenticates; random, so that nodes do not do it together."""
 
 
 class TimerHandle(Protocol):
@@ -59,10 +71,13 @@ class Environment(NamedTuple):
 
     timers: Timers
     connect: Connect
-    open_transport: Callable[[socket.socket], Transport]
+    open_transport: Callable[[socket.socket, str], Transport]
+    """Open the transport of a connected socket; the second argument is the name of the host."""
     rng: Random
     receive_buffer: memoryview
     """Where responses of up to `LARGE_FRAME_BYTES` are received; at least twice that size."""
+    login: Login | None = None
+    """The login by SASL; None without one."""
 
 
 class ConnectionListener(Protocol):
@@ -111,9 +126,12 @@ class PeerConnection:
         self._retry_at = self._timers.time()
         self._cancel_attempt: Cancel | None = None
         self._transport: Transport | None = None
-        self._exchange = Exchange(self._name, settings)
+        self._exchange = self._new_exchange()
         self._reader = self._new_reader()
+        self._warned = ""
+        """The failure of authentication that was logged, so that each is logged once."""
         self._setup_deadline: float | None = None
+        self._reauthenticate_at: float | None = None
         self._timer: TimerHandle | None = None
         self._timer_at = 0.0
 
@@ -179,9 +197,9 @@ class PeerConnection:
             self._fail(reason, f"no connection to {self._name}: {error}")
             return
         self._state = _State.OPEN
-        transport = self._transport = self._environment.open_transport(sock)
-        transport.start(self._on_readable, self._on_send_failed)
-        self._exchange.start()
+        transport = self._transport = self._environment.open_transport(sock, self.host)
+        transport.start(self._on_readable, self._on_failed)
+        self._exchange.start(self._setup_deadline or inf)
         self._send_output()
 
     # Bytes
@@ -192,8 +210,11 @@ class PeerConnection:
             if output:
                 self._transport.send(output)
 
-    def _on_send_failed(self, error: OSError) -> None:
-        self._fail(Reason.CLOSED, f"{self._name} closed the connection: {error}")
+    def _on_failed(self, error: OSError) -> None:
+        if isinstance(error, ssl.SSLError):
+            self._fail(Reason.AUTHENTICATION_FAILED, f"no TLS connection to {self._name}: {describe(error)}")
+        else:
+            self._fail(Reason.CLOSED, f"{self._name} closed the connection: {error}")
 
     def _on_readable(self) -> None:
         reader, transport = self._reader, self._transport
@@ -205,7 +226,7 @@ class PeerConnection:
             reader.park()
             return
         except OSError as error:
-            self._fail(Reason.CLOSED, f"{self._name} closed the connection: {error}")
+            self._on_failed(error)
             return
         if not count:
             self._fail(Reason.CLOSED, f"{self._name} closed the connection")
@@ -215,6 +236,8 @@ class PeerConnection:
             self._take_frames()
         except RemoteProtocolError as error:
             self._fail(Reason.PROTOCOL_ERROR, str(error))
+        except SaslError as error:
+            self._fail(Reason.AUTHENTICATION_FAILED, str(error))
 
     def _take_frames(self) -> None:
         """Process every complete frame.
@@ -233,8 +256,11 @@ class PeerConnection:
             if self._reader is not reader:
                 return  # a listener closed the connection
             self._send_output()
+            if self._exchange.session_ms is not None:
+                self._begin_session(self._exchange.session_ms)
             if not was_ready and self._exchange.ready:
                 self._backoff.succeeded()
+                self._warned = ""
                 self._setup_deadline = None
                 self._listener.on_connected()
                 if self._reader is not reader:
@@ -242,6 +268,37 @@ class PeerConnection:
 
     def _new_reader(self) -> FrameReader:
         return FrameReader(self._settings.response_bytes_max, _ignore)
+
+    # Authentication
+
+    def _new_exchange(self) -> Exchange:
+        return Exchange(self._name, self._settings, self._environment.login, self._run)
+
+    def _run(self, work: Work, done: Callable[[Any, BaseException | None], None]) -> None:
+        """Run work of the authentication beside the event loop."""
+        exchange, login = self._exchange, self._environment.login
+
+        def finished(result: Any, error: BaseException | None) -> None:
+            if self._exchange is not exchange or self._state is not _State.OPEN:
+                return
+            try:
+                done(result, error)
+            except SaslError as refused:
+                self._fail(Reason.AUTHENTICATION_FAILED, str(refused))
+            else:
+                self._send_output()
+
+        if login is not None:
+            login.run(work).when_done(finished)
+
+    def _begin_session(self, session_ms: int) -> None:
+        """Re-authenticate when most of the session has passed, as Kafka's clients do."""
+        self._exchange.session_ms = None
+        self._reauthenticate_at = None
+        if session_ms > 0:
+            share = self._environment.rng.uniform(*_SESSION_SHARE)
+            self._reauthenticate_at = self._timers.time() + session_ms / 1000 * share
+            self._arm_timer(self._reauthenticate_at)
 
     # Timeouts
 
@@ -258,13 +315,17 @@ class PeerConnection:
         now = self._timers.time()
         if self._state is _State.WAITING and now >= self._retry_at:
             self._open()
+        if self._reauthenticate_at is not None and now >= self._reauthenticate_at:
+            self._reauthenticate_at = None
+            self._exchange.reauthenticate(now + self._settings.connection_setup_timeout_s)
+            self._send_output()
         if self._exchange.expire(now):
             self._fail(Reason.TIMED_OUT, f"{self._name} did not respond in time")
         elif self._setup_deadline is not None and now >= self._setup_deadline:
             self._fail(Reason.TIMED_OUT, f"no connection to {self._name} in time")
         if self._state is _State.CLOSED:
             return
-        deadlines = [self._exchange.next_deadline(), self._setup_deadline]
+        deadlines = [self._exchange.next_deadline(), self._setup_deadline, self._reauthenticate_at]
         if self._state is _State.WAITING:
             deadlines.append(self._retry_at)
         if remaining := [deadline for deadline in deadlines if deadline is not None]:
@@ -274,10 +335,14 @@ class PeerConnection:
 
     def _fail(self, reason: Reason, why: str) -> None:
         """Close the connection, prepare the next one, fail all requests and notify the listener."""
+        if reason is Reason.AUTHENTICATION_FAILED and why != self._warned:
+            # Unlike other failures it does not end by itself: an operator has to correct a setting or a certificate.
+            self._warned = why
+            _log.warning("a connection to another node is not possible", reason=why)
         self._state = _State.IDLE
         self._retry_at = self._timers.time() + self._backoff.failed()
         failed = self._disconnect()
-        self._exchange = Exchange(self._name, self._settings)
+        self._exchange = self._new_exchange()
         failed.fail(reason, why)
         self._listener.on_disconnected(PeerError(reason, why))
 
@@ -291,7 +356,7 @@ class PeerConnection:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self._setup_deadline = None
+        self._setup_deadline = self._reauthenticate_at = None
         self._reader.close()
         self._reader = self._new_reader()
         return self._exchange

@@ -25,6 +25,8 @@ class Reason(Enum):
     """The connection was not established, or a response did not arrive, in time."""
     PROTOCOL_ERROR = "protocol error"
     """The other side sent bytes that the protocol does not allow."""
+    AUTHENTICATION_FAILED = "authentication failed"
+    """The TLS handshake failed, or one side did not accept the credentials of the other."""
     UNSUPPORTED_VERSION = "unsupported version"
     """Both sides have no version of the API in common. The connection stays open."""
     OVERLOADED = "overloaded"

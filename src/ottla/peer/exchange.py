@@ -1,11 +1,14 @@
 """Protocol of one connection to another node: frames in, frames out, without a socket or a clock.
 
-An exchange first learns the API versions of the other side (`start`). Requests submitted before that are queued. It
-then sends each request in the newest version that both sides serve. Responses arrive in the order of the requests;
-each must have the correlation id of the oldest request in flight.
+An exchange first learns the API versions of the other side (`start`), then authenticates itself by SASL if it has a
+login (`peer.authentication`). Requests submitted before that are queued. It then sends each request in the newest
+version that both sides serve. Responses arrive in the order of the requests; each must have the correlation id of the
+oldest request in flight.
 
 The exchange appends what is to be sent to an output list, which the owner takes with `take_output` after each call.
-SASL will be a state between negotiation and readiness.
+`reauthenticate` begins a new session (KIP-368): further requests are queued until it is complete.
+
+`receive` raises SaslError if one side does not accept the credentials of the other.
 
 Promises are settled within `submit`, `receive`, `expire` and `fail`; their listeners may submit further requests.
 """
@@ -13,8 +16,10 @@ Promises are settled within `submit`, `receive`, `expire` and `fail`; their list
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from enum import Enum
-from typing import Any, NamedTuple
+from math import inf
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.base.errors import RemoteProtocolError, invariant
 from ottla.base.promise import Promise
@@ -25,6 +30,12 @@ from ottla.wire import codec, negotiation
 from ottla.wire.frames import correlation_id_of, parse_response_header, request_parts
 from ottla.wire.schema import Message
 
+if TYPE_CHECKING:
+    from ottla.security.sasl.exchange import Work
+    from ottla.security.sasl.login import Login
+
+Run = Callable[["Work", Callable[[Any, BaseException | None], None]], None]
+"""Run work of an authentication beside the event loop, then call back unless the connection is closed."""
 _CORRELATION_ID_MAX = 0x7FFF_FFFF
 
 
@@ -71,16 +82,29 @@ class Request:
 class _State(Enum):
     NEW = "new"
     NEGOTIATING = "negotiating"
+    AUTHENTICATING = "authenticating"
     READY = "ready"
+    REAUTHENTICATING = "re-authenticating"
     FAILED = "failed"
+
+
+def _no_work(work: Work, done: Callable[[Any, BaseException | None], None]) -> None:
+    """Without a login there is no work."""
 
 
 class Exchange:
     """The requests and responses of one connection to `peer`."""
 
-    def __init__(self, peer: str, settings: PeerSettings) -> None:
+    def __init__(
+        self, peer: str, settings: PeerSettings, login: Login | None = None, run: Run = _no_work
+    ) -> None:
         self._peer = peer
         self._settings = settings
+        self._login = login
+        self._run = run
+        self._setup_deadline = 0.0
+        self.session_ms: int | None = None
+        """The length of the session that has just begun; the owner sets it to None."""
         self._state = _State.NEW
         self._versions: dict[int, range] = {}
         self._api_versions_version = negotiation.NEWEST
@@ -92,8 +116,8 @@ class Exchange:
 
     @property
     def ready(self) -> bool:
-        """Whether the API versions of the other side are known."""
-        return self._state is _State.READY
+        """Whether the API versions of the other side are known and this side is authenticated."""
+        return self._state in (_State.READY, _State.REAUTHENTICATING)
 
     @property
     def requests(self) -> int:
@@ -105,14 +129,15 @@ class Exchange:
         output, self._output = self._output, []
         return output
 
-    def start(self) -> None:
-        """Request the API versions; the connection has just been opened."""
+    def start(self, deadline: float = inf) -> None:
+        """Request the API versions; the connection has just been opened and must be ready at `deadline`."""
         invariant(self._state is _State.NEW, "an exchange starts once")
+        self._setup_deadline = deadline
         self._state = _State.NEGOTIATING
         self._send_api_versions()
 
     def submit(self, request: Request) -> None:
-        """Send a request, or queue it until the API versions are known."""
+        """Send a request, or queue it until the connection is ready."""
         invariant(self._state is not _State.FAILED, "no request is submitted to a failed exchange")
         if self.requests >= self._settings.requests_in_flight_max:
             request.fail(Reason.OVERLOADED, f"{self.requests} requests to {self._peer} are in flight")
@@ -120,6 +145,12 @@ class Exchange:
             self._send(request)
         else:
             self._queued.append(request)
+
+    def reauthenticate(self, deadline: float) -> None:
+        """Authenticate again, behind the requests in flight; a response must arrive until `deadline`."""
+        if self._state is _State.READY:
+            self._state = _State.REAUTHENTICATING
+            self._authenticate(deadline)
 
     def receive(self, frame: memoryview) -> None:
         """Process a response; RemoteProtocolError if it is not the expected one. `frame` must not be overwritten."""
@@ -140,7 +171,8 @@ class Exchange:
     def next_deadline(self) -> float | None:
         """The earliest deadline of all requests."""
         deadlines = [request.deadline for request in (*self._queued, *self._in_flight)]
-        return min(deadlines, default=None)
+        earliest = min(deadlines, default=inf)
+        return None if earliest == inf else earliest
 
     def expire(self, now: float) -> bool:
         """Fail queued requests past their deadline; return whether a request in flight is past its deadline.
@@ -192,12 +224,34 @@ class Exchange:
             self._send_api_versions()
             return
         self._versions = negotiation.served_versions(response)
+        if self._login is None:
+            self._become_ready()
+        else:
+            self._state = _State.AUTHENTICATING
+            self._authenticate(self._setup_deadline)
+
+    def _authenticate(self, deadline: float) -> None:
+        from ottla.peer.authentication import PeerAuthentication
+
+        def send(message: Message, response: type[Message], versions: range | None) -> Promise[Any]:
+            request = Request(message, response, versions, deadline)
+            self._send(request, limited=False)
+            return request.promise
+
+        if self._login is not None:
+            PeerAuthentication(self._peer, self._login, send, self._run, self._authenticated).start()
+
+    def _authenticated(self, session_ms: int) -> None:
+        self.session_ms = session_ms
+        self._become_ready()
+
+    def _become_ready(self) -> None:
         self._state = _State.READY
         queued, self._queued = self._queued, deque()
         for request in queued:
             self._send(request)
 
-    def _send(self, request: Request) -> None:
+    def _send(self, request: Request, *, limited: bool = True) -> None:
         message = request.message
         version = negotiation.newest_common(request.versions, self._versions.get(message.SPEC.api_key))
         if version is None:
@@ -207,7 +261,8 @@ class Exchange:
         correlation_id = self._next_correlation_id()
         parts = request_parts(message, version, correlation_id, self._settings.client_id)
         size = sum(map(len, parts))
-        if self.bytes_in_flight and self.bytes_in_flight + size > self._settings.bytes_in_flight_max:
+        occupied = self.bytes_in_flight
+        if limited and occupied and occupied + size > self._settings.bytes_in_flight_max:
             request.fail(Reason.OVERLOADED, f"{self.bytes_in_flight} bytes to {self._peer} are in flight")
             return
         request.version, request.correlation_id, request.bytes_sent = version, correlation_id, size

@@ -7,8 +7,8 @@ each other, such as Fetch and requests to the controller.
 from __future__ import annotations
 
 import asyncio
-from functools import partial
-from typing import Any, Protocol, TypeVar
+import socket
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from ottla.base.buffers import lazy_buffer
 from ottla.base.promise import Promise
@@ -18,9 +18,13 @@ from ottla.peer.connection import Environment, PeerConnection
 from ottla.peer.errors import PeerError, Reason
 from ottla.peer.exchange import RawResponse
 from ottla.peer.settings import PeerSettings
-from ottla.peer.transport import SocketTransport
+from ottla.peer.transport import SocketTransport, Transport
 from ottla.wire.frame_reader import LARGE_FRAME_BYTES
 from ottla.wire.schema import Message
+
+if TYPE_CHECKING:
+    from ottla.security.sasl.login import Login
+    from ottla.security.tls.stream import TlsStream
 
 R = TypeVar("R", bound=Message)
 _RECEIVE_BYTES = 4 * LARGE_FRAME_BYTES
@@ -35,6 +39,14 @@ class PeerListener(Protocol):
 
     def on_disconnected(self, node_id: int, error: PeerError) -> None:
         """A connection attempt to a node failed, or its connection was lost (see `error.reason`)."""
+        ...
+
+
+class TlsClient(Protocol):
+    """Starts TLS on connections to other nodes."""
+
+    def new_stream(self, host: str) -> TlsStream:
+        """The client side of a new connection to `host`."""
         ...
 
 
@@ -150,6 +162,24 @@ class _NodeListener:
         self._listener.on_disconnected(self._node_id, error)
 
 
-def peer_environment(loop: asyncio.AbstractEventLoop, connect: Connect, rng: Random) -> Environment:
-    """The ports of a node's connections, on its event loop. All `Peers` of one node may share it."""
-    return Environment(loop, connect, partial(SocketTransport, loop), rng, lazy_buffer(_RECEIVE_BYTES))
+def peer_environment(
+    loop: asyncio.AbstractEventLoop,
+    connect: Connect,
+    rng: Random,
+    tls: TlsClient | None = None,
+    login: Login | None = None,
+) -> Environment:
+    """The ports of a node's connections, on its event loop. All `Peers` of one node may share it.
+
+    With `tls`, every connection uses it; with `login`, every connection is authenticated by SASL.
+    """
+
+    def open_transport(sock: socket.socket, host: str) -> Transport:
+        plain = SocketTransport(loop, sock)
+        if tls is None:
+            return plain
+        from ottla.peer.tls_transport import TlsTransport
+
+        return TlsTransport(loop, plain, tls.new_stream(host.strip("[]")))
+
+    return Environment(loop, connect, open_transport, rng, lazy_buffer(_RECEIVE_BYTES), login)

@@ -1,4 +1,4 @@
-"""Bytes of one connection, below the framing. TLS belongs here: a transport that wraps another one.
+"""Bytes of one connection, below the framing. `tls_transport` has a transport that encrypts above another one.
 
 A transport calls back from the event loop only, and never from within one of its own methods.
 """

@@ -11,7 +11,8 @@ committed ISR and the replica whose addition is proposed. The rules:
   moves back.
 - A follower joins the ISR when its end has reached the high watermark and the start of this leader epoch. Before the
   start it could lack committed records that the high watermark of a new leader does not cover yet. Its broker must be
-  active and be the one that fetched: the same broker epoch.
+  active and be the one that fetched: the same broker epoch. Its directory must be registered: what it fetched may have
+  been lost with a directory that failed since.
 - The high watermark also waits for a follower outside the ISR that is caught up and may join. Otherwise such a follower
   would stay behind the high watermark as long as records are appended, and could never join.
 - A follower leaves the ISR when it has not been caught up for `replica.lag.time.max.ms`. It is caught up at the time of
@@ -205,10 +206,12 @@ class LeaderState:
     # Changes of the ISR
 
     def _is_eligible(self, replica_id: int, brokers: Brokers) -> bool:
-        """Whether the broker of a replica may be in the ISR: active, and the one that fetched."""
+        """Whether a replica may be in the ISR: its broker is active and the one that fetched, its directory works."""
         broker = brokers.get(replica_id)
         fetched_by = self.followers[replica_id].broker_epoch
         if broker is None or not broker.active or fetched_by is None:
+            return False
+        if not self.image.is_online(replica_id, broker.log_dirs):
             return False
         return fetched_by in (UNKNOWN, broker.epoch)
 
@@ -226,14 +229,14 @@ class LeaderState:
         self._added = replica_id
         return self._propose(tuple(sorted((*self.image.isr, replica_id))), own_epoch)
 
-    def caught_up_outside(self) -> list[int]:
-        """Followers outside the ISR that had all records in their last fetch."""
+    def caught_up_outside(self, leader_end: int) -> list[int]:
+        """Followers outside the ISR that have all records of the leader, as their last fetch showed."""
         if len(self.image.isr) == len(self.image.replicas):
             return []
         return [
             one
             for one, follower in self.followers.items()
-            if one not in self.image.isr and UNKNOWN < follower.leader_end <= follower.end_offset
+            if one not in self.image.isr and follower.end_offset >= leader_end
         ]
 
     def propose_shrink(

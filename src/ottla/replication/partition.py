@@ -26,12 +26,13 @@ from typing import Final, Protocol
 from ottla.base.errors import ApiError, ErrorCode, StorageFault
 from ottla.base.ids import Uuid
 from ottla.metadata.image import PartitionImage
-from ottla.records.batch import TimestampType, read_header
+from ottla.records.batch import HEADER_SIZE, TimestampType, read_header
 from ottla.records.control import EndTxnMarker, build_end_txn_batch
 from ottla.records.validation import BatchRules, ValidBatch, validate
 from ottla.replication.cluster_view import ClusterView
 from ottla.replication.leader import IsrProposal, LeaderState
 from ottla.replication.readable_partition import NO_EPOCH, NO_OFFSET, ReadablePartition
+from ottla.replication.refused_batches import RefusedBatches
 from ottla.storage.log.appended import Appended
 from ottla.storage.log.bulk_append import AppendLimits, BulkAppend
 from ottla.storage.log.log import Log
@@ -79,6 +80,7 @@ class Partition(ReadablePartition):
         "_commit_waiters",
         "_local_waiters",
         "_min_insync_replicas",
+        "_refusals",
         "_rules",
         "_schedule",
         "follower",
@@ -100,6 +102,7 @@ class Partition(ReadablePartition):
         self.replica_waiters: dict[ReplicaWaiter, None] = {}
         self.follower: ProgressListener | None = None
         self._schedule = schedule
+        self._refusals: RefusedBatches | None = None
         self._local_waiters: deque[tuple[int, AppendWaiter]] = deque()
         self._all_waiters: deque[tuple[int, AppendWaiter]] = deque()
         self._commit_waiters: deque[tuple[int, AppendWaiter]] = deque()
@@ -177,10 +180,16 @@ class Partition(ReadablePartition):
         A transaction begins here only with its `verification` (`verify`).
         """
         if self.leader != self.node_id:
-            offline = self.log.offline
-            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR if offline else ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            if self.log.offline:
+                raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
+            raise self._refused(records, ErrorCode.NOT_LEADER_OR_FOLLOWER, now_ms)
         if acks == ACKS_ALL and len(self.isr) < self._min_insync_replicas and self._under_min_isr():
-            raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
+            earlier = self._committed_before(records)
+            if earlier is None:
+                raise self._refused(records, ErrorCode.NOT_ENOUGH_REPLICAS, now_ms)
+            return earlier
+        if self._refusals is not None:
+            self._check_predecessor(records, self._refusals, now_ms)
         traffic = self.traffic
         traffic.produce_requests += 1
         batch = validate(records, self._rules, now_ms, api_version=api_version)
@@ -199,6 +208,37 @@ class Partition(ReadablePartition):
             traffic.bytes_in += len(records)
             self._schedule(self.log)
         return appended
+
+    def _committed_before(self, records: memoryview) -> Appended | None:
+        """The position of a batch that is sent again although it is committed; None if it is another batch.
+
+        It is acknowledged however small the ISR is now. Otherwise later batches could be appended before its next
+        attempt, until the log does not remember it any more.
+        """
+        if len(records) < HEADER_SIZE:
+            return None
+        header = read_header(records)
+        entry = self.log.producers.get(header.producer_id)
+        if entry is None or entry.epoch != header.producer_epoch:
+            return None
+        found = entry.find(header.base_sequence, header.last_sequence)
+        if found is None or found.last_offset >= self.log.high_watermark:
+            return None
+        return Appended(found.base_offset, found.last_offset, found.timestamp, True)
+
+    def _refused(self, records: memoryview, error: ErrorCode, now_ms: int) -> ApiError:
+        """The error of a batch that may be accepted soon; those that follow it must not be accepted before."""
+        if self._refusals is None:
+            self._refusals = RefusedBatches()
+        self._refusals.add(records, error, now_ms)
+        return ApiError(error)
+
+    def _check_predecessor(self, records: memoryview, refusals: RefusedBatches, now_ms: int) -> None:
+        error = refusals.error_of_predecessor(records, self.log.producers, now_ms)
+        if error is not None:
+            raise self._refused(records, error, now_ms)
+        if not refusals:
+            self._refusals = None
 
     def append_own(
         self,
@@ -399,7 +439,7 @@ class Partition(ReadablePartition):
         requests = self._cluster.isr_requests
         if requests is None:
             return
-        for replica_id in leading.caught_up_outside():
+        for replica_id in leading.caught_up_outside(self.log.readable_offset):
             self._submit(
                 leading.propose_expansion(
                     replica_id, self.log.high_watermark, self._cluster.brokers, requests.broker_epoch

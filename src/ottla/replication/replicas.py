@@ -10,6 +10,9 @@ A log that was lost with its directory is created again in another one, empty, o
 and no election can choose this replica before it has been copied: it is not in the ISR, and it is not in the ELR, or
 its directory is not registered.
 
+A log whose `partition.metadata` was lost gets the id of the topic with its name, and the file is written again, unless
+its last leader epoch is above that of the partition: then it belonged to another topic.
+
 Concurrency: the event loop only. Failure: a log directory that fails takes its partitions offline, the others are
 served; a partition whose log cannot be created returns KAFKA_STORAGE_ERROR.
 """
@@ -56,6 +59,8 @@ class LogHome(Protocol):
     def is_online(self, directory_id: Uuid) -> bool: ...
 
     def abandon(self, log: Log) -> None: ...
+
+    def set_topic_id(self, log: Log, topic_id: Uuid) -> None: ...
 
 
 LogConfigs = Callable[[MetadataImage, str], LogConfig]
@@ -274,14 +279,16 @@ class Replicas:
             if config is None:
                 config = change.configs[topic.name] = self._log_config(change.image, topic.name)
             log = self._logs.get(topic_partition)
-            if log is not None and log.topic_id in (topic.topic_id, ZERO_UUID):
+            if log is not None and log.topic_id == ZERO_UUID and log.latest_epoch <= wanted.leader_epoch:
+                self._logs.set_topic_id(log, topic.topic_id)
+            if log is not None and log.topic_id == topic.topic_id:
                 self._host(topic, index, log, config)
                 return
         except Exception as error:  # noqa: BLE001 - an error of one partition must not stop the others
             self._fail(topic, index, error)
             return
         if log is not None:
-            # It belonged to a deleted topic of the same name.
+            # It belonged to a deleted topic of the same name: it has another id, or records of a later leader epoch.
             change.deleted[topic_partition] = None
         for key in _keys(topic, index):
             self._errors[key] = ErrorCode.NOT_LEADER_OR_FOLLOWER

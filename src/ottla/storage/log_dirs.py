@@ -137,7 +137,7 @@ class LogDirs:
     # --- starting and stopping ---
 
     def load(self, config_for: Callable[[TopicPartition], LogConfig], now_ms: int) -> Promise[None]:
-        """Open all logs. The metadata log is its owner's to open."""
+        """Open all logs. The metadata log is its owner's to open. `set_copies_aside` follows, if there may be any."""
         return in_order(partial(self._load_dir, each, config_for, now_ms) for each in self.dirs)
 
     def _load_dir(
@@ -152,12 +152,6 @@ class LogDirs:
                 settle(None, None)
                 return
             partitions, deleted = result
-            for partition in partitions:
-                other = self.get(partition)
-                if other is not None:
-                    text = f"{partition} is in both {other.log_dir} and {log_dir.path}: remove one of them"
-                    loaded.fail(LocalError(text))
-                    return
             self._deleted += [_DeletedLog(now_ms, path, log_dir, None) for path in deleted]
             run_bulk(self._executor, _openings(partitions, config_for), open_one, opened).when_done(settle)
 
@@ -245,6 +239,20 @@ class LogDirs:
         log.closed = True
         del self.dir_of(log).logs[log.topic_partition]
 
+    def set_topic_id(self, log: Log, topic_id: Uuid) -> None:
+        """Assign a log whose `partition.metadata` was lost to a topic, and write the file again, durably."""
+        log.topic_id = topic_id
+        write = partial(
+            self._disk.replace, f"{log.directory}/{PARTITION_METADATA_FILE}", topic_id_content(topic_id)
+        )
+        _logger.warning("partition.metadata was lost and is written again", directory=log.directory)
+
+        def written(result: Exception | None) -> None:
+            if result is not None and not log.closed:
+                self._failed(log.log_dir, result)
+
+        self._track(run_one(self._executor, write, written))
+
     def create_logs(self, wanted: Iterable[NewLog], now_ms: int, on_created: OnCreated) -> Promise[None]:
         """Create empty logs; `on_created` gets each of them, or why it could not be created.
 
@@ -309,12 +317,32 @@ class LogDirs:
     def set_aside(self, partitions: Iterable[TopicPartition]) -> Promise[None]:
         """Rename logs that the metadata does not know, so that they are never opened again; nothing is removed."""
         logs = [log for each in partitions if (log := self.get(each)) is not None]
+        return self._set_aside(logs, "a partition that the metadata does not know was set aside")
 
+    def set_copies_aside(self, directory_of: Callable[[TopicPartition], Uuid | None]) -> Promise[None]:
+        """Set aside the logs of partitions that are also in the directory to which the metadata assigns them.
+
+        A replica whose directory has failed is copied to another one. If the failed directory can be used again after
+        a restart, both have the partition. LocalError if the metadata names neither; None: there is no such replica.
+        """
+        found: dict[TopicPartition, list[Log]] = {}
+        for log in self.logs():
+            found.setdefault(log.topic_partition, []).append(log)
+        copies = []
+        for partition, logs in found.items():
+            if len(logs) > 1:
+                wanted = directory_of(partition)
+                kept = [each for each in logs if wanted in (None, self.dir_of(each).directory_id)]
+                if not kept:
+                    places = " and ".join(each.log_dir for each in logs)
+                    raise LocalError(f"{partition} is in both {places}: remove one of them")
+                copies += [each for each in logs if each is not kept[0]]
+        return self._set_aside(copies, "a partition that was copied to another directory was set aside")
+
+    def _set_aside(self, logs: Sequence[Log], event: str) -> Promise[None]:
         def renamed(log: Log) -> None:
             log.segments.close()
-            _logger.warning(
-                "a partition that the metadata does not know was set aside", directory=log.directory
-            )
+            _logger.warning(event, directory=log.directory)
 
         return self._rename_logs(logs, log_files.stray_dir, renamed)
 

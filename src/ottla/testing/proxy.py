@@ -17,12 +17,11 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
-import threading
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeVar
 
+from ottla.testing.loop_thread import LoopThread
 from ottla.testing.socket_owner import owner_of
 
 CLIENT = -1
@@ -31,7 +30,6 @@ LOOPBACK = "127.0.0.1"
 _PIECE_BYTES = 64 << 10
 _TRICKLE_PIECES_PER_S = 20
 _RESET = struct.pack("ii", 1, 0)
-T = TypeVar("T")
 Pair = tuple[int, int]
 
 
@@ -81,10 +79,8 @@ class ProxyNetwork:
     def __init__(self, processes: Callable[[], Mapping[int, int]]) -> None:
         self._processes = processes
         self._listeners: list[_Listener] = []
-        self._loop = event_loop()
         self._state = _State()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="proxies", daemon=True)
-        self._thread.start()
+        self._thread = LoopThread("proxies")
 
     def add(self, target: int, port: int, target_port: int) -> None:
         """Listen on a port for a broker that listens on `target_port`."""
@@ -93,37 +89,32 @@ class ProxyNetwork:
 
     def open(self, target: int) -> None:
         """Accept connections to a broker."""
-        self._call(self._open(target))
+        self._thread.call(self._open(target))
 
     def close_listeners(self, target: int) -> None:
         """Refuse connections to a broker, as when its process does not run. Open connections stay."""
-        self._call(self._close_listeners(target))
+        self._thread.call(self._close_listeners(target))
 
     def set_fault(self, origin: int, target: int, fault: Fault) -> None:
         """Set the fault of one direction."""
-        self._call(self._set({(origin, target): fault}))
+        self._thread.call(self._set({(origin, target): fault}))
 
     def set_faults(self, faults: Mapping[Pair, Fault]) -> None:
         """Set the faults of several directions at once."""
-        self._call(self._set(faults))
+        self._thread.call(self._set(faults))
 
     def clear_faults(self) -> None:
         """Remove all faults."""
-        self._call(self._set(dict.fromkeys(self._state.faults, NO_FAULT)))
+        self._thread.call(self._set(dict.fromkeys(self._state.faults, NO_FAULT)))
 
     def reset(self, one: int, other: int) -> None:
         """Close the connections between two nodes, in either direction, with RST."""
-        self._call(self._reset(lambda pair: pair in ((one, other), (other, one))))
+        self._thread.call(self._reset(lambda pair: pair in ((one, other), (other, one))))
 
     def shut_down(self) -> None:
         """End all connections and the thread."""
-        self._call(self._end())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-    def _call(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        self._thread.call(self._end())
+        self._thread.shut_down()
 
     # --- on the event loop
 
@@ -166,7 +157,7 @@ class ProxyNetwork:
     def _accept(
         self, listener: _Listener, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        task = self._loop.create_task(self._serve(listener, reader, writer))
+        task = self._thread.loop.create_task(self._serve(listener, reader, writer))
         self._state.tasks.add(task)
         task.add_done_callback(self._state.tasks.discard)
 
@@ -241,12 +232,3 @@ def _abort(writer: asyncio.StreamWriter | None) -> None:
     if plain is not None:
         plain.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
     writer.transport.abort()
-
-
-def event_loop() -> asyncio.AbstractEventLoop:
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.new_event_loop()
-    loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
-    return loop

@@ -5,7 +5,8 @@ negative length is null if null is allowed, any non-zero byte is true, tags may 
 a known tagged field is not compared with the bytes that the field used, malformed UTF-8 becomes U+FFFD, bytes after
 the message are ignored.
 
-It is stricter in two respects that do not affect regular clients. A struct may have at most `TAGGED_FIELDS_MAX`
+It is stricter in three respects that do not affect regular clients. Malformed UTF-8 that would have more than 32,767
+bytes when it is encoded again is rejected. A struct may have at most `TAGGED_FIELDS_MAX`
 tagged fields, and unknown ones are skipped, not stored. Each object is subtracted from `room`, the memory budget of
 the caller, *before* an array is built: an array of small structs needs 2 bytes per element on the wire, and a
 hundred bytes in memory.
@@ -19,7 +20,7 @@ from typing import Any
 
 from ottla.base.varint import Source, read_uvarint_rest
 from ottla.wire import primitives
-from ottla.wire.primitives import STRING_BYTES_MAX, TAGGED_FIELDS_MAX
+from ottla.wire.primitives import SHORT_STRING_BYTES, STRING_BYTES_MAX, TAGGED_FIELDS_MAX
 from ottla.wire.schema import Field, Message, fields_of
 from ottla.wire.source import SCALAR_CODES, FunctionSource, Layout
 
@@ -199,6 +200,11 @@ class _ReaderSource(FunctionSource):
                 if flexible:
                     self.line(f"if {length} > {STRING_BYTES_MAX}: reject('{self.path} is too long')")
                 self.line(f"{target} = str(data[p:{after}], 'utf-8', 'replace')")
+                # The response may contain the string.
+                self.line(
+                    f"if {length} > {SHORT_STRING_BYTES} and len({target}.encode()) > {STRING_BYTES_MAX}:"
+                )
+                self.line(f"    reject('{self.path} is malformed and too long to be encoded again')")
                 wide = f"{WIDE_CHARACTER_BYTES} * {length} + {WIDE_STRING_BYTES}"
                 self.charge(f"{length} + {STRING_BYTES} if {target}.isascii() else {wide}")
             elif kind == "bytes":

@@ -14,7 +14,7 @@ from typing import Any
 
 from ottla.base.varint import encode_uvarint
 from ottla.wire import primitives
-from ottla.wire.primitives import STRING_BYTES_MAX
+from ottla.wire.primitives import ERROR_MESSAGE_CHARACTERS_MAX, STRING_BYTES_MAX
 from ottla.wire.schema import Field, Message
 from ottla.wire.source import SCALAR_CODES, FunctionSource, Layout
 
@@ -114,6 +114,9 @@ class _WriterSource(FunctionSource):
         name = self.value(source, code, nullable=nullable, flexible=flexible)
         with self.block("else:") if nullable else nullcontext():
             if kind == "string":
+                if self.path.endswith("error_message"):
+                    # It may contain a name of the request, and any name is allowed there.
+                    self.line(f"{name} = {name}[:{ERROR_MESSAGE_CHARACTERS_MAX}]")
                 self.line(f"{name} = {name}.encode()")
                 self.line(f"if len({name}) > {STRING_BYTES_MAX}: unwritable('{self.path} is too long')")
             self.length(name, code, flexible=flexible)

@@ -280,13 +280,19 @@ def encode_response(
     session_id: int,
     topics: Sequence[TopicData],
     endpoints: Sequence[NodeEndpoint] = (),
+    *,
+    throttle_ms: int = 0,
 ) -> list[Records]:
     """Encode a response frame as buffers to send one after the other. Records are not copied."""
     flexible = version >= FIRST_FLEXIBLE
     packed = bytearray(8)
     if flexible:
         packed += b"\0"
-    packed += _TOP.pack(0, error_code, session_id) if version >= FIRST_SESSIONS else b"\0\0\0\0"
+    packed += (
+        _TOP.pack(throttle_ms, error_code, session_id)
+        if version >= FIRST_SESSIONS
+        else _I32.pack(throttle_ms)
+    )
     packed += _length(len(topics), flexible)
     buffers: list[Records] = []
     total = 0

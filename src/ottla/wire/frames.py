@@ -19,7 +19,7 @@ from ottla.base.errors import LocalError, RemoteProtocolError
 from ottla.base.varint import Source
 from ottla.wire import codec
 from ottla.wire.apis import FIRST_TAGGED_REQUEST_HEADER, FIRST_TAGGED_RESPONSE_HEADER, NEVER_FLEXIBLE
-from ottla.wire.primitives import STRING_BYTES_MAX, skip_tags
+from ottla.wire.primitives import SHORT_STRING_BYTES, STRING_BYTES_MAX, skip_tags
 from ottla.wire.schema import Message
 
 SIZE = Struct(">i")
@@ -46,6 +46,8 @@ def parse_request_header(frame: memoryview) -> RequestHeader:
         if body + client_id_bytes > len(frame):
             raise RemoteProtocolError("request ends within its client id")
         client_id = str(frame[body : body + client_id_bytes], "utf-8", "replace")
+        if client_id_bytes > SHORT_STRING_BYTES and len(client_id.encode()) > STRING_BYTES_MAX:
+            raise RemoteProtocolError("the client id is malformed and too long to be encoded again")
         body += client_id_bytes
     if version >= FIRST_TAGGED_REQUEST_HEADER.get(api_key, NEVER_FLEXIBLE):
         try:

@@ -12,6 +12,11 @@ from ottla.base.varint import Source, read_uvarint
 
 # The length of a string has 16 bits in old versions, and Kafka keeps that limit in all versions.
 STRING_BYTES_MAX = 0x7FFF
+# A string of at most this many bytes has an encoding of at most `STRING_BYTES_MAX`, also if it is malformed: each byte
+# can become U+FFFD, which has three bytes.
+SHORT_STRING_BYTES = STRING_BYTES_MAX // 3
+# An error message of at most this many characters can be encoded.
+ERROR_MESSAGE_CHARACTERS_MAX = STRING_BYTES_MAX // 4
 # Real messages have few tagged fields. An empty one costs its sender only two bytes.
 TAGGED_FIELDS_MAX = 128
 
@@ -22,6 +27,10 @@ def skip_tags(frame: Source, position: int) -> int:
     if not count:
         return position + 1
     count, position = read_uvarint(frame, position)
+    if count > TAGGED_FIELDS_MAX:
+        raise RemoteProtocolError(
+            f"{count} tagged fields in one section, at most {TAGGED_FIELDS_MAX} are allowed"
+        )
     for _ in range(count):
         _, position = read_uvarint(frame, position)
         size, position = read_uvarint(frame, position)

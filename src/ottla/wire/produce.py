@@ -189,6 +189,7 @@ def encode_response(
     correlation_id: int,
     topics: Sequence[TopicResult],
     endpoints: Sequence[NodeEndpoint] = (),
+    throttle_ms: int = 0,
 ) -> bytes:
     """Encode a response frame: size, header, body."""
     flexible = version >= FIRST_FLEXIBLE
@@ -198,7 +199,7 @@ def encode_response(
         parts += [_partition(version, result) for result in partitions]
         if flexible:
             parts.append(b"\0")
-    parts.append(b"\0\0\0\0")
+    parts.append(_I32.pack(throttle_ms))
     if flexible:
         parts.append(encode_endpoints(endpoints) if endpoints and version >= FIRST_LEADER_HINTS else b"\0")
     body = b"".join(parts)
@@ -221,6 +222,7 @@ class SingleResponse:
 
     def __init__(self, version: int, key: bytes) -> None:
         flexible = version >= FIRST_FLEXIBLE
+        self._flexible = flexible
         tag = b"\0" if flexible else b""
         self._prefix = tag + _count(1, flexible) + topic_prefix(version, key, 1)
         no_errors = b"" if version < 8 else b"\1\0" if flexible else b"\0\0\0\0\xff\xff"
@@ -236,6 +238,16 @@ class SingleResponse:
     def base_offset_at(self) -> int:
         """Position of the base offset in an encoded response."""
         return 8 + len(self._prefix) + 6
+
+    @property
+    def throttle_at(self) -> int:
+        """Position of the throttle time, from the end of an encoded response."""
+        return -5 if self._flexible else -4
+
+    def throttled(self, response: bytes, throttle_ms: int) -> bytes:
+        """The same response with a throttle time."""
+        at = self.throttle_at
+        return response[:at] + _I32.pack(throttle_ms) + response[len(response) + at + 4 :]
 
     def encode(self, correlation_id: int, index: int, base: int, append_time: int, log_start: int) -> bytes:
         if self._v3:

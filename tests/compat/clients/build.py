@@ -48,8 +48,17 @@ def is_fresh(made: Path, sources: list[Path]) -> bool:
 
 
 def go_members() -> list[str]:
-    folder = SOURCES / "go"
-    made = BUILT / "go-members"
+    return _go("go")
+
+
+def go_secured() -> list[str]:
+    return _go("go_secured")
+
+
+def _go(name: str) -> list[str]:
+    """The command of a program in Go, from the folder of this name."""
+    folder = SOURCES / name
+    made = BUILT / f"{name}-program"
     if not is_fresh(made, sorted(folder.iterdir())):
         BUILT.mkdir(parents=True, exist_ok=True)
         subprocess.run([need("go"), "build", "-o", str(made), "."], cwd=folder, check=True)

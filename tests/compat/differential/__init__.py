@@ -1,6 +1,7 @@
 """Requests that are sent to Apache Kafka and to Ottla alike, and the comparison of what both answer."""
 
 from tests.compat.differential import (
+    acls,
     cluster,
     consumer_groups,
     fetching,
@@ -15,9 +16,11 @@ from tests.compat.differential import (
     transactional_records,
     transactions,
     transactions_by_chance,
+    users,
 )
 
 ALL = (
+    acls,
     topics,
     reassignments,
     records,
@@ -32,4 +35,5 @@ ALL = (
     transactions,
     transactions_by_chance,
     transactional_records,
+    users,
 )

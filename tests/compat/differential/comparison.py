@@ -51,23 +51,23 @@ def differences(scenario: Scenario, kafka: Transcript, ottla: Transcript) -> Ite
         yield Difference(scenario.title, "the questions", "", *labels)
     for (label, theirs), (other, ours) in zip(kafka, ottla, strict=False):
         if label == other:
-            for path, left, right in _unequal(theirs, ours, ""):
+            for path, left, right in unequal(theirs, ours, ""):
                 yield Difference(scenario.title, label, path, left, right)
 
 
-def _unequal(theirs: Any, ours: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
+def unequal(theirs: Any, ours: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
     if isinstance(theirs, dict) and isinstance(ours, dict):
         for key in theirs | ours:
-            yield from _unequal(theirs.get(key, ABSENT), ours.get(key, ABSENT), f"{path}.{key}")
+            yield from unequal(theirs.get(key, ABSENT), ours.get(key, ABSENT), f"{path}.{key}")
     elif isinstance(theirs, list) and isinstance(ours, list):
         if _named(theirs) and _named(ours):
             left, right = ({one["name"]: one for one in side} for side in (theirs, ours))
-            yield from _unequal(left, right, path)
+            yield from unequal(left, right, path)
             return
         if len(theirs) != len(ours):
             yield f"{path}.length", len(theirs), len(ours)
         for index, (left, right) in enumerate(zip(theirs, ours, strict=False)):
-            yield from _unequal(left, right, f"{path}[{index}]")
+            yield from unequal(left, right, f"{path}[{index}]")
     elif theirs != ours or type(theirs) is not type(ours):
         yield path, theirs, ours
 

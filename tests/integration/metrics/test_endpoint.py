@@ -68,15 +68,18 @@ STRIMZI = {
     "kafka_server_kafkaserver_linux_disk_read_bytes": set(),
     "kafka_server_kafkaserver_linux_disk_write_bytes": set(),
     "process_open_fds": set(),
+    "ottla_event_loop_tasks": set(),
     "kafka_server_raftmetrics_current_leader": set(),
     "kafka_server_raftmetrics_current_epoch": set(),
     "kafka_server_raftmetrics_current_vote": set(),
     "kafka_server_raftmetrics_current_state": {"current_state"},
     "kafka_server_raftmetrics_high_watermark": set(),
     "kafka_server_raftmetrics_log_end_offset": set(),
+    "kafka_server_raftmetrics_append_records_rate": set(),
+    "kafka_server_raftmetrics_fetch_records_rate": set(),
     "kafka_network_requestmetrics_totaltimems": {"request", "quantile"},
 }
-"""What the dashboards of Strimzi for brokers and for the quorum use of what is not about Java or containers."""
+"""What the dashboards of Strimzi use for brokers and quorum, without Java and containers; tasks are for `make soak`."""
 
 
 @dataclass
@@ -270,6 +273,26 @@ def test_each_series_of_a_cluster_is_on_one_broker(tmp_path: Path) -> None:
         for label, _ in each.samples["kafka_server_raftmetrics_current_state"]
     ]
     assert sorted(states) == ["follower", "follower", "leader"]
+
+
+def test_a_node_that_is_a_controller_only_has_an_endpoint(tmp_path: Path) -> None:
+    controller_port, port, metrics_port = free_ports(3)
+    quorum = {"controller.quorum.voters": f"1@127.0.0.1:{controller_port}"}
+    roles = {"node.id": "1", "process.roles": "controller", "ottla.metrics.port": str(metrics_port)}
+    listeners = {"listeners": f"CONTROLLER://127.0.0.1:{controller_port}"}
+    controller = BrokerProcess(tmp_path / "controller", {**quorum, **roles, **listeners})
+    broker = BrokerProcess(
+        tmp_path / "broker", {**quorum, "node.id": "2", "process.roles": "broker"}, port=port
+    )
+    with controller, broker:
+        send(broker.bootstrap, "any", 1)
+        found = Scraped.of(metrics_port)
+    assert found.value("kafka_controller_kafkacontroller_activecontrollercount") == 1
+    assert found.value("kafka_controller_kafkacontroller_activebrokercount") == 1
+    assert found.value("kafka_server_raftmetrics_current_state", current_state="leader") == 1
+    assert found.value("kafka_server_raftmetrics_high_watermark") > 1
+    assert found.values("kafka_server_socket_server_metrics_connection_count", listener="CONTROLLER")
+    assert "kafka_server_replicamanager_partitioncount" not in found.samples
 
 
 def test_our_dashboard_uses_only_what_is_exposed(measured: Measured) -> None:

@@ -105,3 +105,18 @@ def test_the_time_of_the_last_write(tmp_path: Path) -> None:
     path.write_bytes(b"")
     os.utime(path, ns=(0, 1_234_567_890_123_456_789))
     assert OsDisk().modified_ms(str(path)) == 1_234_567_890_123
+
+
+def test_files_and_directories_are_accessible_by_their_owner_only(tmp_path: Path) -> None:
+    previous = os.umask(0)
+    try:
+        disk = OsDisk()
+        disk.makedirs(str(tmp_path / "a" / "b"))
+        disk.mkdir(str(tmp_path / "c"))
+        disk.open(str(tmp_path / "a" / "file"), create=True).close()
+        disk.replace(str(tmp_path / "a" / "replaced"), b"x")
+        disk.lock(str(tmp_path / "a" / "lock")).release()
+    finally:
+        os.umask(previous)
+    for path in tmp_path.rglob("*"):
+        assert path.stat().st_mode & 0o077 == 0, path

@@ -12,9 +12,11 @@ import pytest
 from ottla.base.errors import ApiError, ErrorCode, InvariantViolation
 from ottla.base.promise import Promise
 from ottla.base.settled import settled
+from ottla.broker.authorization import Authorization
 from ottla.broker.dependencies import Dependencies
 from ottla.broker.handlers import load_all
-from ottla.broker.net.listeners import ListenerType
+from ottla.broker.net.listeners import Listener, ListenerType
+from ottla.broker.net.origin import Origin
 from ottla.broker.registry import (
     BROKER_AND_CONTROLLER,
     Call,
@@ -23,10 +25,14 @@ from ottla.broker.registry import (
     Route,
     declared_route,
     handles,
+    handles_frames,
 )
+from ottla.broker.requirements import NOTHING, cluster, resources
 from ottla.config.broker import BrokerConfig
+from ottla.security.resources import CLUSTER, Operation, ResourceType
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.api_versions import ApiVersionsRequest
+from ottla.wire.messages.vote import VoteRequest, VoteResponse
 
 ROUTES = load_all()
 BROKER, CONTROLLER = ListenerType.BROKER, ListenerType.CONTROLLER
@@ -116,6 +122,7 @@ class _Slow:
 
 
 def _declare(handler: type, key: ApiKey = ApiKey.API_VERSIONS, **options: Any) -> Route:
+    options.setdefault("requires", NOTHING)
     route = declared_route(handles(key, ApiVersionsRequest, versions=(0, 1), **options)(handler))
     assert route is not None
     return route
@@ -161,3 +168,62 @@ def test_a_coroutine_becomes_a_promise() -> None:
     value, error = asyncio.run(run())
     assert value == (3, "x")
     assert error.code is ErrorCode.INVALID_REQUEST
+
+
+def test_a_handler_without_declared_rights_cannot_register() -> None:
+    declare: Any = handles
+    with pytest.raises(TypeError, match="requires"):
+        declare(ApiKey.HEARTBEAT, ApiVersionsRequest, versions=(0, 1))(_Echo)
+    with pytest.raises(TypeError, match="requires"):
+        declare(ApiKey.HEARTBEAT, ApiVersionsRequest, versions=(0, 1), requires=None)(_Echo)
+    with pytest.raises(TypeError, match="requires"):
+        cast(Any, handles_frames)(ApiKey.PRODUCE, versions=(3, 13))(_Echo)
+
+
+def test_a_handler_of_frames_cannot_leave_its_rights_to_the_router() -> None:
+    with pytest.raises(TypeError, match="reads frames"):
+        handles_frames(ApiKey.PRODUCE, versions=(3, 13), requires=cluster(Operation.ALTER))(_Echo)
+
+
+def test_a_handler_that_checks_rights_must_use_the_authorization() -> None:
+    requires = resources((Operation.READ, ResourceType.GROUP))
+    with pytest.raises(TypeError, match="authorization"):
+        handles(ApiKey.HEARTBEAT, ApiVersionsRequest, versions=(0, 1), requires=requires)(_Echo)
+
+
+class _Allowing(Authorization):
+    __slots__ = ("allowed",)
+
+    enabled = True
+
+    def __init__(self, *allowed: Operation) -> None:
+        self.allowed = allowed
+
+    def allows(self, origin: Origin, operation: Operation, resource_type: ResourceType, name: str) -> bool:
+        assert (resource_type, name) == (ResourceType.CLUSTER, CLUSTER)
+        return operation in self.allowed
+
+
+@pytest.mark.parametrize(
+    ("authorization", "allowed"),
+    [
+        (Authorization(), True),
+        (_Allowing(), False),
+        (_Allowing(Operation.DESCRIBE), False),
+        (_Allowing(Operation.CLUSTER_ACTION), True),
+        (_Allowing(Operation.ALTER), True),
+    ],
+)
+def test_one_of_the_operations_on_the_cluster_is_needed(authorization: Authorization, allowed: bool) -> None:
+    requires = cluster(Operation.ALTER, Operation.CLUSTER_ACTION)
+    route = declared_route(handles(ApiKey.VOTE, VoteRequest, versions=(0, 2), requires=requires)(_Echo))
+    assert route is not None
+    parts = SimpleNamespace(node_id=1, authorization=authorization)
+    handlers = Handlers([route], parts, cast(asyncio.AbstractEventLoop, None))
+    call = Call(2, 7, None, Origin(Listener("A", "", 0, "", 0), "127.0.0.1", None))
+    request = VoteRequest()
+    result = handlers.on(BROKER)[ApiKey.VOTE].handle(request, call)
+    if allowed:
+        assert result == (1, request)
+    else:
+        assert result == VoteResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)

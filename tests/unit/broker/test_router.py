@@ -13,6 +13,7 @@ from ottla.broker.dependencies import MetadataCache
 from ottla.broker.handlers import load_all
 from ottla.broker.handlers.k18_api_versions import ApiVersions
 from ottla.broker.net.listeners import Listener, ListenerType
+from ottla.broker.net.origin import Origin
 from ottla.broker.registry import BoundRoute, Call, ListedApis
 from ottla.broker.router import Router
 from ottla.config.broker import BrokerConfig
@@ -32,7 +33,8 @@ class Connection:
 
     def __init__(self, listener_type: ListenerType) -> None:
         self.listener = Listener(listener_type.name, "", 0, "", 0, listener_type)
-        self.peer = "127.0.0.1:5"
+        self.origin = Origin(self.listener, "127.0.0.1", 5)
+        self.peer = self.origin.peer
         self.sent: list[bytes] = []
         self.reserved: list[Any] = []
         self.closed = False
@@ -185,5 +187,5 @@ def test_a_call_describes_the_request() -> None:
     frame = memoryview(bytearray(request_frame(HeartbeatRequest(), 3, 9, "me")[4:]))
     router(cast(Any, setup.connection), frame)
     (call,) = calls
-    assert (call.api_version, call.correlation_id, call.client_id, call.peer) == (3, 9, "me", "127.0.0.1:5")
-    assert call.listener is setup.connection.listener
+    assert (call.api_version, call.correlation_id, call.client_id) == (3, 9, "me")
+    assert call.origin is setup.connection.origin

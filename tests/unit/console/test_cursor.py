@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.admin.browse import OffsetRange
+from ottla.admin.records.browse import OffsetRange
 from ottla.base.errors import LocalError
 from ottla.base.ids import TopicPartition
 from ottla.console.cursor import Cursor, cursor_of, unread

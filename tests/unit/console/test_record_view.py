@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.admin.decode import Form
-from ottla.admin.scan import ConsumedRecord
+from ottla.admin.records.decode import Form
+from ottla.admin.records.scan import ConsumedRecord
 from ottla.console.record_view import (
     HEX_BYTES_MAX,
     PREVIEW_CHARS,

@@ -12,7 +12,7 @@ from ottla.console.security import POLICY, refusal, token_matches
 from ottla.console.settings import ConsoleSettings
 
 LOCAL = ConsoleSettings("127.0.0.1:9092", port=8080)
-OPEN = ConsoleSettings("127.0.0.1:9092", host="0.0.0.0", port=8080, password="secret")  # noqa: S104, S106
+OPEN = ConsoleSettings("127.0.0.1:9092", host="0.0.0.0", port=8080, password="secret")  # noqa: S104
 
 
 def status(settings: ConsoleSettings = LOCAL, method: str = "GET", **headers: str) -> int:

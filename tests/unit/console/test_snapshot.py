@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from ottla.admin.health import CRITICAL, NOTE, WARNING, Problem
 from ottla.admin.topics import PartitionInfo, TopicInfo
 from ottla.base.ids import TopicPartition
 from ottla.console.snapshot import Broker, Snapshot, count
@@ -30,12 +33,13 @@ def test_brokers_are_grouped_by_rack() -> None:
 
 
 def test_problems_are_ordered_by_severity() -> None:
-    assert SNAPSHOT.problems == [
-        ("bad", "Broker 2 is killed."),
-        ("bad", "Topic a: 1 partition without a leader."),
-        ("warn", "Topic b: 1 partition with replicas that are not in sync."),
-    ]
-    assert Snapshot(error="The cluster does not respond").problems[0][0] == "bad"
+    worst, mild = (
+        Problem(CRITICAL, "no leader", "text", "hint"),
+        Problem(NOTE, "leader not preferred", "text"),
+    )
+    killed = Problem(WARNING, "broker", "broker 2 is killed")
+    assert replace(SNAPSHOT, health=(worst, mild)).problems == [worst, killed, mild]
+    assert Snapshot(error="The cluster does not respond").problems[0].severity == CRITICAL
     assert Snapshot().problems == []
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.controller.alter_partition import decide_alter_partition
-from ottla.metadata.records import PartitionChangeRecord
+from ottla.metadata.records import BrokerRegistrationChangeRecord, PartitionChangeRecord
 from ottla.wire.messages.alter_partition import AlterPartitionRequest, PartitionData, TopicData
 from tests.support.controller import TOPIC_ID, cluster
 
@@ -69,6 +69,19 @@ def test_brokers_that_are_not_active_are_not_added() -> None:
     assert bench.alter_partition([1, 2, 3]).error_code == ErrorCode.INELIGIBLE_REPLICA
     bench.heartbeat(3)
     assert bench.alter_partition([1, 2, 3]).error_code == ErrorCode.NONE
+
+
+def test_replica_whose_directory_failed_is_not_added() -> None:
+    """The leader had its last fetch before the directory failed; the broker is active."""
+    bench = cluster()
+    bench.replay(
+        BrokerRegistrationChangeRecord(
+            broker_id=2, broker_epoch=bench.image.brokers[2].epoch, log_dirs=[uuid.UUID(int=99)]
+        )
+    )
+    assert bench.alter_partition([1, 2, 3]).error_code == ErrorCode.NONE  # it has not left yet
+    assert bench.alter_partition([1, 3]).error_code == ErrorCode.NONE
+    assert bench.alter_partition([1, 2, 3]).error_code == ErrorCode.INELIGIBLE_REPLICA
 
 
 def test_broker_that_restarted_since_it_caught_up_is_not_added() -> None:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from ottla.base.clock import SystemClock
 from ottla.base.errors import ErrorCode
 from ottla.config.broker import BrokerConfig
 from ottla.controller.controller import Controller
@@ -54,8 +55,9 @@ class Bench:
             self.controller,
             self.quorum,
             self.publisher,
-            initial_levels=initial_records(),
+            bootstrap=initial_records(),
             on_fault=self.faults.append,
+            clock=SystemClock(),
         )
         self.port: ControllerPort = self.driver
         self.epoch = -1
@@ -330,7 +332,7 @@ class Watch:
     def __init__(self) -> None:
         self.watched: list[int] = []
 
-    def watch(self, broker_id: int, host: str, port: int) -> None:
+    def watch(self, broker_id: int, host: str, port: int, protocol: int) -> None:
         self.watched.append(broker_id)
 
     def unwatch(self, broker_id: int) -> None:

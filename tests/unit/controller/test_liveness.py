@@ -22,7 +22,7 @@ class Watch:
     def __init__(self) -> None:
         self.calls: list[object] = []
 
-    def watch(self, broker_id: int, host: str, port: int) -> None:
+    def watch(self, broker_id: int, host: str, port: int, protocol: int) -> None:
         self.calls.append((broker_id, host, port))
 
     def unwatch(self, broker_id: int) -> None:

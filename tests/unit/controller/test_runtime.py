@@ -40,7 +40,7 @@ class Bench:
             self.controller,
             self.quorum,
             self.publisher,
-            initial_levels=initial_records(),
+            bootstrap=initial_records(),
             on_leading=lambda: None,
             on_resigned=lambda: None,
             on_active=lambda: self.events.append("active"),

@@ -9,7 +9,7 @@ from typing import Any
 
 from ottla.controller.tasks import ControllerTasks
 from ottla.metadata.image import NO_LEADER
-from ottla.metadata.records import ConfigRecord
+from ottla.metadata.records import ConfigRecord, DelegationTokenRecord
 from tests.support.controller import ControllerBench, cluster
 
 
@@ -59,7 +59,9 @@ class Bench:
         self.cluster = bench
         self.timers = Timers()
         self.decisions = 0
-        self.tasks = ControllerTasks(bench.controller, lambda: self.timers)
+        self.tasks = ControllerTasks(
+            bench.controller, lambda: self.timers, lambda: int(self.timers.now * 1000)
+        )
         self.tasks.start(self.submit, 0.0)
 
     def submit(self, decide: Any, respond: Any, refuse: Any) -> None:
@@ -159,3 +161,19 @@ def test_unclean_elections_are_periodic() -> None:
     )
     tasks.timers.run(301.0)
     assert (bench.partition().leader, bench.partition().leader_recovery_state) == (1, 1)
+
+
+def test_expired_tokens_are_removed() -> None:
+    settings = {"delegation_token_secret_key": "k", "delegation_token_expiry_check_interval_ms": "1000"}
+    bench = Bench(cluster(**settings))  # type: ignore[arg-type] - not its other arguments
+    tokens = [
+        DelegationTokenRecord(token_id=f"t{n}", max_timestamp=10**15, expiration_timestamp=n * 1000)
+        for n in (2, 5)
+    ]
+    bench.cluster.replay(*tokens)
+    bench.timers.run(1.5)
+    assert list(bench.cluster.image.tokens) == ["t2", "t5"]
+    bench.timers.run(2.0)
+    assert list(bench.cluster.image.tokens) == ["t5"]
+    bench.timers.run(3.0)
+    assert not bench.cluster.image.tokens

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ottla.base.errors import LocalError
-from ottla.local.control import ControlInbox, ControlRequest, send
+from ottla.local.control import ControlInbox, ControlRequest, read_states, send
 from tests.support.waiting import wait_until
 
 
@@ -68,3 +68,14 @@ def test_files_of_an_earlier_process_and_invalid_ones_are_ignored(tmp_path: Path
         (folder / "bad.request").write_text("[]")
         assert list(inbox.requests()) == []
         assert not (folder / "bad.request").exists()
+
+
+def test_states_are_read_while_the_cluster_runs(tmp_path: Path) -> None:
+    assert read_states(tmp_path) == {}
+    with ControlInbox(tmp_path) as inbox:
+        assert read_states(tmp_path) == {}, "not published yet"
+        inbox.publish_states({0: "running", 1: "paused"})
+        assert read_states(tmp_path) == {0: "running", 1: "paused"}
+        inbox.publish_states({0: "running", 1: "running"})
+        assert read_states(tmp_path) == {0: "running", 1: "running"}
+    assert read_states(tmp_path) == {}

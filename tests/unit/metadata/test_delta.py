@@ -190,7 +190,7 @@ def test_feature_level_zero_removes_the_feature() -> None:
 def test_security_records_are_kept_and_removed() -> None:
     acl = rec.AccessControlEntryRecord(id=uuid.UUID(int=3), principal="User:a")
     scram = rec.UserScramCredentialRecord(name="u", mechanism=1, salt=b"s")
-    token = rec.DelegationTokenRecord(token_id="t")  # noqa: S106 - an id, not a secret
+    token = rec.DelegationTokenRecord(token_id="t")
     entity = [rec.EntityData(entity_type="user", entity_name=None)]
     quota = rec.ClientQuotaRecord(entity=entity, key="k", value=2.0)
     image = replayed([acl, scram, token, quota])
@@ -202,7 +202,7 @@ def test_security_records_are_kept_and_removed() -> None:
         [
             rec.RemoveAccessControlEntryRecord(id=uuid.UUID(int=3)),
             rec.RemoveUserScramCredentialRecord(name="u", mechanism=1),
-            rec.RemoveDelegationTokenRecord(token_id="t"),  # noqa: S106
+            rec.RemoveDelegationTokenRecord(token_id="t"),
             rec.ClientQuotaRecord(entity=entity, key="k", remove=True),
         ],
         image,

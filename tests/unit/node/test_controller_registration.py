@@ -15,6 +15,7 @@ from ottla.metadata.records import RegisterControllerRecord
 from ottla.node.controller_registration import ControllerRegistration, controller_registration
 from ottla.peer.errors import PeerError, Reason
 from ottla.quorum.quorum import CommittedBatch
+from ottla.security.protocol import SecurityProtocol
 from ottla.wire.messages.controller_registration import (
     ControllerRegistrationRequest,
     ControllerRegistrationResponse,
@@ -30,7 +31,7 @@ class Scenario:
         self.timers = FakeTimers()
         self.publisher = MetadataPublisher(FakeQuorum())
         self.sent: list[tuple[ControllerRegistrationRequest, Promise[Any]]] = []
-        endpoints = [Endpoint("CONTROLLER", "host", 9093)]
+        endpoints = [Endpoint("CONTROLLER", "host", 9093, SecurityProtocol.SSL)]
         self.request_sent = controller_registration(1, endpoints, random.Random(1))
         self.registration = ControllerRegistration(
             self.request_sent, cast(ControllerChannel, self), self.publisher, self.timers
@@ -52,7 +53,8 @@ class Scenario:
 def test_a_controller_registers_once() -> None:
     test = Scenario()
     request, promise = test.sent.pop()
-    assert [(each.host, each.port) for each in request.listeners] == [("host", 9093)]
+    found = [(each.host, each.port, each.security_protocol) for each in request.listeners]
+    assert found == [("host", 9093, SecurityProtocol.SSL)]
     promise.keep(ControllerRegistrationResponse())
     test.commit(10, request.incarnation_id)
     test.timers.advance(5.0)

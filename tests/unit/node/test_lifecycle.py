@@ -15,7 +15,8 @@ from ottla.metadata.publisher import MetadataPublisher
 from ottla.metadata.record_codec import encode_record
 from ottla.metadata.records import BrokerRegistrationChangeRecord
 from ottla.node.broker_state import BrokerState, LifecycleSettings
-from ottla.node.lifecycle import BrokerLifecycle, previous_broker_epoch
+from ottla.node.config import assemble
+from ottla.node.lifecycle import BrokerLifecycle, previous_broker_epoch, registration
 from ottla.peer.errors import PeerError, Reason
 from ottla.quorum.quorum import CommittedBatch
 from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
@@ -232,3 +233,13 @@ def test_a_registration_without_a_response_is_sent_again_before_the_registration
     promise.fail(PeerError(Reason.TIMED_OUT, "no response"))
     test.timers.advance(SETTINGS.request_timeout_s)
     assert isinstance(test.sent[-1][0], BrokerRegistrationRequest)
+
+
+def test_a_registration_has_the_protocols_of_the_listeners() -> None:
+    settings = {"listeners": "PLAINTEXT://127.0.0.1:1,SSL://127.0.0.1:2"}
+    config = assemble(settings, {})
+    request = registration(config, "cluster", config.listeners, [], random.Random(1))
+    assert [(each.name, each.security_protocol) for each in request.listeners] == [
+        ("PLAINTEXT", 0),
+        ("SSL", 1),
+    ]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.broker.net.listeners import ListenerType
+from ottla.broker.net.listeners import Listener
 from ottla.config import BrokerConfig, ConfigRefused
 from ottla.node.listeners import Listeners, is_loopback, parse_listeners
+from ottla.node.quorum_config import Role
+from ottla.security.protocol import SecurityProtocol
 
 
 def _parse(listeners: str, **more: str) -> Listeners:
@@ -30,7 +32,7 @@ MAP = "EXTERNAL:PLAINTEXT,PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURE:SASL_S
 )
 def test_one_listener(entry: str, host: str, port: int, advertised: str) -> None:
     (listener,) = _parse(entry).clients
-    assert listener == ("PLAINTEXT", host, port, advertised, port, ListenerType.BROKER)
+    assert listener == Listener("PLAINTEXT", host, port, advertised, port)
 
 
 def test_several_with_advertised_addresses_and_a_controller() -> None:
@@ -70,8 +72,7 @@ def test_a_controller_listener_of_any_name_needs_no_protocol_of_its_own() -> Non
         ("PLAINTEXT://:1,EXTERNAL://:1", {"listener__security__protocol__map": MAP}),
         ("CONTROLLER://:1", {}),
         ("EXTERNAL://:1", {}),
-        ("SECURE://:1", {"listener__security__protocol__map": MAP}),
-        ("SSL://:1", {}),
+        ("PLAINTEXT://:1", {"security__inter__broker__protocol": "SSL"}),
         ("PLAINTEXT://:1", {"listener__security__protocol__map": "PLAINTEXT=PLAINTEXT"}),
         ("PLAINTEXT://:1", {"listener__security__protocol__map": "PLAINTEXT:QUIC"}),
         ("PLAINTEXT://0.0.0.0:1", {}),
@@ -112,3 +113,30 @@ def test_loopback(host: str, *, loopback: bool) -> None:
 def test_a_port_that_is_too_high_is_named(port: str) -> None:
     with pytest.raises(ConfigRefused, match=rf"listeners: port {port} of PLAINTEXT; allowed: 0 to 65535"):
         _parse(f"PLAINTEXT://localhost:{port}")
+
+
+def test_protocols_of_listeners() -> None:
+    parsed = _parse(
+        "SSL://:9092,CONTROLLER://:9093",
+        listener__security__protocol__map="SSL:SSL,CONTROLLER:SSL",
+        security__inter__broker__protocol="SSL",
+    )
+    assert [each.protocol for each in (*parsed.clients, *parsed.controllers)] == [SecurityProtocol.SSL] * 2
+    assert parsed.inter_broker == "SSL"
+    assert (parsed.controller_name, parsed.controller_protocol) == ("CONTROLLER", SecurityProtocol.SSL)
+
+
+def test_a_broker_has_the_protocol_of_the_controllers_of_other_nodes() -> None:
+    settings = {
+        "listeners": "PLAINTEXT://:9092",
+        "controller.listener.names": "QUORUM",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,QUORUM:SSL",
+    }
+    parsed = parse_listeners(BrokerConfig(settings), "this-machine", frozenset({Role.BROKER}))
+    assert (parsed.controller_name, parsed.controller_protocol) == ("QUORUM", SecurityProtocol.SSL)
+    del settings["listener.security.protocol.map"]
+    parsed = parse_listeners(BrokerConfig(settings), "this-machine", frozenset({Role.BROKER}))
+    assert parsed.controller_protocol is SecurityProtocol.PLAINTEXT
+    settings["listener.security.protocol.map"] = "PLAINTEXT:PLAINTEXT"
+    with pytest.raises(ConfigRefused, match="no protocol for listener QUORUM"):
+        parse_listeners(BrokerConfig(settings), "this-machine", frozenset({Role.BROKER}))

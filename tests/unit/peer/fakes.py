@@ -140,6 +140,10 @@ class MemoryTransport:
         self.ended = True
         self.on_readable()
 
+    def fail(self, error: OSError) -> None:
+        """Sending fails."""
+        self.on_failed(error)
+
 
 class FakeNetwork:
     """Connection attempts that the test completes."""
@@ -190,7 +194,7 @@ def environment(timers: FakeTimers, network: FakeNetwork) -> Environment:
     return Environment(
         timers,
         network,
-        cast(Any, lambda transport: transport),
+        cast(Any, lambda transport, host: transport),
         random.Random(1),
         memoryview(bytearray(2 * LARGE_FRAME_BYTES)),
     )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ssl
 import struct
 from typing import Any
 
 import msgspec
 import pytest
+import structlog
 
 from ottla.base.promise import Promise
 from ottla.peer.connection import PeerConnection
@@ -19,6 +21,9 @@ from ottla.wire.messages.fetch import (
     PartitionData,
 )
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
+from ottla.wire.messages.sasl_authenticate import SaslAuthenticateResponse
+from ottla.wire.messages.sasl_handshake import SaslHandshakeResponse
+from tests.unit.peer.test_authentication import PlainLogin, sasl_versions
 
 from .fakes import (
     SETTINGS,
@@ -329,3 +334,70 @@ def test_an_open_connection_resets_the_back_off() -> None:
     test.connection.connect()
     test.timers.advance(1.3)
     assert len(test.network.attempts) == 6
+
+
+class TestAuthentication:
+    def scenario(self) -> Scenario:
+        scenario = Scenario()
+        scenario.connection = PeerConnection(
+            "node 1",
+            "host",
+            9092,
+            SETTINGS,
+            environment(scenario.timers, scenario.network)._replace(login=PlainLogin()),
+            scenario.listener,
+        )
+        return scenario
+
+    def authenticate(self, transport: MemoryTransport, session_ms: int) -> None:
+        (handshake,) = transport.remote.requests()
+        transport.deliver(response_to(handshake, SaslHandshakeResponse()))
+        (token,) = transport.remote.requests()
+        transport.deliver(response_to(token, SaslAuthenticateResponse(session_lifetime_ms=session_ms)))
+
+    def test_it_re_authenticates_before_the_session_ends(self) -> None:
+        scenario = self.scenario()
+        scenario.connection.connect()
+        transport = scenario.network.accept()
+        (versions,) = transport.remote.requests()
+        transport.deliver(response_to(versions, sasl_versions()))
+        assert not scenario.connection.connected
+        self.authenticate(transport, 10_000)
+        assert scenario.connection.connected
+        scenario.timers.advance(8.4)
+        assert transport.remote.requests() == []
+        scenario.timers.advance(1.2)
+        self.authenticate(transport, 10_000)
+        assert scenario.connection.connected
+        assert scenario.listener.events == ["connected"]
+
+    def test_a_refusal_fails_the_connection_and_its_requests(self) -> None:
+        scenario = self.scenario()
+        waiting = scenario.request()
+        transport = scenario.network.accept()
+        (versions,) = transport.remote.requests()
+        transport.deliver(response_to(versions, sasl_versions()))
+        (handshake,) = transport.remote.requests()
+        transport.deliver(response_to(handshake, SaslHandshakeResponse(error_code=33)))
+        assert error_of(waiting).reason is Reason.AUTHENTICATION_FAILED
+        assert not scenario.connection.connected
+
+
+def test_a_failure_of_tls_is_logged_once_until_a_connection_succeeds() -> None:
+    test = Scenario()
+
+    def fail(text: str) -> list[str]:
+        test.connection.connect()
+        test.timers.advance(2.0)
+        with structlog.testing.capture_logs() as logged:
+            test.network.accept().fail(ssl.SSLError(1, text))
+        return [each["reason"] for each in logged]
+
+    assert len(fail("first")) == 1
+    assert fail("first") == []
+    assert len(fail("second")) == 1
+    assert test.listener.events == ["authentication failed"] * 3
+    test.connection.connect()
+    test.timers.advance(2.0)
+    test.open().end()
+    assert len(fail("second")) == 1

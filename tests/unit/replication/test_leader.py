@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+import msgspec
 import pytest
 
 from ottla.base.errors import ApiError, ErrorCode
@@ -17,7 +18,7 @@ LEADER, LAG = 1, 30.0
 OWN_EPOCH = 100
 
 
-def broker(broker_id: int, epoch: int = 0, **state: bool) -> BrokerImage:
+def broker(broker_id: int, epoch: int = 0, **state: object) -> BrokerImage:
     return BrokerImage(broker_id, epoch, uuid.UUID(int=0), **{"fenced": False, **state})  # type: ignore[arg-type]
 
 
@@ -550,3 +551,31 @@ def test_the_model_does_what_it_should_check() -> None:
     assert sum(cluster.joined for cluster in clusters) > 20
     assert sum(cluster.acknowledged for cluster in clusters) > 200
     assert sum(cluster.controller.leader_epoch for cluster in clusters) > 50
+
+
+def test_a_follower_that_was_caught_up_before_the_last_append_is_not_proposed_without_a_fetch() -> None:
+    """It had everything when it was alive. Since then records were appended, which another follower lacks, too."""
+    leader = Leader()
+    leader.append(5)
+    leader.fetch(2, 5)
+    leader.fetch(3, 5)
+    leader.append(8)
+    leader.state.update(image((1, 3), partition_epoch=8), leader.now)
+
+    assert leader.state.caught_up_outside(leader.end) == []
+    leader.fetch(2, 8)
+    assert leader.state.caught_up_outside(leader.end) == [2]
+
+
+def test_a_follower_whose_directory_failed_is_not_proposed() -> None:
+    """Its broker is active, and its last fetch had all records; they were lost with the directory."""
+    leader = Leader(isr=(1, 3))
+    works, failed = uuid.UUID(int=10), uuid.UUID(int=11)
+    partition = image((1, 3), partition_epoch=8)
+    directories = (works, failed, works)
+    leader.state.update(msgspec.structs.replace(partition, directories=directories), leader.now)
+    leader.fetch(2, 0)
+    leader.brokers[2] = broker(2, 20, log_dirs=(works,))
+    assert leader.expand(2) is None
+    leader.brokers[2] = broker(2, 20, log_dirs=(works, failed))
+    assert leader.expand(2) is not None

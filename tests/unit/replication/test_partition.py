@@ -192,6 +192,19 @@ def test_the_leader_epoch_of_the_client_is_checked(setup: Fixture) -> None:
     assert unknown.value.code is ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
+def test_a_leader_that_is_elected_again_begins_a_new_term(setup: Fixture) -> None:
+    """Replicas were removed, for instance: what they fetched in the old epoch does not count any more."""
+    setup.lead(epoch=4, isr=(NODE, 2), replicas=(NODE, 2))
+    _, waiter = setup.produce(3)
+    setup.write()
+    setup.lead(epoch=5, isr=(NODE, 2), replicas=(NODE, 2))
+
+    assert waiter.errors == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    assert setup.partition.epoch_start_offset == 3
+    assert setup.log.end_offset_for_epoch(4) == (4, 3)
+    assert setup.log.end_offset_for_epoch(5) == (5, 3)
+
+
 def test_min_insync_replicas_counts_only_as_far_as_there_are_replicas() -> None:
     alone = Fixture(LogConfig(min_insync_replicas=2))
     alone.produce()
@@ -361,3 +374,57 @@ def test_a_reader_of_committed_records_stops_at_the_first_open_transaction(setup
     assert setup.log.high_watermark == 3
     assert offsets_read(setup, committed=False) == [0, 1, 2]
     assert offsets_read(setup, committed=True) == [0]
+
+
+# Several batches of one producer in flight
+
+
+def test_a_batch_behind_one_that_was_refused_by_a_small_isr_gets_the_same_error() -> None:
+    """Otherwise it would be out of order, to which librdkafka responds by sending other records twice."""
+    fixture = Fixture(LogConfig(min_insync_replicas=2))
+    fixture.lead(isr=(NODE, 2), replicas=(NODE, 2, 3))
+    fixture.produce(count=2, producer_id=5, producer_epoch=0, base_sequence=0)
+    fixture.lead(isr=(NODE,), replicas=(NODE, 2, 3))
+    assert refusal(fixture, 2) is ErrorCode.NOT_ENOUGH_REPLICAS
+
+    fixture.lead(isr=(NODE, 2), replicas=(NODE, 2, 3))
+
+    assert refusal(fixture, 4) is ErrorCode.NOT_ENOUGH_REPLICAS
+    assert refusal(fixture, 6) is ErrorCode.NOT_ENOUGH_REPLICAS
+    assert [refusal(fixture, each) for each in (2, 4, 6)] == [None, None, None]
+
+
+def test_a_committed_batch_that_is_sent_again_is_acknowledged_although_the_isr_is_small() -> None:
+    """If it was refused, later batches could be appended first, until the log does not remember it any more."""
+    fixture = Fixture(LogConfig(min_insync_replicas=2))
+    fixture.produce(count=2, producer_id=5, producer_epoch=0, base_sequence=0)
+    fixture.write()
+    fixture.produce(count=2, producer_id=5, producer_epoch=0, base_sequence=2)
+    fixture.lead(isr=(NODE,), replicas=(NODE, 2, 3))
+    assert (fixture.log.high_watermark, fixture.log.log_end_offset) == (2, 4)
+
+    base_offset, waiter = fixture.produce(count=2, producer_id=5, producer_epoch=0, base_sequence=0)
+    assert (base_offset, waiter.errors) == (0, [ErrorCode.NONE])
+    assert refusal(fixture, 2) is ErrorCode.NOT_ENOUGH_REPLICAS  # not committed
+    assert refusal(fixture, 4) is ErrorCode.NOT_ENOUGH_REPLICAS
+
+
+def test_a_batch_behind_one_that_was_sent_too_early_to_a_new_leader_gets_the_same_error() -> None:
+    fixture = Fixture()
+    fixture.produce(count=2, producer_id=5, producer_epoch=0, base_sequence=0)
+    fixture.lead(leader=2, epoch=1, isr=(NODE, 2), replicas=(NODE, 2))
+    assert refusal(fixture, 2) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    fixture.lead(epoch=2, isr=(NODE, 2), replicas=(NODE, 2))
+
+    assert refusal(fixture, 4) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert [refusal(fixture, each) for each in (2, 4)] == [None, None]
+
+
+def refusal(fixture: Fixture, base_sequence: int) -> ErrorCode | None:
+    """The error of a batch of two records of producer 5."""
+    try:
+        fixture.produce(count=2, producer_id=5, producer_epoch=0, base_sequence=base_sequence)
+    except ApiError as error:
+        return error.code
+    return None

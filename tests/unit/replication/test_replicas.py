@@ -24,7 +24,7 @@ from ottla.replication.replicas import Replicas
 from ottla.storage.log.log import Log
 from ottla.storage.log.log_config import LogConfig
 from ottla.storage.log_dirs import LogDirs
-from ottla.testing.disk import SimDisk
+from ottla.testing.disk import SimDisk, Survival
 from ottla.testing.executor import InlineExecutor
 from tests.support.logs import append, batch, create_log
 
@@ -377,3 +377,41 @@ def test_an_eligible_replica_is_created_again_when_its_directory_is_not_register
     setup.replay(BrokerRegistrationChangeRecord(broker_id=NODE, broker_epoch=1, log_dirs=directories))
     lost(setup, leader=2, isr=[2], eligible_leader_replicas=[NODE], directories=[known, uuid.UUID(int=8)])
     assert (setup.replicas.get("t", 0) is old) is is_registered
+
+
+# A lost partition.metadata
+
+
+def reopened(setup: Setup, *, epoch: int) -> Setup:
+    """The broker after a restart; the log of t-0 has three records of a leader epoch, and its topic id is lost."""
+    setup.create(0)
+    log = setup.replicas.get("t", 0).log
+    append(log, batch(), batch(), batch(), leader_epoch=epoch)
+    setup.dirs.close(FixedClock().now_ms()).result()
+    again = Setup()
+    again.disk = setup.disk
+    again.disk.remove("/d/t-0/partition.metadata")
+    again.dirs = LogDirs(again.disk, ("/d",), random.Random(2), again.executor)
+    again.dirs.load(lambda _: LogConfig(), FixedClock().now_ms()).result()
+    again.replicas = Replicas(NODE, again.dirs, FixedClock(), again.scheduled.append, log_config, fail)
+    return again
+
+
+def fail(partition: TopicPartition, error: Exception) -> None:
+    raise error
+
+
+def test_a_log_whose_topic_id_was_lost_gets_that_of_the_metadata(setup: Setup) -> None:
+    again = reopened(setup, epoch=3)
+    again.create(0)
+    log = again.replicas.get("t", 0).log
+    assert (log.topic_id, log.log_end_offset) == (TOPIC_ID, 3)
+    crashed = again.disk.crash(Survival.NONE)
+    assert b"topic_id: AAAAAAAAAAAAAAAAAAAATQ" in crashed.read("/d/t-0/partition.metadata")
+
+
+def test_a_log_of_a_later_epoch_whose_topic_id_was_lost_belongs_to_a_deleted_topic(setup: Setup) -> None:
+    again = reopened(setup, epoch=4)
+    again.create(0)
+    log = again.replicas.get("t", 0).log
+    assert (log.topic_id, log.log_end_offset) == (TOPIC_ID, 0)

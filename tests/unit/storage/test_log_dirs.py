@@ -123,12 +123,37 @@ def test_the_metadata_log_is_left_alone() -> None:
     assert bench.again().disk.listdir("/a/__cluster_metadata-0") == []
 
 
-def test_one_partition_in_two_directories_is_refused() -> None:
+def test_of_a_partition_in_two_directories_the_one_in_the_metadata_is_kept() -> None:
+    """Its directory had failed, so that it was copied to another one, and can be used again."""
     bench = Bench()
     for path in ("/a/t-0", "/b/t-0"):
         bench.disk.makedirs(path)
+    again = bench.again()
+    first, second = again.dirs.dirs
+
+    again.dirs.set_copies_aside(lambda _: second.directory_id).result()
+
+    assert (topic() in first.logs, topic() in second.logs) == (False, True)
+    assert [name for name in again.disk.listdir("/a") if name.endswith("-stray")] != []
+    assert [name for name in again.disk.listdir("/b") if name.endswith("-stray")] == []
+
+
+def test_of_a_partition_in_two_directories_without_a_replica_one_is_left() -> None:
+    bench = Bench()
+    for path in ("/a/t-0", "/b/t-0"):
+        bench.disk.makedirs(path)
+    again = bench.again()
+    again.dirs.set_copies_aside(lambda _: None).result()
+    assert [log.log_dir for log in again.dirs.logs()] == ["/a"]
+
+
+def test_a_partition_in_two_directories_that_the_metadata_do_not_name_is_refused() -> None:
+    bench = Bench()
+    for path in ("/a/t-0", "/b/t-0"):
+        bench.disk.makedirs(path)
+    again = bench.again()
     with pytest.raises(LocalError, match="is in both"):
-        bench.again()
+        again.dirs.set_copies_aside(lambda _: Uuid(int=77))
 
 
 def test_checkpoints_hold_what_they_promise() -> None:

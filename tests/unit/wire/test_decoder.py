@@ -6,6 +6,7 @@ import pytest
 
 from ottla.base.errors import LocalError, RemoteProtocolError
 from ottla.base.ids import Uuid
+from ottla.base.varint import encode_uvarint
 from ottla.wire import codec
 from ottla.wire.decoder import object_bytes, wire_bytes_min
 from ottla.wire.messages.api_versions import ApiVersionsRequest
@@ -147,3 +148,19 @@ def test_estimates_follow_the_version() -> None:
     assert wire_bytes_min(MetadataRequestTopic, 1, flexible=False) == 2
     assert wire_bytes_min(MetadataRequestTopic, 12, flexible=True) == 16 + 1 + 1
     assert object_bytes(MetadataRequestTopic, 12) > object_bytes(MetadataRequestTopic, 1)
+
+
+@pytest.mark.parametrize(("version", "count"), [(1, "00000001"), (12, "02" + "00" * 16)])
+def test_malformed_text_that_cannot_be_encoded_again_is_rejected(version: int, count: str) -> None:
+    """Each malformed byte becomes U+FFFD, which has three bytes: the response could not contain the name."""
+
+    def decode(size: int) -> MetadataRequest:
+        length = size.to_bytes(2, "big") if version == 1 else encode_uvarint(size + 1)
+        return codec.decode(
+            MetadataRequest, bytes.fromhex(count) + length + b"\xff" * size + bytes(8), version
+        )
+
+    accepted = decode(10922)
+    assert codec.encode(accepted, version)
+    with pytest.raises(RemoteProtocolError, match="too long to be encoded"):
+        decode(10923)

@@ -8,6 +8,7 @@ from ottla.base.errors import ErrorCode, LocalError
 from ottla.base.ids import Uuid
 from ottla.wire import codec
 from ottla.wire.messages.api_versions import ApiVersion, ApiVersionsResponse, FinalizedFeatureKey
+from ottla.wire.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
 from ottla.wire.messages.describe_topic_partitions import Cursor, DescribeTopicPartitionsRequest
 from ottla.wire.messages.list_offsets import ListOffsetsRequest
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -96,3 +97,13 @@ def test_large_fields_are_not_copied() -> None:
     partition = PartitionProduceData(index=0, records=records)
     request = ProduceRequest(topic_data=[TopicProduceData(name="a", partition_data=[partition])])
     assert any(part is records for part in codec.encode_parts(request, 9))
+
+
+@pytest.mark.parametrize("character", ["a", "\ufffd", "\U0001f600"])
+@pytest.mark.parametrize("version", [2, 7])
+def test_a_long_error_message_is_cut(version: int, character: str) -> None:
+    """Messages of errors contain names of the request, which have up to 32,767 bytes."""
+    message = f"Topic {character * 32767} is invalid"
+    response = CreateTopicsResponse(topics=[CreatableTopicResult(name="a", error_message=message)])
+    decoded = codec.decode(CreateTopicsResponse, codec.encode(response, version), version)
+    assert decoded.topics[0].error_message == message[:8191]

@@ -147,3 +147,15 @@ def test_frames_are_taken_from_received_bytes_one_by_one() -> None:
 def test_a_negative_frame_size_is_rejected() -> None:
     with pytest.raises(RemoteProtocolError, match="frame of -1 bytes"):
         frames.take_frame(bytearray(b"\xff" * 4))
+
+
+def test_a_malformed_client_id_that_cannot_be_encoded_again_is_rejected() -> None:
+    """Each malformed byte becomes U+FFFD, which has three bytes; DescribeGroups returns the client id."""
+
+    def parse(size: int) -> str | None:
+        header = bytes.fromhex("0012" + "0000" + "00000001") + size.to_bytes(2, "big")
+        return frames.parse_request_header(memoryview(header + b"\xff" * size))[3]
+
+    assert parse(10922) == "\ufffd" * 10922
+    with pytest.raises(RemoteProtocolError, match="too long to be encoded"):
+        parse(10923)

@@ -35,7 +35,7 @@ def test_a_tagged_field_beyond_the_end_is_rejected(raw: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "raw", ["", "01", "0109", "ffffff07" + "0900"], ids=["empty", "no tag", "no size", "count"]
+    "raw", ["", "01", "0109", "02" + "0900"], ids=["empty", "no tag", "no size", "count"]
 )
 def test_a_cut_section_of_tagged_fields_raises_index_error(raw: str) -> None:
     with pytest.raises(IndexError):
@@ -54,3 +54,11 @@ def test_uuids() -> None:
     made = Uuid(int=0x0102030405060708090A0B0C0D0E0F10)
     assert uuid_of(made.bytes) == made
     assert uuids_of(made.bytes + bytes(16)) == [made, ZERO_UUID]
+
+
+def test_too_many_tagged_fields_are_rejected() -> None:
+    """A frame of 100 MiB has space for 50 million of them, also in the header of an anonymous client."""
+    allowed = bytes.fromhex("8001") + b"\x09\0" * 128
+    assert skip_tags(allowed, 0) == len(allowed)
+    with pytest.raises(RemoteProtocolError, match="129 tagged fields"):
+        skip_tags(bytes.fromhex("8101") + b"\x09\0" * 129, 0)

@@ -16,6 +16,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import lru_cache
+from operator import mul
+from struct import unpack
 from typing import Final, Generic, Protocol, TypeVar
 
 from ottla.base.clock import Clock
@@ -55,6 +57,9 @@ M = TypeVar("M", bound=StateMachine)
 R = TypeVar("R")
 
 _INT_MIN: Final = -(1 << 31)
+_HASHED_UNITS: Final = 256
+_POWERS: Final = tuple(pow(31, power, 1 << 32) for power in range(_HASHED_UNITS, -1, -1))
+_CACHED_KEY_CHARACTERS_MAX: Final = 256
 _KNOWS_ABORTABLE: Final = 4
 _ADDS_PARTITION: Final = 5
 _VERIFICATION_ERRORS: Final = {
@@ -66,18 +71,29 @@ _VERIFICATION_ERRORS: Final = {
 
 def java_hash(text: str) -> int:
     """Return Java's hash of a string: over its UTF-16 code units, as a signed 32-bit integer."""
-    units = text.encode("utf-16-be", "surrogatepass")
+    units = text.encode("utf-16-le", "surrogatepass")
     value = 0
-    for at in range(0, len(units), 2):
-        value = (31 * value + (units[at] << 8 | units[at + 1])) & 0xFFFF_FFFF
+    for start in range(0, len(units), 2 * _HASHED_UNITS):
+        part = unpack(
+            f"<{min(len(units) - start, 2 * _HASHED_UNITS) // 2}H", units[start : start + 2 * _HASHED_UNITS]
+        )
+        powers = _POWERS[-len(part) - 1 :]
+        value = (value * powers[0] + sum(map(mul, part, powers[1:]))) & 0xFFFF_FFFF
     return value - (1 << 32) if value & 0x8000_0000 else value
 
 
-@lru_cache(16_384)
 def partition_of(key: str, count: int) -> int:
     """Return the partition of an internal topic to which a group or transactional id is mapped."""
+    # Ids are chosen by clients and have up to 32,767 bytes: the cache must not retain long ones.
+    return _cached_partition(key, count) if len(key) <= _CACHED_KEY_CHARACTERS_MAX else _partition(key, count)
+
+
+def _partition(key: str, count: int) -> int:
     value = java_hash(key)
     return 0 if value == _INT_MIN else abs(value) % count
+
+
+_cached_partition = lru_cache(16_384)(_partition)
 
 
 class Coordinator(Generic[M]):

@@ -11,10 +11,13 @@ from typing import Any, Final, Generic, Protocol, TypeVar, cast
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.promise import Promise
+from ottla.broker.access import NameFilter, name_filter
+from ottla.broker.authorization import Authorization
 from ottla.broker.registry import Call
 from ottla.config.dynamic import DynamicConfig
 from ottla.coordinator.group.client import ClientInfo
 from ottla.metadata.image import MetadataImage, TopicImage
+from ottla.security.resources import Operation, ResourceType
 
 # Errors that clients of groups do not handle are reported as UNKNOWN_SERVER_ERROR.
 _NOT_FOR_CLIENTS: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
@@ -33,10 +36,10 @@ Decided = TypeVar("Decided")
 Response = TypeVar("Response")
 
 
-def client_info(call: Call) -> ClientInfo:
-    """Return the client id and host as group descriptions show them."""
-    host, _, _ = call.peer.rpartition(":")
-    return ClientInfo(call.client_id or "", f"/{host}")
+def client_info(call: Call, authorization: Authorization) -> ClientInfo:
+    """Return the client id and host as group descriptions show them, and which topics the client may describe."""
+    describes = name_filter(authorization, call, Operation.DESCRIBE, ResourceType.TOPIC, quiet=True)
+    return ClientInfo(call.client_id or "", f"/{call.origin.ip}", describes)
 
 
 def client_error(error: ApiError) -> ErrorCode:
@@ -85,15 +88,21 @@ class TopicResponses(Generic[Requested, Responded]):
         topics: list[Requested],
         image: MetadataImage,
         find: Callable[[Requested, MetadataImage], TopicImage | None],
+        allowed: NameFilter = None,
         missing: ErrorCode = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ) -> list[Requested]:
         """Return the topics with their existing partitions and refuse the rest.
 
-        `missing` is the error of a topic that does not exist.
+        `missing` is the error of a topic that does not exist. Topics that the client may not read are refused before,
+        unless the request has only an id, which no topic has.
         """
         kept = []
         for topic in topics:
             found = find(topic, image)
+            is_named = found is not None or missing is not ErrorCode.UNKNOWN_TOPIC_ID
+            if allowed is not None and is_named and not allowed(topic.name):
+                self._add([self.refused(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED)])
+                continue
             if found is None:
                 self._add([self.refused(topic, missing)])
                 continue
@@ -112,6 +121,11 @@ class TopicResponses(Generic[Requested, Responded]):
     def refused(self, topic: Requested, code: ErrorCode) -> Responded:
         """Return the response of a topic with one error for all its partitions."""
         return self._make(topic, [(each.partition_index, code) for each in topic.partitions])
+
+    def all_refused(self, topics: list[Requested], code: ErrorCode) -> list[Responded]:
+        """Return the response with one error for all topics of a request."""
+        self._add([self.refused(topic, code) for topic in topics])
+        return list(self._topics.values())
 
     def joined(self, decided: list[Responded]) -> list[Responded]:
         """Return the refused partitions, followed by those that the group decided about."""

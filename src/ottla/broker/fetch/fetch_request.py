@@ -20,10 +20,12 @@ from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 from ottla.base.errors import ApiError, ErrorCode, StorageFault
 from ottla.base.files import OsFile
 from ottla.broker import leader_hints
+from ottla.broker.access import check_missing
 from ottla.broker.fetch.sessions import FetchContext
 from ottla.broker.net.file_region import SENDFILE_BYTES_MIN, FileRegion, cached
 from ottla.broker.net.outbox import PendingResponse
 from ottla.replication.readable_partition import NO_EPOCH, Read
+from ottla.security.resources import Operation, ResourceType
 from ottla.storage.log.log_slice import LogSlice
 from ottla.wire.fetch import (
     FIRST_TOPIC_IDS,
@@ -37,10 +39,12 @@ from ottla.wire.produce import NodeEndpoint
 
 if TYPE_CHECKING:
     from ottla.base.executor import Executor
+    from ottla.broker.authorization import Authorization
     from ottla.broker.dependencies import MetadataCache
     from ottla.broker.net.connection import Connection
     from ottla.broker.net.read_buffers import ReadBuffers
     from ottla.broker.purgatory import Purgatory
+    from ottla.broker.quotas import Quotas, TrafficQuota
     from ottla.broker.registry import Call
     from ottla.replication.partition import Partition
     from ottla.replication.replicas import Replicas
@@ -48,9 +52,12 @@ if TYPE_CHECKING:
     from ottla.storage.log.log_slice import StagedSlice
 
 _READ_COMMITTED = 1
+# Members of an enumeration are slow to look up for each partition.
+_READ, _TOPIC = Operation.READ, ResourceType.TOPIC
 _FIRST_LEADER_HINTS = 16
 _FIRST_FROM_FOLLOWERS = 11
 UNKNOWN: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
+DENIED: Final = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED})
 
 
 class FetchServices(NamedTuple):
@@ -65,6 +72,10 @@ class FetchServices(NamedTuple):
     on_fault: Callable[[StorageFault], None]
     rack_aware: bool
     """Whether consumers are sent to followers in their racks."""
+    quotas: Quotas
+    discard_session: Callable[[FetchContext], int]
+    """Undo the changes of a session for a response without partitions; returns the session id of the response."""
+    authorization: Authorization
 
 
 class Planned:
@@ -85,8 +96,8 @@ class Planned:
 class PendingFetch(PendingResponse):
     """The state of one fetch request, from planning to its response."""
 
-    absent: ClassVar[frozenset[ErrorCode]] = UNKNOWN
-    """Errors of partitions that are not on this broker, which do not end the wait."""
+    absent: ClassVar[frozenset[ErrorCode]] = UNKNOWN | DENIED
+    """Errors of partitions that are not on this broker or may not be read, which do not end the wait."""
 
     __slots__ = (
         "_available",
@@ -196,17 +207,46 @@ class PendingFetch(PendingResponse):
 
     def _find(self, key: bytes, index: int) -> Partition:
         replicas, session = self._services.replicas, self._context.session
+        authorization = self._services.authorization
         try:
             partition = replicas.lookup(key, index, by_id=self._by_id)
         except ApiError as error:
+            if authorization.enabled:
+                self._authorize_missing(key)
             if error.code != ErrorCode.UNKNOWN_TOPIC_ID or session is None or key not in session.names:
                 raise
             # The topic existed when the session was created; another one may have its name now.
             replicas.get(session.names[key], index)
             raise ApiError(ErrorCode.INCONSISTENT_TOPIC_ID) from error
+        if authorization.enabled:
+            self._authorize(partition.topic)
         if self._by_id and session is not None and key not in session.names:
             session.names[key] = partition.topic
         return partition
+
+    def _authorize(self, topic: str) -> None:
+        """Raise ApiError if the client may not read the topic.
+
+        It is checked in every request, also for partitions of a session: another client may use the session, and rights
+        can be revoked.
+        """
+        if not self._services.authorization.allows(self._call.origin, _READ, _TOPIC, topic):
+            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+
+    def _authorize_missing(self, key: bytes) -> None:
+        """The same for a topic of which this broker does not have the partition."""
+        session, services = self._context.session, self._services
+        if session is not None and key in session.names:
+            self._authorize(session.names[key])
+        else:
+            check_missing(
+                services.authorization,
+                self._call,
+                _READ,
+                services.metadata.image,
+                key,
+                by_id=self._by_id,
+            )
 
     def _read(
         self, key: bytes, partition: Partition, wanted: FetchPartition, max_bytes: int, min_one: bool
@@ -301,10 +341,16 @@ class PendingFetch(PendingResponse):
 
     def _load(self) -> None:
         """Pass the planned bytes to sendfile or read them into one buffer, then respond."""
+        quota = self._services.quotas.fetch
+        if quota is not None and self._throttled(quota):
+            return
         if not self._plan_bytes:
             self._respond()
             return
-        loaded = [planned for planned in self._plan if planned.size and not self._pass_through(planned)]
+        files = self._connection.sends_files
+        loaded = [
+            planned for planned in self._plan if planned.size and not (files and self._pass_through(planned))
+        ]
         if not loaded:
             self._respond()
             return
@@ -326,6 +372,19 @@ class PendingFetch(PendingResponse):
             self._load_cold(cold)
         else:
             self._respond()
+
+    def _throttled(self, quota: TrafficQuota) -> bool:
+        """Respond without records if the client has exceeded its quota; False if it has not."""
+        call = self._call
+        throttle_ms = quota.charge(self._connection, call, self._plan_bytes, refund=True)
+        if not throttle_ms:
+            return False
+        session_id = self._services.discard_session(self._context)
+        buffers = encode_response(
+            call.api_version, call.correlation_id, ErrorCode.NONE, session_id, [], throttle_ms=throttle_ms
+        )
+        self._connection.complete(self, buffers)
+        return True
 
     @staticmethod
     def _pass_through(planned: Planned) -> bool:
@@ -418,4 +477,4 @@ class PendingFetch(PendingResponse):
                     )
                     if data.current_leader is not None:
                         leaders.add(data.current_leader[0])
-        return leader_hints.endpoints(image, leaders, self._call.listener.name) if leaders else []
+        return leader_hints.endpoints(image, leaders, self._call.origin.listener.name) if leaders else []

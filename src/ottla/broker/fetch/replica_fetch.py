@@ -22,6 +22,7 @@ from ottla.wire.produce import NodeEndpoint
 
 if TYPE_CHECKING:
     from ottla.broker.net.connection import Connection
+    from ottla.broker.quotas import TrafficQuota
     from ottla.broker.registry import Call
     from ottla.replication.partition import Partition
 
@@ -92,6 +93,12 @@ class PendingReplicaFetch(PendingFetch):
         else:
             self._watch()
 
+    def _authorize(self, topic: str) -> None:
+        """Do nothing: the handler has checked the right of a follower, which does not depend on the topic."""
+
+    def _authorize_missing(self, key: bytes) -> None:
+        """Do nothing, for the same reason."""
+
     def _find(self, key: bytes, index: int) -> Partition:
         try:
             return super()._find(key, index)
@@ -133,6 +140,10 @@ class PendingReplicaFetch(PendingFetch):
         finally:
             if session is not None:
                 session.watch(partition, (key, wanted.partition), behind=behind)
+
+    def _throttled(self, quota: TrafficQuota) -> bool:
+        """False: quotas of clients do not include replication."""
+        return False
 
     def _count(self) -> None:
         """Do nothing: the metrics count fetches of consumers."""

@@ -110,7 +110,7 @@ class FetchSession:
 class FetchContext:
     """The partitions that one request reads, and the part of the results that is sent."""
 
-    __slots__ = ("_full", "error", "session", "wanted")
+    __slots__ = ("error", "full", "session", "wanted")
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ class FetchContext:
         self.wanted = wanted
         self.session = session
         self.error = error
-        self._full = full
+        self.full = full
 
     @property
     def session_id(self) -> int:
@@ -133,8 +133,8 @@ class FetchContext:
         """Return the results to send: all of a full request, the changed ones of an incremental request."""
         if self.session is None:
             return results
-        changed = self.session.changed(results, reorder=not self._full)
-        return results if self._full else changed
+        changed = self.session.changed(results, reorder=not self.full)
+        return results if self.full else changed
 
 
 class FetchSessions:
@@ -174,6 +174,18 @@ class FetchSessions:
         self._sessions[session.session_id] = self._sessions.pop(session.session_id)
         session.next_epoch()
         return FetchContext(session.wanted(), session, full=False)
+
+    def discard(self, context: FetchContext) -> int:
+        """Undo what a request has changed, whose response has no partitions; the session id of the response.
+
+        A session that the request has created is removed, because its client does not get its partitions.
+        """
+        session = context.session
+        if session is None or not context.full:
+            return context.session_id
+        if self._sessions.get(session.session_id) is session:
+            self._remove(session.session_id)
+        return NO_SESSION
 
     def _create(self, request: FetchRequest, by_id: bool, size: int, now: float) -> FetchSession | None:
         if len(self._sessions) >= self._slots and not self._evict(size, now):

@@ -21,6 +21,7 @@ from ottla.peer.connection import Environment
 from ottla.peer.errors import PeerError, Reason
 from ottla.peer.peers import Peers
 from ottla.peer.settings import PeerSettings
+from ottla.security.protocol import SecurityProtocol
 
 _BACKOFF_S: Final = 0.01
 _BACKOFF_MAX_S: Final = 0.5
@@ -29,33 +30,48 @@ _BACKOFF_MAX_S: Final = 0.5
 class ConnectionWatch:
     """One connection to each watched broker; `broker_lost` is called with evidence."""
 
-    def __init__(self, environment: Environment, node_id: int, broker_lost: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        environment: Environment,
+        tls_environment: Environment,
+        node_id: int,
+        broker_lost: Callable[[int], None],
+    ) -> None:
         settings = PeerSettings(
             client_id=f"controller-{node_id}-watch",
             reconnect_backoff_s=_BACKOFF_S,
             reconnect_backoff_max_s=_BACKOFF_MAX_S,
         )
-        self._peers = Peers(settings, environment, self)
+        self._plain = Peers(settings, environment, self)
+        self._tls = Peers(settings, tls_environment, self)
+        self._peers: dict[int, Peers] = {}
         self._broker_lost = broker_lost
         self._watched: set[int] = set()
         self._suspected: set[int] = set()
         self._reported: set[int] = set()
 
-    def watch(self, broker_id: int, host: str, port: int) -> None:
+    def watch(self, broker_id: int, host: str, port: int, protocol: int) -> None:
         """Keep a connection to a registered broker; again after each registration."""
         self._watched.add(broker_id)
         self._suspected.discard(broker_id)
         self._reported.discard(broker_id)
-        self._peers.set_address(broker_id, host, port)
-        self._peers.connect(broker_id)
+        peers = self._tls if SecurityProtocol(protocol).uses_tls else self._plain
+        earlier = self._peers.get(broker_id, peers)
+        self._peers[broker_id] = peers
+        if earlier is not peers:
+            earlier.remove(broker_id)
+        peers.set_address(broker_id, host, port)
+        peers.connect(broker_id)
 
     def unwatch(self, broker_id: int) -> None:
         self._watched.discard(broker_id)
-        self._peers.remove(broker_id)
+        if (peers := self._peers.pop(broker_id, None)) is not None:
+            peers.remove(broker_id)
 
     def close(self) -> None:
         self._watched.clear()
-        self._peers.close()
+        self._plain.close()
+        self._tls.close()
 
     # Callbacks of the connections
 
@@ -66,7 +82,7 @@ class ConnectionWatch:
     def on_disconnected(self, node_id: int, error: PeerError) -> None:
         if node_id not in self._watched:
             return
-        self._peers.connect(node_id)
+        self._peers[node_id].connect(node_id)
         refused = error.reason is Reason.REFUSED
         closed_again = error.reason is Reason.CLOSED and node_id in self._suspected
         if error.reason is Reason.CLOSED:

@@ -15,8 +15,9 @@ from typing import Annotated, Any, Final
 from ottla.base.errors import ErrorCode, RemoteProtocolError
 from ottla.base.promise import Promise
 from ottla.base.settled import settled
-from ottla.broker.net.listeners import Listener, ListenerType
+from ottla.broker.net.origin import Origin
 from ottla.broker.registry import BoundRoute, Call
+from ottla.security import principal as principals
 from ottla.wire import codec
 from ottla.wire.frames import parse_request_header, parse_response_header, response_prefix
 from ottla.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
@@ -24,12 +25,9 @@ from ottla.wire.schema import F, Message
 
 NOT_STATED: Final = -1
 _APPLIED_OFFSET_TAG: Final = 10_000
-# The principal of a client without authentication: DefaultPrincipalData, version 0.
-_ANONYMOUS: Final = b"\0\0" + b"\x05User" + b"\x0aANONYMOUS" + b"\0\0"
 _LOOPBACK: Final = b"\x7f\0\0\x01"
 _ADDRESS_BYTES: Final = (4, 16)
 _SIZE_BYTES: Final = 4
-_FORWARDED: Final = Listener("FORWARDED", "", 0, "", 0, ListenerType.CONTROLLER)
 
 
 class ForwardedResponse(EnvelopeResponse):
@@ -38,13 +36,16 @@ class ForwardedResponse(EnvelopeResponse):
     applied_offset: Annotated[int, F("int64", "0+", tag=_APPLIED_OFFSET_TAG, tagged="0+")] = NOT_STATED
 
 
-def wrap(frame: bytes, client_ip: str) -> EnvelopeRequest:
-    """An Envelope for the frame of a client request, without its size."""
+def wrap(frame: bytes, origin: Origin | None) -> EnvelopeRequest:
+    """An Envelope for the frame of a request, without its size: of a client, or of this broker itself (None)."""
+    if origin is None:
+        return EnvelopeRequest(request_data=frame, request_principal=None, client_host_address=_LOOPBACK)
     try:
-        address = ipaddress.ip_address(client_ip.partition("%")[0]).packed
+        address = ipaddress.ip_address(origin.ip.partition("%")[0]).packed
     except ValueError:
         address = _LOOPBACK
-    return EnvelopeRequest(request_data=frame, request_principal=_ANONYMOUS, client_host_address=address)
+    data = principals.encode(origin.principal)
+    return EnvelopeRequest(request_data=frame, request_principal=data, client_host_address=address)
 
 
 def unwrap(response: ForwardedResponse, api_key: int, api_version: int, correlation_id: int) -> bytes:
@@ -67,19 +68,30 @@ class EnvelopeServer:
         """Set the APIs of the controller listener; those that brokers forward are served."""
         self._routes = {key: route for key, route in routes.items() if route.forwarded}
 
-    async def handle(self, request: EnvelopeRequest) -> ForwardedResponse:
-        """Handle the request inside; NOT_CONTROLLER if this node cannot, so that the broker tries another one."""
+    async def handle(self, request: EnvelopeRequest, sender: Origin) -> ForwardedResponse:
+        """Handle the request inside; NOT_CONTROLLER if this node cannot, so that the broker tries another one.
+
+        `sender` is the broker that sent the Envelope.
+        """
         if len(request.client_host_address) not in _ADDRESS_BYTES:
             return ForwardedResponse(error_code=ErrorCode.INVALID_REQUEST)
         try:
-            route, call, message = self._parse(memoryview(request.request_data))
+            origin = _origin(request, sender)
+        except RemoteProtocolError:
+            return ForwardedResponse(error_code=ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE)
+        try:
+            route, call, message = self._parse(memoryview(request.request_data), origin)
         except RemoteProtocolError:
             return ForwardedResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
         if route is None:
             return ForwardedResponse(error_code=ErrorCode.INVALID_REQUEST)
-        result = route.handle(message, call)
-        if isinstance(result, Promise):
-            result = await settled(result)
+        try:
+            result = route.handle(message, call)
+            if isinstance(result, Promise):
+                result = await settled(result)
+        except RemoteProtocolError:
+            # It closes the connection of the client, not that of the broker.
+            return ForwardedResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
         if has_error(result, ErrorCode.NOT_CONTROLLER):
             return ForwardedResponse(error_code=ErrorCode.NOT_CONTROLLER)
         body = codec.encode(result, call.api_version)
@@ -88,15 +100,24 @@ class EnvelopeServer:
             response_data=prefix[_SIZE_BYTES:] + body, applied_offset=self._applied_offset()
         )
 
-    def _parse(self, frame: memoryview) -> tuple[BoundRoute | None, Call, Any]:
+    def _parse(self, frame: memoryview, origin: Origin) -> tuple[BoundRoute | None, Call, Any]:
         api_key, version, correlation_id, client_id, body = parse_request_header(frame)
-        call = Call(version, correlation_id, client_id, _FORWARDED, "forwarded")
+        origin.api_key = api_key
+        call = Call(version, correlation_id, client_id, origin)
         route = self._routes.get(api_key)
         if route is None or route.request is None:
             return None, call, None
         if not route.versions[0] <= version <= route.versions[1]:
             raise RemoteProtocolError(f"{route.api_key.name} version {version} is not served")
         return route, call, codec.decode(route.request, frame, version, start=body)
+
+
+def _origin(request: EnvelopeRequest, sender: Origin) -> Origin:
+    """The client of the request inside. A request of the sender itself has no principal."""
+    if request.request_principal is None:
+        return sender
+    client = principals.decode(request.request_principal)
+    return Origin(sender.listener, str(ipaddress.ip_address(request.client_host_address)), None, client)
 
 
 def has_error(message: Message, code: ErrorCode) -> bool:

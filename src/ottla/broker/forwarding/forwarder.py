@@ -22,6 +22,7 @@ from ottla.base.settled import settled
 from ottla.broker.forwarding.controller_channel import ControllerChannel
 from ottla.broker.forwarding.envelope import NOT_STATED, ForwardedResponse, unwrap, wrap
 from ottla.broker.forwarding.refusals import refuse
+from ottla.broker.net.origin import Origin
 from ottla.broker.registry import Call
 from ottla.controller.port import ControllerPort
 from ottla.metadata.publisher import MetadataPublisher
@@ -39,7 +40,6 @@ from ottla.wire.schema import Message
 
 R = TypeVar("R", bound=Message)
 _SIZE_BYTES: Final = 4
-_OWN_REQUEST: Final = "127.0.0.1"
 
 
 class Forwarder:
@@ -69,10 +69,9 @@ class Forwarder:
 
         It is kept with a message if no controller has handled the request.
         """
-        ip = call.peer.rpartition(":")[0]
         data = bytes(frame)
         promise: Promise[Any] = Promise()
-        sent = self._channel.request(wrap(data, ip), ForwardedResponse, timeout_s=self._timeout_s)
+        sent = self._channel.request(wrap(data, call.origin), ForwardedResponse, timeout_s=self._timeout_s)
 
         def done(response: ForwardedResponse | None, error: BaseException | None) -> None:
             try:
@@ -98,22 +97,24 @@ class Forwarder:
             return await self._controller.create_topics(request)
         return await self._request(request, CreateTopicsResponse)
 
-    async def alter_configs(self, request: AlterConfigsRequest) -> AlterConfigsResponse:
-        if self.is_active():
-            return await self._controller.alter_configs(request)
-        return await self._request(request, AlterConfigsResponse)
+    async def alter_configs(self, request: AlterConfigsRequest, client: Origin) -> AlterConfigsResponse:
+        """Alter settings for a client, at the active controller in another process."""
+        return await self._request(request, AlterConfigsResponse, client)
 
     async def incremental_alter_configs(
-        self, request: IncrementalAlterConfigsRequest
+        self, request: IncrementalAlterConfigsRequest, client: Origin
     ) -> IncrementalAlterConfigsResponse:
-        if self.is_active():
-            return await self._controller.incremental_alter_configs(request)
-        return await self._request(request, IncrementalAlterConfigsResponse)
+        """Alter settings for a client, at the active controller in another process."""
+        return await self._request(request, IncrementalAlterConfigsResponse, client)
 
-    async def _request(self, request: Message, response: type[R]) -> R:
+    async def request_of_client(self, request: Message, response: type[R], call: Call) -> R:
+        """Send a request of a client to the active controller, in this process or not, with its principal."""
+        return await self._request(request, response, call.origin)
+
+    async def _request(self, request: Message, response: type[R], client: Origin | None = None) -> R:
         api_key, version = request.SPEC.api_key, request.SPEC.versions[-1]
         frame = request_frame(request, version, 0, None)[_SIZE_BYTES:]
-        sent = self._channel.request(wrap(frame, _OWN_REQUEST), ForwardedResponse, timeout_s=self._timeout_s)
+        sent = self._channel.request(wrap(frame, client), ForwardedResponse, timeout_s=self._timeout_s)
         try:
             forwarded, error = await settled(sent), None
         except PeerError as failure:

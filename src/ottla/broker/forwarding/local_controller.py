@@ -8,7 +8,10 @@ from typing import Final
 
 from ottla.base.errors import InvariantViolation
 from ottla.base.promise import Promise
+from ottla.broker.net.listeners import Listener, ListenerType
+from ottla.broker.net.origin import Origin
 from ottla.controller.port import ControllerPort
+from ottla.security.principal import NODE
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from ottla.wire.messages.alter_partition import AlterPartitionRequest
 from ottla.wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
@@ -18,6 +21,7 @@ from ottla.wire.messages.controller_registration import ControllerRegistrationRe
 from ottla.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from ottla.wire.schema import Message
 
+_LISTENER: Final = Listener("LOCAL", "", 0, "", 0, ListenerType.CONTROLLER)
 _NEWEST_ALTER_PARTITION: Final = AlterPartitionRequest.SPEC.versions[-1]
 
 
@@ -28,11 +32,12 @@ class LocalController:
         self,
         loop: asyncio.AbstractEventLoop,
         controller: ControllerPort,
-        envelopes: Callable[[EnvelopeRequest], Awaitable[EnvelopeResponse]],
+        envelopes: Callable[[EnvelopeRequest, Origin], Awaitable[EnvelopeResponse]],
     ) -> None:
         self._loop = loop
         self._controller = controller
         self._envelopes = envelopes
+        self._this_node = Origin(_LISTENER, "127.0.0.1", None, NODE)
         self._tasks: set[asyncio.Task[None]] = set()
 
     def __call__(self, message: Message) -> Promise[Message]:
@@ -58,7 +63,7 @@ class LocalController:
             case AlterPartitionRequest():
                 return controller.alter_partition(message, _NEWEST_ALTER_PARTITION)
             case EnvelopeRequest():
-                return self._envelopes(message)
+                return self._envelopes(message, self._this_node)
             case AllocateProducerIdsRequest():
                 return controller.allocate_producer_ids(message)
             case AssignReplicasToDirsRequest():

@@ -22,6 +22,7 @@ from typing import Final
 
 from ottla.base.clock import Clock
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.broker.authorization import Authorization
 from ottla.broker.coordination.verification import TxnVerifier
 from ottla.broker.dependencies import MetadataCache
 from ottla.broker.net.connection import Connection
@@ -31,12 +32,16 @@ from ottla.broker.produce.delayed_produce import ManyProduce, SingleProduce
 from ottla.broker.produce.entries import VALID_ACKS, has_transactional, last_entries
 from ottla.broker.produce.transactional_produce import TransactionalProduce
 from ottla.broker.purgatory import Purgatory
+from ottla.broker.quotas import Quotas
 from ottla.broker.registry import Call, handles_frames
+from ottla.broker.requirements import resources
 from ottla.records.validation import BatchRefused
 from ottla.replication.partition import Partition
 from ottla.replication.replicas import Replicas
+from ottla.security.resources import Operation, ResourceType
 from ottla.wire.apis import ApiKey
 from ottla.wire.frame_reader import LARGE_FRAME_BYTES
+from ottla.wire.frames import SIZE
 from ottla.wire.produce import (
     PartitionRecords,
     PartitionResult,
@@ -48,7 +53,14 @@ from ottla.wire.produce import (
 _RESPONSES_MAX: Final = 4096
 
 
-@handles_frames(ApiKey.PRODUCE, versions=(3, 13), advertised=(0, 13))
+@handles_frames(
+    ApiKey.PRODUCE,
+    versions=(3, 13),
+    advertised=(0, 13),
+    requires=resources(
+        (Operation.WRITE, ResourceType.TOPIC), (Operation.WRITE, ResourceType.TRANSACTIONAL_ID)
+    ),
+)
 class Produce:
     """Appends batches to partitions that this broker leads."""
 
@@ -59,14 +71,21 @@ class Produce:
         replicas: Replicas,
         purgatory: Purgatory,
         verifier: TxnVerifier,
+        quotas: Quotas,
+        authorization: Authorization,
     ) -> None:
         self._clock = clock
         self._purgatory = purgatory
         self._verifier = verifier
-        self._appender = Appender(clock, metadata, replicas)
+        self._quotas = quotas
+        self._appender = Appender(clock, metadata, replicas, authorization)
+        self._authorization = authorization
         self._responses: dict[tuple[int, bytes], SingleResponse] = {}
 
     def handle(self, connection: Connection, frame: memoryview, body: int, call: Call) -> None:
+        quota = self._quotas.produce
+        if quota is not None:
+            call.throttle_ms = quota.charge(connection, call, SIZE.size + len(frame))
         request = parse_request(frame, body, call.api_version)
         topics = request.topics
         try:
@@ -74,7 +93,10 @@ class Produce:
         except BatchRefused as error:
             self._refuse(connection, request, error, call, len(frame))
             return
-        if transactional:
+        if transactional and self._lacks_transactional_id(request, call):
+            denied = ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+            self._refuse(connection, request, denied, call, len(frame))
+        elif transactional:
             pending = self._pending(connection, request, call, len(frame))
             TransactionalProduce(self._appender, self._verifier, pending, call).start(request)
         elif request.acks not in VALID_ACKS:
@@ -85,6 +107,12 @@ class Produce:
             self._produce_one(connection, key, entry, request, call, frame)
         else:
             self._produce_many(connection, request, call, len(frame))
+
+    def _lacks_transactional_id(self, request: ProduceRequest, call: Call) -> bool:
+        name = request.transactional_id
+        return name is not None and not self._authorization.allows(
+            call.origin, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, name
+        )
 
     def _produce_one(
         self,
@@ -133,6 +161,7 @@ class Produce:
                 shape,
                 call=call,
                 appender=self._appender,
+                quotas=self._quotas,
                 acks=request.acks,
                 timeout_ms=request.timeout_ms,
             )

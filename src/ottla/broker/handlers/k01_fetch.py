@@ -18,6 +18,8 @@ from ottla.base.clock import Clock
 from ottla.base.errors import ErrorCode, StorageFault
 from ottla.base.executor import Executor
 from ottla.base.rng import Random
+from ottla.broker.access import allows_cluster
+from ottla.broker.authorization import Authorization
 from ottla.broker.dependencies import MetadataCache
 from ottla.broker.fetch.fetch_request import FetchServices, PendingFetch
 from ottla.broker.fetch.replica_fetch import PendingReplicaFetch
@@ -26,16 +28,25 @@ from ottla.broker.fetch.sessions import FetchSessions
 from ottla.broker.net.connection import Connection
 from ottla.broker.net.read_buffers import ReadBuffers
 from ottla.broker.purgatory import Purgatory
+from ottla.broker.quotas import Quotas
 from ottla.broker.registry import Call, handles_frames
+from ottla.broker.requirements import resources
 from ottla.config.broker import BrokerConfig
 from ottla.replication.replicas import Replicas
+from ottla.security.resources import Operation, ResourceType
 from ottla.wire.apis import ApiKey
 from ottla.wire.fetch import FIRST_TOPIC_IDS, FetchRequest, PartitionData, encode_response, parse_request
 
 _RACK_AWARE: Final = "RackAwareReplicaSelector"
 
 
-@handles_frames(ApiKey.FETCH, versions=(4, 18))
+@handles_frames(
+    ApiKey.FETCH,
+    versions=(4, 18),
+    requires=resources(
+        (Operation.READ, ResourceType.TOPIC), (Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
+    ),
+)
 class Fetch:
     """Reads records of partitions of which this broker has a replica."""
 
@@ -52,14 +63,27 @@ class Fetch:
         fetch_bytes_max: int,
         read_buffers: ReadBuffers,
         on_fault: Callable[[StorageFault], None],
+        quotas: Quotas,
+        authorization: Authorization,
     ) -> None:
+        self._authorization = authorization
         self._clock = clock
         self._sessions = fetch_sessions
         self._replica_sessions = ReplicaSessions(rng)
         replicas.on_served.append(self._replica_sessions.appeared)
         rack_aware = (config.text("replica.selector.class") or "").endswith(_RACK_AWARE)
         self._services = FetchServices(
-            executor, metadata, replicas, purgatory, fetch_bytes_max, read_buffers, on_fault, rack_aware
+            executor,
+            metadata,
+            replicas,
+            purgatory,
+            fetch_bytes_max,
+            read_buffers,
+            on_fault,
+            rack_aware,
+            quotas,
+            fetch_sessions.discard,
+            authorization,
         )
 
     def handle(self, connection: Connection, frame: memoryview, body: int, call: Call) -> None:
@@ -70,6 +94,9 @@ class Fetch:
         if request.replica_id >= 0:
             self._handle_replica(connection, request, call)
             return
+        quota = self._services.quotas.fetch
+        if quota is not None:
+            request = _within(request, quota.window_bytes(call))
         context = self._sessions.context(request, call.api_version, self._clock.monotonic())
         if context.error:
             connection.respond(encode_response(call.api_version, call.correlation_id, context.error, 0, []))
@@ -77,11 +104,34 @@ class Fetch:
         PendingFetch(self._services, connection, call, request, context).start()
 
     def _handle_replica(self, connection: Connection, request: FetchRequest, call: Call) -> None:
+        if not allows_cluster(self._authorization, call, Operation.CLUSTER_ACTION):
+            connection.respond(_denied(request, call))
+            return
+        call.started = 0.0  # quotas do not include replication
         context = self._replica_sessions.context(request, call.api_version, self._clock.monotonic())
         if context.error:
             connection.respond(encode_response(call.api_version, call.correlation_id, context.error, 0, []))
             return
         PendingReplicaFetch(self._services, connection, call, request, context).start()
+
+
+def _within(request: FetchRequest, bytes_max: int | None) -> FetchRequest:
+    """The request for at most `bytes_max` bytes of records: more would always be throttled."""
+    if bytes_max is None:
+        return request
+    most = min(request.max_bytes, bytes_max)
+    return request._replace(max_bytes=most, min_bytes=min(request.min_bytes, most))
+
+
+def _denied(request: FetchRequest, call: Call) -> list[bytes | memoryview]:
+    """Return TOPIC_AUTHORIZATION_FAILED for all partitions; a client that is not a follower gets no session."""
+    topics = []
+    for key, wanted in request.topics:
+        partitions = [PartitionData(one.partition, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for one in wanted]
+        for data in partitions:
+            data.aborted = ()
+        topics.append((key, partitions))
+    return encode_response(call.api_version, call.correlation_id, ErrorCode.NONE, 0, topics)
 
 
 def _refused(request: FetchRequest, call: Call) -> list[bytes | memoryview]:

@@ -20,9 +20,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.broker.access import name_filter
+from ottla.broker.authorization import Authorization
 from ottla.broker.registry import Call, handles
+from ottla.broker.requirements import resources
 from ottla.replication.partition import Partition
 from ottla.replication.replicas import Replicas
+from ottla.security.resources import Operation, ResourceType
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -47,15 +51,26 @@ _DEBUGGING: Final = -2
 _FIRST_NOT_AVAILABLE: Final = 5
 
 
-@handles(ApiKey.LIST_OFFSETS, ListOffsetsRequest, versions=(1, 11))
+@handles(
+    ApiKey.LIST_OFFSETS,
+    ListOffsetsRequest,
+    versions=(1, 11),
+    requires=resources((Operation.DESCRIBE, ResourceType.TOPIC)),
+)
 @dataclass(frozen=True)
 class ListOffsets:
     """Looks the offsets up in the logs of this broker."""
 
+    authorization: Authorization
     replicas: Replicas
 
     def handle(self, request: ListOffsetsRequest, call: Call) -> ListOffsetsResponse:
-        return ListOffsetsResponse(topics=[self._topic(topic, request, call) for topic in request.topics])
+        visible = name_filter(self.authorization, call, Operation.DESCRIBE, ResourceType.TOPIC)
+        if visible is None:
+            return ListOffsetsResponse(topics=[self._topic(topic, request, call) for topic in request.topics])
+        found = [self._topic(topic, request, call) for topic in request.topics if visible(topic.name)]
+        denied = [_denied(topic) for topic in request.topics if not visible(topic.name)]
+        return ListOffsetsResponse(topics=found + denied)
 
     def _topic(
         self, topic: ListOffsetsTopic, request: ListOffsetsRequest, call: Call
@@ -103,6 +118,18 @@ class ListOffsets:
             offset=offset,
             leader_epoch=epoch if call.api_version >= 4 else -1,
         )
+
+
+def _denied(topic: ListOffsetsTopic) -> ListOffsetsTopicResponse:
+    return ListOffsetsTopicResponse(
+        name=topic.name,
+        partitions=[
+            ListOffsetsPartitionResponse(
+                partition_index=each.partition_index, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            )
+            for each in topic.partitions
+        ],
+    )
 
 
 def _readable_end(partition: Partition, request: ListOffsetsRequest) -> int:

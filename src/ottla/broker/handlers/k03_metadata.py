@@ -14,22 +14,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.rng import Random
-from ottla.broker.authorized_operations import CLUSTER_OPERATIONS, NOT_REQUESTED, TOPIC_OPERATIONS
+from ottla.broker.access import NOT_REQUESTED, NameFilter, allows_cluster, cluster_operations, name_filter
+from ottla.broker.authorization import Authorization
 from ottla.broker.coordination.internal_topics import creation
 from ottla.broker.dependencies import MetadataCache
 from ottla.broker.forwarding.forwarder import Forwarder
 from ottla.broker.registry import Call, handles
+from ottla.broker.requirements import resources
 from ottla.config.broker import BrokerConfig
 from ottla.config.dynamic import DynamicConfig
 from ottla.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from ottla.metadata.topic_names import INTERNAL_TOPICS, check_topic_name
+from ottla.security.resources import Operation, ResourceType
 from ottla.wire import codec
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.create_topics import CreateTopicsRequest
@@ -45,6 +48,8 @@ from ottla.wire.messages.metadata import (
 _FIRST_BY_ID: Final = 12
 _CREATION_TIMEOUT_MS: Final = 30_000
 _CACHED_MAX: Final = 256
+_CACHED_TOPICS_MAX: Final = 100
+"""Topics in a request whose response is cached: the cache must stay small whatever clients request."""
 _NO_BROKER: Final = -1
 _FIRST_LISTENER_ERRORS: Final = 6
 
@@ -63,11 +68,22 @@ class _ResponseCache:
         return self._bodies
 
 
-@handles(ApiKey.METADATA, MetadataRequest, versions=(0, 13))
+@handles(
+    ApiKey.METADATA,
+    MetadataRequest,
+    versions=(0, 13),
+    requires=resources(
+        (Operation.DESCRIBE, ResourceType.TOPIC),
+        (Operation.CREATE, ResourceType.CLUSTER),
+        (Operation.CREATE, ResourceType.TOPIC),
+        (Operation.DESCRIBE, ResourceType.CLUSTER),
+    ),
+)
 @dataclass(frozen=True)
 class Metadata:
     """Describes the newest image of this node."""
 
+    authorization: Authorization
     cluster_id: str
     rng: Random
     config: BrokerConfig
@@ -83,14 +99,25 @@ class Metadata:
             wanted = None
         elif invalid := _invalid(wanted, version):
             return MetadataResponse(topics=invalid, error_code=invalid[0].error_code)
-        key = (version, call.listener.name, _key(wanted), *_operations_requested(request))
+        key: tuple[object, ...] = (
+            version,
+            call.origin.listener.name,
+            _key(wanted),
+            *_operations_requested(request),
+        )
+        if self.authorization.enabled:
+            key = (*key, call.origin.principal, call.origin.ip, self.authorization.epoch)
         cached = self._cache.of(self.metadata.image)
         body = cached.get(key)
         if body is not None:
             return body
         topics = self._all(request, call) if wanted is None else await self._some(wanted, request, call)
         response = self._response(request, call, topics)
-        if all(topic.error_code == 0 for topic in topics) and cached is self._cache.of(self.metadata.image):
+        if (
+            all(topic.error_code == 0 for topic in topics)
+            and cached is self._cache.of(self.metadata.image)
+            and (wanted is None or len(wanted) <= _CACHED_TOPICS_MAX)
+        ):
             body = cached[key] = codec.encode(response, version)
             return body
         return response
@@ -101,19 +128,20 @@ class Metadata:
         brokers = []
         for broker in self.metadata.image.brokers.values():
             for endpoint in () if broker.fenced else broker.endpoints:
-                if endpoint.name == call.listener.name:
+                if endpoint.name == call.origin.listener.name:
                     brokers.append(
                         MetadataResponseBroker(
                             node_id=broker.broker_id, host=endpoint.host, port=endpoint.port, rack=broker.rack
                         )
                     )
         requested = request.include_cluster_authorized_operations
+        operations = cluster_operations(self.authorization, call) if requested else NOT_REQUESTED
         return MetadataResponse(
             brokers=brokers,
             cluster_id=self.cluster_id,
             controller_id=self._random_broker(),
             topics=topics,
-            cluster_authorized_operations=CLUSTER_OPERATIONS if requested else NOT_REQUESTED,
+            cluster_authorized_operations=operations,
         )
 
     def _random_broker(self) -> int:
@@ -122,27 +150,79 @@ class Metadata:
 
     def _all(self, request: MetadataRequest, call: Call) -> list[MetadataResponseTopic]:
         image = self.metadata.image
-        return [_topic(topic, request, image, call) for topic in image.topics.by_name.values()]
+        topics: Iterable[TopicImage] = image.topics.by_name.values()
+        visible = name_filter(self.authorization, call, Operation.DESCRIBE, ResourceType.TOPIC, quiet=True)
+        if visible is not None:
+            topics = [topic for topic in topics if visible(topic.name)]
+        return self._with_operations([_topic(topic, image, call) for topic in topics], request, call)
 
     async def _some(
         self, wanted: Sequence[MetadataRequestTopic], request: MetadataRequest, call: Call
     ) -> list[MetadataResponseTopic]:
+        visible = name_filter(self.authorization, call, Operation.DESCRIBE, ResourceType.TOPIC)
         if any(topic.topic_id != ZERO_UUID for topic in wanted):
             ids = dict.fromkeys(topic.topic_id for topic in wanted if topic.topic_id != ZERO_UUID)
-            return [_by_id(topic_id, request, self.metadata.image, call) for topic_id in ids]
+            return self._by_id(list(ids), visible, request, call)
         names = list(dict.fromkeys(topic.name for topic in wanted if topic.name is not None))
+        hidden: list[MetadataResponseTopic] = []
+        if visible is not None:
+            hidden = [_denied(name, is_internal=False) for name in names if not visible(name)]
+            names = [name for name in names if visible(name)]
         by_name = self.metadata.image.topics.by_name
         missing = [name for name in names if name not in by_name]
-        if missing and (request.allow_auto_topic_creation or call.api_version < 4):
-            await self._create([name for name in missing if _name_error(name) is None])
+        creates = request.allow_auto_topic_creation or call.api_version < 4
+        if missing and creates and self.settings.bool("auto.create.topics.enable"):
+            denied = self._not_creatable(missing, call)
+            hidden = [_denied(name, is_internal=name in INTERNAL_TOPICS) for name in denied] + hidden
+            names = [name for name in names if name not in denied]
+            await self._create([n for n in missing if n not in denied and _name_error(n) is None])
         image = self.metadata.image
         by_name = image.topics.by_name
-        found = [_topic(by_name[name], request, image, call) for name in names if name in by_name]
-        return found + [_missing(name, request) for name in names if name not in by_name]
+        found = [_topic(by_name[name], image, call) for name in names if name in by_name]
+        found += [_missing(name) for name in names if name not in by_name]
+        return self._with_operations(found, request, call) + hidden
+
+    def _by_id(
+        self, ids: list[Uuid], visible: NameFilter, request: MetadataRequest, call: Call
+    ) -> list[MetadataResponseTopic]:
+        image = self.metadata.image
+        by_id = image.topics.by_id
+        if visible is None:
+            found = [_topic(by_id[each], image, call) if each in by_id else _unknown(each) for each in ids]
+            return self._with_operations(found, request, call)
+        known = [by_id[each] for each in ids if each in by_id]
+        found = [_topic(topic, image, call) for topic in known if visible(topic.name)]
+        # Ids are not confidential: only the name is left out.
+        code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        denied = [
+            MetadataResponseTopic(error_code=code, name=None, topic_id=topic.topic_id)
+            for topic in known
+            if not visible(topic.name)
+        ]
+        unknown = [_unknown(each) for each in ids if each not in by_id]
+        return unknown + self._with_operations(found, request, call) + denied
+
+    def _with_operations(
+        self, topics: list[MetadataResponseTopic], request: MetadataRequest, call: Call
+    ) -> list[MetadataResponseTopic]:
+        if request.include_topic_authorized_operations:
+            for topic in topics:
+                if topic.name is not None:
+                    topic.topic_authorized_operations = self.authorization.operations(
+                        call.origin, ResourceType.TOPIC, topic.name
+                    )
+        return topics
+
+    def _not_creatable(self, names: list[str], call: Call) -> frozenset[str]:
+        """The topics that the client may not create."""
+        if allows_cluster(self.authorization, call, Operation.CREATE, quiet=True):
+            return frozenset()
+        allowed = name_filter(self.authorization, call, Operation.CREATE, ResourceType.TOPIC)
+        return frozenset(name for name in names if allowed is not None and not allowed(name))
 
     async def _create(self, names: list[str]) -> None:
-        """Create the topics if that is enabled. As in Kafka, a topic that cannot be created stays unknown."""
-        if names and self.settings.bool("auto.create.topics.enable"):
+        """Create the topics. As in Kafka, a topic that cannot be created stays unknown."""
+        if names:
             topics = [creation(name, self.config, self.metadata.image) for name in names]
             await self.forwarder.create_topics(
                 CreateTopicsRequest(topics=topics, timeout_ms=_CREATION_TIMEOUT_MS)
@@ -179,42 +259,38 @@ def _name_error(name: str) -> ErrorCode | None:
     return None
 
 
-def _missing(name: str, request: MetadataRequest) -> MetadataResponseTopic:
-    requested = request.include_topic_authorized_operations
+def _missing(name: str) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         error_code=_name_error(name) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         name=name,
         is_internal=name in INTERNAL_TOPICS,
-        topic_authorized_operations=TOPIC_OPERATIONS if requested else NOT_REQUESTED,
     )
 
 
-def _by_id(
-    topic_id: Uuid, request: MetadataRequest, image: MetadataImage, call: Call
-) -> MetadataResponseTopic:
-    topic = image.topics.by_id.get(topic_id)
-    if topic is not None:
-        return _topic(topic, request, image, call)
+def _denied(name: str, *, is_internal: bool) -> MetadataResponseTopic:
+    """The error of a topic, which is the same whether it exists or not."""
+    return MetadataResponseTopic(
+        error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name, is_internal=is_internal
+    )
+
+
+def _unknown(topic_id: Uuid) -> MetadataResponseTopic:
     return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
 
 
-def _topic(
-    topic: TopicImage, request: MetadataRequest, image: MetadataImage, call: Call
-) -> MetadataResponseTopic:
-    requested = request.include_topic_authorized_operations
+def _topic(topic: TopicImage, image: MetadataImage, call: Call) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.name in INTERNAL_TOPICS,
         partitions=[_partition(index, one, image, call) for index, one in topic.partitions.items()],
-        topic_authorized_operations=TOPIC_OPERATIONS if requested else NOT_REQUESTED,
     )
 
 
 def _partition(
     index: int, partition: PartitionImage, image: MetadataImage, call: Call
 ) -> MetadataResponsePartition:
-    listener, version = call.listener.name, call.api_version
+    listener, version = call.origin.listener.name, call.api_version
     leader = leader_at(partition, image, listener)
     replicas, isr = list(partition.replicas), list(partition.isr)
     error = ErrorCode.NONE

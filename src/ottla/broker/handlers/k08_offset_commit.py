@@ -11,11 +11,15 @@ from typing import Final
 
 from ottla.base.errors import ErrorCode
 from ottla.base.promise import Promise
+from ottla.broker.access import name_filter
+from ottla.broker.authorization import Authorization
 from ottla.broker.coordination.coordinators import GroupCoordinator
 from ottla.broker.coordination.group_requests import TopicResponses, client_error, to_response
 from ottla.broker.dependencies import MetadataCache
 from ottla.broker.registry import Call, handles
+from ottla.broker.requirements import resources
 from ottla.metadata.image import MetadataImage, TopicImage
+from ottla.security.resources import Operation, ResourceType
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -28,11 +32,17 @@ from ottla.wire.messages.offset_commit import (
 _TOPIC_IDS: Final = 10
 
 
-@handles(ApiKey.OFFSET_COMMIT, OffsetCommitRequest, versions=(2, 10))
+@handles(
+    ApiKey.OFFSET_COMMIT,
+    OffsetCommitRequest,
+    versions=(2, 10),
+    requires=resources((Operation.READ, ResourceType.GROUP), (Operation.READ, ResourceType.TOPIC)),
+)
 @dataclass(frozen=True)
 class OffsetCommit:
     """Commits offsets of existing partitions through the coordinator of the group."""
 
+    authorization: Authorization
     metadata: MetadataCache
     groups: GroupCoordinator
 
@@ -41,10 +51,15 @@ class OffsetCommit:
     ) -> OffsetCommitResponse | Promise[OffsetCommitResponse]:
         version = call.api_version
         responses = TopicResponses(_response)
+        authorization = self.authorization
+        if not authorization.allows(call.origin, Operation.READ, ResourceType.GROUP, request.group_id):
+            code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+            return OffsetCommitResponse(topics=[responses.refused(each, code) for each in request.topics])
+        readable = name_filter(authorization, call, Operation.READ, ResourceType.TOPIC)
         by_id = version >= _TOPIC_IDS
         missing = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         find = _find_by_id if by_id else _find_by_name
-        request.topics = responses.existing(request.topics, self.metadata.image, find, missing)
+        request.topics = responses.existing(request.topics, self.metadata.image, find, readable, missing)
         if not request.topics:
             return OffsetCommitResponse(topics=responses.joined([]))
         return to_response(

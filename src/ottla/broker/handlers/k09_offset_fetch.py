@@ -11,12 +11,19 @@ import asyncio
 from dataclasses import dataclass
 from typing import Final
 
+from msgspec.structs import replace
+
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.broker.access import NameFilter, check, name_filter
+from ottla.broker.authorization import Authorization
 from ottla.broker.coordination.coordinators import GroupCoordinator
 from ottla.broker.coordination.group_requests import client_error
 from ottla.broker.dependencies import MetadataCache
 from ottla.broker.registry import Call, handles
+from ottla.broker.repetitions import limited
+from ottla.broker.requirements import resources
 from ottla.metadata.image import MetadataImage
+from ottla.security.resources import Operation, ResourceType
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -36,17 +43,26 @@ _TOPIC_IDS: Final = 10
 _NOTHING_COMMITTED: Final = -1
 
 
-@handles(ApiKey.OFFSET_FETCH, OffsetFetchRequest, versions=(1, 10))
+@handles(
+    ApiKey.OFFSET_FETCH,
+    OffsetFetchRequest,
+    versions=(1, 10),
+    requires=resources((Operation.DESCRIBE, ResourceType.GROUP), (Operation.DESCRIBE, ResourceType.TOPIC)),
+)
 @dataclass(frozen=True)
 class OffsetFetch:
     """Reads committed offsets from the coordinators of the groups."""
 
+    authorization: Authorization
     metadata: MetadataCache
     groups: GroupCoordinator
 
     async def handle(self, request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse:
         if call.api_version >= _GROUPS:
-            fetches = [self._fetch(group, request.require_stable, call) for group in request.groups]
+            fetches = [
+                self._fetch(group, request.require_stable, call)
+                for group in limited(request.groups, _repetition)
+            ]
             return OffsetFetchResponse(groups=list(await asyncio.gather(*fetches)))
         group = OffsetFetchRequestGroup(group_id=request.group_id, topics=None)
         if request.topics is not None:
@@ -66,17 +82,34 @@ class OffsetFetch:
         self, group: OffsetFetchRequestGroup, require_stable: bool, call: Call
     ) -> OffsetFetchResponseGroup:
         image = self.metadata.image
+        everything = group.topics is None
+        visible = name_filter(
+            self.authorization, call, Operation.DESCRIBE, ResourceType.TOPIC, quiet=everything
+        )
         unknown = _resolve_names(group, image) if call.api_version >= _TOPIC_IDS else _set_ids(group, image)
+        hidden: list[OffsetFetchRequestTopics] = []
         try:
+            check(self.authorization, call, Operation.DESCRIBE, ResourceType.GROUP, group.group_id)
+            wanted, hidden = _without_hidden(group, visible)
             fetched = await self.groups.read(
-                group.group_id, lambda machine: machine.fetch_offsets(group, require_stable=require_stable)
+                group.group_id, lambda machine: machine.fetch_offsets(wanted, require_stable=require_stable)
             )
         except ApiError as error:
             return OffsetFetchResponseGroup(group_id=group.group_id, error_code=client_error(error))
-        if group.topics is None and call.api_version >= _TOPIC_IDS:
+        if everything and visible is not None:
+            fetched.topics = [topic for topic in fetched.topics if visible(topic.name)]
+        if everything and call.api_version >= _TOPIC_IDS:
             fetched.topics = _with_ids(fetched.topics, image)
+        if fetched.error_code:
+            return fetched
+        fetched.topics += [_without_offsets(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for topic in hidden]
         fetched.topics += [_without_offsets(topic, ErrorCode.UNKNOWN_TOPIC_ID) for topic in unknown]
         return fetched
+
+
+def _repetition(group: OffsetFetchRequestGroup) -> str | int:
+    """A key that is the same for repeated requests for all offsets of a group: each would add all of them."""
+    return group.group_id if group.topics is None else id(group)
 
 
 def _resolve_names(group: OffsetFetchRequestGroup, image: MetadataImage) -> list[OffsetFetchRequestTopics]:
@@ -91,6 +124,18 @@ def _resolve_names(group: OffsetFetchRequestGroup, image: MetadataImage) -> list
     if unknown and group.topics:
         group.topics = [topic for topic in group.topics if topic.topic_id in image.topics.by_id]
     return unknown
+
+
+def _without_hidden(
+    group: OffsetFetchRequestGroup, visible: NameFilter
+) -> tuple[OffsetFetchRequestGroup, list[OffsetFetchRequestTopics]]:
+    """The request without the topics that the client may not describe, and these topics."""
+    if visible is None or not group.topics:
+        return group, []
+    hidden = [topic for topic in group.topics if not visible(topic.name)]
+    if not hidden:
+        return group, []
+    return replace(group, topics=[topic for topic in group.topics if visible(topic.name)]), hidden
 
 
 def _set_ids(group: OffsetFetchRequestGroup, image: MetadataImage) -> list[OffsetFetchRequestTopics]:

@@ -13,14 +13,18 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.broker.access import DENIED, allows_cluster, denied_text
+from ottla.broker.authorization import Authorization
 from ottla.broker.coordination import coordinators
 from ottla.broker.coordination.coordinators import GroupCoordinator, TxnCoordinator
 from ottla.broker.coordination.internal_topics import creation
 from ottla.broker.dependencies import MetadataCache
 from ottla.broker.forwarding.forwarder import Forwarder
 from ottla.broker.registry import Call, handles
+from ottla.broker.requirements import resources
 from ottla.config.broker import BrokerConfig
 from ottla.metadata.image import NO_LEADER
+from ottla.security.resources import Operation, ResourceType
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.create_topics import CreateTopicsRequest
 from ottla.wire.messages.find_coordinator import (
@@ -34,8 +38,19 @@ _TRANSACTION: Final = 1
 _SEVERAL_IDS: Final = 4
 _CREATION_TIMEOUT_MS: Final = 30_000
 _INVALID: Final = "the coordinator type is not supported"
+_SHARE: Final = 2
+_SHARE_GROUPS: Final = 6
+_DESCRIBED: Final = {_GROUP: ResourceType.GROUP, _TRANSACTION: ResourceType.TRANSACTIONAL_ID}
+_TEXTS_OF_KEYS: Final = {
+    ErrorCode.INVALID_REQUEST: _INVALID,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: denied_text(Operation.CLUSTER_ACTION, ResourceType.CLUSTER),
+}
 _MESSAGES: Final = {
     ErrorCode.NONE: "NONE",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: denied_text(Operation.DESCRIBE, ResourceType.GROUP),
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: denied_text(
+        Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID
+    ),
     ErrorCode.INVALID_REQUEST: _INVALID,
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "the coordinator is not available",
 }
@@ -48,11 +63,21 @@ class _Node(NamedTuple):
     port: int = -1
 
 
-@handles(ApiKey.FIND_COORDINATOR, FindCoordinatorRequest, versions=(0, 6))
+@handles(
+    ApiKey.FIND_COORDINATOR,
+    FindCoordinatorRequest,
+    versions=(0, 6),
+    requires=resources(
+        (Operation.DESCRIBE, ResourceType.GROUP),
+        (Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID),
+        (Operation.CLUSTER_ACTION, ResourceType.CLUSTER),
+    ),
+)
 @dataclass(frozen=True)
 class FindCoordinator:
     """Looks the leader of the responsible partition up in the metadata."""
 
+    authorization: Authorization
     node_id: int
     config: BrokerConfig
     metadata: MetadataCache
@@ -62,7 +87,11 @@ class FindCoordinator:
 
     async def handle(self, request: FindCoordinatorRequest, call: Call) -> FindCoordinatorResponse:
         if call.api_version >= _SEVERAL_IDS:
-            found = [await self._find(key, request.key_type, call) for key in request.coordinator_keys]
+            keys, kind = request.coordinator_keys, request.key_type
+            if keys and self._lacks_cluster_action(kind, call):
+                found = [_Node(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)] * len(keys)
+            else:
+                found = [await self._find(key, kind, call) for key in keys]
             return FindCoordinatorResponse(
                 coordinators=[
                     Coordinator(
@@ -71,7 +100,7 @@ class FindCoordinator:
                         host=node.host,
                         port=node.port,
                         error_code=node.error,
-                        error_message=_INVALID if node.error is ErrorCode.INVALID_REQUEST else "",
+                        error_message=_TEXTS_OF_KEYS.get(node.error, ""),
                     )
                     for key, node in zip(request.coordinator_keys, found, strict=True)
                 ]
@@ -85,7 +114,15 @@ class FindCoordinator:
             port=node.port,
         )
 
+    def _lacks_cluster_action(self, key_type: int, call: Call) -> bool:
+        """Whether a client that is not a broker looks up the coordinator of a share group."""
+        is_share = key_type == _SHARE and call.api_version >= _SHARE_GROUPS
+        return is_share and not allows_cluster(self.authorization, call, Operation.CLUSTER_ACTION)
+
     async def _find(self, key: str, key_type: int, call: Call) -> _Node:
+        kind = _DESCRIBED.get(key_type)
+        if kind and not self.authorization.allows(call.origin, Operation.DESCRIBE, kind, key):
+            return _Node(DENIED[kind])
         coordinator: coordinators.Coordinator[Any]
         if key_type == _GROUP:
             coordinator = self.groups
@@ -105,7 +142,7 @@ class FindCoordinator:
             return _Node(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         leader = image.brokers.get(partition.leader)
         for endpoint in () if leader is None or leader.fenced else leader.endpoints:
-            if endpoint.name == call.listener.name:
+            if endpoint.name == call.origin.listener.name:
                 return _Node(ErrorCode.NONE, partition.leader, endpoint.host, endpoint.port)
         return _Node(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 

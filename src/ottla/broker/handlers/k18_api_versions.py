@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from ottla.base.errors import ErrorCode
 from ottla.broker.dependencies import MetadataCache
 from ottla.broker.registry import BROKER_AND_CONTROLLER, Call, ListedApis, handles
+from ottla.broker.requirements import NOTHING
 from ottla.metadata.features import SUPPORTED_FEATURES
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.api_versions import (
@@ -29,7 +30,13 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _VERSIONS = (0, 4)
 
 
-@handles(ApiKey.API_VERSIONS, ApiVersionsRequest, versions=_VERSIONS, listeners=BROKER_AND_CONTROLLER)
+@handles(
+    ApiKey.API_VERSIONS,
+    ApiVersionsRequest,
+    versions=_VERSIONS,
+    listeners=BROKER_AND_CONTROLLER,
+    requires=NOTHING,
+)
 @dataclass(frozen=True)
 class ApiVersions:
     """Lists the APIs of the listener that received the request."""
@@ -51,7 +58,7 @@ class ApiVersions:
         return ApiVersionsResponse(
             api_keys=[
                 ApiVersion(api_key=key, min_version=versions[0], max_version=versions[1])
-                for key, versions in self.listed_apis.on(call.listener.type).items()
+                for key, versions in self.listed_apis.on(call.origin.listener.type).items()
             ],
             supported_features=[
                 SupportedFeatureKey(name=one.name, min_version=one.min_version, max_version=one.max_version)

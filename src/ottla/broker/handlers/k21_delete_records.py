@@ -9,9 +9,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.broker.access import check
+from ottla.broker.authorization import Authorization
 from ottla.broker.registry import Call, handles
+from ottla.broker.requirements import resources
 from ottla.metadata.topic_names import INTERNAL_TOPICS
 from ottla.replication.replicas import Replicas
+from ottla.security.resources import Operation, ResourceType
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.delete_records import (
     DeleteRecordsPartition,
@@ -24,26 +28,34 @@ from ottla.wire.messages.delete_records import (
 _HIGH_WATERMARK: Final = -1
 
 
-@handles(ApiKey.DELETE_RECORDS, DeleteRecordsRequest, versions=(0, 2))
+@handles(
+    ApiKey.DELETE_RECORDS,
+    DeleteRecordsRequest,
+    versions=(0, 2),
+    requires=resources((Operation.DELETE, ResourceType.TOPIC)),
+)
 @dataclass(frozen=True)
 class DeleteRecords:
     """Moves the log start offsets of partitions of this broker."""
 
+    authorization: Authorization
     replicas: Replicas
 
     def handle(self, request: DeleteRecordsRequest, call: Call) -> DeleteRecordsResponse:
         return DeleteRecordsResponse(
             topics=[
                 DeleteRecordsTopicResult(
-                    name=topic.name, partitions=[self._delete(topic.name, one) for one in topic.partitions]
+                    name=topic.name,
+                    partitions=[self._delete(topic.name, one, call) for one in topic.partitions],
                 )
                 for topic in request.topics
             ]
         )
 
-    def _delete(self, topic: str, wanted: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
+    def _delete(self, topic: str, wanted: DeleteRecordsPartition, call: Call) -> DeleteRecordsPartitionResult:
         index = wanted.partition_index
         try:
+            check(self.authorization, call, Operation.DELETE, ResourceType.TOPIC, topic)
             partition = self.replicas.get(topic, index)
             if topic in INTERNAL_TOPICS:
                 raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION)

@@ -14,13 +14,17 @@ from dataclasses import dataclass
 from typing import Final
 
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.broker.access import allows_cluster, check
+from ottla.broker.authorization import Authorization
 from ottla.broker.coordination.coordinators import TxnCoordinator
 from ottla.broker.coordination.producer_ids import ProducerIds
 from ottla.broker.coordination.txn_requests import client_error, take_producer_id, write_with_producer_id
 from ottla.broker.registry import Call, handles
+from ottla.broker.requirements import resources
 from ottla.coordinator.txn.init_producer_id import InitParameters
 from ottla.coordinator.txn.responses import InitProducerIdResult
 from ottla.coordinator.txn.transaction import NO_EPOCH, NO_PRODUCER, NO_PRODUCER_ID, Producer
+from ottla.security.resources import Operation, ResourceType
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
@@ -32,16 +36,24 @@ _KNOWS_FENCED: Final = 4
     InitProducerIdRequest,
     versions=(0, 6),
     newest_needs="transaction.two.phase.commit.enable",
+    requires=resources(
+        (Operation.WRITE, ResourceType.TRANSACTIONAL_ID),
+        (Operation.TWO_PHASE_COMMIT, ResourceType.TRANSACTIONAL_ID),
+        (Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER),
+        (Operation.WRITE, ResourceType.TOPIC),
+    ),
 )
 @dataclass(frozen=True)
 class InitProducerId:
     """Assigns producer ids, alone or through the coordinator of a transactional id."""
 
+    authorization: Authorization
     transactions: TxnCoordinator
     producer_ids: ProducerIds
 
     async def handle(self, request: InitProducerIdRequest, call: Call) -> InitProducerIdResponse:
         try:
+            self._authorize(request, call)
             result = await self._initialise(request)
         except ApiError as error:
             result = InitProducerIdResult(error.code)
@@ -52,6 +64,18 @@ class InitProducerId:
             ongoing_txn_producer_id=result.ongoing.id,
             ongoing_txn_producer_epoch=result.ongoing.epoch,
         )
+
+    def _authorize(self, request: InitProducerIdRequest, call: Call) -> None:
+        """Raise ApiError if the client lacks a right; this is checked before everything else."""
+        authorization, name = self.authorization, request.transactional_id
+        if name is not None:
+            check(authorization, call, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, name)
+            if request.enable2_pc:
+                check(authorization, call, Operation.TWO_PHASE_COMMIT, ResourceType.TRANSACTIONAL_ID, name)
+        elif not allows_cluster(
+            authorization, call, Operation.IDEMPOTENT_WRITE, quiet=True
+        ) and not authorization.allows_any(call.origin, Operation.WRITE, ResourceType.TOPIC):
+            raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
     async def _initialise(self, request: InitProducerIdRequest) -> InitProducerIdResult:
         transactional_id = request.transactional_id

@@ -7,9 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ottla.base.errors import ApiError
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.broker.access import allows_cluster, name_filter
+from ottla.broker.authorization import Authorization
 from ottla.broker.registry import Call, handles
+from ottla.broker.requirements import resources
 from ottla.replication.replicas import Replicas
+from ottla.security.resources import Operation, ResourceType
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -20,22 +24,35 @@ from ottla.wire.messages.offset_for_leader_epoch import (
 )
 
 
-@handles(ApiKey.OFFSET_FOR_LEADER_EPOCH, OffsetForLeaderEpochRequest, versions=(2, 4))
+@handles(
+    ApiKey.OFFSET_FOR_LEADER_EPOCH,
+    OffsetForLeaderEpochRequest,
+    versions=(2, 4),
+    requires=resources(
+        (Operation.CLUSTER_ACTION, ResourceType.CLUSTER), (Operation.DESCRIBE, ResourceType.TOPIC)
+    ),
+)
 @dataclass(frozen=True)
 class OffsetForLeaderEpoch:
     """Looks leader epochs up in the logs of this broker."""
 
+    authorization: Authorization
     replicas: Replicas
 
     def handle(self, request: OffsetForLeaderEpochRequest, call: Call) -> OffsetForLeaderEpochResponse:
-        return OffsetForLeaderEpochResponse(
-            topics=[
-                OffsetForLeaderTopicResult(
-                    topic=topic.topic, partitions=[self._end(topic.topic, one) for one in topic.partitions]
-                )
-                for topic in request.topics
-            ]
-        )
+        visible = None
+        if not allows_cluster(self.authorization, call, Operation.CLUSTER_ACTION, quiet=True):
+            visible = name_filter(self.authorization, call, Operation.DESCRIBE, ResourceType.TOPIC)
+        found, denied = [], []
+        for topic in request.topics:
+            if visible is None or visible(topic.topic):
+                ends = [self._end(topic.topic, one) for one in topic.partitions]
+                found.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=ends))
+            else:
+                code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                ends = [EpochEndOffset(error_code=code, partition=one.partition) for one in topic.partitions]
+                denied.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=ends))
+        return OffsetForLeaderEpochResponse(topics=found + denied)
 
     def _end(self, topic: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
         try:

@@ -13,12 +13,16 @@ from typing import Final
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition
+from ottla.broker.access import allows_cluster, name_filter
+from ottla.broker.authorization import Authorization
 from ottla.broker.coordination.coordinators import TxnCoordinator
 from ottla.broker.coordination.txn_requests import client_error
 from ottla.broker.dependencies import MetadataCache
 from ottla.broker.registry import Call, handles
+from ottla.broker.requirements import resources
 from ottla.coordinator.txn.transaction import EPOCH_PER_TRANSACTION, Producer, by_topic
 from ottla.metadata.topic_names import INTERNAL_TOPICS
+from ottla.security.resources import Operation, ResourceType
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -35,15 +39,29 @@ _FROM_BROKERS: Final = 4
 PartitionErrors = dict[TopicPartition, ErrorCode]
 
 
-@handles(ApiKey.ADD_PARTITIONS_TO_TXN, AddPartitionsToTxnRequest, versions=(0, 5))
+@handles(
+    ApiKey.ADD_PARTITIONS_TO_TXN,
+    AddPartitionsToTxnRequest,
+    versions=(0, 5),
+    requires=resources(
+        (Operation.WRITE, ResourceType.TRANSACTIONAL_ID),
+        (Operation.WRITE, ResourceType.TOPIC),
+        (Operation.CLUSTER_ACTION, ResourceType.CLUSTER),
+    ),
+)
 @dataclass(frozen=True)
 class AddPartitionsToTxn:
     """Adds partitions to transactions, or verifies them, through the coordinators."""
 
+    authorization: Authorization
     metadata: MetadataCache
     transactions: TxnCoordinator
 
     async def handle(self, request: AddPartitionsToTxnRequest, call: Call) -> AddPartitionsToTxnResponse:
+        if call.api_version >= _FROM_BROKERS and not allows_cluster(
+            self.authorization, call, Operation.CLUSTER_ACTION
+        ):
+            return AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         if call.api_version < _FROM_BROKERS:
             only = AddPartitionsToTxnTransaction(
                 transactional_id=request.v3_and_below_transactional_id,
@@ -66,6 +84,10 @@ class AddPartitionsToTxn:
         partitions = [
             TopicPartition(topic.name, index) for topic in transaction.topics for index in topic.partitions
         ]
+        if call.api_version < _FROM_BROKERS and not self.authorization.allows(
+            call.origin, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transaction.transactional_id
+        ):
+            return _listed(dict.fromkeys(partitions, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
         refused = self._refused(partitions, call)
         if refused:
             return _listed(dict.fromkeys(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED) | refused)
@@ -89,8 +111,12 @@ class AddPartitionsToTxn:
         """Return the errors of partitions that do not exist or that clients may not write to."""
         refused: PartitionErrors = {}
         topics = self.metadata.image.topics.by_name
+        is_client = call.api_version < _FROM_BROKERS
+        writable = name_filter(self.authorization, call, Operation.WRITE, ResourceType.TOPIC)
         for each in partitions:
-            if call.api_version < _FROM_BROKERS and each.topic in INTERNAL_TOPICS:
+            if is_client and (
+                each.topic in INTERNAL_TOPICS or (writable is not None and not writable(each.topic))
+            ):
                 refused[each] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             elif each.topic not in topics or each.partition not in topics[each.topic].partitions:
                 refused[each] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

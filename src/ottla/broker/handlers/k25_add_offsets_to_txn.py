@@ -10,21 +10,33 @@ from typing import Final
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition
+from ottla.broker.access import check
+from ottla.broker.authorization import Authorization
 from ottla.broker.coordination.coordinators import GroupCoordinator, TxnCoordinator
 from ottla.broker.coordination.txn_requests import client_error
 from ottla.broker.registry import Call, handles
+from ottla.broker.requirements import resources
 from ottla.coordinator.txn.transaction import Producer
+from ottla.security.resources import Operation, ResourceType
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 
 _KNOWS_FENCED: Final = 2
 
 
-@handles(ApiKey.ADD_OFFSETS_TO_TXN, AddOffsetsToTxnRequest, versions=(0, 4))
+@handles(
+    ApiKey.ADD_OFFSETS_TO_TXN,
+    AddOffsetsToTxnRequest,
+    versions=(0, 4),
+    requires=resources(
+        (Operation.WRITE, ResourceType.TRANSACTIONAL_ID), (Operation.READ, ResourceType.GROUP)
+    ),
+)
 @dataclass(frozen=True)
 class AddOffsetsToTxn:
     """Adds the partition of a group to a transaction through its coordinator."""
 
+    authorization: Authorization
     groups: GroupCoordinator
     transactions: TxnCoordinator
 
@@ -33,6 +45,8 @@ class AddOffsetsToTxn:
         partition = TopicPartition(self.groups.topic, self.groups.partition_for(request.group_id))
         producer = Producer(request.producer_id, request.producer_epoch)
         try:
+            check(self.authorization, call, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, name)
+            check(self.authorization, call, Operation.READ, ResourceType.GROUP, request.group_id)
             if not name:
                 raise ApiError(ErrorCode.INVALID_REQUEST)
             code = await self.transactions.write(

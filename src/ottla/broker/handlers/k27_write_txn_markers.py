@@ -15,7 +15,9 @@ from ottla.base.errors import ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.broker.coordination.marker_sender import LocalMarkerSender
 from ottla.broker.registry import Call, handles
+from ottla.broker.requirements import cluster
 from ottla.coordinator.txn.completion import TxnMarkerEntry
+from ottla.security.resources import Operation
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.write_txn_markers import (
     WritableTxnMarker,
@@ -29,7 +31,12 @@ from ottla.wire.messages.write_txn_markers import (
 MarkerResults = dict[TopicPartition, ErrorCode]
 
 
-@handles(ApiKey.WRITE_TXN_MARKERS, WriteTxnMarkersRequest, versions=(1, 2))
+@handles(
+    ApiKey.WRITE_TXN_MARKERS,
+    WriteTxnMarkersRequest,
+    versions=(1, 2),
+    requires=cluster(Operation.ALTER, Operation.CLUSTER_ACTION),
+)
 @dataclass(frozen=True)
 class WriteTxnMarkers:
     """Appends markers to partitions of this broker."""

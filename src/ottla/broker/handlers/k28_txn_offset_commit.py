@@ -10,10 +10,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.broker.access import check, name_filter
+from ottla.broker.authorization import Authorization
 from ottla.broker.coordination.coordinators import GroupCoordinator
 from ottla.broker.coordination.group_requests import TopicResponses, by_name, client_error
 from ottla.broker.dependencies import MetadataCache
 from ottla.broker.registry import Call, handles
+from ottla.broker.requirements import resources
+from ottla.security.resources import Operation, ResourceType
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -26,17 +30,34 @@ from ottla.wire.messages.txn_offset_commit import (
 _KNOWS_LOADING: Final = 2
 
 
-@handles(ApiKey.TXN_OFFSET_COMMIT, TxnOffsetCommitRequest, versions=(0, 5))
+@handles(
+    ApiKey.TXN_OFFSET_COMMIT,
+    TxnOffsetCommitRequest,
+    versions=(0, 5),
+    requires=resources(
+        (Operation.WRITE, ResourceType.TRANSACTIONAL_ID),
+        (Operation.READ, ResourceType.GROUP),
+        (Operation.READ, ResourceType.TOPIC),
+    ),
+)
 @dataclass(frozen=True)
 class TxnOffsetCommit:
     """Commits transactional offsets of existing partitions through the coordinator of the group."""
 
+    authorization: Authorization
     metadata: MetadataCache
     groups: GroupCoordinator
 
     async def handle(self, request: TxnOffsetCommitRequest, call: Call) -> TxnOffsetCommitResponse:
         responses = TopicResponses(_response)
-        request.topics = responses.existing(request.topics, self.metadata.image, by_name)
+        try:
+            name = request.transactional_id
+            check(self.authorization, call, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, name)
+            check(self.authorization, call, Operation.READ, ResourceType.GROUP, request.group_id)
+        except ApiError as error:
+            return TxnOffsetCommitResponse(topics=responses.all_refused(request.topics, error.code))
+        readable = name_filter(self.authorization, call, Operation.READ, ResourceType.TOPIC)
+        request.topics = responses.existing(request.topics, self.metadata.image, by_name, readable)
         decided: list[TxnOffsetCommitResponseTopic] = []
         if request.topics:
             try:

@@ -7,34 +7,78 @@ forwards the rest to the active controller.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
-from ottla.broker.forwarding.config_resources import forward_rest, own_replaced
+from ottla.broker.access import allows_cluster
+from ottla.broker.authorization import Authorization
+from ottla.broker.forwarding.config_resources import (
+    StoreCheck,
+    alter_authorized,
+    check_replaced_stores,
+    forward_rest,
+    own_replaced,
+)
 from ottla.broker.forwarding.forwarder import Forwarder
 from ottla.broker.registry import CONTROLLER, Call, handles
+from ottla.broker.requirements import resources
 from ottla.controller.port import ControllerPort
+from ottla.security.resources import Operation, ResourceType
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 
 
-@handles(ApiKey.ALTER_CONFIGS, AlterConfigsRequest, versions=(0, 2))
+@handles(
+    ApiKey.ALTER_CONFIGS,
+    AlterConfigsRequest,
+    versions=(0, 2),
+    requires=resources(
+        (Operation.ALTER_CONFIGS, ResourceType.CLUSTER),
+        (Operation.ALTER_CONFIGS, ResourceType.TOPIC),
+        (Operation.ALTER_CONFIGS, ResourceType.GROUP),
+    ),
+)
 @dataclass(frozen=True)
 class AlterConfigs:
     """Passes resources of the whole cluster, and of this broker, to the active controller."""
 
+    authorization: Authorization
     node_id: int
+    controller: ControllerPort
     forwarder: Forwarder
+    check_stores: StoreCheck
 
     async def handle(self, request: AlterConfigsRequest, call: Call) -> AlterConfigsResponse:
         own = own_replaced(request, self.node_id)
-        return await forward_rest(request, own, self.forwarder.alter_configs, AlterConfigsResponse)
+        # Files are read only for clients that may alter the settings; the controller refuses the others.
+        if allows_cluster(self.authorization, call, Operation.ALTER_CONFIGS, quiet=True):
+            await check_replaced_stores(request, own, self.node_id, self.check_stores)
+        return await forward_rest(request, own, partial(self._alter, call=call))
+
+    async def _alter(self, request: AlterConfigsRequest, call: Call) -> AlterConfigsResponse:
+        """The controller checks the rights of the client, also if it is in this process."""
+        if self.forwarder.is_active():
+            return await alter_authorized(request, call, self.authorization, self.controller.alter_configs)
+        return await self.forwarder.alter_configs(request, call.origin)
 
 
-@handles(ApiKey.ALTER_CONFIGS, AlterConfigsRequest, versions=(0, 2), listeners=CONTROLLER, forwarded=True)
+@handles(
+    ApiKey.ALTER_CONFIGS,
+    AlterConfigsRequest,
+    versions=(0, 2),
+    listeners=CONTROLLER,
+    forwarded=True,
+    requires=resources(
+        (Operation.ALTER_CONFIGS, ResourceType.CLUSTER),
+        (Operation.ALTER_CONFIGS, ResourceType.TOPIC),
+        (Operation.ALTER_CONFIGS, ResourceType.GROUP),
+    ),
+)
 @dataclass(frozen=True)
 class ControllerAlterConfigs:
     """Passes the request to the controller."""
 
+    authorization: Authorization
     controller: ControllerPort
 
     async def handle(self, request: AlterConfigsRequest, call: Call) -> AlterConfigsResponse:
-        return await self.controller.alter_configs(request)
+        return await alter_authorized(request, call, self.authorization, self.controller.alter_configs)

@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from ottla.base.errors import ErrorCode
 from ottla.base.files import Disk
 from ottla.broker.registry import Call, handles
+from ottla.broker.requirements import cluster
 from ottla.replication.partition import Partition
 from ottla.replication.replicas import Replicas
+from ottla.security.resources import Operation
 from ottla.storage.log_dirs import LogDirs
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.describe_log_dirs import (
@@ -23,7 +25,9 @@ from ottla.wire.messages.describe_log_dirs import (
 )
 
 
-@handles(ApiKey.DESCRIBE_LOG_DIRS, DescribeLogDirsRequest, versions=(1, 5))
+@handles(
+    ApiKey.DESCRIBE_LOG_DIRS, DescribeLogDirsRequest, versions=(1, 5), requires=cluster(Operation.DESCRIBE)
+)
 @dataclass(frozen=True)
 class DescribeLogDirs:
     """Describes the log directories of this broker."""

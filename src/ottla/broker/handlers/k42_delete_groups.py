@@ -8,10 +8,13 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from ottla.base.errors import ApiError
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.broker.authorization import Authorization
 from ottla.broker.coordination.coordinators import GroupCoordinator
 from ottla.broker.coordination.group_requests import client_error
 from ottla.broker.registry import Call, handles
+from ottla.broker.requirements import resources
+from ottla.security.resources import Operation, ResourceType
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.delete_groups import (
     DeletableGroupResult,
@@ -20,17 +23,29 @@ from ottla.wire.messages.delete_groups import (
 )
 
 
-@handles(ApiKey.DELETE_GROUPS, DeleteGroupsRequest, versions=(0, 2))
+@handles(
+    ApiKey.DELETE_GROUPS,
+    DeleteGroupsRequest,
+    versions=(0, 2),
+    requires=resources((Operation.DELETE, ResourceType.GROUP)),
+)
 @dataclass(frozen=True)
 class DeleteGroups:
     """Deletes each group through its coordinator."""
 
+    authorization: Authorization
     groups: GroupCoordinator
 
     async def handle(self, request: DeleteGroupsRequest, call: Call) -> DeleteGroupsResponse:
-        names = dict.fromkeys(request.groups_names)
-        results = await asyncio.gather(*(self._delete(name) for name in names))
-        return DeleteGroupsResponse(results=list(results))
+        allowed, denied = [], []
+        for name in dict.fromkeys(request.groups_names):
+            if self.authorization.allows(call.origin, Operation.DELETE, ResourceType.GROUP, name):
+                allowed.append(name)
+            else:
+                code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+                denied.append(DeletableGroupResult(group_id=name, error_code=code))
+        results = await asyncio.gather(*(self._delete(name) for name in allowed))
+        return DeleteGroupsResponse(results=[*results, *denied])
 
     async def _delete(self, group_id: str) -> DeletableGroupResult:
         try:

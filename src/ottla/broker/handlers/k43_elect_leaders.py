@@ -7,7 +7,9 @@ from typing import Final
 
 from ottla.base.errors import ErrorCode
 from ottla.broker.registry import BROKER_AND_CONTROLLER, Call, handles
+from ottla.broker.requirements import cluster
 from ottla.controller.port import ControllerPort
+from ottla.security.resources import Operation
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 
@@ -20,6 +22,7 @@ _FIRST_ERROR_CODE: Final = 1
     versions=(0, 2),
     listeners=BROKER_AND_CONTROLLER,
     forwarded=True,
+    requires=cluster(Operation.ALTER),
 )
 @dataclass(frozen=True)
 class ElectLeaders:

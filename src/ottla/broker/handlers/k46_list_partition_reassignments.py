@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ottla.broker.registry import BROKER_AND_CONTROLLER, Call, handles
+from ottla.broker.requirements import cluster
 from ottla.controller.port import ControllerPort
+from ottla.security.resources import Operation
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
@@ -19,6 +21,7 @@ from ottla.wire.messages.list_partition_reassignments import (
     versions=(0, 0),
     listeners=BROKER_AND_CONTROLLER,
     forwarded=True,
+    requires=cluster(Operation.DESCRIBE),
 )
 @dataclass(frozen=True)
 class ListPartitionReassignments:

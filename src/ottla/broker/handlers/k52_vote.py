@@ -7,12 +7,20 @@ from dataclasses import dataclass
 
 from ottla.base.promise import Promise
 from ottla.broker.registry import CONTROLLER, Call, handles
+from ottla.broker.requirements import cluster
+from ottla.security.resources import Operation
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.vote import VoteRequest
 from ottla.wire.schema import Message
 
 
-@handles(ApiKey.VOTE, VoteRequest, versions=(0, 2), listeners=CONTROLLER)
+@handles(
+    ApiKey.VOTE,
+    VoteRequest,
+    versions=(0, 2),
+    listeners=CONTROLLER,
+    requires=cluster(Operation.CLUSTER_ACTION),
+)
 @dataclass(frozen=True)
 class Vote:
     """Passes the request to the quorum."""

@@ -7,12 +7,20 @@ from dataclasses import dataclass
 
 from ottla.base.promise import Promise
 from ottla.broker.registry import CONTROLLER, Call, handles
+from ottla.broker.requirements import cluster
+from ottla.security.resources import Operation
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.end_quorum_epoch import EndQuorumEpochRequest
 from ottla.wire.schema import Message
 
 
-@handles(ApiKey.END_QUORUM_EPOCH, EndQuorumEpochRequest, versions=(0, 1), listeners=CONTROLLER)
+@handles(
+    ApiKey.END_QUORUM_EPOCH,
+    EndQuorumEpochRequest,
+    versions=(0, 1),
+    listeners=CONTROLLER,
+    requires=cluster(Operation.CLUSTER_ACTION),
+)
 @dataclass(frozen=True)
 class EndQuorumEpoch:
     """Passes the request to the quorum."""

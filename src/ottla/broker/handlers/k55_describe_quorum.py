@@ -10,7 +10,9 @@ from typing import Final
 
 from ottla.base.ids import ZERO_UUID
 from ottla.broker.registry import BROKER_AND_CONTROLLER, Call, handles
+from ottla.broker.requirements import cluster
 from ottla.controller.port import ControllerPort
+from ottla.security.resources import Operation
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 
@@ -23,6 +25,7 @@ _FIRST_NODES: Final = 2
     versions=(0, 2),
     listeners=BROKER_AND_CONTROLLER,
     forwarded=True,
+    requires=cluster(Operation.DESCRIBE),
 )
 @dataclass(frozen=True)
 class DescribeQuorum:

@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from ottla.base.errors import ErrorCode
-from ottla.broker.authorized_operations import CLUSTER_OPERATIONS, NOT_REQUESTED
+from ottla.broker.access import NOT_REQUESTED, cluster_operations
+from ottla.broker.authorization import Authorization
 from ottla.broker.dependencies import MetadataCache
 from ottla.broker.registry import CONTROLLER, Call, handles
+from ottla.broker.requirements import cluster, resources
 from ottla.quorum.quorum import QuorumStatus
+from ottla.security.resources import Operation, ResourceType
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.describe_cluster import (
     DescribeClusterBroker,
@@ -22,11 +25,17 @@ _BROKERS: Final = 1
 _CONTROLLERS: Final = 2
 
 
-@handles(ApiKey.DESCRIBE_CLUSTER, DescribeClusterRequest, versions=(0, 2))
+@handles(
+    ApiKey.DESCRIBE_CLUSTER,
+    DescribeClusterRequest,
+    versions=(0, 2),
+    requires=resources((Operation.DESCRIBE, ResourceType.CLUSTER)),
+)
 @dataclass(frozen=True)
 class DescribeCluster:
     """Describes the brokers of the newest image."""
 
+    authorization: Authorization
     cluster_id: str
     node_id: int
     metadata: MetadataCache
@@ -44,22 +53,29 @@ class DescribeCluster:
             )
             for broker in self.metadata.image.brokers.values()
             for endpoint in broker.endpoints
-            if endpoint.name == call.listener.name and (request.include_fenced_brokers or not broker.fenced)
+            if endpoint.name == call.origin.listener.name
+            and (request.include_fenced_brokers or not broker.fenced)
         ]
-        requested = request.include_cluster_authorized_operations
         return DescribeClusterResponse(
             cluster_id=self.cluster_id,
             controller_id=self.node_id,
             brokers=brokers,
-            cluster_authorized_operations=CLUSTER_OPERATIONS if requested else NOT_REQUESTED,
+            cluster_authorized_operations=_operations(request, call, self.authorization),
         )
 
 
-@handles(ApiKey.DESCRIBE_CLUSTER, DescribeClusterRequest, versions=(0, 2), listeners=CONTROLLER)
+@handles(
+    ApiKey.DESCRIBE_CLUSTER,
+    DescribeClusterRequest,
+    versions=(0, 2),
+    listeners=CONTROLLER,
+    requires=cluster(Operation.ALTER),
+)
 @dataclass(frozen=True)
 class DescribeControllers:
     """Describes the voters of the quorum. The cluster id is empty while this node does not belong to a cluster."""
 
+    authorization: Authorization
     cluster_id: str
     quorum_status: Callable[[], QuorumStatus]
 
@@ -67,7 +83,6 @@ class DescribeControllers:
         if request.endpoint_type != _CONTROLLERS:
             return _refuse(request, "this is the endpoint of a controller; send the request to a broker")
         status = self.quorum_status()
-        requested = request.include_cluster_authorized_operations
         return DescribeClusterResponse(
             endpoint_type=_CONTROLLERS,
             cluster_id=self.cluster_id,
@@ -76,9 +91,9 @@ class DescribeControllers:
                 DescribeClusterBroker(broker_id=voter.node_id, host=at.host, port=at.port)
                 for voter in status.voters
                 for at in voter.listeners
-                if at.name == call.listener.name
+                if at.name == call.origin.listener.name
             ],
-            cluster_authorized_operations=CLUSTER_OPERATIONS if requested else NOT_REQUESTED,
+            cluster_authorized_operations=_operations(request, call, self.authorization),
         )
 
 
@@ -90,3 +105,9 @@ def _refuse(request: DescribeClusterRequest, mismatch: str) -> DescribeClusterRe
         error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
         error_message=f"endpoint type {request.endpoint_type} does not exist",
     )
+
+
+def _operations(request: DescribeClusterRequest, call: Call, authorization: Authorization) -> int:
+    if not request.include_cluster_authorized_operations:
+        return NOT_REQUESTED
+    return cluster_operations(authorization, call)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ottla.broker.registry import BROKER_AND_CONTROLLER, Call, handles
+from ottla.broker.requirements import cluster
 from ottla.controller.port import ControllerPort
+from ottla.security.resources import Operation
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 
@@ -16,6 +18,7 @@ from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest, Unreg
     versions=(0, 0),
     listeners=BROKER_AND_CONTROLLER,
     forwarded=True,
+    requires=cluster(Operation.ALTER),
 )
 @dataclass(frozen=True)
 class UnregisterBroker:

@@ -12,10 +12,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.broker.access import name_filter
+from ottla.broker.authorization import Authorization
 from ottla.broker.coordination.coordinators import TxnCoordinator
 from ottla.broker.registry import Call, handles
+from ottla.broker.requirements import resources
 from ottla.coordinator.txn.responses import ListFilters
 from ottla.coordinator.txn.transitions import STATES_BY_LABEL
+from ottla.security.resources import Operation, ResourceType
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.list_transactions import (
     ListTransactionsRequest,
@@ -26,11 +30,17 @@ from ottla.wire.messages.list_transactions import (
 _PATTERN_BYTES_MAX: Final = 1 << 20
 
 
-@handles(ApiKey.LIST_TRANSACTIONS, ListTransactionsRequest, versions=(0, 2))
+@handles(
+    ApiKey.LIST_TRANSACTIONS,
+    ListTransactionsRequest,
+    versions=(0, 2),
+    requires=resources((Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)),
+)
 @dataclass(frozen=True)
 class ListTransactions:
     """Reads the transactions of all partitions that this broker coordinates."""
 
+    authorization: Authorization
     transactions: TxnCoordinator
 
     async def handle(self, request: ListTransactionsRequest, call: Call) -> ListTransactionsResponse:
@@ -44,6 +54,9 @@ class ListTransactions:
             shards = await self.transactions.read_all(lambda machine: machine.list(filters))
         except ApiError as error:
             return ListTransactionsResponse(error_code=error.code)
+        visible = name_filter(
+            self.authorization, call, Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, quiet=True
+        )
         return ListTransactionsResponse(
             unknown_state_filters=[each for each in request.state_filters if each not in STATES_BY_LABEL],
             transaction_states=[
@@ -54,6 +67,7 @@ class ListTransactions:
                 )
                 for shard in shards
                 for each in shard
+                if visible is None or visible(each.transactional_id)
             ],
         )
 

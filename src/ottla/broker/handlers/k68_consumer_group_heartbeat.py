@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from ottla.base.errors import ErrorCode
 from ottla.base.promise import Promise
+from ottla.broker.access import name_filter
+from ottla.broker.authorization import Authorization
 from ottla.broker.coordination.coordinators import GroupCoordinator
 from ottla.broker.coordination.group_requests import (
     client_error,
@@ -18,7 +20,9 @@ from ottla.broker.coordination.group_requests import (
 )
 from ottla.broker.dependencies import MetadataCache
 from ottla.broker.registry import Call, handles
+from ottla.broker.requirements import resources
 from ottla.config.dynamic import DynamicConfig
+from ottla.security.resources import Operation, ResourceType
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -26,11 +30,17 @@ from ottla.wire.messages.consumer_group_heartbeat import (
 )
 
 
-@handles(ApiKey.CONSUMER_GROUP_HEARTBEAT, ConsumerGroupHeartbeatRequest, versions=(0, 1))
+@handles(
+    ApiKey.CONSUMER_GROUP_HEARTBEAT,
+    ConsumerGroupHeartbeatRequest,
+    versions=(0, 1),
+    requires=resources((Operation.READ, ResourceType.GROUP), (Operation.DESCRIBE, ResourceType.TOPIC)),
+)
 @dataclass(frozen=True)
 class ConsumerGroupHeartbeat:
     """Passes the request to the coordinator of the group."""
 
+    authorization: Authorization
     settings: DynamicConfig
     metadata: MetadataCache
     groups: GroupCoordinator
@@ -38,9 +48,16 @@ class ConsumerGroupHeartbeat:
     def handle(
         self, request: ConsumerGroupHeartbeatRequest, call: Call
     ) -> ConsumerGroupHeartbeatResponse | Promise[ConsumerGroupHeartbeatResponse]:
-        client, version = client_info(call), call.api_version
+        client, version = client_info(call, self.authorization), call.api_version
         if not consumer_protocol_enabled(self.settings, self.metadata.image):
             return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+        authorization = self.authorization
+        if authorization.enabled:
+            if not authorization.allows(call.origin, Operation.READ, ResourceType.GROUP, request.group_id):
+                return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+            visible = name_filter(authorization, call, Operation.DESCRIBE, ResourceType.TOPIC)
+            if visible and not all(visible(name) for name in request.subscribed_topic_names or ()):
+                return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         return to_response(
             self.groups.submit(
                 request.group_id, lambda machine: machine.consumer_heartbeat(request, client, version)

@@ -21,6 +21,7 @@ from ottla.broker.metrics.telemetry import (
     subscription_of,
 )
 from ottla.broker.registry import Call, handles
+from ottla.broker.requirements import NOTHING
 from ottla.config.broker import BrokerConfig
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.get_telemetry_subscriptions import (
@@ -32,7 +33,11 @@ _CODECS: Final = [4, 3, 1, 2]
 
 
 @handles(
-    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, GetTelemetrySubscriptionsRequest, versions=(0, 0), telemetry=True
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS,
+    GetTelemetrySubscriptionsRequest,
+    versions=(0, 0),
+    telemetry=True,
+    requires=NOTHING,
 )
 @dataclass(frozen=True)
 class GetTelemetrySubscriptions:
@@ -58,7 +63,7 @@ class GetTelemetrySubscriptions:
             delta_temporality=True,
         )
         if self.telemetry is not None:
-            identity = ClientIdentity.of(client, call.client_id, call.peer)
+            identity = ClientIdentity.of(client, call.client_id, call.origin.peer)
             subscription = subscription_of(client_metrics(self.metadata.image), identity)
             response.subscription_id = subscription.id
             response.push_interval_ms = subscription.interval_ms

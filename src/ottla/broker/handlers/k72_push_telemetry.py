@@ -20,6 +20,7 @@ from ottla.broker.dependencies import MetadataCache
 from ottla.broker.metrics.otlp import MalformedMetrics, Point, decode_metrics
 from ottla.broker.metrics.telemetry import ClientIdentity, ClientTelemetry, client_metrics, subscription_of
 from ottla.broker.registry import Call, handles
+from ottla.broker.requirements import NOTHING
 from ottla.config.broker import BrokerConfig
 from ottla.records.compression import DecompressedTooLarge, DecompressionFailed, decompress
 from ottla.wire.apis import ApiKey
@@ -30,7 +31,7 @@ _GROWTH_MAX: Final = 4
 _CODECS: Final = range(5)
 
 
-@handles(ApiKey.PUSH_TELEMETRY, PushTelemetryRequest, versions=(0, 0), telemetry=True)
+@handles(ApiKey.PUSH_TELEMETRY, PushTelemetryRequest, versions=(0, 0), telemetry=True, requires=NOTHING)
 @dataclass(frozen=True)
 class PushTelemetry:
     """Decodes what a client pushes, in the executor, and keeps it."""
@@ -48,7 +49,7 @@ class PushTelemetry:
     async def _push(self, telemetry: ClientTelemetry, request: PushTelemetryRequest, call: Call) -> ErrorCode:
         if request.client_instance_id == ZERO_UUID:
             return ErrorCode.INVALID_REQUEST
-        client = ClientIdentity.of(request.client_instance_id, call.client_id, call.peer)
+        client = ClientIdentity.of(request.client_instance_id, call.client_id, call.origin.peer)
         subscription = subscription_of(client_metrics(self.metadata.image), client)
         if request.subscription_id != subscription.id:
             return ErrorCode.UNKNOWN_SUBSCRIPTION_ID

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ottla.broker.registry import CONTROLLER, Call, handles
+from ottla.broker.requirements import cluster
 from ottla.controller.port import ControllerPort
+from ottla.security.resources import Operation
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
@@ -13,7 +15,13 @@ from ottla.wire.messages.assign_replicas_to_dirs import (
 )
 
 
-@handles(ApiKey.ASSIGN_REPLICAS_TO_DIRS, AssignReplicasToDirsRequest, versions=(0, 0), listeners=CONTROLLER)
+@handles(
+    ApiKey.ASSIGN_REPLICAS_TO_DIRS,
+    AssignReplicasToDirsRequest,
+    versions=(0, 0),
+    listeners=CONTROLLER,
+    requires=cluster(Operation.CLUSTER_ACTION),
+)
 @dataclass(frozen=True)
 class AssignReplicasToDirs:
     """Passes the request to the controller."""

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from ottla.base.errors import ErrorCode
 from ottla.broker.dependencies import MetadataCache
 from ottla.broker.registry import Call, handles
+from ottla.broker.requirements import cluster
 from ottla.metadata.image import MetadataImage, ResourceType
+from ottla.security.resources import Operation
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.list_config_resources import (
     ConfigResource,
@@ -29,7 +31,12 @@ _TYPES = (
 )
 
 
-@handles(ApiKey.LIST_CONFIG_RESOURCES, ListConfigResourcesRequest, versions=(0, 1))
+@handles(
+    ApiKey.LIST_CONFIG_RESOURCES,
+    ListConfigResourcesRequest,
+    versions=(0, 1),
+    requires=cluster(Operation.DESCRIBE_CONFIGS),
+)
 @dataclass(frozen=True)
 class ListConfigResources:
     """Lists the resources of the newest image."""

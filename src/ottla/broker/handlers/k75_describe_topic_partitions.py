@@ -11,13 +11,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.broker.authorized_operations import TOPIC_OPERATIONS
+from ottla.broker.access import name_filter
+from ottla.broker.authorization import Authorization
 from ottla.broker.dependencies import MetadataCache
 from ottla.broker.handlers.k03_metadata import leader_at, offline_replicas
 from ottla.broker.registry import Call, handles
+from ottla.broker.requirements import resources
 from ottla.config.dynamic import DynamicConfig
 from ottla.metadata.image import MetadataImage, PartitionImage, TopicImage
 from ottla.metadata.topic_names import INTERNAL_TOPICS, check_topic_name
+from ottla.security.resources import Operation, ResourceType
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.describe_topic_partitions import (
     Cursor,
@@ -31,11 +34,17 @@ from ottla.wire.messages.describe_topic_partitions import (
 _LIMIT = "max.request.partition.size.limit"
 
 
-@handles(ApiKey.DESCRIBE_TOPIC_PARTITIONS, DescribeTopicPartitionsRequest, versions=(0, 0))
+@handles(
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+    DescribeTopicPartitionsRequest,
+    versions=(0, 0),
+    requires=resources((Operation.DESCRIBE, ResourceType.TOPIC)),
+)
 @dataclass(frozen=True)
 class DescribeTopicPartitions:
     """Describes topics of the newest image, page by page."""
 
+    authorization: Authorization
     settings: DynamicConfig
     metadata: MetadataCache
 
@@ -47,6 +56,7 @@ class DescribeTopicPartitions:
         unrelated = request.cursor is not None and bool(request.topics) and cursor.topic_name not in names
         if unrelated or cursor.partition_index < 0:
             return _refused(request, ErrorCode.INVALID_REQUEST)
+        remaining, denied = self._visible(remaining, request, call)
         if "" in remaining:
             return _refused(request, ErrorCode.UNKNOWN_SERVER_ERROR)
         left = max(1, min(request.response_partition_limit, self.settings.int(_LIMIT)))
@@ -59,14 +69,33 @@ class DescribeTopicPartitions:
                 continue
             indexes = [index for index in topic.partitions if index >= start]
             if left:
-                response.topics.append(_topic(topic, indexes[:left], image, call.listener.name))
+                response.topics.append(_topic(topic, indexes[:left], image, call.origin.listener.name))
             if len(indexes) > left:
                 response.next_cursor = DescribeTopicPartitionsResponseCursor(
                     topic_name=name, partition_index=indexes[left]
                 )
                 break
             left -= len(indexes)
+        for described in response.topics:
+            described.topic_authorized_operations = self.authorization.operations(
+                call.origin, ResourceType.TOPIC, described.name or ""
+            )
+        response.topics += denied
         return response
+
+    def _visible(
+        self, names: list[str], request: DescribeTopicPartitionsRequest, call: Call
+    ) -> tuple[list[str], list[DescribeTopicPartitionsResponseTopic]]:
+        """The topics that the client may describe, and errors for the others that it has named."""
+        every = not request.topics
+        visible = name_filter(self.authorization, call, Operation.DESCRIBE, ResourceType.TOPIC, quiet=every)
+        if visible is None:
+            return names, []
+        code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        hidden = [] if every else [name for name in names if not visible(name)]
+        return [name for name in names if visible(name)], [
+            DescribeTopicPartitionsResponseTopic(error_code=code, name=name) for name in hidden
+        ]
 
 
 def _refused(request: DescribeTopicPartitionsRequest, code: ErrorCode) -> DescribeTopicPartitionsResponse:
@@ -88,7 +117,6 @@ def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:
         error_code=code,
         name=name,
         is_internal=name in INTERNAL_TOPICS,
-        topic_authorized_operations=TOPIC_OPERATIONS,
     )
 
 
@@ -100,7 +128,6 @@ def _topic(
         topic_id=topic.topic_id,
         is_internal=topic.name in INTERNAL_TOPICS,
         partitions=[_partition(index, topic.partitions[index], image, listener) for index in indexes],
-        topic_authorized_operations=TOPIC_OPERATIONS,
     )
 
 

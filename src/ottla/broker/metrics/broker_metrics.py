@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
@@ -11,6 +12,7 @@ import structlog
 from ottla.broker.metrics.group_metrics import group_families
 from ottla.broker.metrics.node_metrics import (
     LoopIdle,
+    RaftRates,
     RaftState,
     connection_families,
     controller_families,
@@ -20,6 +22,7 @@ from ottla.broker.metrics.node_metrics import (
     request_families,
 )
 from ottla.broker.metrics.partition_metrics import cluster_families, partition_families, topic_families
+from ottla.broker.metrics.quota_metrics import quota_families
 
 if TYPE_CHECKING:
     from ottla.broker.dependencies import MetadataCache
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from ottla.broker.metrics.request_times import RequestTimes
     from ottla.broker.metrics.telemetry import ClientTelemetry
     from ottla.broker.net.edge import Edge
+    from ottla.broker.quotas import Quotas
     from ottla.metadata.delta import MetadataDelta
     from ottla.metadata.image import MetadataImage
     from ottla.replication.replicas import Replicas
@@ -50,6 +54,7 @@ class BrokerMetrics:
         times: RequestTimes,
         lag: GroupLag,
         telemetry: ClientTelemetry,
+        quotas: Quotas,
         raft: Callable[[], RaftState],
         *,
         is_controller: bool,
@@ -63,9 +68,11 @@ class BrokerMetrics:
         self._times = times
         self._lag = lag
         self._telemetry = telemetry
+        self._quotas = quotas
         self._raft = raft
         self._is_controller = is_controller
         self._idle = LoopIdle()
+        self._raft_rates = RaftRates()
         self._unclean_elections = 0
 
     async def prepare(self) -> None:
@@ -87,10 +94,12 @@ class BrokerMetrics:
             active = raft.leader == self._node_id
             yield from controller_families(image, active=active, unclean_elections=self._unclean_elections)
         yield from raft_families(raft)
+        yield from self._raft_rates.families(raft, time.monotonic_ns())
         yield from connection_families(list(self._edge.connections))
         yield from self._idle.families()
         yield from process_families()
         yield from request_families(self._times)
+        yield from quota_families(self._quotas)
         yield from topic_families(partitions)
         yield from partition_families(partitions)
         yield from group_families(self._lag.partitions, self._lag.members, self._cluster_id)

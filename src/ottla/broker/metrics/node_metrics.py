@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import resource
 import time
@@ -91,6 +92,25 @@ def raft_families(raft: RaftState) -> Iterator[str]:
     yield from _gauge(f"{prefix}_log_end_offset", "End of the metadata log.", raft.log_end_offset)
 
 
+class RaftRates:
+    """Records per second of the metadata log between two scrapes: appended by the leader, fetched by all others."""
+
+    def __init__(self) -> None:
+        self._last: tuple[int, int] | None = None
+        self._rate = 0.0
+
+    def families(self, raft: RaftState, now_ns: int) -> Iterator[str]:
+        if self._last is not None and now_ns > self._last[0]:
+            self._rate = max(0, raft.log_end_offset - self._last[1]) * 1e9 / (now_ns - self._last[0])
+        self._last = (now_ns, raft.log_end_offset)
+        leads = raft.state == "leader"
+        prefix = "kafka_server_raftmetrics"
+        text = "Records per second that this node has appended to the metadata log as its leader."
+        yield from _gauge(f"{prefix}_append_records_rate", text, self._rate if leads else 0.0)
+        text = "Records per second of the metadata log that this node has fetched from the leader."
+        yield from _gauge(f"{prefix}_fetch_records_rate", text, 0.0 if leads else self._rate)
+
+
 def connection_families(connections: Iterable[Connection]) -> Iterator[str]:
     counts: dict[str, int] = {}
     for each in connections:
@@ -134,6 +154,10 @@ def process_families() -> Iterator[str]:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
     except (OSError, ValueError, IndexError):
         return  # not on Linux
+    tasks = len(asyncio.all_tasks())
+    yield from _gauge(
+        "ottla_event_loop_tasks", "Tasks of the event loop, among them requests that wait.", tasks
+    )
     yield from _gauge("process_open_fds", "Open file descriptors.", count)
     memory = pages * os.sysconf("SC_PAGE_SIZE")
     yield from _gauge("process_resident_memory_bytes", "Resident memory of the process.", memory)

@@ -1,8 +1,8 @@
 """The HTTP endpoint of metrics: GET /metrics, on the loopback interface.
 
-The text of a scrape is written in slices of a millisecond or two on the event loop, and only as fast as the client
-reads it; between slices the loop serves other connections. Before the first slice the values are collected that
-need requests to other brokers or reads of the disk (`prepare`).
+The text of a scrape is written in slices of half a millisecond on the event loop, and only as fast as the client
+reads it; in the pauses between slices the loop serves other connections. Before the first slice the values are
+collected that need requests to other brokers or reads of the disk (`prepare`).
 
 The request is hostile input: its head is limited, only loopback names are accepted as Host (a page in a browser must
 not read the metrics under a name of its own), and there is a limit of connections and of their time.
@@ -19,7 +19,9 @@ from ottla.broker.metrics.text import CONTENT_TYPE
 
 LOOPBACK: Final = "127.0.0.1"
 _HEAD_BYTES_MAX: Final = 8 * 1024
-_SLICE_S: Final = 0.002
+_SLICE_S: Final = 0.0005
+_PAUSE_S: Final = 0.001
+"""A request needs several passes of the loop, and each waits for at most one slice; most wait for none."""
 _CONNECTIONS_MAX: Final = 8
 _TIMEOUT_S: Final = 30.0
 _HOSTS: Final = frozenset({"127.0.0.1", "localhost", "[::1]"})
@@ -126,7 +128,7 @@ class Scrape(asyncio.Protocol):
             written.append(piece)
             if time() >= end:
                 transport.write("".join(written).encode())
-                self._server.loop.call_soon(self._write_slice)
+                self._server.loop.call_later(_PAUSE_S, self._write_slice)
                 return
         transport.write("".join(written).encode())
         transport.close()

@@ -5,8 +5,9 @@ Produce requests. No frame is taken, and after the next readable event the socke
 
 - responses wait until the client reads them,
 - too many bytes or requests of this connection are pending, or the next request waits for earlier ones,
-- the connection has used its share of immediate responses in this iteration of the loop, or
-- memory is exhausted and this connection has to wait (`Edge.receive_limit`).
+- the connection has used its share of immediate responses in this iteration of the loop,
+- memory is exhausted and this connection has to wait (`Edge.receive_limit`), or
+- the client has exceeded a quota (`throttle`).
 
 `check`, called about once a second, closes a connection that is idle, sends a frame too slowly, or does not read its
 responses.
@@ -16,16 +17,19 @@ Concurrency: the event loop only. An exception in here or in a handler closes th
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from ottla.base.errors import InvariantViolation, RemoteProtocolError
+from ottla.broker.net.origin import Origin
 from ottla.broker.net.outbox import Buffer, Outbox, PendingResponse
 from ottla.wire.frame_reader import FrameReader
 
 if TYPE_CHECKING:
-    from ottla.broker.net.edge import Edge
+    from ottla.broker.net.authentication import Authentication
+    from ottla.broker.net.edge import Edge, FrameHandler
     from ottla.broker.net.listeners import Listener
     from ottla.broker.produce.bulk_produce import BulkPath
 
@@ -54,11 +58,14 @@ class Connection:
         "_pending",
         "_reader",
         "_reading",
+        "_receive",
         "_responded",
         "_sock",
+        "_throttle",
         "_timer",
         "_write_since",
         "_writing",
+        "authentication",
         "bulk_path",
         "closed",
         "draining",
@@ -68,16 +75,23 @@ class Connection:
         "on_close",
         "on_drain",
         "on_next_request",
+        "origin",
         "peer",
     )
+
+    sends_files: ClassVar[bool] = True
+    """Whether responses may contain regions of files, which are sent as they are."""
 
     def __init__(self, edge: Edge, sock: socket.socket, listener: Listener, ip: str, port: int) -> None:
         self._edge = edge
         self._handle = edge.handlers[listener.type]
         self._sock = sock
+        self._receive = sock.recv_into
         self.listener = listener
+        self.origin = Origin(listener, ip, port)
+        """The listener, address and principal of the client; replaced when the client authenticates."""
         self.ip = ip
-        self.peer = f"{ip}:{port}"
+        self.peer = self.origin.peer
         self.closed = False
         self.draining = False
         self.on_close: Callable[[], None] | None = None
@@ -98,12 +112,17 @@ class Connection:
         # The next frame has been received and waits for earlier responses.
         self._next_waits = False
         self._responded = 0
+        self._throttle: asyncio.TimerHandle | None = None
         self._dirty = False
         self._active = True
         self._last_active = self._frame_since = self._write_since = edge.loop.time()
         self._frame_bytes = 0
         self._writing = False
         self._reading = True
+        self.authentication: Authentication | None = None
+        """The SASL authentication; None on listeners without SASL."""
+        if listener.protocol.uses_sasl:
+            self.authentication = edge.sasl_listeners[listener.name].authenticate(self, self._handle)
         edge.loop.add_reader(sock, self._on_readable)
 
     # Reading
@@ -125,7 +144,7 @@ class Connection:
             target = reader.target(edge.receive_view)
         self._active = True
         try:
-            got = self._sock.recv_into(target)
+            got = self._receive(target)
         except (BlockingIOError, InterruptedError):
             reader.park()
             return
@@ -142,7 +161,7 @@ class Connection:
 
     def _take_frames(self) -> None:
         """Handle the complete frames that may be taken now."""
-        reader, handle = self._reader, self._handle
+        reader = self._reader
         try:
             while not self.closed and not self._muted() and (frame := reader.peek()) is not None:
                 if self._pending and not self._pipelines(frame):
@@ -161,7 +180,7 @@ class Connection:
                 ):
                     continue
                 reader.drop(frame)
-                handle(self, frame)
+                self._handle(self, frame)
         except RemoteProtocolError as error:
             self._edge.log.info("connection closed", peer=self.peer, reason=str(error))
             self.close()
@@ -171,6 +190,15 @@ class Connection:
         except Exception:
             self._edge.log.exception("request failed", peer=self.peer)
             self.close()
+
+    def handle_frames(self, handler: FrameHandler, frame_bytes_max: int | None) -> None:
+        """Let `handler` handle the next frames, of at most `frame_bytes_max` bytes or the general limit.
+
+        The bulk path ends.
+        """
+        self._handle = handler
+        self._reader.frame_bytes_max = frame_bytes_max or self._edge.limits.frame_bytes_max
+        self.bulk_path = None
 
     @staticmethod
     def _pipelines(frame: memoryview) -> bool:
@@ -186,6 +214,7 @@ class Connection:
             or self._pending >= limits.connection_pending_max
             or self._responded >= limits.connection_responses_max
             or self._next_waits
+            or self._throttle is not None
         )
 
     def _stop_reading(self) -> None:
@@ -202,6 +231,20 @@ class Connection:
         if not self.closed and not self._reading and not self._muted():
             self._reading = True
             self._edge.loop.add_reader(self._sock, self._on_readable)
+
+    def throttle(self, seconds: float) -> None:
+        """Take no request for some time: the client has exceeded a quota."""
+        loop = self._edge.loop
+        until = loop.time() + seconds
+        if self._throttle is not None:
+            if self._throttle.when() >= until:
+                return
+            self._throttle.cancel()
+        self._throttle = None if self.closed else loop.call_at(until, self._end_throttle)
+
+    def _end_throttle(self) -> None:
+        self._throttle = None
+        self.resume()
 
     # Responding
 
@@ -336,10 +379,14 @@ class Connection:
         self._stop_reading()
         if self._writing:
             edge.loop.remove_writer(self._sock)
+        if self._throttle is not None:
+            self._throttle.cancel()
         self._sock.close()
         self._reader.close()
         edge.account(-self._in_flight)
         self._outbox.close()
+        if self.authentication is not None:
+            self.authentication.closed()
         if self.on_close is not None:
             self.on_close()
         edge.connection_closed(self)

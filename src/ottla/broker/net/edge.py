@@ -26,8 +26,10 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
     from ottla.broker.metrics.request_times import RequestTimes
+    from ottla.broker.net.authentication import SaslListener
     from ottla.broker.net.connection import Connection
     from ottla.broker.net.listeners import ListenerType
+    from ottla.broker.net.tls_listeners import TlsListeners
 
 _RECEIVE_BYTES = 512 * 1024
 _SMALL_RECEIVE_BYTES = 16 * 1024
@@ -51,12 +53,18 @@ class Edge:
         handlers: Mapping[ListenerType, FrameHandler],
         log: FilteringBoundLogger,
         request_times: RequestTimes | None = None,
+        tls: TlsListeners | None = None,
+        sasl_listeners: Mapping[str, SaslListener] | None = None,
     ) -> None:
         self.loop = loop
+        self.sasl_listeners = sasl_listeners or {}
+        """What the connections of listeners with SASL share, by the names of the listeners."""
         self._request_times = request_times
         self.limits = limits
         self.handlers = handlers
         self.log = log
+        self.tls = tls
+        """The configuration of listeners with TLS; None if no listener has it."""
         # Saved bytes are at most one small frame; twice that leaves room to receive behind it.
         self.receive_view = lazy_buffer(max(_RECEIVE_BYTES, 2 * LARGE_FRAME_BYTES))
         self.counts = ConnectionCount()

@@ -44,6 +44,10 @@ class Limits(msgspec.Struct, frozen=True):
     exhausted_bytes_per_second_min: int = 256 * 1024
     # A client with pending bytes to read must read some of them within this time.
     write_stall_seconds_max: float = 60.0
+    # A TLS handshake must be complete within this time, and its messages must not be larger.
+    handshake_seconds_max: float = 10.0
+    # With the state of OpenSSL, 47 KiB, a connection has less than 64 KiB before its client is authenticated.
+    handshake_bytes_max: int = 14 * 1024
 
     @classmethod
     def from_config(cls, config: BrokerValues) -> Limits:

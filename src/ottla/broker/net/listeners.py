@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
+from ottla.security.protocol import SecurityProtocol
+
 
 class ListenerType(Enum):
     """The kind of clients that a listener serves; the names are those of Kafka's message definitions."""
@@ -22,3 +24,4 @@ class Listener(NamedTuple):
     advertised_host: str
     advertised_port: int
     type: ListenerType = ListenerType.BROKER
+    protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT

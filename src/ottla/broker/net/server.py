@@ -9,11 +9,16 @@ from __future__ import annotations
 import errno
 import socket
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
-from ottla.base.errors import LocalError
+from ottla.base.errors import LocalError, violated
 from ottla.broker.net.connection import Connection
 from ottla.broker.net.edge import Edge
 from ottla.broker.net.listeners import Listener
+
+if TYPE_CHECKING:
+    from ottla.broker.quotas import Quotas
+    from ottla.security.quotas.connections import ConnectionRates
 
 _ACCEPT_BURST = 64
 _BACKLOG = 1024
@@ -23,14 +28,21 @@ _CHECK_SECONDS = 1.0
 # throughput of an unbounded buffer.
 _SEND_BUFFER_BYTES = 512 * 1024
 _ACCEPT_PAUSE_SECONDS = 0.2
+# Connections above the rate of their address that are not closed yet.
+_REFUSED_MAX = 1000
 _OUT_OF_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
 class Server:
     """The listening side of one broker."""
 
-    def __init__(self, edge: Edge, listen: Callable[[Listener], socket.socket]) -> None:
+    def __init__(
+        self, edge: Edge, listen: Callable[[Listener], socket.socket], quotas: Quotas | None = None
+    ) -> None:
+        """`quotas` limits the rate of new connections."""
         self._edge = edge
+        self._quotas = quotas
+        self._refused = 0
         self._listen = listen
         self._sockets: list[tuple[socket.socket, Listener]] = []
         self._drained: Callable[[], None] | None = None
@@ -92,7 +104,46 @@ class Server:
                 self._edge.loop.remove_reader(sock)
                 self._edge.loop.call_later(_ACCEPT_PAUSE_SECONDS, self._resume_accept, sock, listener)
                 return
-            self._admit(accepted, listener, address[0], address[1])
+            rates = None if self._quotas is None else self._quotas.connections
+            if rates is None:
+                self._admit(accepted, listener, address[0], address[1])
+            elif not self._admit_at_rate(rates, accepted, sock, listener, address):
+                return
+
+    def _admit_at_rate(
+        self,
+        rates: ConnectionRates,
+        accepted: socket.socket,
+        sock: socket.socket,
+        listener: Listener,
+        address: tuple[str, int],
+    ) -> bool:
+        """Admit a connection within the limits of rates; False if the listener accepts no other one for some time."""
+        ip, port = address[:2]
+        refuse_ms, pause_ms = rates.accept(
+            listener.name, ip.removeprefix("::ffff:"), int(self._edge.loop.time() * 1000)
+        )
+        if refuse_ms:
+            self._refuse(accepted, refuse_ms / 1000)
+            return True
+        self._admit(accepted, listener, ip, port)
+        if pause_ms:
+            self._edge.loop.remove_reader(sock)
+            self._edge.loop.call_later(pause_ms / 1000, self._resume_accept, sock, listener)
+        return not pause_ms
+
+    def _refuse(self, accepted: socket.socket, seconds: float) -> None:
+        """Close a connection after some time: its client would connect again at once."""
+        if self._refused >= _REFUSED_MAX:
+            accepted.close()
+            return
+
+        def close() -> None:
+            self._refused -= 1
+            accepted.close()
+
+        self._refused += 1
+        self._edge.loop.call_later(seconds, close)
 
     def _resume_accept(self, sock: socket.socket, listener: Listener) -> None:
         if not self._stopped:
@@ -107,7 +158,16 @@ class Server:
         accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
         accepted.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        self._edge.connections[Connection(self._edge, accepted, listener, ip, port)] = None
+        self._edge.connections[self._open(accepted, listener, ip, port)] = None
+
+    def _open(self, accepted: socket.socket, listener: Listener, ip: str, port: int) -> Connection:
+        edge = self._edge
+        if not listener.protocol.uses_tls:
+            return Connection(edge, accepted, listener, ip, port)
+        from ottla.broker.net.tls_connection import TlsConnection
+
+        tls = edge.tls if edge.tls is not None else violated("a listener with TLS has a configuration")
+        return TlsConnection(edge, accepted, listener, ip, port, tls)
 
 
 def listening_socket(listener: Listener) -> socket.socket:

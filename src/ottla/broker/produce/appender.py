@@ -12,14 +12,17 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker import leader_hints
+from ottla.broker.access import check_missing
 from ottla.metadata.topic_names import INTERNAL_TOPICS
 from ottla.records.batch import HEADER_SIZE, LENGTH_OFFSET, LOG_OVERHEAD, MAGIC, MAGIC_OFFSET
 from ottla.records.validation import BatchRefused
 from ottla.replication.partition import AppendWaiter, Partition
+from ottla.security.resources import Operation, ResourceType
 from ottla.wire.produce import FIRST_TOPIC_IDS, PartitionRecords, PartitionResult, encode_response
 
 if TYPE_CHECKING:
     from ottla.base.clock import Clock
+    from ottla.broker.authorization import Authorization
     from ottla.broker.dependencies import MetadataCache
     from ottla.broker.registry import Call
     from ottla.replication.replicas import Replicas
@@ -27,6 +30,8 @@ if TYPE_CHECKING:
     from ottla.storage.producers.producer_state import Verification
 
 _ADMIN_CLIENT: Final = "__admin_client"
+# Members of an enumeration are slow to look up for each request.
+_WRITE, _TOPIC = Operation.WRITE, ResourceType.TOPIC
 # Errors for which Kafka does not look up the log start offset.
 _WITHOUT_LOG_START: Final = frozenset(
     {
@@ -56,16 +61,27 @@ class ProduceWaiter(AppendWaiter, Protocol):
 class Appender:
     """The produce path of one node, behind parsing and in front of the partitions."""
 
-    __slots__ = ("_clock", "_metadata", "_replicas")
+    __slots__ = ("_clock", "_metadata", "_replicas", "authorization")
 
-    def __init__(self, clock: Clock, metadata: MetadataCache, replicas: Replicas) -> None:
+    def __init__(
+        self, clock: Clock, metadata: MetadataCache, replicas: Replicas, authorization: Authorization
+    ) -> None:
+        self.authorization = authorization
         self._clock = clock
         self._metadata = metadata
         self._replicas = replicas
 
     def find(self, key: bytes, index: int, call: Call) -> Partition:
         """Return the partition that a client may produce to; raises ApiError."""
-        partition = self._replicas.lookup(key, index, by_id=call.api_version >= FIRST_TOPIC_IDS)
+        by_id, authorization = call.api_version >= FIRST_TOPIC_IDS, self.authorization
+        try:
+            partition = self._replicas.lookup(key, index, by_id=by_id)
+        except ApiError:
+            if authorization.enabled:
+                check_missing(authorization, call, _WRITE, self._metadata.image, key, by_id=by_id)
+            raise
+        if authorization.enabled and not authorization.allows(call.origin, _WRITE, _TOPIC, partition.topic):
+            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         if partition.topic in INTERNAL_TOPICS and call.client_id != _ADMIN_CLIENT:
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION)
         return partition
@@ -98,8 +114,8 @@ class Appender:
                     if leader is not None:
                         made[slot] = result._replace(current_leader=leader)
                         leaders.add(leader[0])
-        endpoints = leader_hints.endpoints(image, leaders, call.listener.name) if leaders else ()
-        return encode_response(call.api_version, call.correlation_id, results, endpoints)
+        endpoints = leader_hints.endpoints(image, leaders, call.origin.listener.name) if leaders else ()
+        return encode_response(call.api_version, call.correlation_id, results, endpoints, call.throttle_ms)
 
 
 def refusal(entry: PartitionRecords, error: ApiError, partition: Partition | None) -> PartitionResult:

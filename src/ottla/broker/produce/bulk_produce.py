@@ -3,7 +3,7 @@
 A connection stores the shape of its last normal Produce request (see `bulk_reference`). While requests of the same
 shape follow, all that have been received are taken together: one call scans and copies them, one bulk append stages
 them, one pending response completes them. What does not fit is left to the normal path (`handlers.k00_produce`), which
-alone refuses requests.
+alone refuses requests. The bulk path ends when a right of the client may have changed, and the normal path checks it.
 
 Concurrency: the event loop only.
 """
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ottla.broker.net.connection import Connection
     from ottla.broker.produce.appender import Appender
     from ottla.broker.purgatory import Purgatory
+    from ottla.broker.quotas import Quotas
     from ottla.broker.registry import Call
     from ottla.replication.partition import Partition
     from ottla.wire.frame_reader import FrameReader
@@ -40,6 +41,7 @@ if native.WANTED:
 
 _CORRELATION_ID: Final = Struct(">i")
 _OFFSET: Final = Struct(">q")
+_THROTTLE_TIME: Final = Struct(">i")
 
 
 class BulkPath:
@@ -48,6 +50,8 @@ class BulkPath:
     __slots__ = (
         "_acks",
         "_appender",
+        "_authorization",
+        "_authorized_at",
         "_call",
         "_clock",
         "_flexible",
@@ -56,6 +60,7 @@ class BulkPath:
         "_offset_at",
         "_partition",
         "_purgatory",
+        "_quotas",
         "_response",
         "_shape",
         "_template",
@@ -72,13 +77,17 @@ class BulkPath:
         *,
         call: Call,
         appender: Appender,
+        quotas: Quotas,
         acks: int,
         timeout_ms: int,
     ) -> None:
         self._clock = clock
+        self._quotas = quotas
         self._purgatory = purgatory
         self._call = call
         self._appender = appender
+        self._authorization = appender.authorization
+        self._authorized_at = appender.authorization.epoch
         self._flexible = call.api_version >= FIRST_FLEXIBLE
         self._shape = shape
         self._key = key
@@ -92,6 +101,9 @@ class BulkPath:
 
     def take_frames(self, connection: Connection, reader: FrameReader) -> bool:
         """Append the received requests that fit; False if the next one does not."""
+        if self._authorized_at != self._authorization.epoch:
+            connection.bulk_path = connection.last_produced = None
+            return False
         partition = self._partition
         limits = partition.bulk_limits(self._acks, self._clock.now_ms())
         if limits is None:
@@ -105,6 +117,9 @@ class BulkPath:
         )
         if found is None:
             return False
+        quota = self._quotas.produce
+        if quota is not None:
+            self._throttle(found[8], quota.charge(connection, self._call, found[0] - position))
         reader.advance(found[0])
         partition.append_bulk(BulkAppend._make(found[2:8]), found[1])
         purgatory = self._purgatory
@@ -113,6 +128,14 @@ class BulkPath:
         purgatory.add(pending)
         partition.wait_append(found[3], self._acks, pending)
         return True
+
+    def _throttle(self, responses: bytearray, throttle_ms: int) -> None:
+        """Set the throttle time of all responses."""
+        if throttle_ms:
+            size = len(self._template)
+            at = self._response.throttle_at
+            for end in range(size, len(responses) + 1, size):
+                _THROTTLE_TIME.pack_into(responses, end + at, throttle_ms)
 
     def done(self, request: BulkProduce) -> None:
         self._purgatory.remove(request)

@@ -94,6 +94,8 @@ class SingleProduce(PendingResponse):
                 appended.log_append_time_ms,
                 self._partition.log.log_start_offset,
             )
+            if self._call.throttle_ms:
+                response = self._response.throttled(response, self._call.throttle_ms)
         self._connection.complete(self, (response,))
         self.buffers = (response,)
 

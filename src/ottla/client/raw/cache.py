@@ -10,12 +10,11 @@ from __future__ import annotations
 import os
 import threading
 
-import structlog
-
+from ottla.base.lazy_log import LazyLogger
 from ottla.client.raw.cluster import Cluster
 from ottla.client.raw.settings import ClientSettings
 
-_log = structlog.get_logger()
+_log = LazyLogger()
 
 
 class _Cache:

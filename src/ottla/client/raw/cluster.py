@@ -42,7 +42,7 @@ R = TypeVar("R", bound=Message)
 GROUP, TRANSACTION = 0, 1
 """Types of coordinators."""
 _UNKNOWN_TOPIC_TIMEOUT_S = 3.0
-"""Not every broker knows a new topic at once. A topic that is unknown for this long does not exist."""
+"""Not every broker lists a new topic at once. A topic that is not listed for this long does not exist."""
 _FIND_ONE = 3
 """The newest version of FindCoordinator with a single key."""
 
@@ -133,7 +133,7 @@ class Cluster:
         kept = self._connections.get(address)
         if kept is not None and not kept.closed:
             return kept
-        made = self._connections[address] = Connection(*address, self.settings, self._context)
+        made = self._connections[address] = Connection(*address, self.settings, self._context, self.clock)
         if kept is not None:
             self._update_brokers(made.request(MetadataRequest(topics=[]), MetadataResponse))
         return made
@@ -204,8 +204,13 @@ class Cluster:
             self._topics.update({name: (now, info) for name, info in found.items()})
         return found
 
-    def topic(self, name: str, partition: int | None = None, *, create: bool = False) -> TopicInfo:
-        """The cached metadata of a topic. Raise UnknownTopic if the topic, or that partition of it, does not exist."""
+    def topic(
+        self, name: str, partition: int | None = None, *, create: bool = False, wait: bool = False
+    ) -> TopicInfo:
+        """The cached metadata of a topic. Raise UnknownTopic if the topic, or that partition of it, does not exist.
+
+        With `create`, or with `wait` for a topic that was just created, it is looked up repeatedly for a few seconds.
+        """
         self._reset_after_fork()
         kept = self._topics.get(name)
         if kept is not None and self._is_fresh(kept[0]) and _has(kept[1], partition):
@@ -217,7 +222,7 @@ class Cluster:
             if found is not None and _has(found, partition):
                 return found
             unknown = UnknownTopic(what, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            if retry.elapsed_s > _UNKNOWN_TOPIC_TIMEOUT_S:
+            if not (create or wait) or retry.elapsed_s > _UNKNOWN_TOPIC_TIMEOUT_S:
                 raise unknown
             retry.backoff(unknown)
 
@@ -239,7 +244,7 @@ class Cluster:
 
     def leader(self, tp: TopicPartition) -> PartitionInfo:
         """The leader of a partition. Raise RetriableError if it has none."""
-        found = self.topic(tp.topic, tp.partition).partitions[tp.partition]
+        found = self.topic(tp.topic, tp.partition, wait=True).partitions[tp.partition]
         if found.leader == NO_LEADER:
             self.forget_topic(tp.topic)
             raise RetriableError(f"partition {tp} has no leader")

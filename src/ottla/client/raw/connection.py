@@ -12,12 +12,17 @@ import socket
 import ssl
 import threading
 from collections import deque
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
+from ottla.base.clock import Clock, SystemClock
 from ottla.base.errors import RemoteProtocolError
 from ottla.client.raw.errors import AuthenticationFailed, ConnectionLost, Unsupported
-from ottla.client.raw.sasl import exchange_of
 from ottla.client.raw.settings import ClientSettings, Sasl
+from ottla.security.sasl.exchange import SaslError, run_client
+from ottla.security.sasl.login import client_exchange
+from ottla.security.sasl.oauth.endpoints import fetch_token
+from ottla.security.sasl.settings import Credentials
 from ottla.wire import codec, negotiation
 from ottla.wire.frames import SIZE, correlation_id_of, parse_response_header, request_parts
 from ottla.wire.messages.api_versions import ApiVersionsResponse
@@ -31,6 +36,8 @@ FRAME_BYTES_MAX = 512 << 20
 """Far above `fetch.max.bytes`: a larger size is not the response of a broker."""
 _PARTS_MAX = 512
 """Below the limit of every system for the buffers of one `sendmsg`."""
+_SESSION_SHARE = 0.85
+"""The share of a session after which the client re-authenticates, before its next request."""
 _CLOSED_BY_PEER = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
 """Errors of TLS if the other side closes the connection."""
 
@@ -47,8 +54,15 @@ class Connection:
     """An open connection. The constructor raises ConnectionLost, AuthenticationFailed or Unsupported."""
 
     def __init__(
-        self, host: str, port: int, settings: ClientSettings, context: ssl.SSLContext | None
+        self,
+        host: str,
+        port: int,
+        settings: ClientSettings,
+        context: ssl.SSLContext | None,
+        clock: Clock | None = None,
     ) -> None:
+        self._clock: Clock = clock or SystemClock()
+        self._reauthenticate_at: float | None = None
         self.address = f"{host}:{port}"
         self.lock = threading.RLock()
         self.closed = False
@@ -125,6 +139,8 @@ class Connection:
     ) -> PendingRequest:
         """Send a request; `receive` returns its response."""
         with self.lock:
+            if self._reauthenticate_at is not None and self._clock.monotonic() >= self._reauthenticate_at:
+                self._reauthenticate()
             if version is None:
                 version = self.version_of(type(request), newest)
             self._correlation = (self._correlation + 1) & 0x7FFFFFFF
@@ -239,30 +255,52 @@ class Connection:
             raise self._lost(str(error)) from error
 
     def _authenticate(self, sasl: Sasl) -> None:
+        """Authenticate this client, or begin a new session (KIP-368)."""
+        self._reauthenticate_at = None
         handshake = self.request(SaslHandshakeRequest(mechanism=sasl.mechanism), SaslHandshakeResponse)
         if handshake.error_code:
             offered = ", ".join(handshake.mechanisms) or "none"
             raise AuthenticationFailed(
                 f"{self.address} does not offer {sasl.mechanism}, it offers: {offered}"
             )
-        exchange = exchange_of(sasl, lambda: secrets.token_urlsafe(24))
-        to_send = next(exchange)
-        while True:
-            try:
-                response = self.request(SaslAuthenticateRequest(auth_bytes=to_send), SaslAuthenticateResponse)
-            except ConnectionLost as error:
-                raise ConnectionLost(
-                    f"{error} during the authentication of {sasl.username}"
-                    " (some brokers close the connection if the password is wrong)"
-                ) from error
-            if response.error_code:
-                why = response.error_message or f"error {response.error_code}"
-                raise AuthenticationFailed(f"{self.address} rejected user {sasl.username}: {why}")
-            try:
-                to_send = exchange.send(bytes(response.auth_bytes))
-            except StopIteration:
-                return
-            except ValueError as error:
-                raise AuthenticationFailed(
-                    f"{self.address} sent an invalid SCRAM message: {error}"
-                ) from error
+        session_ms = 0
+
+        def send(message: bytes) -> bytes:
+            nonlocal session_ms
+            response = self._send_token(message, sasl)
+            session_ms = response.session_lifetime_ms
+            return bytes(response.auth_bytes)
+
+        options = {"username": sasl.username, "password": sasl.password}
+        if sasl.delegation_token:
+            options["tokenauth"] = "true"
+        token = None if sasl.tokens is None else partial(fetch_token, sasl.tokens)
+        credentials = Credentials(sasl.mechanism, options, sasl.tokens)
+        try:
+            run_client(client_exchange(credentials, lambda: secrets.token_urlsafe(24), token), send)
+        except SaslError as error:
+            raise AuthenticationFailed(f"{self.address}: {error}") from error
+        if session_ms > 0:
+            self._reauthenticate_at = self._clock.monotonic() + session_ms / 1000 * _SESSION_SHARE
+
+    def _reauthenticate(self) -> None:
+        """Begin a new session; the connection is closed if the broker refuses."""
+        try:
+            if self._settings.sasl is not None:
+                self._authenticate(self._settings.sasl)
+        except BaseException:
+            self.close()
+            raise
+
+    def _send_token(self, message: bytes, sasl: Sasl) -> SaslAuthenticateResponse:
+        try:
+            response = self.request(SaslAuthenticateRequest(auth_bytes=message), SaslAuthenticateResponse)
+        except ConnectionLost as error:
+            raise ConnectionLost(
+                f"{error} during the authentication of {sasl.username}"
+                " (some brokers close the connection if the password is wrong)"
+            ) from error
+        if response.error_code:
+            why = response.error_message or f"error {response.error_code}"
+            raise AuthenticationFailed(f"{self.address} rejected user {sasl.username}: {why}")
+        return response

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from ottla.client.raw.cluster import Cluster
 
 IN_FLIGHT_MAX = 5
-"""A broker detects duplicates of the last five batches of a producer in a partition."""
+"""Kafka detects duplicates of the last five batches of a producer in a partition."""
 REQUEST_BYTES = 1 << 20
 """No batch is added to a request of this size; a single batch may be larger."""
 _QUEUED_BYTES_MAX = 4 * REQUEST_BYTES

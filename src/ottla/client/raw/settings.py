@@ -13,36 +13,27 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ottla.base.errors import LocalError
+from ottla.client.raw.tls import read_tls
 from ottla.records.compression import CODEC_NAMES, Codec
+from ottla.security.sasl.exchange import MECHANISMS, OAUTHBEARER
+from ottla.security.sasl.jaas import parse_jaas
+from ottla.security.sasl.oauth.endpoints import TokenEndpoint, check_url
+from ottla.security.tls.settings import TlsSettings
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _DEFAULT_PORT = 9092
-_JAVA_STORES = ("JKS", "PKCS12")
-_JAAS_OPTION = re.compile(r'(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|\'((?:[^\'\\]|\\.)*)\'|([^\s;]+))')
-_NO_HOST_CHECK = ("", "none")
-
-
-@dataclass(frozen=True)
-class Tls:
-    """TLS settings. Both files and texts are in PEM format."""
-
-    ca_file: str | None = None
-    ca_text: str | None = field(default=None, repr=False)
-    certificate_file: str | None = None
-    certificate_text: str | None = field(default=None, repr=False)
-    key_file: str | None = None
-    key_text: str | None = field(default=None, repr=False)
-    key_password: str | None = field(default=None, repr=False)
-    check_certificate: bool = True
-    check_host: bool = True
 
 
 @dataclass(frozen=True)
 class Sasl:
+    """The login of a client: a name and a password, or with OAUTHBEARER where it gets its tokens."""
+
     mechanism: str
     username: str
     password: str = field(repr=False)
+    delegation_token: bool = False
+    """Whether the name is the id of a delegation token and the password its HMAC."""
+    tokens: TokenEndpoint | None = None
 
 
 @dataclass(frozen=True)
@@ -52,7 +43,7 @@ class ClientSettings:
     bootstrap: tuple[tuple[str, int], ...]
     client_id: str = "ottla"
     group_id: str | None = None
-    tls: Tls | None = None
+    tls: TlsSettings | None = None
     sasl: Sasl | None = None
     request_timeout_ms: int = 30_000
     api_timeout_ms: int = 60_000
@@ -102,7 +93,11 @@ class ClientSettings:
         }
         return cls(
             bootstrap=_servers(given.text("bootstrap.servers", "metadata.broker.list")),
-            tls=_tls(given) if protocol.endswith("SSL") else None,
+            tls=read_tls(
+                given.text, check_certificate=given.flag("enable.ssl.certificate.verification") is not False
+            )
+            if protocol.endswith("SSL")
+            else None,
             sasl=_sasl(given) if protocol.startswith("SASL") else None,
             **{name: value for name, value in known.items() if value is not None},  # type: ignore[arg-type]
         )
@@ -164,54 +159,40 @@ def _codec(text: str | None) -> Codec | None:
 
 
 def _sasl(given: _Options) -> Sasl:
-    mechanism = given.text("sasl.mechanism", "sasl.mechanisms") or "GSSAPI"
-    if mechanism.upper() not in MECHANISMS:
+    mechanism = (given.text("sasl.mechanism", "sasl.mechanisms") or "GSSAPI").upper()
+    if mechanism not in MECHANISMS:
         raise LocalError(f"sasl.mechanism can be {', '.join(MECHANISMS)}, not {mechanism}")
-    username, password = given.text("sasl.username"), given.text("sasl.password")
-    jaas = given.text("sasl.jaas.config")
-    if username is None and jaas is not None:
-        found = {name: _unescape(a or b or c) for name, a, b, c in _JAAS_OPTION.findall(jaas)}
-        username, password = found.get("username"), found.get("password")
+    jaas, options = given.text("sasl.jaas.config"), {}
+    if jaas is not None:
+        try:
+            options = dict(parse_jaas(jaas, mechanism).options)
+        except ValueError as error:
+            raise LocalError(f"sasl.jaas.config: {error}") from error
+    if mechanism == OAUTHBEARER:
+        return _oauth(given, options)
+    username = given.text("sasl.username") or options.get("username")
+    password = given.text("sasl.password") or options.get("password")
     if username is None or password is None:
         raise LocalError(
             f"{mechanism} needs sasl.username and sasl.password,"
             " or a sasl.jaas.config with username and password"
         )
-    return Sasl(mechanism.upper(), username, password)
+    return Sasl(mechanism, username, password, options.get("tokenauth", "").lower() == "true")
 
 
-def _unescape(text: str) -> str:
-    return re.sub(r"\\(.)", r"\1", text)
-
-
-def _tls(given: _Options) -> Tls:
-    for store in ("truststore", "keystore"):
-        kind = given.text(f"ssl.{store}.type")
-        location = given.text(f"ssl.{store}.location")
-        if location is not None and (kind or _kind_of(location)).upper() in _JAVA_STORES:
-            raise LocalError(
-                f"ssl.{store}.location is a Java key store, which only a JVM can read: export it as PEM"
-                f" (keytool -exportcert -rfc, or openssl pkcs12) and set ssl.{store}.type=PEM"
-            )
-    check_host = (given.text("ssl.endpoint.identification.algorithm") or "https").lower()
-    if given.text("ssl.endpoint.identification.algorithm") == "":
-        check_host = ""
-    keystore = given.text("ssl.keystore.location")
-    check_certificate = given.flag("enable.ssl.certificate.verification")
-    return Tls(
-        ca_file=given.text("ssl.ca.location", "ssl.truststore.location"),
-        ca_text=given.text("ssl.ca.pem", "ssl.truststore.certificates"),
-        certificate_file=given.text("ssl.certificate.location") or keystore,
-        certificate_text=given.text("ssl.certificate.pem", "ssl.keystore.certificate.chain"),
-        key_file=given.text("ssl.key.location") or keystore,
-        key_text=given.text("ssl.key.pem", "ssl.keystore.key"),
-        key_password=given.text("ssl.key.password"),
-        check_certificate=check_certificate is not False,
-        check_host=check_host not in _NO_HOST_CHECK,
+def _oauth(given: _Options, options: Mapping[str, str]) -> Sasl:
+    setting = "sasl.oauthbearer.token.endpoint.url"
+    url = given.text(setting)
+    if url is None:
+        raise LocalError(f"OAUTHBEARER needs {setting}: an https: URL, or the file: URL of a token")
+    check_url(setting, url)
+    prefix = "sasl.oauthbearer.client"
+    client_id = given.text(f"{prefix}.id", f"{prefix}.credentials.client.id") or options.get("clientId", "")
+    secret = given.text(f"{prefix}.secret", f"{prefix}.credentials.client.secret")
+    endpoint = TokenEndpoint(
+        url,
+        client_id,
+        secret or options.get("clientSecret", ""),
+        given.text("sasl.oauthbearer.scope") or options.get("scope"),
     )
-
-
-def _kind_of(location: str) -> str:
-    """The type of a store by its file name; PEM by default."""
-    suffix = location.rsplit(".", 1)[-1].lower()
-    return {"jks": "JKS", "p12": "PKCS12", "pfx": "PKCS12"}.get(suffix, "PEM")
+    return Sasl(OAUTHBEARER, client_id, "", tokens=endpoint)

@@ -1,37 +1,51 @@
-"""TLS context of a client: TLS 1.2 or newer; certificate and host name are verified unless disabled."""
+"""TLS settings of a client, by the names of librdkafka or Java, and the context that they result in.
+
+TLS 1.2 or newer; certificate and host name are verified unless disabled. Stores are read in PEM, PKCS12 and JKS format.
+"""
 
 from __future__ import annotations
 
 import ssl
-import tempfile
+from collections.abc import Callable
 
-from ottla.base.errors import LocalError
-from ottla.client.raw.settings import Tls
+from ottla.security.tls.endpoints import load_client
+from ottla.security.tls.settings import TlsSettings, read_settings
+from ottla.security.tls.stores import StoreSource
+
+_SYSTEM = "probe"
+"""librdkafka's name for the certificates of the system."""
 
 
-def context_of(tls: Tls) -> ssl.SSLContext:
+def read_tls(text: Callable[..., str | None], *, check_certificate: bool) -> TlsSettings:
+    """Read the settings; `text` returns the value of the first of its names that is set."""
+    authorities = text("ssl.ca.location", "ssl.truststore.location")
+    certificate = text("ssl.certificate.location", "ssl.keystore.location")
+    keystore = StoreSource(
+        "ssl.certificate.location" if text("ssl.certificate.location") else "ssl.keystore.location",
+        location=certificate,
+        key_location=text("ssl.key.location"),
+        password=text("ssl.keystore.password"),
+        key_password=text("ssl.key.password"),
+        text=text("ssl.certificate.pem", "ssl.keystore.certificate.chain"),
+        key_text=text("ssl.key.pem", "ssl.keystore.key"),
+    )
+    truststore = StoreSource(
+        "ssl.ca.location" if text("ssl.ca.location") else "ssl.truststore.location",
+        location=None if authorities == _SYSTEM else authorities,
+        password=text("ssl.truststore.password"),
+        text=text("ssl.ca.pem", "ssl.truststore.certificates"),
+    )
+    general = read_settings(text)
+    return TlsSettings(
+        keystore=keystore,
+        truststore=truststore,
+        protocols=general.protocols,
+        cipher_suites=general.cipher_suites,
+        check_host=general.check_host,
+        check_certificate=check_certificate,
+    )
+
+
+def context_of(settings: TlsSettings) -> ssl.SSLContext:
     """Create the TLS context. Raise LocalError if a file cannot be used."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.check_hostname = tls.check_host and tls.check_certificate
-    context.verify_mode = ssl.CERT_REQUIRED if tls.check_certificate else ssl.CERT_NONE
-    try:
-        if tls.ca_file or tls.ca_text:
-            context.load_verify_locations(cafile=tls.ca_file, cadata=tls.ca_text)
-        else:
-            context.load_default_certs()
-        _load_own(context, tls)
-    except (OSError, ssl.SSLError, ValueError) as error:
-        raise LocalError(f"the TLS files cannot be loaded ({tls}): {error}") from error
-    return context
-
-
-def _load_own(context: ssl.SSLContext, tls: Tls) -> None:
-    if tls.certificate_text is not None:
-        # The ssl module loads keys from files only. This file is readable by its owner only and is deleted at once.
-        with tempfile.NamedTemporaryFile("w", suffix=".pem") as own:
-            own.write(f"{tls.certificate_text}\n{tls.key_text or ''}\n")
-            own.flush()
-            context.load_cert_chain(own.name, password=tls.key_password)
-    elif tls.certificate_file is not None:
-        context.load_cert_chain(tls.certificate_file, tls.key_file, password=tls.key_password)
+    return load_client(settings).context

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ottla.admin.topics import TopicInfo
 from ottla.base.errors import LocalError
+from ottla.console.broker_control import can_control
 from ottla.console.page import Action, Console, Context, Page, View
 
 PARTITIONS_SHOWN = 200
@@ -19,7 +20,7 @@ def context(console: Console, view: View) -> Context:
         "topics": shown,
         "left_out": left_out,
         "show_internal": show_internal,
-        "controlled": console.control is not None,
+        "controlled": can_control(console.control),
         "read_only": console.settings.read_only,
         "token": console.token,
     }
@@ -38,9 +39,9 @@ def limit(topics: list[TopicInfo], partitions: int) -> tuple[list[TopicInfo], in
 
 
 def run_broker_action(console: Console, view: View) -> str:
-    """Kill, pause, stop or restart a broker that this process has started."""
-    if console.control is None:
-        raise LocalError("only the console of `ottla up` can control brokers")
+    """Kill, pause, stop or restart a broker of `ottla up` or `ottla demo`."""
+    if console.control is None or not can_control(console.control):
+        raise LocalError("only brokers of `ottla up` can be controlled, and none runs at this address")
     node_id, action = int(view.params["node_id"]), view.params["action"]
     return f"Broker {node_id}: {console.control.request(action, node_id)}"
 

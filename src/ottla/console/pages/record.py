@@ -8,11 +8,11 @@ import re
 import shlex
 from collections.abc import Iterator
 
-from ottla.admin.browse import Browser
 from ottla.admin.positions import parse_range
-from ottla.admin.record_json import OutgoingRecord, as_dict, to_line
-from ottla.admin.scan import ConsumedRecord, Headers
-from ottla.admin.send import Sender, SendFailed
+from ottla.admin.records.browse import Browser
+from ottla.admin.records.record_json import OutgoingRecord, as_dict, to_line
+from ottla.admin.records.scan import ConsumedRecord, Headers
+from ottla.admin.records.send import Sender, SendFailed
 from ottla.base.errors import LocalError
 from ottla.console.page import Action, Console, Context, Download, NotFound, Page, View
 from ottla.console.pages.records import browser_of, query_of

@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from typing import NamedTuple
 from urllib.parse import urlencode
 
-from ottla.admin.browse import WHOLE_LOG, Browser, OffsetRange
-from ottla.admin.decode import Form
 from ottla.admin.positions import END, PositionRange, parse_range
-from ottla.admin.scan import ConsumedRecord
-from ottla.admin.timeline import timeline
-from ottla.admin.where import Filter, compile_filter, key_filter
+from ottla.admin.records.browse import WHOLE_LOG, Browser, OffsetRange
+from ottla.admin.records.decode import Form
+from ottla.admin.records.scan import ConsumedRecord
+from ottla.admin.records.timeline import timeline
+from ottla.admin.records.where import Filter, compile_filter, key_filter
 from ottla.base.errors import LocalError
 from ottla.base.ids import TopicPartition
 from ottla.console.cursor import Cursor, cursor_of, unread

@@ -8,8 +8,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 
-from ottla.admin.browse import Browser, OffsetRange
 from ottla.admin.groups import GroupInfo
+from ottla.admin.records.browse import Browser, OffsetRange
 from ottla.admin.session import Session
 from ottla.admin.topics import TopicInfo
 from ottla.base.ids import TopicPartition

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 
@@ -13,3 +14,5 @@ class ClientInfo(NamedTuple):
 
     client_id: str
     host: str
+    describes: Callable[[str], bool] | None = None
+    """Whether the client may describe a topic: its regular expression matches only such topics. None: all topics."""

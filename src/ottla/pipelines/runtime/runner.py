@@ -30,6 +30,7 @@ from ottla.pipelines.io.topics import SettingsRejected, create_missing, partitio
 from ottla.pipelines.java.installation import archive_path, find_java
 from ottla.pipelines.java.process import Stopped
 from ottla.pipelines.progress import RunProgress
+from ottla.pipelines.runtime.abandonable import until_stopped
 from ottla.pipelines.runtime.broker_probe import BrokerProbe
 from ottla.pipelines.runtime.flow_query import FlowQuery, RunOptions
 from ottla.pipelines.runtime.query_reports import QueryReports
@@ -94,7 +95,7 @@ class Runner:
                 self._publish_progress()
                 self._loop()
             except Stopped:
-                pass  # `stop` was set while Spark was starting
+                pass  # `stop` was set while a broker was awaited or Spark was starting
             except Exception as error:
                 self.progress.error = error_message(error)
                 raise
@@ -142,14 +143,20 @@ class Runner:
         options, topics = self._options, self._pipeline.topics()
         try:
             if dry:
-                partitions = partitions_of(
-                    options.bootstrap, topics, options.connector.options, self._on_step
+                partitions = until_stopped(
+                    lambda: partitions_of(
+                        options.bootstrap, topics, options.connector.options, self._on_step
+                    ),
+                    self._stop,
                 )
                 if missing := ", ".join(name for name in topics if name not in partitions):
                     self._on_step(f"These topics do not exist; a run will create them: {missing}")
             else:
-                partitions = create_missing(
-                    options.bootstrap, topics.values(), options.connector.options, self._on_step
+                partitions = until_stopped(
+                    lambda: create_missing(
+                        options.bootstrap, topics.values(), options.connector.options, self._on_step
+                    ),
+                    self._stop,
                 )
         except SettingsRejected as error:
             if options.connector.name == "ottla":

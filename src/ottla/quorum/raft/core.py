@@ -21,6 +21,7 @@ Concurrency: one owner. Time: milliseconds of any clock that does not go backwar
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Final
 
@@ -270,7 +271,7 @@ class Core:
         self.leader_id = leader_id
         self._enter(now_ms, Role.FOLLOWER)
         self._following = Following(epoch, leader_id, self._log)
-        self._deadline_ms = now_ms + self._timeouts.fetch_ms
+        self._expect_response(now_ms)
         self._effects += [Persist(self.state), LeaderChanged(self.epoch, leader_id)]
 
     def _become_prospective(self, now_ms: float) -> None:
@@ -311,6 +312,12 @@ class Core:
 
     def _election_timeout(self) -> int:
         return self._timeouts.election_ms + self._rng.randrange(self._timeouts.election_ms)
+
+    def _expect_response(self, now_ms: float) -> None:
+        """Start the fetch timeout. Voters that lose the leader at the same moment do not all start an election."""
+        position = self.voters.others(self.leader_id).index(self.local.node_id) if self.is_voter else 0
+        self._deadline_ms = math.inf
+        self._elect_in_turn(now_ms + self._timeouts.fetch_ms, position)
 
     def _elect_in_turn(self, now_ms: float, position: int) -> None:
         """Start a pre-vote soon: at once for the first in turn, later for the others, so that votes do not split."""
@@ -389,15 +396,9 @@ class Core:
             self._send(node_id, Vote(self.local, voter, self.epoch, self.log_end, is_pre_vote))
 
     def _send_begin_epoch(self, now_ms: float) -> None:
-        leadership = self.leadership
-        if leadership is None or now_ms < leadership.begin_epoch_at_ms:
-            return
-        leadership.begin_epoch_at_ms = now_ms + self._timeouts.fetch_ms / 2
-        for node_id in self._others:
-            replica = leadership.progress.replica(node_id)
-            if replica is None or now_ms - replica.last_fetch_ms >= self._timeouts.fetch_ms / 2:
-                request = BeginEpoch(self.local.node_id, self.voters.key(node_id), self.epoch)
-                self._send(node_id, request)
+        if self.leadership is not None:
+            for node_id in self.leadership.unnotified(now_ms, self._others, self._timeouts.fetch_ms):
+                self._send(node_id, BeginEpoch(self.local.node_id, self.voters.key(node_id), self.epoch))
 
     def _send_end_epoch(self, now_ms: float) -> None:
         for node_id in sorted(self.unacknowledged):
@@ -432,21 +433,20 @@ class Core:
             self._become_unattached(now_ms, vote.epoch)
         if not vote.voter.matches(self.local):
             return VoteResponse(ErrorCode.INVALID_VOTER_KEY, self.epoch, self.leader_id)
-        granted = self._may_grant(vote)
+        granted = self._may_grant(vote, now_ms)
         if granted and not vote.pre_vote and self.voted is None:
             self.voted = vote.candidate
             self._deadline_ms = now_ms + self._election_timeout()
             self._effects.append(Persist(self.state))
         return VoteResponse(ErrorCode.NONE, self.epoch, self.leader_id, granted)
 
-    def _may_grant(self, vote: Vote) -> bool:
+    def _may_grant(self, vote: Vote, now_ms: float) -> bool:
         if self._recovery is not None:
             return False
         mine = self.log_end
         is_up_to_date = (vote.last.epoch, vote.last.offset) >= (mine.epoch, mine.offset)
         if vote.pre_vote:
-            following = self._following
-            hears_leader = following is not None and following.has_fetched and not following.leader_suspected
+            hears_leader = self._contact.hears(self._following, now_ms, self._timeouts)
             return is_up_to_date and self.role is not Role.LEADER and not hears_leader
         if self.voted is not None:
             return self.voted.matches(vote.candidate)
@@ -571,7 +571,7 @@ class Core:
         if self._following is None:
             return
         self._contact.responded(now_ms)
-        self._deadline_ms = now_ms + self._timeouts.fetch_ms
+        self._expect_response(now_ms)
         try:
             self._following.fetched(response, self.high_watermark)
         except RemoteProtocolError:
@@ -587,7 +587,7 @@ class Core:
         if self._following is None:
             return
         if not response.error:
-            self._deadline_ms = now_ms + self._timeouts.fetch_ms
+            self._expect_response(now_ms)
         snapshot = self._following.snapshot_fetched(response)
         if snapshot is not None:
             self.high_watermark = max(self.high_watermark, snapshot.offset)

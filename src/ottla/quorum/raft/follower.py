@@ -113,10 +113,20 @@ class LeaderContact:
         self._losses = 0
         self._since_ms = now_ms
 
-    def elected(self, now_ms: float) -> float:
-        """This replica leads; for how many milliseconds it had not heard of a leader. 0 if it never had."""
-        self._losses = 0
+    def hears(self, following: Following | None, now_ms: float, timeouts: Timeouts) -> bool:
+        """Whether the leader has responded within the fetch timeout, and there is no evidence against it."""
+        if following is None or not following.has_fetched or following.leader_suspected:
+            return False
+        return self.silence_ms(now_ms) < timeouts.fetch_ms
+
+    def silence_ms(self, now_ms: float) -> float:
+        """For how many milliseconds this replica has not heard of a leader. 0 if it never has."""
         return max(0.0, now_ms - self._since_ms)
+
+    def elected(self, now_ms: float) -> float:
+        """This replica leads; for how many milliseconds it had not heard of another leader."""
+        self._losses = 0
+        return self.silence_ms(now_ms)
 
     def pause_ms(self, timeouts: Timeouts) -> float:
         """Count a loss; how long to wait before the search for another leader: not at all at first."""

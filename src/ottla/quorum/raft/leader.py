@@ -51,7 +51,7 @@ class Leadership:
         self.silence_ms = silence_ms
         self.high_watermark = high_watermark
         self.progress = LeaderProgress(local, log.end_offset, now_ms)
-        self.begin_epoch_at_ms = now_ms
+        self._notify_at_ms = now_ms
         self._local = local
         self._log = log
         self._parked: list[_Parked] = []
@@ -113,12 +113,24 @@ class Leadership:
         for one in due:
             yield one.token, self._read(now_ms, one.fetch, voters)
 
+    def unnotified(self, now_ms: float, others: Sequence[int], fetch_ms: float) -> list[int]:
+        """The voters to notify of this epoch now: those that have not fetched for half of the fetch timeout."""
+        if now_ms < self._notify_at_ms:
+            return []
+        self._notify_at_ms = now_ms + fetch_ms / 2
+        fetched = {node_id: self.progress.replica(node_id) for node_id in others}
+        return [
+            node_id
+            for node_id, replica in fetched.items()
+            if replica is None or now_ms - replica.last_fetch_ms >= fetch_ms / 2
+        ]
+
     def waiting(self) -> list[Hashable]:
         """The tokens of the fetches that wait."""
         return [one.token for one in self._parked]
 
     def wake_at_ms(self) -> float:
-        return min([self.begin_epoch_at_ms, *(one.deadline_ms for one in self._parked)])
+        return min([self._notify_at_ms, *(one.deadline_ms for one in self._parked)])
 
 
 def leader_change(leader_id: int, voters: VoterSet, granting: Sequence[int]) -> LeaderChangeMessage:

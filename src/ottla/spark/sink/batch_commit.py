@@ -33,13 +33,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
-import structlog
-
 from ottla.base.errors import OttlaError
+from ottla.base.lazy_log import LazyLogger
 from ottla.client.raw import ClientError, TransactionEnd
 from ottla.spark.sink.commit_log import CommitEntry, PreparedTransaction, State
 
-_log = structlog.get_logger()
+_log = LazyLogger()
 
 _TIMEOUT_HINT = (
     "Its transaction timeout has expired (kafka.transaction.timeout.ms, at most transaction.max.timeout.ms of the "

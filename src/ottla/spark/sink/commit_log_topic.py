@@ -142,7 +142,7 @@ class TopicCommitLog:
     def _create_topic(self) -> None:
         name = self._partition.topic
         ensure_topic(self._cluster, name, PARTITIONS, CONFIGS)
-        found = len(self._cluster.topic(name).partitions)
+        found = len(self._cluster.topic(name, wait=True).partitions)
         if found < PARTITIONS:
             raise LocalError(f"the commit log topic {name} has {found} partitions, but needs {PARTITIONS}")
 

@@ -21,10 +21,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import astuple, dataclass, replace
 from typing import Final
 
-import structlog
 from pyspark.sql.datasource import WriterCommitMessage
 
 from ottla.base.errors import ErrorCode, LocalError
+from ottla.base.lazy_log import LazyLogger
 from ottla.client.raw import (
     Cluster,
     RawProducer,
@@ -37,7 +37,7 @@ from ottla.client.raw import (
 from ottla.client.raw.admin import OPEN_STATE, list_open_transactions
 from ottla.spark.sink.commit_log import PreparedTransaction
 
-_log = structlog.get_logger()
+_log = LazyLogger()
 
 _RUN_DIGITS: Final = 8
 _CONNECTIONS_MAX: Final = 8

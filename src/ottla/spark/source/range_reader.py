@@ -20,10 +20,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-import structlog
-
 from ottla.base.clock import Clock, SystemClock
 from ottla.base.errors import LocalError
+from ottla.base.lazy_log import LazyLogger
 from ottla.client.raw import Cluster, Fetched, cluster_for
 from ottla.client.raw.errors import OffsetOutOfRange, UnknownTopic
 from ottla.client.raw.retry import Sleep, sleep
@@ -43,7 +42,7 @@ ROWS_MAX: Final = 32_768
 BYTES_MAX: Final = 16 << 20
 """The limits of one Arrow batch, which bound the memory of a worker; one batch of the log is never divided."""
 
-_log = structlog.get_logger()
+_log = LazyLogger()
 
 
 class DataLoss(LocalError):

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 
-import structlog
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 
 from ottla.base.clock import Clock, SystemClock
 from ottla.base.errors import LocalError
 from ottla.base.ids import TopicPartition
+from ottla.base.lazy_log import LazyLogger
 from ottla.client.raw import ClientSettings, cluster_for
 from ottla.client.raw.errors import ClientError
 from ottla.spark.source.arrow_batches import arrow_schema
@@ -50,7 +50,7 @@ _COMMIT_RETRY_S: Final = 60.0
 """The timeout of a commit to the consumer group, and the time without commits after a failure."""
 _DRIVER_STATE: Final = frozenset({"_made", "_prefetcher", "_prefetched"})
 """Attributes of the driver's side, which are not pickled."""
-_log = structlog.get_logger()
+_log = LazyLogger()
 
 
 @dataclass

@@ -16,17 +16,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-import structlog
-
 from ottla.base.clock import Clock, SystemClock
 from ottla.base.ids import TopicPartition
+from ottla.base.lazy_log import LazyLogger
 from ottla.spark.source.offset_lookup import OffsetLookup
 from ottla.spark.source.offsets import Offsets, is_moving
 from ottla.spark.source.options import SourceOptions
 from ottla.spark.source.range_reader import DataLoss, loss_message
 from ottla.spark.source.ranges import OffsetRange, count_new, limit_offsets, split_ranges
 
-_log = structlog.get_logger()
+_log = LazyLogger()
 
 CommitProgress = Callable[[Mapping[TopicPartition, int]], None]
 

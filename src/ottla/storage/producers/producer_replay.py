@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import structlog
@@ -121,25 +121,31 @@ def load_producers(
     state.end_offset = max(state.end_offset, first_offset)
     if len(state):
         recent = ProducerState(state.expiration_ms)
-        for segment in reversed(segments):
-            if segment.base_offset < state.end_offset:
-                _replay_end(recent, segment, state.end_offset)
-                break
+        for segment, start, end in reversed(list(_last_stretches(segments, state.end_offset))):
+            for _, header in walk(segment.file, start, end):
+                if header.producer_id >= 0 and not header.is_control:
+                    replay(recent, header, header.base_offset, None)
         state.learn_windows(recent)
 
 
-def _replay_end(state: ProducerState, segment: Segment, end_offset: int) -> None:
-    """Record the data batches of the last stretch before `end_offset`."""
-    last = segment.find(end_offset - 1, segment.written_size)
-    if last is None or last.last_offset >= end_offset:
-        return
-    end = last.position + last.size
-    entry = (
-        segment.offset_index.first_at_or_after(max(1, end - _WINDOW_BYTES)) if end > _WINDOW_BYTES else None
-    )
-    for _, header in walk(segment.file, entry[1] if entry else 0, end):
-        if header.producer_id >= 0 and not header.is_control:
-            replay(state, header, header.base_offset, None)
+def _last_stretches(segments: Sequence[Segment], end_offset: int) -> Iterator[tuple[Segment, int, int]]:
+    """The last `_WINDOW_BYTES` before `end_offset`, the last segment first: each with its first and last position."""
+    left = _WINDOW_BYTES
+    for segment in reversed(segments):
+        if segment.base_offset >= end_offset:
+            continue
+        end = segment.written_size
+        if left == _WINDOW_BYTES:
+            last = segment.find(end_offset - 1, end)
+            if last is None or last.last_offset >= end_offset:
+                return
+            end = last.position + last.size
+        entry = segment.offset_index.first_at_or_after(max(1, end - left)) if end > left else None
+        start = entry[1] if entry else 0
+        yield segment, start, end
+        left -= end - start
+        if start or left <= 0:
+            return
 
 
 def replay_segments(state: ProducerState, segments: Iterable[Segment], end_offset: int) -> None:

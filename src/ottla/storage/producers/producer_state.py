@@ -1,7 +1,7 @@
 """The state of the producers of a log: sequence numbers, epochs and open transactions.
 
-For each producer id: its epoch, the last five batches (enough for a client with five requests in flight to retry
-any of them), the time of its last batch, the epoch of the transaction coordinator that last ended a
+For each producer id: its epoch, the last batches (enough for a client with five requests in flight to retry any of
+them), the time of its last batch, the epoch of the transaction coordinator that last ended a
 transaction here, and the start of its open transaction.
 
 A leader calls `check` before an append: it changes nothing and returns a duplicate or None, or raises
@@ -31,6 +31,7 @@ from typing import Final, NamedTuple
 from ottla.base.errors import ApiError, ErrorCode, invariant
 
 BATCHES_REMEMBERED: Final = 5
+"""As in Kafka: the number of batches that a client has in flight."""
 NO_EPOCH: Final = -1
 NO_SEQUENCE: Final = -1
 NO_TRANSACTION: Final = -1

@@ -148,11 +148,15 @@ class Cluster:
             host.shut_down()
 
     def _is_in_sync(self, node_id: int, partition: Partition) -> bool:
-        topic = self.metadata.newest.topics.by_id.get(partition.topic_id)
+        newest = self.metadata.newest
+        topic = newest.topics.by_id.get(partition.topic_id)
         known = None if topic is None else topic.partitions.get(partition.index)
         if known is None or self.durability.is_lost(node_id, partition.log.topic_partition):
             return False
-        return node_id in known.isr or node_id in known.eligible_leader_replicas
+        # An eligible replica is not elected, and may be copied anew, if its directory is not registered.
+        broker = newest.brokers.get(node_id)
+        is_online = known.is_online(node_id, () if broker is None else broker.log_dirs)
+        return node_id in known.isr or (is_online and node_id in known.eligible_leader_replicas)
 
     # Topics
 

@@ -77,7 +77,9 @@ class SimNode:
         """Called after each event of the node."""
         self.on_power_lost: Callable[[], None] = lambda: self.power_off(Survival.SOME)
         """Called after the event in which the disk lost power; it must call `power_off`."""
-        self._config = assemble(dict(settings), {})
+        self.make_logger: Callable[[Kernel, str], object] = TraceLogger
+        """Creates the logger of each incarnation."""
+        self.config = assemble(dict(settings), {})
         self._ready = False
         self._stopping = False
         self._former: list[Node] = []
@@ -157,9 +159,9 @@ class SimNode:
         )
 
     def _boot(self, loop: SimLoop) -> None:
-        logger = TraceLogger(self.kernel, loop.name)
+        logger = self.make_logger(self.kernel, loop.name)
         try:
-            self.node = Node(self._config, cast(Any, logger), self.machine(loop))
+            self.node = Node(self.config, cast(Any, logger), self.machine(loop))
         except OSError as error:
             if not self.disk.failures:
                 raise

@@ -70,6 +70,7 @@ def properties(spec: NodeSpec, nodes: Sequence[NodeSpec], host_of: dict[int, str
         "node.id": str(spec.node_id),
         "listeners": ",".join(listeners[role] for role in spec.roles),
         "log.dirs": ",".join(spec.log_dirs),
+        "ottla.allow.insecure.listeners": "true",
     }
     if len(nodes) == 1:
         return found | {

@@ -12,6 +12,7 @@ import pytest
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.promise import Promise
 from ottla.base.settled import settled
+from ottla.broker.coordination import coordinators
 from ottla.broker.coordination.coordinators import Coordinator, GroupCoordinator, java_hash, partition_of
 from ottla.broker.coordination.verification import TxnVerifier
 from ottla.coordinator.group.group_state_machine import GroupStateMachine
@@ -220,3 +221,20 @@ def test_errors_of_a_verification_are_those_of_a_group_coordinator(
     with pytest.raises(ApiError) as caught:
         asyncio.run(groups.write_transactional("group", "id", 1, 0, lambda _: Decision(None), api_version=5))
     assert caught.value.code is expected
+
+
+@pytest.mark.parametrize("length", [255, 256, 257, 511, 512, 513, 32767])
+def test_long_ids_are_hashed_as_in_java(length: int) -> None:
+    text = "".join(chr(97 + number % 26) for number in range(length - 1)) + "\u20ac"
+    expected = 0
+    for character in text:
+        expected = (31 * expected + ord(character)) & 0xFFFF_FFFF
+    assert java_hash(text) & 0xFFFF_FFFF == expected
+
+
+def test_long_ids_are_not_cached() -> None:
+    """Clients choose the ids: the cache would retain 16,384 of them, each with up to 128 KiB."""
+    before = coordinators._cached_partition.cache_info().currsize
+    for number in range(10):
+        partition_of(f"{number}" * 300, 50)
+    assert coordinators._cached_partition.cache_info().currsize == before

@@ -9,6 +9,7 @@ import pytest
 
 from ottla.base.errors import ApiError, ErrorCode, InvariantViolation
 from ottla.base.promise import Promise
+from ottla.broker.authorization import Authorization
 from ottla.broker.coordination.coordinators import GroupCoordinator
 from ottla.broker.coordination.group_requests import (
     TopicResponses,
@@ -92,10 +93,10 @@ def test_errors_not_for_clients_become_unknown_server_error() -> None:
     assert client_error(ApiError(ErrorCode.NOT_COORDINATOR)) is ErrorCode.NOT_COORDINATOR
 
 
-@pytest.mark.parametrize(("peer", "host"), [("10.0.0.1:123", "/10.0.0.1"), ("::1:123", "/::1")])
-def test_a_client_is_known_by_its_name_and_host(peer: str, host: str) -> None:
-    call = SimpleNamespace(client_id=None, peer=peer)
-    assert client_info(cast(Call, call)) == ("", host)
+@pytest.mark.parametrize(("ip", "host"), [("10.0.0.1", "/10.0.0.1"), ("::1", "/::1")])
+def test_a_client_is_known_by_its_name_and_host(ip: str, host: str) -> None:
+    call = SimpleNamespace(client_id=None, origin=SimpleNamespace(ip=ip))
+    assert client_info(cast(Call, call), Authorization()) == ("", host, None)
 
 
 def test_an_unexpected_exception_is_not_turned_into_a_response() -> None:
@@ -107,7 +108,7 @@ def test_an_unexpected_exception_is_not_turned_into_a_response() -> None:
 
 
 def _call(version: int) -> Call:
-    return cast(Call, SimpleNamespace(api_version=version))
+    return cast(Call, SimpleNamespace(api_version=version, origin=None))
 
 
 def _refusing(error: ErrorCode) -> GroupCoordinator:
@@ -131,7 +132,7 @@ def _refusing(error: ErrorCode) -> GroupCoordinator:
     ],
 )
 def test_a_member_lives_while_its_group_is_loaded(error: ErrorCode, responded: ErrorCode) -> None:
-    answer = Heartbeat(_refusing(error)).handle(HeartbeatRequest(group_id="g"), _call(4))
+    answer = Heartbeat(Authorization(), _refusing(error)).handle(HeartbeatRequest(group_id="g"), _call(4))
     assert answer.result().error_code == responded
 
 
@@ -143,7 +144,8 @@ def test_old_producers_do_not_know_that_coordinators_load(version: int, responde
     partition = TxnOffsetCommitRequestPartition(partition_index=0)
     topics = [TxnOffsetCommitRequestTopic(name="t", partitions=[partition])]
     request = TxnOffsetCommitRequest(transactional_id="tx", group_id="g", topics=topics)
-    handler = TxnOffsetCommit(MetadataCache(one_node("t")), _refusing(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+    loading = _refusing(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    handler = TxnOffsetCommit(Authorization(), MetadataCache(one_node("t")), loading)
     work: Any = handler.handle(request, _call(version))
     with pytest.raises(StopIteration) as done:
         work.send(None)

@@ -13,6 +13,7 @@ from ottla.broker.forwarding.controller_channel import ControllerChannel
 from ottla.broker.forwarding.envelope import ForwardedResponse
 from ottla.broker.forwarding.forwarder import Forwarder
 from ottla.broker.net.listeners import Listener
+from ottla.broker.net.origin import Origin
 from ottla.broker.registry import Call
 from ottla.controller.port import ControllerPort
 from ottla.metadata.publisher import MetadataPublisher
@@ -70,7 +71,7 @@ class Scenario:
     def forward(self) -> Promise[Any]:
         frame = memoryview(request_frame(REQUEST, 7, 99, "client")[4:])
         body = parse_request_header(frame)[4]
-        call = Call(7, 99, "client", LISTENER, "10.0.0.7:5000")
+        call = Call(7, 99, "client", Origin(LISTENER, "10.0.0.7", 5000))
         return self.forwarder.forward(frame, body, CreateTopicsRequest, ApiKey.CREATE_TOPICS, call)
 
     def respond(self, applied_offset: int = -1, correlation_id: int = 99) -> None:

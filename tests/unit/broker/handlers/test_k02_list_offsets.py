@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 
 from ottla.base.errors import ErrorCode
+from ottla.broker.authorization import Authorization
 from ottla.broker.handlers.k02_list_offsets import ListOffsets
 from ottla.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from tests.support.replica_fetches import Broker, Follower
@@ -29,7 +30,7 @@ def latest(
         ],
     )
     call = cast(Any, SimpleNamespace(api_version=version))
-    (topic,) = ListOffsets(cast(Any, replicas)).handle(request, call).topics
+    (topic,) = ListOffsets(Authorization(), cast(Any, replicas)).handle(request, call).topics
     (found,) = topic.partitions
     return ErrorCode(found.error_code), found.offset
 

@@ -11,6 +11,7 @@ from typing import Any, cast
 from msgspec.structs import replace
 
 from ottla.base.errors import ErrorCode
+from ottla.broker.authorization import Authorization
 from ottla.broker.dependencies import MetadataCache
 from ottla.broker.handlers.k03_metadata import Metadata
 from ottla.broker.handlers.k75_describe_topic_partitions import DescribeTopicPartitions
@@ -54,12 +55,15 @@ def image(*brokers: BrokerImage, leader: int = 1, isr: tuple[int, ...] = (1, 2))
 
 
 def call(version: int) -> Any:
-    return cast(Any, SimpleNamespace(api_version=version, listener=SimpleNamespace(name="CLIENTS")))
+    origin = SimpleNamespace(listener=SimpleNamespace(name="CLIENTS"))
+    return cast(Any, SimpleNamespace(api_version=version, origin=origin))
 
 
 def respond(state: MetadataImage, version: int = 12, seed: int = 1) -> MetadataResponse:
     none = cast(Any, None)
-    handler = Metadata("cluster", random.Random(seed), none, none, MetadataCache(state), none)
+    handler = Metadata(
+        Authorization(), "cluster", random.Random(seed), none, none, MetadataCache(state), none
+    )
     found = asyncio.run(handler.handle(MetadataRequest(topics=None), call(version)))
     if isinstance(found, bytes):
         from ottla.wire import codec
@@ -111,5 +115,5 @@ def test_the_controller_is_a_random_live_broker() -> None:
 
 def describe(state: MetadataImage) -> Any:
     settings = cast(Any, SimpleNamespace(int=lambda name: 2000))
-    handler = DescribeTopicPartitions(settings, MetadataCache(state))
+    handler = DescribeTopicPartitions(Authorization(), settings, MetadataCache(state))
     return handler.handle(DescribeTopicPartitionsRequest(topics=[]), call(0)).topics[0].partitions[0]

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
+from ottla.base.errors import ErrorCode
 from ottla.base.ids import parse_uuid
+from ottla.broker.authorization import Authorization
 from ottla.broker.dependencies import MetadataCache
+from ottla.broker.handlers import k32_describe_configs
 from ottla.broker.handlers.k32_describe_configs import DescribeConfigs
 from ottla.broker.registry import Call
+from ottla.broker.repetitions import REPETITIONS_MAX
 from ottla.config import BrokerConfig
 from ottla.metadata.image import MetadataImage, TopicImage, TopicsImage
 from ottla.wire.codec import decode, encode
@@ -36,11 +41,11 @@ def _handler() -> DescribeConfigs:
             (GROUP, "g1"): {"share.isolation.level": "read_committed"},
         },
     )
-    return DescribeConfigs(1, BrokerConfig({"node.id": "1"}), MetadataCache(image))
+    return DescribeConfigs(Authorization(), 1, BrokerConfig({"node.id": "1"}), MetadataCache(image))
 
 
 def _handle(request: DescribeConfigsRequest, version: int = 4) -> DescribeConfigsResponse:
-    return _handler().handle(request, cast(Call, SimpleNamespace(api_version=version)))
+    return asyncio.run(_handler().handle(request, cast(Call, SimpleNamespace(api_version=version))))
 
 
 def _describe(kind: int, name: str, keys: list[str] | None = None, **asked: bool) -> DescribeConfigsResult:
@@ -123,3 +128,25 @@ def test_every_version_carries_the_response(version: int) -> None:
     back = decode(DescribeConfigsResponse, encode(answer, version), version)
     assert len(back.results[0].configs) == 340
     assert (back.results[0].configs[0].config_type != 0) == (version >= 3)
+
+
+def test_a_resource_that_is_repeated_too_often_is_refused() -> None:
+    """The settings of a broker have hundreds of kilobytes: a request can name it thousands of times."""
+    broker = DescribeConfigsResource(resource_type=BROKER, resource_name="1", configuration_keys=None)
+    response = _handle(DescribeConfigsRequest(resources=[broker] * 2000))
+    assert [len(result.configs) for result in response.results] == [340] * REPETITIONS_MAX + [0] * (
+        2000 - REPETITIONS_MAX
+    )
+    assert {result.error_code for result in response.results[REPETITIONS_MAX:]} == {ErrorCode.INVALID_REQUEST}
+
+
+def test_the_number_of_settings_in_a_response_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any name is that of a group, and has the settings of a group."""
+    monkeypatch.setattr(k32_describe_configs, "_SETTINGS_MAX", 30)
+    groups = [
+        DescribeConfigsResource(resource_type=GROUP, resource_name=f"g{number}", configuration_keys=None)
+        for number in range(4)
+    ]
+    response = _handle(DescribeConfigsRequest(resources=groups))
+    assert [len(result.configs) for result in response.results] == [17, 17, 0, 0]
+    assert [result.error_code for result in response.results] == [0, 0, 42, 42]

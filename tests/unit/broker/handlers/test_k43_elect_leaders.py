@@ -10,6 +10,7 @@ import pytest
 from ottla.base.errors import ErrorCode
 from ottla.broker.handlers.k43_elect_leaders import ElectLeaders
 from ottla.broker.net.listeners import Listener
+from ottla.broker.net.origin import Origin
 from ottla.broker.registry import Call
 from ottla.controller.port import ControllerPort
 from ottla.wire import codec
@@ -24,7 +25,7 @@ class Controller:
 @pytest.mark.parametrize(("version", "code"), [(0, 0), (1, 41), (2, 41)])
 def test_every_version_can_carry_a_refusal(version: int, code: int) -> None:
     handler = ElectLeaders(cast(ControllerPort, Controller()))
-    call = Call(version, 1, None, Listener("PLAINTEXT", "", 0, "", 0), "127.0.0.1:1")
+    call = Call(version, 1, None, Origin(Listener("PLAINTEXT", "", 0, "", 0), "127.0.0.1", 1))
     response = asyncio.run(handler.handle(ElectLeadersRequest(), call))
     assert response.error_code == code
     codec.encode(response, version)

@@ -10,6 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from ottla.broker.metrics.node_metrics import (
     LoopIdle,
+    RaftRates,
     RaftState,
     connection_families,
     controller_families,
@@ -79,6 +80,20 @@ def test_the_quorum() -> None:
         "log_end_offset": 12,
     }
     assert found["kafka_server_raftmetrics_current_state"] == {("follower",): 1}
+
+
+def test_rates_of_the_metadata_log_are_those_between_two_scrapes() -> None:
+    rates, second = RaftRates(), 1_000_000_000
+
+    def scraped(state: str, end: int, now_ns: int) -> dict[str, float]:
+        return only(
+            parsed(rates.families(RaftState(3, 5, state, end, end), now_ns)), "kafka_server_raftmetrics_"
+        )
+
+    assert scraped("leader", 100, second) == {"append_records_rate": 0, "fetch_records_rate": 0}
+    assert scraped("leader", 160, 3 * second) == {"append_records_rate": 30, "fetch_records_rate": 0}
+    assert scraped("follower", 170, 4 * second) == {"append_records_rate": 0, "fetch_records_rate": 10}
+    assert scraped("follower", 150, 5 * second) == {"append_records_rate": 0, "fetch_records_rate": 0}
 
 
 def test_connections_by_listener() -> None:

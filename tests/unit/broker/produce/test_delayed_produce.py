@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 
 from ottla.base.errors import ErrorCode
+from ottla.broker.authorization import Authorization
 from ottla.broker.dependencies import MetadataCache
 from ottla.broker.produce.appender import Appender
 from ottla.broker.produce.bulk_produce import BulkPath
@@ -26,13 +27,17 @@ from ottla.storage.log.appended import Appended
 from ottla.wire import codec
 from ottla.wire.messages.produce import PartitionProduceResponse, ProduceResponse
 from ottla.wire.produce import SingleResponse
+from tests.support.quotas import make_quotas
 
 VERSION, KEY, CORRELATION_ID = 12, b"t", 77
 PARTITION = cast(Any, SimpleNamespace(index=3, log=SimpleNamespace(log_start_offset=2)))
 CALL = cast(
     Any,
     SimpleNamespace(
-        api_version=VERSION, correlation_id=CORRELATION_ID, listener=SimpleNamespace(name="CLIENTS")
+        api_version=VERSION,
+        correlation_id=CORRELATION_ID,
+        throttle_ms=0,
+        origin=SimpleNamespace(listener=SimpleNamespace(name="CLIENTS")),
     ),
 )
 ERRORS = [
@@ -70,7 +75,7 @@ def appender() -> Appender:
     topic = TopicImage("t", uuid.UUID(int=7), {3: partition})
     leader = BrokerImage(2, 1, uuid.UUID(int=2), (Endpoint("CLIENTS", "host", 9002),), fenced=False)
     image = MetadataImage(brokers={2: leader}, topics=TopicsImage({"t": topic}, {topic.topic_id: topic}))
-    return Appender(cast(Any, None), MetadataCache(image), cast(Any, None))
+    return Appender(cast(Any, None), MetadataCache(image), cast(Any, None), Authorization())
 
 
 def check(response: ProduceResponse, error: ErrorCode, offset: int) -> None:
@@ -127,6 +132,7 @@ def test_the_errors_of_a_bulk_append_keep_their_offsets(error: ErrorCode) -> Non
         b"",
         call=CALL,
         appender=appender(),
+        quotas=make_quotas(),
         acks=-1,
         timeout_ms=1000,
     )
@@ -144,3 +150,24 @@ def test_the_errors_of_a_bulk_append_keep_their_offsets(error: ErrorCode) -> Non
         encoded = encoded[size:]
     assert not encoded
     assert CALL.correlation_id == CORRELATION_ID
+
+
+def test_the_bulk_path_ends_when_a_right_may_have_changed() -> None:
+    made = appender()
+    path = BulkPath(
+        cast(Any, None),
+        cast(Any, None),
+        PARTITION,
+        KEY,
+        b"",
+        call=CALL,
+        appender=made,
+        quotas=make_quotas(),
+        acks=-1,
+        timeout_ms=1000,
+    )
+    connection = SimpleNamespace(bulk_path=path, last_produced=PARTITION)
+    made.authorization.epoch += 1
+    assert not path.take_frames(cast(Any, connection), cast(Any, None))
+    assert connection.bulk_path is None
+    assert connection.last_produced is None

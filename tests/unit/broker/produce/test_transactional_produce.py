@@ -7,9 +7,11 @@ from typing import Any, cast
 import pytest
 
 from ottla.base.errors import ErrorCode
+from ottla.broker.authorization import Authorization
 from ottla.broker.dependencies import MetadataCache
 from ottla.broker.handlers.k00_produce import Produce
 from ottla.broker.net.listeners import Listener
+from ottla.broker.net.origin import Origin
 from ottla.broker.registry import Call
 from ottla.metadata.image import EMPTY_IMAGE
 from ottla.records.builder import NewRecord, build_batch
@@ -22,6 +24,7 @@ from ottla.wire.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
+from tests.support.quotas import make_quotas
 from tests.support.txn_stage import ID, WHERE, Stage
 
 RESPONSE_HEADER = 9  # size, correlation id, no tags
@@ -66,6 +69,8 @@ class Producing:
             self.stage.leaders.replicas,
             cast(Any, Purgatory()),
             self.stage.verifier,
+            make_quotas(),
+            Authorization(),
         )
 
     def batch(
@@ -97,7 +102,7 @@ class Producing:
         )
         frame = memoryview(bytearray(request_frame(request, self.version, 7, "client")[4:]))
         listener = Listener("PLAINTEXT", "", 0, "", 0)
-        call = Call(self.version, 7, "client", listener, "127.0.0.1:1")
+        call = Call(self.version, 7, "client", Origin(listener, "127.0.0.1", 1))
         self.handler.handle(cast(Any, self.connection), frame, parse_request_header(frame)[4], call)
         frame[:] = bytes(len(frame))  # the memory of the frame is reused for the next request
 

@@ -51,6 +51,22 @@ def test_a_deleted_topic_is_removed_from_the_cache(brokers: TwoBrokers) -> None:
             cluster.topic("t")
 
 
+def test_an_unknown_topic_is_looked_up_once_unless_waiting_is_requested(brokers: TwoBrokers) -> None:
+    time = Time()
+    options = {"bootstrap.servers": brokers.bootstrap}
+    brokers.exists = False
+    with Cluster(ClientSettings.from_options(options), clock=time, wait=time.wait) as cluster:
+        with pytest.raises(UnknownTopic):
+            cluster.topic("t")
+        assert len(nodes_asked(brokers, MetadataRequest)) == 1
+        for given in ({"wait": True}, {"create": True}):
+            before, time.now = len(nodes_asked(brokers, MetadataRequest)), 0.0
+            with pytest.raises(UnknownTopic):
+                cluster.topic("t", **given)
+            assert time.now > 3
+            assert len(nodes_asked(brokers, MetadataRequest)) > before + 1
+
+
 def test_a_coordinator_that_completes_a_transaction_gets_the_request_again(
     brokers: TwoBrokers, cluster: Cluster
 ) -> None:

@@ -15,7 +15,7 @@ from ottla.client.raw import AuthenticationFailed, ClientSettings, Cluster, Clus
 from ottla.client.raw.connection import Connection
 from ottla.client.raw.errors import ConnectionLost
 from ottla.client.raw.tls import context_of
-from ottla.wire.messages.metadata import MetadataResponse
+from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
 from ottla.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from ottla.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from ottla.wire.schema import Message
@@ -123,6 +123,7 @@ class Doorkeeper:
 
     def __init__(self, *answers: SaslAuthenticateResponse | None) -> None:
         self._responses = list(answers)
+        self.tokens = 0
         self.broker = FakeBroker(self._receive)
 
     def _receive(self, request: Message) -> Message | None:
@@ -130,6 +131,7 @@ class Doorkeeper:
             case SaslHandshakeRequest():
                 return SaslHandshakeResponse(mechanisms=["PLAIN"])
             case SaslAuthenticateRequest():
+                self.tokens += 1
                 return self._responses.pop(0) if len(self._responses) > 1 else self._responses[0]
         return MetadataResponse()
 
@@ -178,3 +180,43 @@ def test_a_rejected_password_is_not_retried(keeping: Callable[..., Doorkeeper]) 
         pytest.raises(AuthenticationFailed, match="rejected user alice: no such user"),
     ):
         cluster.topics()
+
+
+class MovingClock:
+    def __init__(self) -> None:
+        self.seconds = 100.0
+
+    def now_ms(self) -> int:
+        return int(self.seconds * 1000)
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+
+def test_a_session_is_renewed_before_the_next_request(keeping: Callable[..., Doorkeeper]) -> None:
+    keeper = keeping(SaslAuthenticateResponse(session_lifetime_ms=10_000))
+    clock = MovingClock()
+    with keeper.cluster() as cluster:
+        settings = cluster.settings
+    connection = Connection("127.0.0.1", keeper.broker.port, settings, None, clock)
+    request = MetadataRequest(topics=[])
+    connection.request(request, MetadataResponse)
+    assert keeper.tokens == 1
+    clock.seconds += 8.6
+    connection.request(request, MetadataResponse)
+    connection.request(request, MetadataResponse)
+    assert keeper.tokens == 2
+    connection.close()
+
+
+def test_a_refused_renewal_closes_the_connection(keeping: Callable[..., Doorkeeper]) -> None:
+    refused = SaslAuthenticateResponse(error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message="gone")
+    keeper = keeping(SaslAuthenticateResponse(session_lifetime_ms=10_000), refused)
+    clock = MovingClock()
+    with keeper.cluster() as cluster:
+        settings = cluster.settings
+    connection = Connection("127.0.0.1", keeper.broker.port, settings, None, clock)
+    clock.seconds += 10
+    with pytest.raises(AuthenticationFailed, match="gone"):
+        connection.request(MetadataRequest(topics=[]), MetadataResponse)
+    assert connection.closed

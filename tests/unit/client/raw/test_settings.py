@@ -7,6 +7,7 @@ import pytest
 from ottla.base.errors import LocalError
 from ottla.client.raw.settings import ClientSettings, Sasl
 from ottla.records.compression import Codec
+from ottla.security.sasl.oauth.endpoints import TokenEndpoint
 
 SERVER = {"bootstrap.servers": "a:1"}
 HIDDEN = "hidden"
@@ -58,13 +59,38 @@ def test_names_are_not_case_sensitive_and_unknown_ones_are_ignored() -> None:
 @pytest.mark.parametrize(
     "jaas",
     [
-        'o.a.PlainLoginModule required username="al ice" password="a\\"b;=c";',
-        "o.a.PlainLoginModule required\n password='a\"b;=c'  username='al ice' ;",
+        'org.apache.kafka.common.security.plain.PlainLoginModule required username="al ice" password="a\\"b;=c";',
+        "org.apache.kafka.common.security.plain.PlainLoginModule required\n password='a\"b;=c'  username='al ice' ;",
     ],
 )
 def test_jaas(jaas: str) -> None:
     settings = made(security_protocol="SASL_PLAINTEXT", sasl_mechanism="PLAIN", sasl_jaas_config=jaas)
     assert settings.sasl == Sasl("PLAIN", "al ice", 'a"b;=c')
+
+
+def test_jaas_with_a_delegation_token() -> None:
+    jaas = "org.apache.kafka.common.security.scram.ScramLoginModule required username=id password=hmac tokenauth=true;"
+    settings = made(security_protocol="SASL_SSL", sasl_mechanism="SCRAM-SHA-256", sasl_jaas_config=jaas)
+    assert settings.sasl == Sasl("SCRAM-SHA-256", "id", "hmac", delegation_token=True)
+
+
+@pytest.mark.parametrize("prefix", ["sasl.oauthbearer.client", "sasl.oauthbearer.client.credentials.client"])
+def test_oauthbearer(prefix: str) -> None:
+    settings = ClientSettings.from_options(
+        {
+            **SERVER,
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "OAUTHBEARER",
+            "sasl.oauthbearer.token.endpoint.url": "https://issuer.example/token",
+            "sasl.oauthbearer.scope": "kafka",
+            f"{prefix}.id": "app",
+            f"{prefix}.secret": HIDDEN,
+        }
+    )
+    assert settings.sasl is not None
+    assert settings.sasl.tokens == TokenEndpoint("https://issuer.example/token", "app", HIDDEN, "kafka")
+    assert HIDDEN not in repr(settings)
+    assert hash(settings)
 
 
 def test_secrets_are_not_part_of_the_text_form() -> None:
@@ -87,8 +113,20 @@ def test_secrets_are_not_part_of_the_text_form() -> None:
         ({"security.protocol": "TLS"}, "SASL_SSL"),
         ({"security.protocol": "SASL_SSL"}, "SCRAM-SHA-256"),
         ({"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}, r"sasl\.username"),
-        ({"security.protocol": "SSL", "ssl.truststore.location": "x.jks"}, "PEM"),
-        ({"security.protocol": "SSL", "ssl.keystore.location": "x", "ssl.keystore.type": "PKCS12"}, "PEM"),
+        ({"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}, r"token\.endpoint\.url"),
+        (
+            {
+                "security.protocol": "SASL_SSL",
+                "sasl.mechanism": "OAUTHBEARER",
+                "sasl.oauthbearer.token.endpoint.url": "ftp://a/b",
+            },
+            "https:",
+        ),
+        (
+            {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.jaas.config": "x y z;"},
+            r"sasl\.jaas\.config",
+        ),
+        ({"security.protocol": "SSL", "ssl.enabled.protocols": "SSLv3"}, r"TLSv1\.2"),
         ({"isolation.level": "serializable"}, "read_committed"),
         ({"compression.type": "brotli"}, "zstd"),
         ({"request.timeout.ms": "soon"}, "whole number"),

@@ -15,7 +15,10 @@ from ottla.pipelines.io import topics
 JAVA = {
     "kafka.security.protocol": "SASL_SSL",
     "kafka.sasl.mechanism": "SCRAM-SHA-512",
-    "kafka.sasl.jaas.config": 'org.apache.ScramLoginModule required username="ann" password="se\\"cret";',
+    "kafka.sasl.jaas.config": (
+        "org.apache.kafka.common.security.scram.ScramLoginModule required "
+        'username="ann" password="se\\"cret";'
+    ),
     "kafka.ssl.truststore.location": "ca.pem",
     "maxOffsetsPerTrigger": "5",
 }
@@ -62,7 +65,7 @@ def test_a_secured_cluster_is_reached_in_either_spelling(
     assert settings.bootstrap == (("b", 1),)
     assert settings.tls is not None
     assert settings.sasl == Sasl("SCRAM-SHA-512", "ann", 'se"cret')
-    assert settings.tls.ca_file == "ca.pem"
+    assert settings.tls.truststore.location == "ca.pem"
 
 
 def test_a_refusal_is_reported_with_the_topic(monkeypatch: pytest.MonkeyPatch) -> None:

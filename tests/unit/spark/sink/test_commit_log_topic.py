@@ -37,7 +37,7 @@ class CommitLogCluster:
     def topics(self, names: list[str]) -> dict[str, object]:
         return dict.fromkeys(names)
 
-    def topic(self, _: str) -> Any:
+    def topic(self, _: str, *, wait: bool) -> Any:
         class Topic:
             partitions = range(PARTITIONS)
 

@@ -27,6 +27,7 @@ from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 KNOWN_MEMBER_ID_VERSION = 4
 SKIP_ASSIGNMENT_VERSION = 9
+_PREFIX_CHARACTERS_MAX = 255
 
 
 class JoinAttempt:
@@ -147,7 +148,8 @@ class JoinGroup:
         return self._replace(group, join, instance_id, member_id)
 
     def _new_member_id(self, prefix: str) -> str:
-        return f"{prefix}-{random_uuid(self._context.rng)}"
+        # The client id and the instance id have up to 32,767 bytes, and so may have the member id at most.
+        return f"{prefix[:_PREFIX_CHARACTERS_MAX]}-{random_uuid(self._context.rng)}"
 
     def _add(self, group: ClassicGroup, join: JoinAttempt, member_id: str) -> Decision[JoinGroupResponse]:
         request = join.request

@@ -80,7 +80,7 @@ class ConsumerHeartbeat:
         before = self._member(group, request, member_id, owned, records)
         after = _updated(before, request, client)
         names_changed = append_subscription(group, before, after, records)
-        regex = self._regexes.update(group, before, after, records)
+        regex = self._regexes.update(group, before, after, records, client.describes)
         epoch = group.epoch
         # A regular expression that is not resolved yet raises the epoch when it is resolved, not now.
         bump = names_changed or regex is RegexChange.RESOLVED

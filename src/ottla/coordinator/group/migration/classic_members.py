@@ -104,7 +104,7 @@ class ClassicMembers:
             raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL) from None
         after = _updated(before, request, client, subscription)
         names_changed = append_subscription(group, before, after, records)
-        regex = self._regexes.update(group, before, after, records)
+        regex = self._regexes.update(group, before, after, records, client.describes)
         changed = names_changed or regex is not RegexChange.NONE
         epoch = group.epoch
         if changed or group.metadata_stale:

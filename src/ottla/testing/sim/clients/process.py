@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import traceback
+from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar, cast
 
@@ -80,7 +81,10 @@ class Process:
 
 
 class Connection:
-    """Sends one request at a time over a TCP connection, which it opens when needed."""
+    """Sends requests over a TCP connection, which it opens when needed; several may be in flight.
+
+    An error or a timeout closes the connection: no request that is in flight gets a response.
+    """
 
     def __init__(self, process: Process, address: tuple[str, int], timeout_ms: int) -> None:
         self._process = process
@@ -91,7 +95,7 @@ class Connection:
         self._unsent = b""
         self._received = bytearray()
         self._correlation = 0
-        self._waiting: asyncio.Future[bytes] | None = None
+        self._in_flight: deque[asyncio.Future[bytes]] = deque()
 
     async def request(
         self, request: Message, version: int, response: type[R], timeout_ms: int | None = None
@@ -103,14 +107,14 @@ class Connection:
         api_key = request.SPEC.api_key
         frame = request_frame(request, version, correlation, process.name)
         process.kernel.note(process.name, f"sends {type(request).__name__} v{version}")
-        waiting = self._waiting = process.loop.create_future()
+        waiting: asyncio.Future[bytes] = process.loop.create_future()
+        self._in_flight.append(waiting)
         limit = (timeout_ms or self._timeout_ms) / 1000
-        timer = process.loop.call_later(limit, _expire, waiting)
+        timer = process.loop.call_later(limit, self._expire, waiting)
         self._send(frame)
         try:
             data = await waiting
         except NoResponse as error:
-            self.close()
             process.kernel.count("requests without response")
             process.kernel.note(process.name, f"{type(request).__name__}: {error}")
             if isinstance(error, _Refused):
@@ -118,7 +122,6 @@ class Connection:
             raise
         finally:
             timer.cancel()
-            self._waiting = None
         got, body = parse_response_header(data, api_key, version)
         if got != correlation:
             process.kernel.violated(
@@ -126,7 +129,7 @@ class Connection:
             )
         return codec.decode(response, data, version, start=body)
 
-    def close(self) -> None:
+    def _fail(self, error: NoResponse) -> None:
         """Close the connection. What was sent may still arrive."""
         if self._cancel is not None:
             self._cancel()
@@ -134,14 +137,25 @@ class Connection:
         if self._socket is not None:
             self._socket.close()
             self._socket = None
+        self._unsent = b""
         self._received.clear()
+        failed, self._in_flight = self._in_flight, deque()
+        for waiting in failed:
+            waiting.set_exception(error)
+
+    def _expire(self, waiting: asyncio.Future[bytes]) -> None:
+        if not waiting.done():
+            self._fail(NoResponse("timed out"))
 
     def _send(self, frame: bytes) -> None:
         process = self._process
         if self._socket is None:
-            self._unsent = frame
-            host, port = self._address
-            self._cancel = process.network.connect(process.host, process.loop, host, port, self._connected)
+            self._unsent += frame
+            if self._cancel is None:
+                host, port = self._address
+                self._cancel = process.network.connect(
+                    process.host, process.loop, host, port, self._connected
+                )
             return
         try:
             self._socket.send(frame)
@@ -155,7 +169,8 @@ class Connection:
             return
         socket = self._socket = cast(Socket, sock)
         socket.on_change = lambda: self._changed(socket)
-        self._send(self._unsent)
+        unsent, self._unsent = self._unsent, b""
+        self._send(unsent)
 
     def _changed(self, socket: Socket) -> None:
         """Data or the end of the connection has arrived: read it in an event of the process."""
@@ -165,28 +180,12 @@ class Connection:
         if socket is not self._socket:
             return
         self._received += socket.take()
-        waiting = self._waiting
-        if waiting is not None and not waiting.done():
-            frame = take_frame(self._received)
-            if frame is not None:
-                waiting.set_result(frame)
-                return
+        while self._in_flight and (frame := take_frame(self._received)) is not None:
+            self._in_flight.popleft().set_result(frame)
         if socket.broken:
-            if waiting is None or waiting.done():
-                self.close()
-            else:
-                self._fail(NoResponse("the connection is broken"))
-
-    def _fail(self, error: NoResponse) -> None:
-        if self._waiting is not None and not self._waiting.done():
-            self._waiting.set_exception(error)
+            self._fail(NoResponse("the connection is broken"))
 
 
 def _wake(future: asyncio.Future[None]) -> None:
     if not future.done():
         future.set_result(None)
-
-
-def _expire(waiting: asyncio.Future[bytes]) -> None:
-    if not waiting.done():
-        waiting.set_exception(NoResponse("timed out"))

@@ -83,6 +83,38 @@ class ProducerSession:
             self.producer_id, self.epoch = producer_id, epoch
             self._sequences.clear()
 
+    def request(
+        self,
+        tp: TopicPartition,
+        values: list[str],
+        sequence: int,
+        *,
+        transactional: bool = False,
+        topic_id: Uuid = ZERO_UUID,
+        timeout_ms: int = 3000,
+    ) -> ProduceRequest:
+        """A request with one batch, with acks=all."""
+        timestamp = START_MS + self.client.kernel.now_ms
+        batch = build_batch(
+            [NewRecord(None, value.encode(), timestamp=timestamp) for value in values],
+            producer_id=self.producer_id,
+            producer_epoch=self.epoch,
+            base_sequence=sequence,
+            transactional=transactional,
+        )
+        return ProduceRequest(
+            transactional_id=self.transactional_id,
+            acks=-1,
+            timeout_ms=timeout_ms,
+            topic_data=[
+                TopicProduceData(
+                    name=tp.topic,
+                    topic_id=topic_id,
+                    partition_data=[PartitionProduceData(index=tp.partition, records=batch)],
+                )
+            ],
+        )
+
     async def produce(self, tp: TopicPartition, values: list[str], txn: Txn | None = None) -> None:
         """Write records with acks=all, again until they are acknowledged."""
         client = self.client
@@ -92,27 +124,7 @@ class ProducerSession:
         sequence = self._sequences.get(key, 0)
         if key is tp:
             client.cluster.txns.sent(txn, f"{client.client_id}/{client.incarnation}", values)
-        timestamp = START_MS + client.kernel.now_ms
-        records = [NewRecord(None, value.encode(), timestamp=timestamp) for value in values]
-        batch = build_batch(
-            records,
-            producer_id=self.producer_id,
-            producer_epoch=self.epoch,
-            base_sequence=sequence,
-            transactional=txn is not None,
-        )
-        request = ProduceRequest(
-            transactional_id=self.transactional_id,
-            acks=-1,
-            timeout_ms=3000,
-            topic_data=[
-                TopicProduceData(
-                    name=tp.topic,
-                    topic_id=topic_id,
-                    partition_data=[PartitionProduceData(index=tp.partition, records=batch)],
-                )
-            ],
-        )
+        request = self.request(tp, values, sequence, transactional=txn is not None, topic_id=topic_id)
         while True:
             route = self._leaders.to(tp)
             response = await client.retried(route, request, version, ProduceResponse)

@@ -2,27 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
+from ottla.base.ids import TopicPartition
 from ottla.testing.sim.clients.client import Client
+from ottla.testing.sim.clients.pipelined_session import PipelinedSession
 from ottla.testing.sim.clients.producer_session import MustAbort, ProducerSession, TransactionalSession
 from ottla.testing.sim.cluster import Cluster
 
 
 class Source(Client):
-    """Writes to one topic, without transactions, until the end of the scenario."""
+    """Writes to one topic, without transactions, until the end of the scenario.
+
+    In some seeds it has one batch in flight; in the others up to five of each partition.
+    """
 
     topic = "in"
 
     async def run(self) -> None:
-        session = ProducerSession(self)
-        await session.init()
-        number = 0
+        kind = self.cluster.stream(f"traits of {self.client_id}").choice(
+            ("single", "single", "java", "librdkafka")
+        )
+        if kind == "single":
+            single = ProducerSession(self)
+            await single.init()
+            await self._write(single.produce, pause_ms=600)
+        else:
+            pipelined = PipelinedSession(self, retries_singly=kind == "java")
+            await pipelined.init()
+            await self._write(pipelined.produce, pause_ms=100)
+            await pipelined.flush()
+
+    async def _write(
+        self, produce: Callable[[TopicPartition, list[str]], Awaitable[None]], pause_ms: int
+    ) -> None:
+        rng, number = self.rng, 0
         while not self.cluster.ending:
-            tp = self.rng.choice(self.cluster.partitions(self.topic))
-            count = self.rng.randrange(1, 6)
+            tp = rng.choice(self.cluster.partitions(self.topic))
+            count = rng.randrange(1, 6)
             values = [f"{self.client_id}/{self.incarnation}/0/{number + each}" for each in range(count)]
             number += count
-            await session.produce(tp, values)
-            await self.process.sleep(self.rng.uniform(50, 600))
+            await produce(tp, values)
+            await self.process.sleep(rng.uniform(pause_ms / 12, pause_ms))
 
 
 class TxnProducer(Client):

@@ -1,12 +1,14 @@
 """Resolves the regular expressions of groups: when a member subscribes, when topics are created, and periodically.
 
-All regular expressions of a group are resolved together, so that they cause one new epoch. Resolving is not part of
+All regular expressions of a group are resolved together, so that they cause one new epoch. They match the topics that
+the client may describe whose request causes it, as in Kafka. Resolving is not part of
 the heartbeat that causes it: a timer that is due at once decides it afterwards. So a member with a new regular
 expression gets its partitions with a later heartbeat.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 
 from ottla.coordinator.group.consumer import consumer_records
@@ -20,6 +22,10 @@ from ottla.coordinator.runtime.decision import Decision, LogRecord
 
 REFRESH_INTERVAL_MS_MIN = 10_000
 """The minimum interval between two refreshes of a group."""
+
+
+Describes = Callable[[str], bool] | None
+"""Whether a client may describe a topic; None: every topic."""
 
 
 class RegexChange(Enum):
@@ -53,13 +59,14 @@ class RegexRefresh:
         before: ConsumerMember,
         after: ConsumerMember,
         records: list[LogRecord],
+        describes: Describes = None,
     ) -> RegexChange:
         """Handle a changed regular expression of a member and schedule a refresh if it is due."""
         change, is_new = RegexChange.NONE, False
         if before.topic_regex != after.topic_regex:
             change, is_new = self._replace(group, before.topic_regex, after.topic_regex, records)
         if is_new or group.subscriptions.regexes:
-            self._refresh_if_due(group, before, after, is_new=is_new)
+            self._refresh_if_due(group, before, after, describes, is_new=is_new)
         return change
 
     def _replace(
@@ -76,7 +83,13 @@ class RegexRefresh:
         return (RegexChange.RESOLVED if new in subscriptions.resolved else RegexChange.UPDATED), False
 
     def _refresh_if_due(
-        self, group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember, *, is_new: bool
+        self,
+        group: ConsumerGroup,
+        before: ConsumerMember,
+        after: ConsumerMember,
+        describes: Describes,
+        *,
+        is_new: bool,
     ) -> None:
         timer = refresh_timer(group.group_id)
         if self._context.timers.is_scheduled(timer):
@@ -94,15 +107,15 @@ class RegexRefresh:
         )
         if due and patterns:
             wanted = sorted(patterns)
-            self._context.timers.schedule(timer, 0, lambda: self._refresh(group.group_id, wanted))
+            self._context.timers.schedule(timer, 0, lambda: self._refresh(group.group_id, wanted, describes))
 
-    def _refresh(self, group_id: str, patterns: list[str]) -> Decision[None]:
+    def _refresh(self, group_id: str, patterns: list[str], describes: Describes) -> Decision[None]:
         group = self._context.groups.get(group_id)
         if not isinstance(group, ConsumerGroup):
             return Decision(None)
         subscriptions = group.subscriptions
         in_use = [pattern for pattern in patterns if pattern in subscriptions.regexes]
-        found = topic_regex.resolve(in_use, self._context.image, self._context.clock.now_ms())
+        found = topic_regex.resolve(in_use, self._context.image, self._context.clock.now_ms(), describes)
         records = [consumer_records.regex(group_id, pattern, resolved) for pattern, resolved in found.items()]
         differs = any(
             subscriptions.resolved.get(pattern, ResolvedRegex()).topics != resolved.topics

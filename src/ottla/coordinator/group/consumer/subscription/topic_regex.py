@@ -7,7 +7,7 @@ imported with the first pattern: with its libraries it takes 3 MB of memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
 from ottla.base.errors import ApiError, ErrorCode
@@ -50,8 +50,13 @@ def check(pattern: str) -> None:
         ) from None
 
 
-def resolve(patterns: Iterable[str], image: MetadataImage, now_ms: int) -> dict[str, ResolvedRegex]:
-    """The existing topics that each pattern matches. An invalid pattern matches nothing."""
+def resolve(
+    patterns: Iterable[str],
+    image: MetadataImage,
+    now_ms: int,
+    describes: Callable[[str], bool] | None = None,
+) -> dict[str, ResolvedRegex]:
+    """The existing topics that each pattern matches, and `describes` selects. An invalid pattern matches nothing."""
     import re2
 
     resolved: dict[str, ResolvedRegex] = {}
@@ -62,5 +67,6 @@ def resolve(patterns: Iterable[str], image: MetadataImage, now_ms: int) -> dict[
             topics: frozenset[str] = frozenset()
         else:
             topics = frozenset(name for name in image.topics.by_name if matches(name))
+            topics = topics if describes is None else frozenset(filter(describes, topics))
         resolved[pattern] = ResolvedRegex(topics, image.offset, now_ms)
     return resolved

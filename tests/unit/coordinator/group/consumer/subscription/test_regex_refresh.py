@@ -145,7 +145,7 @@ def test_only_one_refresh_is_scheduled_at_a_time(many: ConsumerBench) -> None:
 
 def test_a_deleted_group_is_not_refreshed(many: ConsumerBench) -> None:
     many.join("a", subscribed_topic_regex="t.*")
-    many.timers.schedule(("x",), 0, lambda: many.machine.consumer._regexes._refresh("unknown", ["t"]))
+    many.timers.schedule(("x",), 0, lambda: many.machine.consumer._regexes._refresh("unknown", ["t"], None))
     many.written()
     many.advance(0)
     assert resolutions(many) == []
@@ -164,3 +164,11 @@ def test_a_changed_regex_is_kept_for_other_members(many: ConsumerBench) -> None:
     many.beat("a", many.member("a").epoch, subscribed_topic_regex="")
     assert resolutions(many) == []
     assert "t.*" in many.group.subscriptions.resolved
+
+
+def test_a_regex_matches_only_topics_that_the_client_may_describe(many: ConsumerBench) -> None:
+    client = CLIENT._replace(describes=lambda name: name != "t2")
+    request = many.request("a", 0, rebalance_timeout_ms=1000, owned={}, subscribed_topic_regex="t.*")
+    many.write(lambda machine: machine.consumer_heartbeat(request, client, 1)).result()
+    many.advance(0)
+    assert resolutions(many) == [("t.*", ["t1"])]

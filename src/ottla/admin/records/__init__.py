@@ -1,0 +1,1 @@
+"""Records of topics: read between positions, filter, decode, format, clone, and produce."""

@@ -1,0 +1,59 @@
+"""ExpireDelegationToken (key 40), versions 1-2: sets the expiry of a token, or removes it (KIP-48)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ottla.base.errors import ErrorCode
+from ottla.broker.forwarding.forwarder import Forwarder
+from ottla.broker.registry import CONTROLLER, Call, handles
+from ottla.broker.requirements import NOTHING
+from ottla.broker.token_requests import NO_TIME, may_use_tokens
+from ottla.controller.port import ControllerPort
+from ottla.wire.apis import ApiKey
+from ottla.wire.messages.expire_delegation_token import (
+    ExpireDelegationTokenRequest,
+    ExpireDelegationTokenResponse,
+)
+
+
+@handles(ApiKey.EXPIRE_DELEGATION_TOKEN, ExpireDelegationTokenRequest, versions=(1, 2), requires=NOTHING)
+@dataclass(frozen=True)
+class ExpireDelegationToken:
+    """Checks the client and forwards its request to the active controller, which knows the owner of the token."""
+
+    forwarder: Forwarder
+
+    async def handle(
+        self, request: ExpireDelegationTokenRequest, call: Call
+    ) -> ExpireDelegationTokenResponse:
+        if not may_use_tokens(call.origin):
+            return _not_allowed()
+        return await self.forwarder.request_of_client(request, ExpireDelegationTokenResponse, call)
+
+
+@handles(
+    ApiKey.EXPIRE_DELEGATION_TOKEN,
+    ExpireDelegationTokenRequest,
+    versions=(1, 2),
+    listeners=CONTROLLER,
+    forwarded=True,
+    requires=NOTHING,
+)
+@dataclass(frozen=True)
+class ControllerExpireDelegationToken:
+    """Passes the request to the controller."""
+
+    controller: ControllerPort
+
+    async def handle(
+        self, request: ExpireDelegationTokenRequest, call: Call
+    ) -> ExpireDelegationTokenResponse:
+        if not may_use_tokens(call.origin):
+            return _not_allowed()
+        return await self.controller.expire_delegation_token(request, call.origin.principal)
+
+
+def _not_allowed() -> ExpireDelegationTokenResponse:
+    code = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+    return ExpireDelegationTokenResponse(error_code=code, expiry_timestamp_ms=NO_TIME)

@@ -1,0 +1,1 @@
+"""Commands of administration: topics, groups, transactions, the cluster, contexts, checks, completion."""

@@ -1,0 +1,136 @@
+"""What `ottla up` shows about a cluster: a table for a terminal, or a line per change for other outputs.
+
+Pure functions of snapshots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from ottla.base.ids import TopicPartition
+
+NO_LEADER = -1
+TOPICS_SHOWN = 12
+KEYS = "0-9 select a broker   k kill   p pause or resume   s stop   r restart   q quit"
+_STYLES = {"running": "green", "starting": "yellow", "fenced": "yellow", "paused": "magenta"}
+
+
+@dataclass(frozen=True)
+class BrokerState:
+    """One broker at one moment. `state`: running, starting, fenced, paused, stopped, killed or ended."""
+
+    node_id: int
+    address: str
+    rack: str | None
+    state: str
+    records_per_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class PartitionState:
+    """One partition as the metadata of a broker lists it."""
+
+    leader: int
+    replicas: tuple[int, ...]
+    in_sync: tuple[int, ...]
+
+    @property
+    def under_replicated(self) -> bool:
+        return len(self.in_sync) < len(self.replicas)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A cluster at one moment."""
+
+    brokers: tuple[BrokerState, ...] = ()
+    partitions: dict[TopicPartition, PartitionState] = field(default_factory=dict)
+    controller: int | None = None
+
+    def leads(self, node_id: int) -> int:
+        return sum(each.leader == node_id for each in self.partitions.values())
+
+    def follows(self, node_id: int, *, in_sync: bool) -> int:
+        return sum(
+            node_id in each.replicas and node_id != each.leader and (node_id in each.in_sync) == in_sync
+            for each in self.partitions.values()
+        )
+
+
+def draw(snapshot: Snapshot, selected: int | None, note: str) -> RenderableType:
+    """The tables of brokers and topics, and the keys."""
+    parts: list[RenderableType] = [_brokers(snapshot, selected)]
+    if snapshot.partitions:
+        parts.append(_topics(snapshot))
+    parts += [Text(KEYS, style="dim"), Text(note)]
+    return Group(*parts)
+
+
+def _brokers(snapshot: Snapshot, selected: int | None) -> Table:
+    table = Table(title="Brokers", title_justify="left")
+    for name in ("id", "address", "rack", "state"):
+        table.add_column(name)
+    for name in ("leads", "follows in sync", "out of sync", "offsets/s"):
+        table.add_column(name, justify="right")
+    for broker in snapshot.brokers:
+        behind = snapshot.follows(broker.node_id, in_sync=False)
+        is_controller = broker.node_id == snapshot.controller
+        table.add_row(
+            f"{'>' if broker.node_id == selected else ' '} {broker.node_id}",
+            broker.address,
+            broker.rack or "",
+            Text(
+                broker.state + (", active controller" if is_controller else ""),
+                style=_STYLES.get(broker.state, "red"),
+            ),
+            str(snapshot.leads(broker.node_id)),
+            str(snapshot.follows(broker.node_id, in_sync=True)),
+            Text(str(behind), style="red" if behind else ""),
+            f"{broker.records_per_s:,.0f}",
+            style="bold" if broker.node_id == selected else "",
+        )
+    return table
+
+
+def _topics(snapshot: Snapshot) -> Table:
+    """One line per partition, those with missing replicas first."""
+    table = Table(title="Partitions", title_justify="left")
+    for name in ("partition", "leader", "replicas", "in sync"):
+        table.add_column(name)
+    ordered = sorted(
+        snapshot.partitions.items(), key=lambda item: (not item[1].under_replicated, str(item[0]))
+    )
+    for tp, one in ordered[:TOPICS_SHOWN]:
+        leader = "none" if one.leader == NO_LEADER else str(one.leader)
+        table.add_row(
+            f"{tp.topic}-{tp.partition}",
+            Text(leader, style="red" if one.leader == NO_LEADER else ""),
+            " ".join(map(str, one.replicas)),
+            Text(" ".join(map(str, one.in_sync)), style="red" if one.under_replicated else ""),
+        )
+    if len(ordered) > TOPICS_SHOWN:
+        table.caption = f"and {len(ordered) - TOPICS_SHOWN} more"
+    return table
+
+
+def changes(before: Snapshot, after: Snapshot) -> Iterator[str]:
+    """One line for each change between two snapshots."""
+    known = {each.node_id: each.state for each in before.brokers}
+    for broker in after.brokers:
+        if known.get(broker.node_id) != broker.state:
+            yield f"broker {broker.node_id}: {broker.state}"
+    if after.controller not in (None, before.controller):
+        yield f"active controller: broker {after.controller}"
+    for tp, one in after.partitions.items():
+        old = before.partitions.get(tp)
+        if old is None or (old.leader, old.in_sync) != (one.leader, one.in_sync):
+            leader = "none" if one.leader == NO_LEADER else str(one.leader)
+            in_sync = " ".join(map(str, one.in_sync))
+            yield f"partition {tp.topic}-{tp.partition}: leader {leader}, in sync {in_sync or 'none'}"
+    for tp in before.partitions.keys() - after.partitions.keys():
+        yield f"partition {tp.topic}-{tp.partition}: deleted"

@@ -1,0 +1,1 @@
+"""The command `pipelines`: run pipelines of Spark in a process and show their progress."""

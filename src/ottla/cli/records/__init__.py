@@ -1,0 +1,1 @@
+"""The commands `produce` and `consume`, and the forms in which records are printed."""

@@ -1,0 +1,1 @@
+"""Security rules without input and output: principals, credentials, key stores, ACLs, quotas."""

@@ -1,0 +1,70 @@
+"""Tables and lines about a cluster."""
+
+from __future__ import annotations
+
+import io
+
+from rich.console import Console
+
+from ottla.base.ids import TopicPartition
+from ottla.cli.local.cluster_view import BrokerState, PartitionState, Snapshot, changes, draw
+
+SCORES = TopicPartition("scores", 0)
+
+
+def snapshot(states: tuple[str, ...], partition: PartitionState, controller: int | None = 0) -> Snapshot:
+    brokers = tuple(
+        BrokerState(i, f"127.0.0.1:{9092 + i}", "R1", state, 1234.0) for i, state in enumerate(states)
+    )
+    return Snapshot(brokers, {SCORES: partition}, controller)
+
+
+HEALTHY = snapshot(("running",) * 3, PartitionState(1, (1, 2, 0), (0, 1, 2)))
+AFTER_KILL = snapshot(("running", "killed", "running"), PartitionState(2, (1, 2, 0), (0, 2)), 2)
+
+
+def test_the_roles_of_a_broker_are_counted() -> None:
+    assert [HEALTHY.leads(node_id) for node_id in range(3)] == [0, 1, 0]
+    assert [HEALTHY.follows(node_id, in_sync=True) for node_id in range(3)] == [1, 0, 1]
+    assert [AFTER_KILL.follows(node_id, in_sync=False) for node_id in range(3)] == [0, 1, 0]
+
+
+def test_each_change_is_one_line() -> None:
+    assert list(changes(HEALTHY, HEALTHY)) == []
+    assert list(changes(HEALTHY, AFTER_KILL)) == [
+        "broker 1: killed",
+        "active controller: broker 2",
+        "partition scores-0: leader 2, in sync 0 2",
+    ]
+
+
+def test_a_partition_without_a_leader_and_a_deleted_one_are_reported() -> None:
+    lost = snapshot(("killed",) * 3, PartitionState(-1, (1, 2, 0), ()), None)
+    assert list(changes(AFTER_KILL, lost)) == [
+        "broker 0: killed",
+        "broker 2: killed",
+        "partition scores-0: leader none, in sync none",
+    ]
+    assert list(changes(HEALTHY, Snapshot(HEALTHY.brokers, {}, 0))) == ["partition scores-0: deleted"]
+
+
+def test_the_tables_show_states_leaders_and_replicas() -> None:
+    console = Console(file=io.StringIO(), width=140, record=True)
+    console.print(draw(AFTER_KILL, 1, "broker 1: killed"))
+    text = console.export_text()
+    assert "> 1" in text
+    assert "running, active controller" in text
+    assert "1,234" in text
+    (row,) = [line for line in text.splitlines() if "scores-0" in line]
+    assert [cell.strip() for cell in row.strip("│").split("│")] == ["scores-0", "2", "1 2 0", "0 2"]
+
+
+def test_partitions_with_missing_replicas_are_shown_first() -> None:
+    whole = PartitionState(0, (0, 1), (0, 1))
+    many = {TopicPartition("a", number): whole for number in range(30)}
+    many[TopicPartition("z", 0)] = PartitionState(0, (0, 1), (0,))
+    console = Console(file=io.StringIO(), width=140, record=True)
+    console.print(draw(Snapshot((), many, None), None, ""))
+    text = console.export_text()
+    assert "z-0" in text
+    assert "and 19 more" in text
