@@ -14,6 +14,7 @@ Concurrency: the event loop only.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from typing import Any, Final, TypeVar, cast
 
 from ottla.base.errors import ErrorCode, RemoteProtocolError
@@ -40,6 +41,9 @@ from ottla.wire.schema import Message
 
 R = TypeVar("R", bound=Message)
 _SIZE_BYTES: Final = 4
+_CREATION_WAIT_S: Final = 2.0
+"""How long a request of a client waits for the topic that it creates. Later requests of its connection wait, too, and
+a client that repeats its request finds the topic. Kafka does not wait at all."""
 
 
 class Forwarder:
@@ -92,10 +96,13 @@ class Forwarder:
     # Requests of this broker and of its handlers
 
     async def create_topics(self, request: CreateTopicsRequest) -> CreateTopicsResponse:
-        """Create topics: internal topics, and those that clients request metadata of."""
+        """Create topics: internal topics, and those that clients request metadata of.
+
+        Without a response of the controller within two seconds they may be created later.
+        """
         if self.is_active():
             return await self._controller.create_topics(request)
-        return await self._request(request, CreateTopicsResponse)
+        return await self._request(request, CreateTopicsResponse, wait_s=_CREATION_WAIT_S)
 
     async def alter_configs(self, request: AlterConfigsRequest, client: Origin) -> AlterConfigsResponse:
         """Alter settings for a client, at the active controller in another process."""
@@ -111,10 +118,13 @@ class Forwarder:
         """Send a request of a client to the active controller, in this process or not, with its principal."""
         return await self._request(request, response, call.origin)
 
-    async def _request(self, request: Message, response: type[R], client: Origin | None = None) -> R:
+    async def _request(
+        self, request: Message, response: type[R], client: Origin | None = None, wait_s: float = inf
+    ) -> R:
         api_key, version = request.SPEC.api_key, request.SPEC.versions[-1]
         frame = request_frame(request, version, 0, None)[_SIZE_BYTES:]
-        sent = self._channel.request(wrap(frame, client), ForwardedResponse, timeout_s=self._timeout_s)
+        timeout_s = min(wait_s, self._timeout_s)
+        sent = self._channel.request(wrap(frame, client), ForwardedResponse, timeout_s=timeout_s)
         try:
             forwarded, error = await settled(sent), None
         except PeerError as failure:

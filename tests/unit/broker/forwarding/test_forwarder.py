@@ -47,6 +47,7 @@ class Scenario:
         self.timers = FakeTimers()
         self.publisher = MetadataPublisher(FakeQuorum())
         self.sent: list[tuple[EnvelopeRequest, Promise[ForwardedResponse]]] = []
+        self.timeouts_s: list[float] = []
         self.active = active
         self.forwarder = Forwarder(
             cast(ControllerChannel, self),
@@ -62,6 +63,7 @@ class Scenario:
         assert response is ForwardedResponse
         promise: Promise[ForwardedResponse] = Promise()
         self.sent.append((message, promise))
+        self.timeouts_s.append(timeout_s)
         return promise
 
     async def create_topics(self, request: CreateTopicsRequest) -> CreateTopicsResponse:
@@ -172,3 +174,11 @@ def test_topics_that_no_controller_creates() -> None:
 
     response = asyncio.run(failed(Scenario()))
     assert response.topics[0].error_code == ErrorCode.REQUEST_TIMED_OUT
+
+
+def test_a_request_that_creates_a_topic_waits_less_than_others_for_the_controller() -> None:
+    """Later requests of the connection wait, too: a fetch of other topics must not wait for half a minute."""
+    test = Scenario()
+    asyncio.run(created(test, applied_offset=-1))
+    test.forward()
+    assert test.timeouts_s == [2.0, 30.0]
