@@ -42,7 +42,7 @@ COPY_SIZE = 100
 class Clients:
     """All clients of one cluster."""
 
-    def __init__(self, cluster: Cluster, folder: Path, summary: Summary, *, java: bool) -> None:
+    def __init__(self, cluster: Cluster, folder: Path, summary: Summary, *, java: bool, rate: int = RATE) -> None:
         logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
         self._cluster = cluster
         self._folder = folder
@@ -51,7 +51,7 @@ class Clients:
         self.topic = create_topic(bootstrap, fresh("chaos"), PARTITIONS, replicas=-1)
         self.copy = create_topic(bootstrap, fresh("copy"), PARTITIONS, replicas=-1)
         self.loads: list[Load] = [
-            kind(kind.__name__, bootstrap, self.topic, PARTITIONS, rate=RATE)
+            kind(kind.__name__, bootstrap, self.topic, PARTITIONS, rate=rate)
             for kind in (ConfluentLoad, AiokafkaLoad)
         ]
         self._java = (

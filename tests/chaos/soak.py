@@ -28,7 +28,7 @@ from statistics import mean
 from typing import NamedTuple
 
 from ottla.testing import Cluster
-from tests.chaos.clients import Clients
+from tests.chaos.clients import RATE, Clients
 from tests.chaos.faults import Faults, Plan
 from tests.chaos.run import SETTINGS
 from tests.chaos.summary import Summary
@@ -178,6 +178,7 @@ def main() -> int:
     parser = argparse.ArgumentParser("soak", description=__doc__)
     parser.add_argument("--minutes", type=float, default=120)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--rate", type=int, default=RATE, help="records per second of each producer")
     chosen = parser.parse_args()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     folder = Path(tempfile.mkdtemp(prefix="ottla-soak-"))
@@ -187,7 +188,7 @@ def main() -> int:
     data = folder / "data"
     data.mkdir()
     with Cluster(3, config={**SETTINGS, "ottla.metrics.port": "0"}, data=data) as cluster:
-        clients = Clients(cluster, folder, summary, java=False)
+        clients = Clients(cluster, folder, summary, java=False, rate=chosen.rate)
         sampler = Sampler(cluster)
         try:
             sampler.start()
