@@ -340,14 +340,23 @@ class Target:
             steps.append((SaslHandshakeRequest(mechanism=stage.mechanism), 1))
         if stage is Stage.AUTHENTICATED:
             steps.append((SaslAuthenticateRequest(auth_bytes=f"\0{USER}\0{PASSWORD}".encode()), 2))
+        refused: list[FuzzSocket] = []
         for request, version in steps:
             frame = request_frame(request, version, 1, "fuzz")
             for socket in sockets:
                 socket.deliver(frame)
-            self.turn()
-        refused = [socket for socket in sockets if socket.closed or (steps and not socket.received_bytes)]
+            refused = self._without_response(sockets)
         if refused:
             raise RuntimeError(f"{len(refused)} connections were not brought to stage {stage.name}")
+
+    def _without_response(self, sockets: Sequence[FuzzSocket]) -> list[FuzzSocket]:
+        """Wait for the responses of all connections; a node can be busy for some turns with what it received before."""
+        for _ in range(_EXCHANGE_TURNS):
+            self.turn()
+            missing = [socket for socket in sockets if socket.closed or not socket.received_bytes]
+            if not missing:
+                break
+        return missing
 
     def turn(self, duration_us: int = TURN_US) -> None:
         """Run all events of the next part of a second."""
