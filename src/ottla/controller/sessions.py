@@ -26,6 +26,12 @@ import msgspec
 from ottla.metadata.image import BrokerImage, MetadataImage
 from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 
+LEASE_SHARE: Final = 0.7
+"""The share of the session timeout for which a broker relies on an acknowledged heartbeat (`coordination.lease`)."""
+_GRANTED_SHARE: Final = 0.8
+"""The share for which a new controller assumes that it does: more than the lease, because clocks differ."""
+_FIRST_HEARTBEAT_SHARE: Final = 1 / 3
+"""What brokers that run have at least for their first heartbeat to a new controller."""
 _NO_OFFSET: Final = -1
 
 
@@ -61,14 +67,14 @@ class Sessions:
         self._sessions: dict[int, Session] = {}
 
     def start(self, brokers: Iterable[BrokerImage], now: float, *, elapsed: float = 0.0) -> None:
-        """Begin a leadership: no broker is confirmed, unfenced brokers have one timeout to send a heartbeat.
+        """Begin a leadership: no broker is confirmed, unfenced brokers have some time to send a heartbeat.
 
-        Less time would not be safe, although brokers send a heartbeat at once: the lease that a coordinator has from
-        its last heartbeat to the former controller may be valid for as long. `elapsed` is the part of the timeout in
-        which the former controller acknowledged no heartbeat (`confirmation`). Half of the timeout remains in any
-        case, so that brokers which run can send a heartbeat.
+        Brokers send a heartbeat at once, but a broker that does not may be a coordinator with a lease from its last
+        heartbeat to the former controller: it is not fenced before that lease has ended. `elapsed` is the part of the
+        timeout in which the former controller acknowledged no heartbeat (`confirmation`).
         """
-        deadline = now + max(self._timeout - elapsed, self._timeout / 2)
+        shortest = self._timeout * _FIRST_HEARTBEAT_SHARE
+        deadline = now + max(self._timeout * _GRANTED_SHARE - elapsed, shortest)
         self._sessions = {
             each.broker_id: Session(each.epoch, deadline) for each in brokers if not each.fenced
         }

@@ -4,7 +4,8 @@ The active controller takes leaderships away from a broker in two cases. If the 
 metadata: until it has followed, it is in the ISR of its partitions, and the new leader commits nothing without it. If
 the broker is silent, the controller fences it when the session timeout has passed since it received the last
 heartbeat. An acknowledged heartbeat therefore guarantees leaderships for that timeout, from the time at which it was
-sent. The lease ends a part of the timeout earlier, for clocks that run at different rates.
+sent. The lease ends earlier: clocks run at different rates, and a new controller waits for the end of the leases that
+the former one has granted, so a shorter lease is a shorter failover.
 
 One window remains: the controller also fences a broker on evidence (a connection that was lost and refused again). If
 the broker is alive, it may return old state until its next heartbeat is answered.
@@ -13,10 +14,8 @@ the broker is alive, it may return old state until its next heartbeat is answere
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
 
-_PART: Final = 0.9
-"""The part of the session timeout for which an acknowledged heartbeat counts."""
+from ottla.controller.sessions import LEASE_SHARE
 
 
 class HeartbeatLease:
@@ -30,7 +29,7 @@ class HeartbeatLease:
         It is None while this broker is fenced, or has not sent a heartbeat.
         """
         self._acknowledged_at = acknowledged_at
-        self._duration_s = _PART * timeout_s
+        self._duration_s = LEASE_SHARE * timeout_s
         self._time = time
 
     def holds(self) -> bool:
