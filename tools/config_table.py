@@ -27,7 +27,8 @@ with a setting:
 - **protective**: it is for protection that does not exist yet; only the default is allowed.
 
 A broker setting can be changed by a restart only (*read-only*), for one broker while it runs (*per-broker*) or for
-all brokers (*cluster-wide*). The precedence of file, environment and command line is in `src/ottla/node/config.py`.
+all brokers (*cluster-wide*). The precedence of file, environment and command line is in
+`src/ottla/node/settings/config.py`.
 Without a file, `group.initial.rebalance.delay.ms` is 0, as in the quick-start files of Apache Kafka.
 """
 

@@ -18,7 +18,7 @@ from ottla.base.clock import SystemClock
 from ottla.base.files import OsDisk
 from ottla.config.broker import BrokerConfig
 from ottla.metadata.image import MetadataImage
-from ottla.node.metadata import open_metadata
+from ottla.node.quorum.metadata import open_metadata
 from ottla.quorum.quorum import ListenerAddress
 from ottla.storage.checkpoints import read_meta_properties
 from ottla.testing.executor import InlineExecutor

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from ottla.console.server import ConsoleServer
+from ottla.console.web.server import ConsoleServer
 from ottla.pipelines.progress import FlowProgress, RunProgress
 from ottla.scoreboard.standings import Standing
 from tests.support.clients import commit_offsets

@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka import Producer
 from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
-from ottla.console.server import ConsoleServer
+from ottla.console.web.server import ConsoleServer
 from tests.support.console import CHROMIUM_ARGUMENTS, CONTRAST, ControlledCluster, ShownCluster, find_chromium
 from tests.support.waiting import wait_until
 

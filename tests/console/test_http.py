@@ -14,9 +14,9 @@ from urllib.parse import quote
 import pytest
 from confluent_kafka import Producer
 
-from ottla.console.app import ACTIONS, PAGES
-from ottla.console.security import POLICY
-from ottla.console.server import ConsoleServer
+from ottla.console.web.app import ACTIONS, PAGES
+from ottla.console.web.security import POLICY
+from ottla.console.web.server import ConsoleServer
 from tests.support.console import ShownCluster, console_for, request, token_of
 
 PATHS = ["/", "/topics", "/topics/orders", "/topics/orders?tail=1", "/topics/orders?where=value.id%20%3C%203",

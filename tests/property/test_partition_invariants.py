@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.base.errors import ApiError
-from ottla.controller import alter_partition, elections, reassignment
+from ottla.controller.partitions import alter_partition, elections, reassignment
 from ottla.metadata.image import NO_LEADER, MetadataImage, PartitionImage
 from ottla.wire.messages.alter_partition import AlterPartitionRequest, BrokerState, PartitionData, TopicData
 from ottla.wire.messages.alter_partition_reassignments import (

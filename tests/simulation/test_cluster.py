@@ -10,7 +10,7 @@ import pytest
 
 from ottla.base.ids import TopicPartition
 from ottla.base.rng import Random
-from ottla.controller.features import INITIAL_LEVELS as LEVELS
+from ottla.controller.settings.features import INITIAL_LEVELS as LEVELS
 from ottla.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage, TopicsImage
 from ottla.records.batch import read_header
 from ottla.records.builder import NewRecord, build_batch

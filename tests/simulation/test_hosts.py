@@ -57,7 +57,10 @@ def test_the_clusters_of_a_run_have_different_histories() -> None:
     assert len({str(scenario.cluster.counts) for scenario in run.scenarios}) == len(NAMES)
 
 
-LOGGED = "from ottla.node import lifecycle, main; lifecycle._log.info('logged before the run');"
+LOGGED = (
+    "from ottla.node import main; from ottla.node.membership import lifecycle;"
+    "lifecycle._log.info('logged before the run');"
+)
 
 
 @pytest.mark.parametrize(("hash_seed", "before"), [("0", ""), ("4711", LOGGED)])

@@ -15,8 +15,8 @@ from urllib.parse import urlencode
 
 from ottla.admin.session import Session
 from ottla.console.broker_control import Action, ActionQueue, BrokerControl
-from ottla.console.server import ConsoleServer
 from ottla.console.settings import ConsoleSettings
+from ottla.console.web.server import ConsoleServer
 from ottla.local.cluster import LocalCluster
 from ottla.local.ports import free_port
 from ottla.wire.messages.metadata import MetadataResponse

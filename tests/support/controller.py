@@ -8,10 +8,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 from ottla.config.broker import BrokerConfig
-from ottla.controller import alter_partition, brokers, heartbeats, reassignment
+from ottla.controller.brokers import heartbeats, registration
 from ottla.controller.controller import Controller
 from ottla.controller.decision import Decision
-from ottla.controller.replica_index import ReplicaIndex
+from ottla.controller.partitions import alter_partition, reassignment
+from ottla.controller.partitions.replica_index import ReplicaIndex
 from ottla.metadata.features import SUPPORTED_FEATURES
 from ottla.metadata.image import MetadataImage, PartitionImage
 from ottla.wire.messages.alter_partition import (
@@ -107,7 +108,7 @@ class ControllerBench:
             "log_dirs": [directory_of(broker_id)],
             "previous_broker_epoch": -1 if known is None else known.epoch,
         }
-        decision = brokers.decide_register_broker(
+        decision = registration.decide_register_broker(
             self.controller.view(),
             self.sessions,
             BrokerRegistrationRequest(**{**settings, **changes}),

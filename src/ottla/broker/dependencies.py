@@ -70,7 +70,7 @@ class SharedDependencies:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerDependencies(SharedDependencies):
-    """The parts that handlers of the controller listener use, created by `node.controller_server`."""
+    """The parts that handlers of the controller listener use, created by `node.quorum.controller_server`."""
 
     envelopes: EnvelopeServer
     """Handles requests that brokers forward."""

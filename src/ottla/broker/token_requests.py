@@ -11,7 +11,7 @@ from ottla.base.errors import ErrorCode
 from ottla.broker.authorization import Authorization
 from ottla.broker.net.origin import Origin
 from ottla.broker.registry import Call
-from ottla.controller.tokens import creation_response, owner_of
+from ottla.controller.security.tokens import creation_response, owner_of
 from ottla.security.principal import ANONYMOUS, USER
 from ottla.security.protocol import SecurityProtocol
 from ottla.security.resources import Operation, ResourceType

@@ -12,8 +12,8 @@ from jinja2 import Environment
 from ottla.admin.session import Session
 from ottla.base.errors import OttlaError
 from ottla.console.broker_control import BrokerControl
+from ottla.console.data.snapshot import Snapshot
 from ottla.console.settings import ConsoleSettings
-from ottla.console.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from ottla.console.pages.scoreboard import BoardReader

@@ -14,13 +14,13 @@ from typing import NamedTuple
 
 from ottla.base.rng import Random
 from ottla.config.broker import BrokerConfig
-from ottla.controller.cluster_view import ClusterView
-from ottla.controller.config_rules import ConfigRules
-from ottla.controller.configs import ConfigManager
-from ottla.controller.replica_index import ReplicaIndex
-from ottla.controller.sessions import Sessions
-from ottla.controller.tokens import TokenManager
-from ottla.controller.topics import TopicManager
+from ottla.controller.brokers.sessions import Sessions
+from ottla.controller.partitions.cluster_view import ClusterView
+from ottla.controller.partitions.replica_index import ReplicaIndex
+from ottla.controller.partitions.topics import TopicManager
+from ottla.controller.security.tokens import TokenManager
+from ottla.controller.settings.config_rules import ConfigRules
+from ottla.controller.settings.configs import ConfigManager
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import EMPTY_IMAGE, METADATA_VERSION, MetadataImage, ResourceType
 from ottla.metadata.records import AbortTransactionRecord, ConfigRecord, FeatureLevelRecord

@@ -11,28 +11,18 @@ from typing import TypeVar
 
 from ottla.base.clock import Clock
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.controller import (
-    acls,
-    brokers,
-    client_quotas,
-    configs,
-    directories,
-    elections,
-    features,
-    heartbeats,
-    producer_ids,
-    reassignment,
-    scram_users,
-    tokens,
-    topics,
-)
-from ottla.controller.alter_partition import decide_alter_partition
-from ottla.controller.confirmation import Confirmation
+from ottla.controller import producer_ids
+from ottla.controller.brokers import heartbeats, registration
+from ottla.controller.brokers.confirmation import Confirmation
+from ottla.controller.brokers.liveness import BrokerWatch
 from ottla.controller.controller import Controller
 from ottla.controller.decision import Charge, Decision, uncharged
-from ottla.controller.liveness import BrokerWatch
+from ottla.controller.partitions import directories, elections, reassignment, topics
+from ottla.controller.partitions.alter_partition import decide_alter_partition
 from ottla.controller.quorum_status import describe_quorum
 from ottla.controller.runtime import ControllerRuntime, Decide
+from ottla.controller.security import acls, scram_users, tokens
+from ottla.controller.settings import client_quotas, configs, features
 from ottla.controller.tasks import ControllerTasks
 from ottla.metadata.publisher import MetadataPublisher
 from ottla.metadata.records import NoOpRecord
@@ -111,7 +101,7 @@ class ControllerDriver:
         bootstrap: Sequence[Message],
         on_fault: Callable[[BaseException], None],
         clock: Clock,
-        cluster_id: str = brokers.ANY_CLUSTER,
+        cluster_id: str = registration.ANY_CLUSTER,
     ) -> None:
         self._cluster_id = cluster_id
         self._controller = controller
@@ -181,7 +171,7 @@ class ControllerDriver:
         )
 
     def _register(self, request: BrokerRegistrationRequest) -> Decision[BrokerRegistrationResponse]:
-        return brokers.decide_register_broker(
+        return registration.decide_register_broker(
             self._controller.view(),
             self._controller.sessions,
             request,
@@ -235,7 +225,7 @@ class ControllerDriver:
         self, request: ControllerRegistrationRequest
     ) -> ControllerRegistrationResponse:
         return await self._submit(
-            lambda image: brokers.decide_register_controller(image, request),
+            lambda image: registration.decide_register_controller(image, request),
             lambda code, message: ControllerRegistrationResponse(error_code=code, error_message=message),
         )
 
@@ -338,7 +328,9 @@ class ControllerDriver:
 
     async def unregister_broker(self, request: UnregisterBrokerRequest) -> UnregisterBrokerResponse:
         return await self._submit(
-            lambda _: brokers.decide_unregister(self._controller.view(), self._controller.sessions, request),
+            lambda _: registration.decide_unregister(
+                self._controller.view(), self._controller.sessions, request
+            ),
             lambda code, message: UnregisterBrokerResponse(error_code=code, error_message=message),
         )
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.controller.cluster_view import ClusterView
 from ottla.controller.decision import Decision
+from ottla.controller.partitions.cluster_view import ClusterView
 from ottla.metadata.records import ProducerIdsRecord
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 

@@ -14,12 +14,12 @@ from typing import Final, Protocol
 import structlog
 
 from ottla.base.errors import ErrorCode
-from ottla.controller.cluster_view import ClusterView
+from ottla.controller.brokers.heartbeats import decide_fence
+from ottla.controller.brokers.liveness import Liveness
 from ottla.controller.controller import Controller
 from ottla.controller.decision import Decision, SplittableDecision
-from ottla.controller.elections import decide_balance, decide_unclean
-from ottla.controller.heartbeats import decide_fence
-from ottla.controller.liveness import Liveness
+from ottla.controller.partitions.cluster_view import ClusterView
+from ottla.controller.partitions.elections import decide_balance, decide_unclean
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage
 

@@ -44,10 +44,10 @@ from ottla.broker.router import Router
 from ottla.coordinator.runtime.ports import LeadershipLease
 from ottla.metadata.image import MetadataImage, ResourceType
 from ottla.metadata.publisher import MetadataPublisher
-from ottla.node.authentication import node_login, sasl_listeners
-from ottla.node.broker_state import BrokerState, LifecycleSettings
-from ottla.node.directories import DirectoryReports
-from ottla.node.lifecycle import BrokerLifecycle, registration
+from ottla.node.membership.broker_state import BrokerState, LifecycleSettings
+from ottla.node.membership.directories import DirectoryReports
+from ottla.node.membership.lifecycle import BrokerLifecycle, registration
+from ottla.node.security.authentication import node_login, sasl_listeners
 from ottla.peer.peers import peer_environment
 from ottla.replication.cluster_view import ClusterView
 from ottla.replication.isr_requests import IsrRequests
@@ -63,12 +63,12 @@ if TYPE_CHECKING:
     from ottla.broker.authorization import Authorization
     from ottla.config.dynamic import DynamicConfig
     from ottla.metadata.delta import MetadataDelta
-    from ottla.node.config import NodeConfig
-    from ottla.node.controller_link import ControllerLink
     from ottla.node.machine import Machine
-    from ottla.node.metadata import MetadataNode
+    from ottla.node.membership.controller_link import ControllerLink
     from ottla.node.metrics import MetricsEndpoint
-    from ottla.node.tls import NodeTls
+    from ottla.node.quorum.metadata import MetadataNode
+    from ottla.node.security.tls import NodeTls
+    from ottla.node.settings.config import NodeConfig
     from ottla.storage.log_dir import LogDir
     from ottla.storage.log_dirs import LogDirs
 

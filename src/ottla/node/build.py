@@ -23,14 +23,12 @@ from ottla.broker.quotas import Quotas
 from ottla.broker.registry import Handlers
 from ottla.config.dynamic import DynamicConfig
 from ottla.metadata.image import EMPTY_IMAGE, Endpoint, MetadataImage
-from ottla.node.authentication import node_login, sasl_listeners
-from ottla.node.authorization import follow_metadata, make_authorization
 from ottla.node.broker_node import BrokerNode
-from ottla.node.controller_link import ControllerLink
-from ottla.node.controller_registration import ControllerRegistration, controller_registration
 from ottla.node.full_disk import is_full, required_bytes
 from ottla.node.machine import Machine, this_machine
-from ottla.node.metadata import (
+from ottla.node.membership.controller_link import ControllerLink
+from ottla.node.membership.controller_registration import ControllerRegistration, controller_registration
+from ottla.node.quorum.metadata import (
     MetadataNode,
     has_metadata,
     has_voted,
@@ -38,8 +36,10 @@ from ottla.node.metadata import (
     metadata_directory,
     open_metadata,
 )
-from ottla.node.quorum_config import Role, VoterAddress
-from ottla.node.tls import NodeTls
+from ottla.node.security.authentication import node_login, sasl_listeners
+from ottla.node.security.authorization import follow_metadata, make_authorization
+from ottla.node.security.tls import NodeTls
+from ottla.node.settings.quorum_config import Role, VoterAddress
 from ottla.peer.peers import peer_environment
 from ottla.quorum.quorum import ListenerAddress
 from ottla.quorum.quorum_state import prepare_voter
@@ -50,10 +50,10 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
     from ottla.metadata.publisher import MetadataPublisher
-    from ottla.node.config import NodeConfig
-    from ottla.node.controller_server import ControllerServer
     from ottla.node.metrics import ControllerEndpoint
-    from ottla.node.replica import ReplicaNode
+    from ottla.node.quorum.controller_server import ControllerServer
+    from ottla.node.quorum.replica import ReplicaNode
+    from ottla.node.settings.config import NodeConfig
     from ottla.peer.connection import Environment
     from ottla.peer.peers import TlsClient
     from ottla.security.sasl.login import Login
@@ -199,7 +199,7 @@ class Node:
         wanted = self._config.controller_listeners
         if not wanted or not self._config.quorum.named:
             return []
-        from ottla.node.controller_server import ControllerServer
+        from ottla.node.quorum.controller_server import ControllerServer
 
         limits = Limits.from_config(self._settings)
         server = ControllerServer(
@@ -218,7 +218,7 @@ class Node:
         """Serve the controller listeners; without them, forwarded requests of this process only."""
         if Role.CONTROLLER not in self._config.roles:
             return
-        from ottla.node.controller_apis import controller_apis
+        from ottla.node.quorum.controller_apis import controller_apis
 
         routes, dependencies = controller_apis(
             self._config, cluster_id, self._metadata, link.envelopes, self._authorization, self._quotas
@@ -322,7 +322,7 @@ class Node:
 
     async def _join(self) -> tuple[str, tuple[VoterAddress, ...]]:
         """The cluster and its voters; found or join one first if the directories are empty."""
-        from ottla.node.founding import Founding, find_members
+        from ottla.node.membership.founding import Founding, find_members
 
         config, home = self._config, self._metadata_home().path
         cluster_id = self._known_cluster_id()
@@ -369,7 +369,7 @@ class Node:
         )
 
     def _open_replica(self, cluster_id: str, home: LogDir, voters: tuple[VoterAddress, ...]) -> ReplicaNode:
-        from ottla.node.replica import open_replica
+        from ottla.node.quorum.replica import open_replica
 
         def foreign() -> None:
             self._stop_with(

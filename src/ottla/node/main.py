@@ -26,8 +26,8 @@ log = configure_logs()
 from ottla.base.errors import LocalError  # noqa: E402 - the log is configured first, see `logs`
 from ottla.base.files import OsDisk, drop_page_cache  # noqa: E402
 from ottla.node.build import Node  # noqa: E402
-from ottla.node.config import NodeConfig, load  # noqa: E402
 from ottla.node.full_disk import CHECK_INTERVAL_S, has_space  # noqa: E402
+from ottla.node.settings.config import NodeConfig, load  # noqa: E402
 from ottla.records import kernel  # noqa: E402
 from ottla.security.initial_users import parse_users  # noqa: E402
 

@@ -12,7 +12,7 @@ from ottla.broker.metrics.controller_metrics import ControllerMetrics
 from ottla.broker.metrics.group_lag import GroupLag
 from ottla.broker.metrics.node_metrics import RaftState
 from ottla.broker.metrics.server import MetricsServer
-from ottla.node.quorum_config import Role
+from ottla.node.settings.quorum_config import Role
 from ottla.peer.errors import PeerError
 from ottla.peer.peers import Peers
 from ottla.peer.settings import PeerSettings
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from ottla.broker.quotas import Quotas
     from ottla.metadata.delta import MetadataDelta
     from ottla.metadata.image import MetadataImage
-    from ottla.node.config import NodeConfig
-    from ottla.node.metadata import MetadataNode
+    from ottla.node.quorum.metadata import MetadataNode
+    from ottla.node.settings.config import NodeConfig
     from ottla.peer.connection import Environment
     from ottla.replication.replicas import Replicas
     from ottla.storage.log_dirs import LogDirs

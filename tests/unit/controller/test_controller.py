@@ -4,7 +4,7 @@ import random
 
 from ottla.config.broker import BrokerConfig
 from ottla.controller.controller import Controller
-from ottla.controller.features import initial_records
+from ottla.controller.settings.features import initial_records
 from ottla.metadata.records import (
     AbortTransactionRecord,
     ConfigRecord,

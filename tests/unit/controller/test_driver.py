@@ -14,8 +14,8 @@ from ottla.config.broker import BrokerConfig
 from ottla.controller.controller import Controller
 from ottla.controller.decision import SplittableDecision
 from ottla.controller.driver import ControllerDriver
-from ottla.controller.features import initial_records
 from ottla.controller.port import ControllerPort
+from ottla.controller.settings.features import initial_records
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.publisher import MetadataPublisher

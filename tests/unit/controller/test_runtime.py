@@ -11,9 +11,9 @@ from ottla.base.errors import ApiError, ErrorCode
 from ottla.config.broker import BrokerConfig
 from ottla.controller.controller import Controller
 from ottla.controller.decision import Decision
-from ottla.controller.features import initial_records
 from ottla.controller.producer_ids import decide_allocate
 from ottla.controller.runtime import ControllerRuntime
+from ottla.controller.settings.features import initial_records
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.publisher import MetadataPublisher
 from ottla.metadata.record_codec import decode_record, encode_record

@@ -14,7 +14,7 @@ from ottla.base.ids import TopicPartition
 from ottla.base.promise import Promise
 from ottla.metadata.image import NO_LEADER, MetadataImage
 from ottla.node.build import Node
-from ottla.node.config import NodeConfig, assemble
+from ottla.node.settings.config import NodeConfig, assemble
 from ottla.replication.replicas import Replicas
 from ottla.storage.log_dirs import LogDirs
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest

@@ -21,8 +21,13 @@ from ottla.broker.access import DENIED, denied_text
 from ottla.broker.authorization import Authorization
 from ottla.broker.forwarding.refusals import refuse
 from ottla.broker.registry import Call
-from ottla.controller.configs import Operation as AlterOperation
-from ottla.controller.configs import check_logger, check_shape, refuse_alter, refuse_incremental_alter
+from ottla.controller.settings.configs import Operation as AlterOperation
+from ottla.controller.settings.configs import (
+    check_logger,
+    check_shape,
+    refuse_alter,
+    refuse_incremental_alter,
+)
 from ottla.metadata.image import ResourceType
 from ottla.security.resources import CLUSTER, Operation
 from ottla.security.resources import ResourceType as AclType

@@ -9,16 +9,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from ottla.base.errors import ErrorCode, InvariantViolation
-from ottla.controller import (
-    acls,
-    client_quotas,
-    configs,
-    elections,
-    reassignment,
-    scram_users,
-    tokens,
-    topics,
-)
+from ottla.controller.partitions import elections, reassignment, topics
+from ottla.controller.security import acls, scram_users, tokens
+from ottla.controller.settings import client_quotas, configs
 from ottla.security.principal import ANONYMOUS
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from ottla.wire.messages.alter_client_quotas import AlterClientQuotasRequest

@@ -11,8 +11,8 @@ from ottla.base.errors import ErrorCode, RemoteProtocolError
 from ottla.broker.authorization import NO_AUTHORIZER, Authorization
 from ottla.broker.registry import BROKER_AND_CONTROLLER, Call, handles
 from ottla.broker.requirements import cluster
-from ottla.controller.acls import refuse_delete
 from ottla.controller.port import ControllerPort
+from ottla.controller.security.acls import refuse_delete
 from ottla.security.resources import Operation
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse

@@ -10,7 +10,7 @@ from ottla.broker.registry import CONTROLLER, Call, handles
 from ottla.broker.requirements import resources
 from ottla.broker.token_requests import refuse_creation
 from ottla.controller.port import ControllerPort
-from ottla.controller.tokens import in_version
+from ottla.controller.security.tokens import in_version
 from ottla.security.resources import Operation, ResourceType
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.create_delegation_token import (

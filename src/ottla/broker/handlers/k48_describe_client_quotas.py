@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ottla.broker.dependencies import MetadataCache
 from ottla.broker.registry import Call, handles
 from ottla.broker.requirements import cluster
-from ottla.controller import client_quotas
+from ottla.controller.settings import client_quotas
 from ottla.security.resources import Operation
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.describe_client_quotas import (

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ottla.broker.dependencies import MetadataCache
 from ottla.broker.registry import Call, handles
 from ottla.broker.requirements import cluster
-from ottla.controller import scram_users
+from ottla.controller.security import scram_users
 from ottla.security.resources import Operation
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.describe_user_scram_credentials import (

@@ -62,8 +62,8 @@ def console(
         if missing := missing_packages():
             raise LocalError(f"the console needs {' and '.join(missing)}, which is not installed: {INSTALL}")
         from ottla.console.broker_control import RemoteControl
-        from ottla.console.server import ConsoleServer
         from ottla.console.settings import ConsoleSettings
+        from ottla.console.web.server import ConsoleServer
 
         outer = ctx.find_root().obj or GlobalOptions()
         target = target_of(GlobalOptions(bootstrap).over(outer))
@@ -119,8 +119,8 @@ def console_of(
         _print(terminal, f"Console: not installed; {INSTALL}")
         yield
         return
-    from ottla.console.server import ConsoleServer
     from ottla.console.settings import ConsoleSettings
+    from ottla.console.web.server import ConsoleServer
 
     try:
         settings = ConsoleSettings(

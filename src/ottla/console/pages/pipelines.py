@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ottla.base.clock import SystemClock
-from ottla.console.graph import Graph, layout
 from ottla.console.page import Console, Context, Page, View
+from ottla.console.presentation.graph import Graph, layout
 from ottla.pipelines.progress import RunProgress
 
 ACTIVE = ("running", "waiting")

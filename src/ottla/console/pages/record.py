@@ -16,7 +16,7 @@ from ottla.admin.records.send import Sender, SendFailed
 from ottla.base.errors import LocalError
 from ottla.console.page import Action, Console, Context, Download, NotFound, Page, View
 from ottla.console.pages.records import browser_of, query_of
-from ottla.console.record_view import FORMS, RECORD_BYTES_MAX, form_of, show_record
+from ottla.console.presentation.record_view import FORMS, RECORD_BYTES_MAX, form_of, show_record
 
 COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "key_base64", "value", "value_base64")
 

@@ -20,12 +20,12 @@ from ottla.admin.records.timeline import timeline
 from ottla.admin.records.where import Filter, compile_filter, key_filter
 from ottla.base.errors import LocalError
 from ottla.base.ids import TopicPartition
-from ottla.console.cursor import Cursor, cursor_of, unread
-from ottla.console.formats import moment
 from ottla.console.page import Console, Context, Event, NotFound, Page, View
 from ottla.console.pages.topic import TABS
-from ottla.console.record_view import FORMS, form_of, show_record
-from ottla.console.rendering import render
+from ottla.console.presentation.cursor import Cursor, cursor_of, unread
+from ottla.console.presentation.formats import moment
+from ottla.console.presentation.record_view import FORMS, form_of, show_record
+from ottla.console.presentation.rendering import render
 
 PAGE_RECORDS = 50
 FOUND_MAX = 500

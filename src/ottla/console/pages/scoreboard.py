@@ -14,7 +14,7 @@ from ottla.admin.session import Session
 from ottla.admin.topics import TopicInfo
 from ottla.base.ids import TopicPartition
 from ottla.client.raw import ClientError
-from ottla.console.boards import GROUPS, Boards
+from ottla.console.data.boards import GROUPS, Boards
 from ottla.console.page import Console, Context, Page, View
 from ottla.scoreboard.match import teams
 from ottla.scoreboard.screens import moment

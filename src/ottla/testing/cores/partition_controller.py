@@ -13,12 +13,12 @@ from uuid import UUID
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.rng import Random
 from ottla.config.broker import BrokerConfig
-from ottla.controller.alter_partition import decide_alter_partition
-from ottla.controller.brokers import ANY_CLUSTER, decide_register_broker
+from ottla.controller.brokers.heartbeats import decide_fence, decide_heartbeat
+from ottla.controller.brokers.registration import ANY_CLUSTER, decide_register_broker
 from ottla.controller.controller import Controller
-from ottla.controller.elections import decide_balance
-from ottla.controller.features import initial_records
-from ottla.controller.heartbeats import decide_fence, decide_heartbeat
+from ottla.controller.partitions.alter_partition import decide_alter_partition
+from ottla.controller.partitions.elections import decide_balance
+from ottla.controller.settings.features import initial_records
 from ottla.metadata.features import SUPPORTED_FEATURES
 from ottla.metadata.image import MetadataImage, PartitionImage, ResourceType
 from ottla.metadata.records import ConfigRecord, PartitionRecord, TopicRecord

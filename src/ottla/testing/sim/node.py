@@ -14,9 +14,9 @@ from ottla.base.errors import InvariantViolation
 from ottla.base.writer import ExecutorWriter
 from ottla.metadata.image import MetadataImage
 from ottla.node.build import Node
-from ottla.node.config import assemble
 from ottla.node.machine import Machine
-from ottla.node.metadata import MetadataNode
+from ottla.node.quorum.metadata import MetadataNode
+from ottla.node.settings.config import assemble
 from ottla.peer.connect import Cancel, OnConnect
 from ottla.quorum.raft.driver import RaftQuorum
 from ottla.replication.partition import Partition

@@ -21,8 +21,8 @@ from ottla.broker.handlers.k44_incremental_alter_configs import (
 from ottla.broker.net.listeners import Listener
 from ottla.broker.net.origin import Origin
 from ottla.broker.registry import Call
-from ottla.controller.configs import refuse_alter, refuse_incremental_alter
 from ottla.controller.port import ControllerPort
+from ottla.controller.settings.configs import refuse_alter, refuse_incremental_alter
 from ottla.metadata.image import MetadataImage, ResourceType
 from ottla.security.resources import CLUSTER, Operation
 from ottla.security.resources import ResourceType as AclType

@@ -1,0 +1,1 @@
+"""The form in which pages show values: templates, formats, charts, records, navigation."""

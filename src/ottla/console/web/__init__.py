@@ -1,0 +1,1 @@
+"""The web server of the console: application, access rules, event streams."""

@@ -1,0 +1,1 @@
+"""Decisions about access: ACL entries, SCRAM users, delegation tokens."""

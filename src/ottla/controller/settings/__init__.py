@@ -1,0 +1,1 @@
+"""Decisions about what operators set: configurations and their rules, feature levels, client quotas."""

@@ -1,0 +1,1 @@
+"""The membership of a node in its cluster: founding, registration, heartbeats, and reports to the controller."""

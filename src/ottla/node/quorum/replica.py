@@ -1,0 +1,161 @@
+"""Opens the replica of a node in a quorum with several nodes: a voter, or an observer that follows.
+
+The voters are static (kraft.version 0): every node has them from its settings or from a controller. A directory of a
+quorum of one, whose voters are in its log, is refused: its records are not those of this quorum.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
+
+import structlog
+
+from ottla.base.clock import Clock
+from ottla.base.errors import LocalError
+from ottla.config.broker import BrokerConfig
+from ottla.controller.controller import Controller
+from ottla.controller.driver import ControllerDriver
+from ottla.metadata.publisher import MetadataPublisher
+from ottla.metadata.records import UserScramCredentialRecord
+from ottla.node.machine import Machine
+from ottla.node.quorum.metadata import (
+    METADATA_PARTITION,
+    MetadataNode,
+    bootstrap_records,
+    is_dynamic,
+    open_metadata_log,
+)
+from ottla.node.quorum.transport import PeerTransport
+from ottla.node.settings.quorum_config import VoterAddress
+from ottla.peer.connection import Environment
+from ottla.quorum.quorum import ListenerAddress
+from ottla.quorum.quorum_state import end_recovery, is_recovering
+from ottla.quorum.raft.driver import RaftQuorum, RaftSettings
+from ottla.quorum.raft.storage_log import StorageRaftLog
+from ottla.quorum.raft.timeouts import Timeouts
+from ottla.quorum.raft.voters import ReplicaKey, Voter, VoterSet
+from ottla.storage.log.log import Log
+
+_log = structlog.get_logger(__name__)
+_LISTENER_NAME: Final = "CONTROLLER"
+
+
+class ReplicaNode(MetadataNode):
+    """The metadata of a node in a quorum with several nodes."""
+
+    def __init__(
+        self,
+        quorum: RaftQuorum,
+        controller: ControllerDriver,
+        publisher: MetadataPublisher,
+        log: Log,
+        clock: Clock,
+        transport: PeerTransport,
+    ) -> None:
+        super().__init__(quorum, controller, publisher, log, clock)
+        self.receive = quorum.receive
+        self._transport = transport
+
+    async def start(self) -> None:
+        """Load the latest snapshot and join the quorum."""
+        self.controller.join()
+
+    def close(self) -> None:
+        self._transport.close()
+        super().close()
+
+
+def open_replica(
+    machine: Machine,
+    log_dir: str,
+    *,
+    config: BrokerConfig,
+    cluster_id: str,
+    node_id: int,
+    directory_id: uuid.UUID,
+    voters: Sequence[VoterAddress],
+    environment: Environment,
+    on_fault: Callable[[BaseException], None],
+    on_foreign: Callable[[], None],
+    users: Sequence[UserScramCredentialRecord] = (),
+) -> ReplicaNode:
+    """Open the metadata log in `log_dir` as a replica of the quorum of `voters`.
+
+    `users` are the SCRAM users of a new cluster, if this node leads it first.
+    `on_foreign` is called when the voters refuse this node because they belong to another cluster.
+    """
+    disk, clock, executor = machine.disk, machine.clock, machine.executor
+    directory = f"{log_dir}/{METADATA_PARTITION}"
+    disk.makedirs(directory)
+    if is_dynamic(disk, log_dir):
+        raise LocalError(
+            f"{directory} belongs to a quorum of one voter; remove controller.quorum.voters and "
+            "controller.quorum.bootstrap.servers, or use an empty directory"
+        )
+    log = open_metadata_log(disk, directory, config, machine.rng, clock.now_ms())
+    settings = RaftSettings(
+        cluster_id,
+        ReplicaKey(node_id, directory_id),
+        _voter_set(config, voters),
+        snapshot_interval_bytes=config.long("metadata.log.max.record.bytes.between.snapshots"),
+        timeouts=_timeouts(config),
+        request_timeout_s=config.int("controller.quorum.request.timeout.ms") / 1000,
+        recovering=is_recovering(disk, directory),
+    )
+    transport = PeerTransport(
+        node_id,
+        voters,
+        environment,
+        lambda lost_id: quorum.peer_lost(lost_id),  # noqa: PLW0108 - the two refer to each other
+    )
+    quorum = RaftQuorum(
+        settings,
+        disk,
+        directory,
+        StorageRaftLog(disk, directory, log, executor, clock),
+        transport,
+        asyncio.get_running_loop(),
+        clock,
+        executor,
+        machine.rng,
+        on_recovered=lambda: executor.submit(partial(end_recovery, disk, directory), _recovery_ended),
+        on_foreign=on_foreign,
+    )
+    publisher = MetadataPublisher(quorum)
+    controller = ControllerDriver(
+        Controller(config, node_id, machine.rng),
+        quorum,
+        publisher,
+        bootstrap=[*bootstrap_records(disk, log_dir), *users],
+        on_fault=on_fault,
+        clock=clock,
+        cluster_id=cluster_id,
+    )
+    return ReplicaNode(quorum, controller, publisher, log, clock, transport)
+
+
+def _voter_set(config: BrokerConfig, voters: Sequence[VoterAddress]) -> VoterSet:
+    listener = (config.list("controller.listener.names") or [_LISTENER_NAME])[0].upper()
+    return VoterSet(
+        Voter(ReplicaKey(each.node_id), (ListenerAddress(listener, each.host, each.port),)) for each in voters
+    )
+
+
+def _timeouts(config: BrokerConfig) -> Timeouts:
+    return Timeouts(
+        election_ms=config.int("controller.quorum.election.timeout.ms"),
+        fetch_ms=config.int("controller.quorum.fetch.timeout.ms"),
+        election_backoff_max_ms=config.int("controller.quorum.election.backoff.max.ms"),
+        retry_backoff_ms=config.int("controller.quorum.retry.backoff.ms"),
+    )
+
+
+def _recovery_ended(failure: BaseException | None) -> None:
+    if failure is None:
+        _log.info("this voter has recovered the metadata log and votes again")
+    else:  # the next start recovers again
+        _log.error("the end of a recovery could not be recorded", reason=str(failure))

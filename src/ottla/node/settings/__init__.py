@@ -1,0 +1,1 @@
+"""The settings of a node at its start: properties files, their precedence, listeners, voters."""

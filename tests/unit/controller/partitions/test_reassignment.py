@@ -1,0 +1,143 @@
+"""Reassignments: start, complete, change the target, cancel, list."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.base.errors import ErrorCode
+from ottla.controller.partitions.reassignment import decide_reassign, list_reassignments
+from ottla.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from ottla.wire.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsTopics,
+)
+from tests.support.controller import ControllerBench, cluster, directory_of
+
+
+def two(count: int = 4) -> ControllerBench:
+    return cluster(count, [[1, 2]])
+
+
+def state(bench: ControllerBench) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    partition = bench.partition()
+    return partition.replicas, partition.adding_replicas, partition.removing_replicas
+
+
+def test_targets_first_then_those_to_be_removed() -> None:
+    bench = two()
+    assert bench.reassign([3, 1]) == 0
+    assert state(bench) == ((3, 1, 2), (3,), (2,))
+    partition = bench.partition()
+    assert (partition.leader, partition.leader_epoch, partition.isr) == (1, 0, (1, 2))
+    assert partition.directories == (directory_of(3), directory_of(1), directory_of(2))
+    bench.alter_partition([1, 2, 3])
+    assert state(bench) == ((3, 1), (), ())
+    assert (bench.partition().leader, bench.partition().isr) == (1, (1, 3))
+
+
+def test_a_new_order_alone_does_not_move_the_leader() -> None:
+    bench = two()
+    assert bench.reassign([2, 1]) == 0
+    assert state(bench) == ((2, 1), (), ())
+    assert (bench.partition().leader, bench.partition().leader_epoch) == (1, 0)
+
+
+def test_the_same_replicas_change_nothing() -> None:
+    bench = two()
+    offset = bench.image.offset
+    assert bench.reassign([1, 2]) == 0
+    assert bench.image.offset == offset
+
+
+def test_cancelling_a_changed_target_keeps_the_merged_order() -> None:
+    bench = two()
+    bench.reassign([1, 3])
+    bench.reassign([3, 2])
+    assert state(bench) == ((3, 2, 1), (3,), (1,))
+    assert bench.reassign(None) == 0
+    assert state(bench) == ((2, 1), (), ())
+    assert bench.partition().isr == (1, 2)
+
+
+def test_going_back_to_the_first_replicas_completes() -> None:
+    bench = two()
+    bench.reassign([1, 3])
+    assert bench.reassign([1, 2]) == 0
+    assert state(bench) == ((1, 2), (), ())
+
+
+def test_fewer_replicas_wait_for_all_targets() -> None:
+    bench = cluster(3, [[1, 2, 3]])
+    bench.alter_partition([1, 2])
+    assert bench.reassign([2, 3]) == 0
+    assert state(bench) == ((2, 3, 1), (), (1,)), "broker 3 is not in sync"
+    bench.alter_partition([1, 2, 3])
+    assert state(bench) == ((2, 3), (), ())
+    assert bench.partition().leader == 2
+
+
+@pytest.mark.parametrize(
+    ("replicas", "changes", "code"),
+    [
+        ([], {}, ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        ([1, 1], {}, ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        ([1, 9], {}, ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (None, {}, ErrorCode.NO_REASSIGNMENT_IN_PROGRESS),
+        ([1, 2, 3], {"allow_replication_factor_change": False}, ErrorCode.INVALID_REPLICATION_FACTOR),
+    ],
+)
+def test_refused(replicas: list[int] | None, changes: dict[str, bool], code: ErrorCode) -> None:
+    bench = two()
+    offset = bench.image.offset
+    assert bench.reassign(replicas, **changes) == code
+    assert bench.image.offset == offset
+
+
+def test_factor_is_that_of_the_target_in_progress() -> None:
+    bench = two()
+    bench.reassign([1, 2, 3])
+    assert bench.reassign([1, 4, 3], allow_replication_factor_change=False) == 0
+    assert (
+        bench.reassign([1, 4], allow_replication_factor_change=False) == ErrorCode.INVALID_REPLICATION_FACTOR
+    )
+
+
+@pytest.mark.parametrize(("enabled", "code"), [("false", ErrorCode.INVALID_REPLICA_ASSIGNMENT), ("true", 0)])
+def test_cancelling_that_needs_an_unclean_election(enabled: str, code: int) -> None:
+    bench = cluster(4, [[1, 2]], configs={"unclean.leader.election.enable": enabled})
+    bench.alter_partition([1])
+    bench.reassign([3, 4])
+    bench.alter_partition([1, 3])
+    bench.fence(1)
+    assert bench.partition().isr == (3,)
+    assert bench.reassign(None) == code
+
+
+def test_unknown_partitions() -> None:
+    bench = two()
+    target = ReassignablePartition(partition_index=5, replicas=[1])
+    topics = [ReassignableTopic(name=name, partitions=[target]) for name in ("t", "nope")]
+    _, response = decide_reassign(bench.view, AlterPartitionReassignmentsRequest(topics=topics))
+    codes = [each.partitions[0].error_code for each in response.responses]
+    assert codes == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 2
+
+
+def test_list() -> None:
+    bench = cluster(4, [[1, 2], [2, 3]])
+    assert list_reassignments(bench.view, ListPartitionReassignmentsRequest(topics=None)).topics == []
+    bench.reassign([3, 1])
+    (topic,) = list_reassignments(bench.view, ListPartitionReassignmentsRequest(topics=None)).topics
+    (found,) = topic.partitions
+    assert (topic.name, found.partition_index, found.replicas) == ("t", 0, [3, 1, 2])
+    assert (found.adding_replicas, found.removing_replicas) == ([3], [2])
+    for indexes, expected in (([0, 1], 1), ([1], 0)):
+        wanted = [
+            ListPartitionReassignmentsTopics(name="t", partition_indexes=indexes),
+            ListPartitionReassignmentsTopics(name="u", partition_indexes=[0]),
+        ]
+        response = list_reassignments(bench.view, ListPartitionReassignmentsRequest(topics=wanted))
+        assert len(response.topics) == expected
