@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ottla.controller.sessions import LEASE_SHARE
+from ottla.controller.brokers.sessions import LEASE_SHARE
 
 
 class HeartbeatLease:
