@@ -432,6 +432,8 @@ def _administration() -> list[Row]:
                 {"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}]},
             {"error_code": 31, "topics.len": 0}, (cluster(DESCRIBE),), allowed=_only(0)),
         Row("update_features", 1, {"timeout_ms": 1000}, _only(31), (cluster(ALTER),)),
+        Row("add_raft_voter", 1, {"voter_id": -1}, _only(31), (cluster(ALTER),), allowed=_only(104)),
+        Row("remove_raft_voter", 0, {"voter_id": -1}, _only(31), (cluster(ALTER),), allowed=_only(104)),
         Row("unregister_broker", 0, {"broker_id": 999}, _only(31), (cluster(ALTER),), allowed=_only(102)),
         Row("list_config_resources", 1, {}, {"error_code": 31, "config_resources.len": 0},
             (cluster(DESCRIBE_CONFIGS),), allowed=_only(0)),
@@ -460,6 +462,7 @@ def _of_brokers() -> list[Row]:
         ("allocate_producer_ids", 0, {"broker_id": 999}),
         ("controller_registration", 0, {"controller_id": 999}),
         ("assign_replicas_to_dirs", 0, {"broker_id": 999}),
+        ("update_raft_voter", 0, {"voter_id": 999}),
     ]
     return [
         Row(api, version, fields, _only(31), needs, listener=ListenerType.CONTROLLER)
@@ -494,7 +497,8 @@ QUORUM: Final = ("fetch", "vote", "begin_quorum_epoch", "end_quorum_epoch", "fet
 """APIs of controllers that a quorum of one does not serve."""
 _ON_BOTH: Final = frozenset(
     {
-        "alter_client_quotas", "alter_configs", "alter_partition_reassignments", "alter_user_scram_credentials",
+        "add_raft_voter", "alter_client_quotas", "alter_configs", "alter_partition_reassignments",
+        "alter_user_scram_credentials", "remove_raft_voter",
         "api_versions", "create_acls", "create_partitions", "create_topics", "delete_acls", "delete_topics",
         "describe_acls", "describe_quorum", "elect_leaders", "incremental_alter_configs",
         "list_partition_reassignments", "sasl_authenticate", "sasl_handshake", "unregister_broker",

@@ -58,7 +58,7 @@ DELIBERATE = (
     ),
     Deliberate(
         "api-versions", "ranges",
-        r"\.(17|29|3[0146]|38|39|4[01]|4[89]|5[01]|7[6-9]|8[013-9]|9[0-2])$",
-        "ACLs, quotas, tokens, share and streams groups are not served yet",
+        r"\.(34|7[6-9]|8[3-9]|9[0-2])$",
+        "moves between log directories, share groups and streams groups are not implemented",
     ),
 )  # fmt: skip
