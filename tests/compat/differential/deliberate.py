@@ -32,11 +32,6 @@ DELIBERATE = (
         "Ottla starts without a file, so these have defaults",
     ),
     Deliberate(
-        "describe-configs", "broker$",
-        r".*configs\.(offsets\.topic|transaction\.state\.log|share\.coordinator\.state\.topic)\..*\.synonyms",
-        "one node is enough: the default of replication factor and minimum ISR of internal topics is 1",
-    ),
-    Deliberate(
         "describe-configs", "broker$", r".*configs\.broker\.(session\.timeout|heartbeat\.interval)\.ms\.",
         "a machine that disappears is noticed in 3 s",
     ),
