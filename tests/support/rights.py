@@ -474,7 +474,7 @@ def _tokens(listener: ListenerType) -> list[Row]:
     """A client without authentication has no token; with it, everyone renews its own tokens."""
     owner = {"owner_principal_type": "User", "owner_principal_name": "admin"}
     unknown, none = _only(62), _only(64)
-    rows = [
+    return [
         Row("create_delegation_token", 3, owner, _only(65),
             ((Operation.CREATE_TOKENS, ResourceType.USER, "User:admin"),), allowed=_only(0), anonymous=none,
             listener=listener),
@@ -482,15 +482,12 @@ def _tokens(listener: ListenerType) -> list[Row]:
             listener=listener),
         Row("expire_delegation_token", 2, {"hmac": b"x"}, unknown, allowed=unknown, anonymous=none,
             listener=listener),
+        Row("describe_delegation_token", 3,
+            {"owners": [{"principal_type": "User", "principal_name": "admin"}]},
+            {"error_code": 0, "tokens.len": 0},
+            ((Operation.DESCRIBE_TOKENS, ResourceType.USER, "User:admin"),), allowed=_only(0),
+            anonymous=none, listener=listener),
     ]  # fmt: skip
-    if listener is ListenerType.BROKER:
-        owners = [{"principal_type": "User", "principal_name": "admin"}]
-        rows.append(
-            Row("describe_delegation_token", 3, {"owners": owners}, {"error_code": 0, "tokens.len": 0},
-                ((Operation.DESCRIBE_TOKENS, ResourceType.USER, "User:admin"),), allowed=_only(0),
-                anonymous=none)
-        )  # fmt: skip
-    return rows
 
 
 QUORUM: Final = ("fetch", "vote", "begin_quorum_epoch", "end_quorum_epoch", "fetch_snapshot")
@@ -500,7 +497,8 @@ _ON_BOTH: Final = frozenset(
         "add_raft_voter", "alter_client_quotas", "alter_configs", "alter_partition_reassignments",
         "alter_user_scram_credentials", "remove_raft_voter",
         "api_versions", "create_acls", "create_partitions", "create_topics", "delete_acls", "delete_topics",
-        "describe_acls", "describe_quorum", "elect_leaders", "incremental_alter_configs",
+        "describe_acls", "describe_configs", "describe_quorum", "describe_user_scram_credentials",
+        "elect_leaders", "incremental_alter_configs",
         "list_partition_reassignments", "sasl_authenticate", "sasl_handshake", "unregister_broker",
         "update_features",
     }
