@@ -33,6 +33,18 @@ def test_committed_values_reach_every_replica_and_observers(tmp_path: Path) -> N
     run(tmp_path, play, observers=1)
 
 
+def test_directories_of_static_voters_are_not_described(tmp_path: Path) -> None:
+    async def play(cluster: RaftNodes) -> None:
+        leader = (await cluster.wait_leader()).quorum
+        assert leader is not None
+        await until(lambda: bool(leader.describe().observers))
+        status = leader.describe()
+        assert [voter.directory_id.int for voter in status.voters] == [0, 0, 0]
+        assert [observer.directory_id.int for observer in status.observers] == [4]
+
+    run(tmp_path, play, observers=1)
+
+
 def test_a_killed_leader_is_replaced_and_catches_up(tmp_path: Path) -> None:
     async def play(cluster: RaftNodes) -> None:
         first = await cluster.wait_leader()

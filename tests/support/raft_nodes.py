@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -62,7 +63,8 @@ class RaftNode:
             now_ms=clock.now_ms(),
         )
         voters = VoterSet(Voter(ReplicaKey(node_id)) for node_id in range(self.cluster.voters))
-        settings = RaftSettings("cluster", ReplicaKey(self.node_id), voters, snapshot_bytes, TIMEOUTS)
+        local = ReplicaKey(self.node_id, uuid.UUID(int=1 + self.node_id))
+        settings = RaftSettings("cluster", local, voters, snapshot_bytes, TIMEOUTS)
         self.values, self.leads = [], None
         raft_log = StorageRaftLog(disk, str(self.directory), log, self.executor, clock)
         self.quorum = RaftQuorum(

@@ -432,6 +432,8 @@ def _administration() -> list[Row]:
                 {"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}]},
             {"error_code": 31, "topics.len": 0}, (cluster(DESCRIBE),), allowed=_only(0)),
         Row("update_features", 1, {"timeout_ms": 1000}, _only(31), (cluster(ALTER),)),
+        Row("add_raft_voter", 1, {"voter_id": -1}, _only(31), (cluster(ALTER),), allowed=_only(104)),
+        Row("remove_raft_voter", 0, {"voter_id": -1}, _only(31), (cluster(ALTER),), allowed=_only(104)),
         Row("unregister_broker", 0, {"broker_id": 999}, _only(31), (cluster(ALTER),), allowed=_only(102)),
         Row("list_config_resources", 1, {}, {"error_code": 31, "config_resources.len": 0},
             (cluster(DESCRIBE_CONFIGS),), allowed=_only(0)),
@@ -460,6 +462,7 @@ def _of_brokers() -> list[Row]:
         ("allocate_producer_ids", 0, {"broker_id": 999}),
         ("controller_registration", 0, {"controller_id": 999}),
         ("assign_replicas_to_dirs", 0, {"broker_id": 999}),
+        ("update_raft_voter", 0, {"voter_id": 999}),
     ]
     return [
         Row(api, version, fields, _only(31), needs, listener=ListenerType.CONTROLLER)
@@ -471,7 +474,7 @@ def _tokens(listener: ListenerType) -> list[Row]:
     """A client without authentication has no token; with it, everyone renews its own tokens."""
     owner = {"owner_principal_type": "User", "owner_principal_name": "admin"}
     unknown, none = _only(62), _only(64)
-    rows = [
+    return [
         Row("create_delegation_token", 3, owner, _only(65),
             ((Operation.CREATE_TOKENS, ResourceType.USER, "User:admin"),), allowed=_only(0), anonymous=none,
             listener=listener),
@@ -479,24 +482,23 @@ def _tokens(listener: ListenerType) -> list[Row]:
             listener=listener),
         Row("expire_delegation_token", 2, {"hmac": b"x"}, unknown, allowed=unknown, anonymous=none,
             listener=listener),
+        Row("describe_delegation_token", 3,
+            {"owners": [{"principal_type": "User", "principal_name": "admin"}]},
+            {"error_code": 0, "tokens.len": 0},
+            ((Operation.DESCRIBE_TOKENS, ResourceType.USER, "User:admin"),), allowed=_only(0),
+            anonymous=none, listener=listener),
     ]  # fmt: skip
-    if listener is ListenerType.BROKER:
-        owners = [{"principal_type": "User", "principal_name": "admin"}]
-        rows.append(
-            Row("describe_delegation_token", 3, {"owners": owners}, {"error_code": 0, "tokens.len": 0},
-                ((Operation.DESCRIBE_TOKENS, ResourceType.USER, "User:admin"),), allowed=_only(0),
-                anonymous=none)
-        )  # fmt: skip
-    return rows
 
 
 QUORUM: Final = ("fetch", "vote", "begin_quorum_epoch", "end_quorum_epoch", "fetch_snapshot")
 """APIs of controllers that a quorum of one does not serve."""
 _ON_BOTH: Final = frozenset(
     {
-        "alter_client_quotas", "alter_configs", "alter_partition_reassignments", "alter_user_scram_credentials",
+        "add_raft_voter", "alter_client_quotas", "alter_configs", "alter_partition_reassignments",
+        "alter_user_scram_credentials", "remove_raft_voter",
         "api_versions", "create_acls", "create_partitions", "create_topics", "delete_acls", "delete_topics",
-        "describe_acls", "describe_quorum", "elect_leaders", "incremental_alter_configs",
+        "describe_acls", "describe_configs", "describe_quorum", "describe_user_scram_credentials",
+        "elect_leaders", "incremental_alter_configs",
         "list_partition_reassignments", "sasl_authenticate", "sasl_handshake", "unregister_broker",
         "update_features",
     }

@@ -60,15 +60,16 @@ def sasl_settings(port: int, mechanisms: str = "PLAIN", **more: str) -> dict[str
 class SaslClient(RawClient):
     """A connection that authenticates step by step.
 
-    Each has another address on loopback, because the delay of failures depends on the failures of an address.
+    Each has another address on loopback, because the delay of failures depends on the failures of an address. With
+    `source` it has that address.
     """
 
     _numbers = count()
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, source: str = "") -> None:
         number = os.getpid() * 64 + next(self._numbers)
-        source = f"127.{number >> 16 & 127 | 64}.{number >> 8 & 255}.{number & 255}"
-        super().__init__(Address.parse(bootstrap), source)
+        own = f"127.{number >> 16 & 127 | 64}.{number >> 8 & 255}.{number & 255}"
+        super().__init__(Address.parse(bootstrap), source or own)
 
     def handshake(self, mechanism: str, version: int = 1) -> SaslHandshakeResponse | Closed:
         return self.ask(SaslHandshakeRequest(mechanism=mechanism), version, SaslHandshakeResponse)

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from ottla.base.clock import Clock
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.controller import producer_ids
+from ottla.controller import producer_ids, voters
 from ottla.controller.brokers import heartbeats, registration
 from ottla.controller.brokers.confirmation import Confirmation
 from ottla.controller.brokers.liveness import BrokerWatch
@@ -28,6 +28,7 @@ from ottla.metadata.publisher import MetadataPublisher
 from ottla.metadata.records import NoOpRecord
 from ottla.quorum.quorum import Quorum
 from ottla.security.principal import Principal
+from ottla.wire.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from ottla.wire.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
 from ottla.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
@@ -76,12 +77,14 @@ from ottla.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
+from ottla.wire.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 from ottla.wire.messages.renew_delegation_token import (
     RenewDelegationTokenRequest,
     RenewDelegationTokenResponse,
 )
 from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from ottla.wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
+from ottla.wire.messages.update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse
 from ottla.wire.schema import Message
 
 R = TypeVar("R")
@@ -332,6 +335,28 @@ class ControllerDriver:
                 self._controller.view(), self._controller.sessions, request
             ),
             lambda code, message: UnregisterBrokerResponse(error_code=code, error_message=message),
+        )
+
+    # Voters
+
+    async def add_raft_voter(self, request: AddRaftVoterRequest, cluster_id: str) -> AddRaftVoterResponse:
+        return voters.add_voter(self._members(cluster_id), request)
+
+    async def remove_raft_voter(
+        self, request: RemoveRaftVoterRequest, cluster_id: str
+    ) -> RemoveRaftVoterResponse:
+        return voters.remove_voter(self._members(cluster_id), request)
+
+    async def update_raft_voter(
+        self, request: UpdateRaftVoterRequest, cluster_id: str, listener: str
+    ) -> UpdateRaftVoterResponse:
+        return voters.update_voter(self._members(cluster_id), request, listener)
+
+    def _members(self, cluster_id: str) -> voters.QuorumMembers:
+        quorum, controller = self._quorum, self._controller
+        listener = controller.config.list("controller.listener.names")[0]
+        return voters.QuorumMembers(
+            cluster_id, controller.node_id, listener, quorum.kraft_version, quorum.describe()
         )
 
     # Users and quotas

@@ -16,6 +16,7 @@ from typing import Protocol
 
 from ottla.controller.decision import Charge, uncharged
 from ottla.security.principal import Principal
+from ottla.wire.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from ottla.wire.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
 from ottla.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
@@ -61,12 +62,14 @@ from ottla.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
+from ottla.wire.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 from ottla.wire.messages.renew_delegation_token import (
     RenewDelegationTokenRequest,
     RenewDelegationTokenResponse,
 )
 from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from ottla.wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
+from ottla.wire.messages.update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse
 
 
 class ControllerPort(Protocol):
@@ -109,6 +112,16 @@ class ControllerPort(Protocol):
     ) -> ListPartitionReassignmentsResponse: ...
 
     async def unregister_broker(self, request: UnregisterBrokerRequest) -> UnregisterBrokerResponse: ...
+
+    async def add_raft_voter(self, request: AddRaftVoterRequest, cluster_id: str) -> AddRaftVoterResponse: ...
+
+    async def remove_raft_voter(
+        self, request: RemoveRaftVoterRequest, cluster_id: str
+    ) -> RemoveRaftVoterResponse: ...
+
+    async def update_raft_voter(
+        self, request: UpdateRaftVoterRequest, cluster_id: str, listener: str
+    ) -> UpdateRaftVoterResponse: ...
 
     async def alter_user_scram_credentials(
         self, request: AlterUserScramCredentialsRequest

@@ -150,6 +150,10 @@ class LocalCluster:
         """The address of one broker, for clients."""
         return f"{LOOPBACK}:{self._ports[node_id].advertised_client}"
 
+    def controller_address(self, node_id: int) -> str:
+        """The address of the controller listener of a voter."""
+        return f"{LOOPBACK}:{self._ports[node_id].advertised_controller}"
+
     @property
     def running(self) -> list[int]:
         """The brokers whose process runs and is not paused."""

@@ -17,6 +17,7 @@ from tests.compat.differential import (
     transactions,
     transactions_by_chance,
     users,
+    voters,
 )
 
 ALL = (
@@ -36,4 +37,5 @@ ALL = (
     transactions_by_chance,
     transactional_records,
     users,
+    voters,
 )

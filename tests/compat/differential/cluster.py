@@ -83,7 +83,7 @@ def describe_quorum(player: Player) -> None:
         answer = player.quietly(DescribeQuorumRequest(topics=asked))
         for topic in getattr(answer, "topics", ()):
             for partition in topic.partitions:
-                _hide_progress(partition)
+                hide_progress(partition)
         player.keep(label, player.plain(answer))
 
     own = "__cluster_metadata"
@@ -97,7 +97,7 @@ def describe_quorum(player: Player) -> None:
     ask("both", (own, [0]), ("nowhere", [0]))
 
 
-def _hide_progress(partition: object) -> None:
+def hide_progress(partition: object) -> None:
     """Offsets and epoch of the metadata log are each cluster's own; that they are there is not."""
     for name in ("high_watermark", "leader_epoch"):
         setattr(partition, name, min(1, getattr(partition, name)))

@@ -32,11 +32,6 @@ DELIBERATE = (
         "Ottla starts without a file, so these have defaults",
     ),
     Deliberate(
-        "describe-configs", "broker$",
-        r".*configs\.(offsets\.topic|transaction\.state\.log|share\.coordinator\.state\.topic)\..*\.synonyms",
-        "one node is enough: the default of replication factor and minimum ISR of internal topics is 1",
-    ),
-    Deliberate(
         "describe-configs", "broker$", r".*configs\.broker\.(session\.timeout|heartbeat\.interval)\.ms\.",
         "a machine that disappears is noticed in 3 s",
     ),
@@ -58,7 +53,7 @@ DELIBERATE = (
     ),
     Deliberate(
         "api-versions", "ranges",
-        r"\.(17|29|3[0146]|38|39|4[01]|4[89]|5[01]|7[6-9]|8[013-9]|9[0-2])$",
-        "ACLs, quotas, tokens, share and streams groups are not served yet",
+        r"\.(34|7[6-9]|8[3-9]|9[0-2])$",
+        "moves between log directories, share groups and streams groups are not implemented",
     ),
 )  # fmt: skip

@@ -70,7 +70,9 @@ class RightsPlayer(Player):
     def as_user(self, name: str) -> SaslClient:
         client = self._users.get(name)
         if client is None:
-            client = self._users[name] = SaslClient(f"{self.address.host}:{self.address.port}")
+            # Responses contain the address of the client: it must be the same for both brokers.
+            bootstrap = f"{self.address.host}:{self.address.port}"
+            client = self._users[name] = SaslClient(bootstrap, source=self.address.host)
             client.set_timeout(self.timeout_s)
             client.login(name, PASSWORDS[name])
         return client

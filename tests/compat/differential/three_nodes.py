@@ -68,6 +68,7 @@ class NodePlayer(Player):
     """One node of a cluster; ports are compared as node ids."""
 
     ports: dict[int, str]
+    """Names of the ports of all nodes, by which they are compared."""
 
     def plain(self, value: Any, of: Message | None = None, name: str = "") -> Any:
         if name == "port" and value in self.ports:
@@ -93,6 +94,7 @@ class ClusterPlayer:
             player.ports = ports
             player.timeout_s = 40.0
             self.nodes[node] = player
+        self.ports = ports
 
     @property
     def running(self) -> list[int]:

@@ -8,8 +8,8 @@ DELIBERATE = [
     Deliberate(
         "three-nodes",
         "versions",
-        r"\.api_keys\.(17|29|3[0146-9]|4[018]|49|5[01]|7[6-9]|8[013-9]|9[0-2])$",
-        "security, quotas, log directory moves, dynamic voters, share and streams groups are not served yet",
+        r"\.api_keys\.(34|7[6-9]|8[3-9]|9[0-2])$",
+        "moves between log directories, share groups and streams groups are not implemented",
     ),
     Deliberate(
         "three-nodes",

@@ -13,6 +13,7 @@ from ottla.controller.partitions import elections, reassignment, topics
 from ottla.controller.security import acls, scram_users, tokens
 from ottla.controller.settings import client_quotas, configs
 from ottla.security.principal import ANONYMOUS
+from ottla.wire.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from ottla.wire.messages.alter_client_quotas import AlterClientQuotasRequest
 from ottla.wire.messages.alter_configs import AlterConfigsRequest
@@ -71,12 +72,14 @@ from ottla.wire.messages.list_partition_reassignments import (
     OngoingPartitionReassignment,
     OngoingTopicReassignment,
 )
+from ottla.wire.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 from ottla.wire.messages.renew_delegation_token import (
     RenewDelegationTokenRequest,
     RenewDelegationTokenResponse,
 )
 from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from ottla.wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
+from ottla.wire.messages.update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse
 from ottla.wire.messages.vote import VoteRequest, VoteResponse
 from ottla.wire.messages.write_txn_markers import (
     WritableTxnMarkerPartitionResult,
@@ -208,6 +211,7 @@ def _refuse_token(_: Message, code: ErrorCode, __: str | None, api_version: int)
 
 
 _REFUSALS: Final[Mapping[type[Message], _Refusal]] = {
+    AddRaftVoterRequest: _whole(AddRaftVoterResponse),
     AllocateProducerIdsRequest: _code(AllocateProducerIdsResponse),
     AlterClientQuotasRequest: _by_parts(client_quotas.refuse_alter),
     AlterConfigsRequest: _by_parts(configs.refuse_alter),
@@ -241,8 +245,10 @@ _REFUSALS: Final[Mapping[type[Message], _Refusal]] = {
     ListConfigResourcesRequest: _code(ListConfigResourcesResponse),
     ListPartitionReassignmentsRequest: _by_parts(_refuse_list_reassignments),
     RenewDelegationTokenRequest: _code(RenewDelegationTokenResponse),
+    RemoveRaftVoterRequest: _whole(RemoveRaftVoterResponse),
     UnregisterBrokerRequest: _whole(UnregisterBrokerResponse),
     UpdateFeaturesRequest: _whole(UpdateFeaturesResponse),
+    UpdateRaftVoterRequest: _code(UpdateRaftVoterResponse),
     VoteRequest: _code(VoteResponse),
     WriteTxnMarkersRequest: _by_parts(_refuse_markers),
 }

@@ -126,7 +126,7 @@ class Metadata:
         self, request: MetadataRequest, call: Call, topics: list[MetadataResponseTopic]
     ) -> MetadataResponse:
         brokers = []
-        for broker in self.metadata.image.brokers.values():
+        for _, broker in sorted(self.metadata.image.brokers.items()):
             for endpoint in () if broker.fenced else broker.endpoints:
                 if endpoint.name == call.origin.listener.name:
                     brokers.append(

@@ -1,6 +1,6 @@
 """DescribeConfigs (key 32), versions 1-4: the settings of topics, brokers, groups and other resources.
 
-Resources: topics (2), this broker by its id or, as "", the dynamic defaults of all brokers (4), loggers (8), client
+Resources: topics (2), this node by its id or, as "", the dynamic defaults of all brokers (4), loggers (8), client
 metrics subscriptions (16), groups (32). A resource of any other type makes the whole request invalid.
 
 - Every setting is listed with value, source, synonyms, type and, from version 3 on if requested, documentation.
@@ -23,7 +23,7 @@ from ottla.base.settled import next_iteration
 from ottla.broker.authorization import Authorization
 from ottla.broker.dependencies import MetadataCache
 from ottla.broker.forwarding.config_resources import denied_config
-from ottla.broker.registry import Call, handles
+from ottla.broker.registry import BROKER_AND_CONTROLLER, Call, handles
 from ottla.broker.repetitions import REPETITIONS_MAX
 from ottla.broker.requirements import resources
 from ottla.config import BrokerLayers, ConfigEntry
@@ -59,6 +59,7 @@ _TYPES = frozenset(ResourceType) - {ResourceType.UNKNOWN}
     ApiKey.DESCRIBE_CONFIGS,
     DescribeConfigsRequest,
     versions=(1, 4),
+    listeners=BROKER_AND_CONTROLLER,
     requires=resources(
         (Operation.DESCRIBE_CONFIGS, AclType.CLUSTER),
         (Operation.DESCRIBE_CONFIGS, AclType.TOPIC),

@@ -11,7 +11,7 @@ from typing import Final
 from ottla.base.errors import ErrorCode
 from ottla.broker.authorization import Authorization
 from ottla.broker.dependencies import MetadataCache
-from ottla.broker.registry import Call, handles
+from ottla.broker.registry import BROKER_AND_CONTROLLER, Call, handles
 from ottla.broker.requirements import resources
 from ottla.broker.token_requests import may_use_tokens
 from ottla.config.broker import BrokerConfig
@@ -33,6 +33,7 @@ _FIRST_REQUESTER: Final = 3
     ApiKey.DESCRIBE_DELEGATION_TOKEN,
     DescribeDelegationTokenRequest,
     versions=(1, 3),
+    listeners=BROKER_AND_CONTROLLER,
     requires=resources(
         (Operation.DESCRIBE, ResourceType.DELEGATION_TOKEN), (Operation.DESCRIBE_TOKENS, ResourceType.USER)
     ),

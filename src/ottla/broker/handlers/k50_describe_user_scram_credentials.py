@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ottla.broker.dependencies import MetadataCache
-from ottla.broker.registry import Call, handles
+from ottla.broker.registry import BROKER_AND_CONTROLLER, Call, handles
 from ottla.broker.requirements import cluster
 from ottla.controller.security import scram_users
 from ottla.security.resources import Operation
@@ -20,6 +20,7 @@ from ottla.wire.messages.describe_user_scram_credentials import (
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
     DescribeUserScramCredentialsRequest,
     versions=(0, 0),
+    listeners=BROKER_AND_CONTROLLER,
     requires=cluster(Operation.DESCRIBE),
 )
 @dataclass(frozen=True)

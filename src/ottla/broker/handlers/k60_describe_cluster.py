@@ -51,7 +51,7 @@ class DescribeCluster:
                 rack=broker.rack,
                 is_fenced=broker.fenced,
             )
-            for broker in self.metadata.image.brokers.values()
+            for _, broker in sorted(self.metadata.image.brokers.items())
             for endpoint in broker.endpoints
             if endpoint.name == call.origin.listener.name
             and (request.include_fenced_brokers or not broker.fenced)

@@ -246,14 +246,14 @@ class RaftQuorum:
         voters = []
         for voter in core.voters:
             listeners = voter.listeners
+            directory_id = voter.key.directory_id  # unknown if the voters are static, as in Kafka
             if voter.key.node_id == local_id:
-                directory_id = core.local.directory_id
                 status = ReplicaStatus(
                     local_id, directory_id, self._log.end_offset, now_ms, now_ms, listeners
                 )
             else:
                 progress = known.pop(voter.key.node_id, ReplicaProgress(voter.key))
-                status = self._status(progress)._replace(listeners=listeners)
+                status = self._status(progress)._replace(directory_id=directory_id, listeners=listeners)
             voters.append(status)
         known.pop(local_id, None)
         observers = tuple(self._status(one) for one in known.values())

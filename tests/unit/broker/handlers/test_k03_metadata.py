@@ -107,6 +107,11 @@ def test_a_leader_that_the_client_cannot_reach() -> None:
     assert describe(state).leader_id == -1
 
 
+def test_brokers_are_in_the_order_of_their_ids() -> None:
+    state = image(broker(2), broker(10), broker(1))
+    assert [one.node_id for one in respond(state).brokers] == [1, 2, 10]
+
+
 def test_the_controller_is_a_random_live_broker() -> None:
     state = image(broker(1), broker(2), broker(3, fenced=True))
     assert {respond(state, seed=seed).controller_id for seed in range(20)} == {1, 2}
