@@ -42,7 +42,9 @@ COPY_SIZE = 100
 class Clients:
     """All clients of one cluster."""
 
-    def __init__(self, cluster: Cluster, folder: Path, summary: Summary, *, java: bool, rate: int = RATE) -> None:
+    def __init__(
+        self, cluster: Cluster, folder: Path, summary: Summary, *, java: bool, rate: int = RATE
+    ) -> None:
         logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
         self._cluster = cluster
         self._folder = folder
