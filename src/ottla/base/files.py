@@ -23,7 +23,6 @@ import ctypes
 import errno
 import fcntl
 import os
-import shutil
 import stat
 from collections.abc import Sequence
 from pathlib import Path
@@ -295,6 +294,8 @@ class OsDisk:
         os.unlink(path)
 
     def rmtree(self, path: str) -> None:
+        import shutil  # with it the compression modules, which a broker does not use otherwise
+
         shutil.rmtree(path)
 
     def sync_dir(self, path: str) -> None:

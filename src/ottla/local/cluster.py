@@ -164,8 +164,20 @@ class LocalCluster:
     def start(self) -> Self:
         """Start all brokers and wait until each lists all of them."""
         try:
-            for broker in self.brokers.values():
-                broker.launch()
+            self.launch()
+        except BaseException:
+            self.kill_all()
+            raise
+        return self.wait_started()
+
+    def launch(self) -> None:
+        """Start all processes and return at once; `wait_started` waits for them."""
+        for broker in self.brokers.values():
+            broker.launch()
+
+    def wait_started(self) -> Self:
+        """Wait until each broker lists all of them; all are killed if that fails."""
+        try:
             for broker in self.brokers.values():
                 broker.wait_ready()
             self.wait_registered(self.brokers)

@@ -32,7 +32,6 @@ from ottla.client.raw.fetch import Fetched
 from ottla.client.raw.metadata import NO_LEADER, PartitionInfo, TopicInfo, brokers_of, topic_of
 from ottla.client.raw.retry import OnUnreachable, Retry, Sleep, sleep
 from ottla.client.raw.settings import ClientSettings
-from ottla.client.raw.tls import context_of
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from ottla.wire.schema import Message
@@ -63,7 +62,11 @@ class Cluster:
         self._on_unreachable = on_unreachable
         self.clock: Clock = clock or SystemClock()
         self._wait = wait
-        self._context: ssl.SSLContext | None = None if settings.tls is None else context_of(settings.tls)
+        self._context: ssl.SSLContext | None = None
+        if settings.tls is not None:
+            from ottla.client.raw.tls import context_of
+
+            self._context = context_of(settings.tls)
         self._reset()
 
     def _reset(self) -> None:

@@ -7,7 +7,6 @@ new connection from its cluster. Threads may share a connection; `lock` serializ
 
 from __future__ import annotations
 
-import secrets
 import socket
 import ssl
 import threading
@@ -20,9 +19,6 @@ from ottla.base.errors import RemoteProtocolError
 from ottla.client.raw.errors import AuthenticationFailed, ConnectionLost, Unsupported
 from ottla.client.raw.settings import ClientSettings, Sasl
 from ottla.security.sasl.exchange import SaslError, run_client
-from ottla.security.sasl.login import client_exchange
-from ottla.security.sasl.oauth.endpoints import fetch_token
-from ottla.security.sasl.settings import Credentials
 from ottla.wire import codec, negotiation
 from ottla.wire.frames import SIZE, correlation_id_of, parse_response_header, request_parts
 from ottla.wire.messages.api_versions import ApiVersionsResponse
@@ -256,6 +252,12 @@ class Connection:
 
     def _authenticate(self, sasl: Sasl) -> None:
         """Authenticate this client, or begin a new session (KIP-368)."""
+        import secrets  # and the mechanisms: most clients do not use them
+
+        from ottla.security.sasl.login import client_exchange
+        from ottla.security.sasl.oauth.endpoints import fetch_token
+        from ottla.security.sasl.settings import Credentials
+
         self._reauthenticate_at = None
         handshake = self.request(SaslHandshakeRequest(mechanism=sasl.mechanism), SaslHandshakeResponse)
         if handshake.error_code:

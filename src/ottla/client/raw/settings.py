@@ -10,15 +10,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ottla.base.errors import LocalError
-from ottla.client.raw.tls import read_tls
 from ottla.records.compression import CODEC_NAMES, Codec
 from ottla.security.sasl.exchange import MECHANISMS, OAUTHBEARER
 from ottla.security.sasl.jaas import parse_jaas
 from ottla.security.sasl.oauth.endpoints import TokenEndpoint, check_url
-from ottla.security.tls.settings import TlsSettings
+
+if TYPE_CHECKING:
+    from ottla.security.tls.settings import TlsSettings
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _DEFAULT_PORT = 9092
@@ -93,11 +94,7 @@ class ClientSettings:
         }
         return cls(
             bootstrap=_servers(given.text("bootstrap.servers", "metadata.broker.list")),
-            tls=read_tls(
-                given.text, check_certificate=given.flag("enable.ssl.certificate.verification") is not False
-            )
-            if protocol.endswith("SSL")
-            else None,
+            tls=_tls(given) if protocol.endswith("SSL") else None,
             sasl=_sasl(given) if protocol.startswith("SASL") else None,
             **{name: value for name, value in known.items() if value is not None},  # type: ignore[arg-type]
         )
@@ -156,6 +153,13 @@ def _codec(text: str | None) -> Codec | None:
     if text.lower() not in names:
         raise LocalError(f"compression.type can be {', '.join(names)}, not {text!r}")
     return names[text.lower()]
+
+
+def _tls(given: _Options) -> TlsSettings:
+    from ottla.client.raw.tls import read_tls  # reads stores: most clients do not use it
+
+    check_certificate = given.flag("enable.ssl.certificate.verification") is not False
+    return read_tls(given.text, check_certificate=check_certificate)
 
 
 def _sasl(given: _Options) -> Sasl:

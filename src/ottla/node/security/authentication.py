@@ -1,10 +1,11 @@
-"""Creates what connections with SASL share: mechanisms with their credentials, delays, logins to other nodes."""
+"""Creates what connections with SASL share: mechanisms with their credentials, delays, logins to other nodes.
+
+The mechanisms are imported when a listener or a login uses them: without SASL they would only take memory.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import secrets
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -13,16 +14,6 @@ from ottla.broker.net.authentication import SaslListener
 from ottla.broker.net.authentication_failures import AuthenticationFailures
 from ottla.metadata.image import MetadataImage
 from ottla.security.sasl.exchange import PLAIN, ServerExchange
-from ottla.security.sasl.login import NodeLogin
-from ottla.security.sasl.oauth.endpoints import fetch, fetch_token
-from ottla.security.sasl.oauth.key_source import KeySource
-from ottla.security.sasl.oauth.oauthbearer import OauthServer
-from ottla.security.sasl.oauth.settings import OauthSettings
-from ottla.security.sasl.oauth.token_source import TokenSource
-from ottla.security.sasl.plain import PlainServer
-from ottla.security.sasl.scram import Find, ScramServer
-from ottla.security.sasl.scram_store import ScramStore
-from ottla.security.sasl.settings import Credentials, ListenerSasl
 from ottla.security.scram_keys import MECHANISMS, ScramMechanism
 from ottla.security.tokens import SECRET_KEY
 
@@ -33,6 +24,10 @@ if TYPE_CHECKING:
     from ottla.config.broker import BrokerConfig
     from ottla.node.machine import Machine
     from ottla.node.settings.config import NodeConfig
+    from ottla.security.sasl.login import NodeLogin
+    from ottla.security.sasl.oauth.settings import OauthSettings
+    from ottla.security.sasl.scram import Find, ScramServer
+    from ottla.security.sasl.settings import Credentials, ListenerSasl
 
 _NONCE_BYTES: Final = 24
 
@@ -63,9 +58,16 @@ def node_login(credentials: Credentials | None, machine: Machine) -> NodeLogin |
     """The login of this node to other nodes; None without one."""
     if credentials is None:
         return None
+    import secrets
+
+    from ottla.security.sasl.login import NodeLogin
+
     executor: Executor = machine.executor
     token = None
     if credentials.tokens is not None:
+        from ottla.security.sasl.oauth.endpoints import fetch_token
+        from ottla.security.sasl.oauth.token_source import TokenSource
+
         executor = LoopExecutor(asyncio.get_running_loop())
         fetch_new = partial(fetch_token, credentials.tokens)
         token = TokenSource(fetch_new, lambda: machine.clock.now_ms() / 1000).get
@@ -90,6 +92,9 @@ def _mechanisms(
     machine: Machine,
     log: FilteringBoundLogger,
 ) -> Mapping[str, Callable[[], ServerExchange]]:
+    from ottla.security.sasl.plain import PlainServer
+    from ottla.security.sasl.scram_store import ScramStore
+
     mechanisms: dict[str, Callable[[], ServerExchange]] = {}
     for name in listener.mechanisms:
         if name == PLAIN:
@@ -113,6 +118,10 @@ def _mechanisms(
 def _oauth(
     settings: OauthSettings, machine: Machine, log: FilteringBoundLogger
 ) -> Callable[[], ServerExchange]:
+    from ottla.security.sasl.oauth.endpoints import fetch
+    from ottla.security.sasl.oauth.key_source import KeySource
+    from ottla.security.sasl.oauth.oauthbearer import OauthServer
+
     if settings.rules.issuer is None or not settings.rules.audiences:
         log.warning(
             "tokens of any issuer or without an audience are accepted",
@@ -129,11 +138,18 @@ def _oauth(
 
 
 def _scram(mechanism: ScramMechanism, find: Find) -> ScramServer:
+    import secrets
+
+    from ottla.security.sasl.scram import ScramServer
+
     return ScramServer(mechanism, find, secrets.token_urlsafe(_NONCE_BYTES))
 
 
 def _secret(config: BrokerConfig) -> bytes:
     """A secret that nodes with the same secrets in their settings have in common; a random one without any."""
+    import hashlib
+    import secrets
+
     texts = [
         text
         for name, text in sorted(config.explicit.items())

@@ -3,11 +3,14 @@
 A node that is alone needs no login, so that one broker with SASL can be started with the settings of its listener only.
 SCRAM cannot protect the connections between several controllers: its credentials are metadata, which a controller has
 only after it has authenticated to the others. A quorum of one controller can use it for its brokers.
+
+The parsers of the settings, and the mechanisms that they refer to, are imported if there is a listener with SASL.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -15,8 +18,10 @@ from ottla.broker.net.listeners import Listener
 from ottla.config import BrokerConfig, ConfigRefused
 from ottla.node.settings.listeners import Listeners
 from ottla.node.settings.quorum_config import QuorumConfig, Role
-from ottla.security.sasl.settings import Credentials, ListenerSasl, parse_credentials, parse_listener_sasl
 from ottla.security.scram_keys import MECHANISMS
+
+if TYPE_CHECKING:
+    from ottla.security.sasl.settings import Credentials, ListenerSasl
 
 _INTER_BROKER = "sasl.mechanism.inter.broker.protocol"
 _CONTROLLER = "sasl.mechanism.controller.protocol"
@@ -39,10 +44,22 @@ def parse_sasl(
         raise ConfigRefused("sasl.jaas.config", text)
     opened = (*listeners.clients, *(listeners.controllers if quorum.named else ()))
     return SaslConfig(
-        {each.name: parse_listener_sasl(config, each.name) for each in opened if each.protocol.uses_sasl},
+        {each.name: _listener(config, each.name) for each in opened if each.protocol.uses_sasl},
         _inter_broker(config, listeners.clients, listeners.inter_broker, required=not quorum.alone),
         _controller(config, listeners, quorum, roles),
     )
+
+
+def _listener(config: BrokerConfig, name: str) -> ListenerSasl:
+    from ottla.security.sasl.settings import parse_listener_sasl
+
+    return parse_listener_sasl(config, name)
+
+
+def _login(config: BrokerConfig, listener: str, setting: str) -> Credentials:
+    from ottla.security.sasl.settings import parse_credentials
+
+    return parse_credentials(config, listener, setting)
 
 
 def _inter_broker(
@@ -52,7 +69,7 @@ def _inter_broker(
         return None
     if not required and _INTER_BROKER not in config.explicit:
         return None
-    return parse_credentials(config, name, _INTER_BROKER)
+    return _login(config, name, _INTER_BROKER)
 
 
 def _controller(
@@ -60,7 +77,7 @@ def _controller(
 ) -> Credentials | None:
     if quorum.alone or not listeners.controller_protocol.uses_sasl:
         return None
-    found = parse_credentials(config, listeners.controller_name, _CONTROLLER)
+    found = _login(config, listeners.controller_name, _CONTROLLER)
     if found.mechanism in MECHANISMS and Role.CONTROLLER in roles:
         text = f"{_CONTROLLER}={found.mechanism} is not possible with several controllers"
         raise ConfigRefused(_CONTROLLER, f"{text}; use PLAIN, OAUTHBEARER or TLS client certificates")

@@ -3,6 +3,8 @@
 Loaded at the start; then the start fails with an error that names the setting. After a change of the broker's settings,
 also one that repeats a value, all stores are read again beside the event loop. What differs becomes effective for new
 connections. A store that cannot be used is reported, and the configuration before stays effective.
+
+The modules that read stores and certificates are imported if a listener or a client uses TLS.
 """
 
 from __future__ import annotations
@@ -21,17 +23,6 @@ from ottla.config.listener_settings import listener_text, prefixed_text
 from ottla.config.resolve import BrokerLayers
 from ottla.metadata.image import MetadataImage, ResourceType
 from ottla.security.protocol import SecurityProtocol
-from ottla.security.tls.endpoints import (
-    ClientTls,
-    Loaded,
-    ServerTls,
-    check_own_clients,
-    check_replacement,
-    expiry_warning,
-    load_client,
-    load_server,
-)
-from ottla.security.tls.settings import TlsSettings, read_settings
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -39,6 +30,8 @@ if TYPE_CHECKING:
     from ottla.metadata.delta import MetadataDelta
     from ottla.metadata.publisher import MetadataPublisher
     from ottla.node.settings.config import NodeConfig
+    from ottla.security.tls.endpoints import ClientTls, Loaded, ServerTls
+    from ottla.security.tls.settings import TlsSettings
     from ottla.security.tls.stream import TlsStream
 
 
@@ -60,6 +53,15 @@ class NodeTls:
             for each in (*config.listeners, *config.controller_listeners)
             if each.protocol.uses_tls
         }
+        self._loaded: dict[tuple[str, bool], Loaded] = {}
+        self._servers: dict[str, ServerTls] = {}
+        self._clients: dict[str, ClientTls] = {}
+        if self._protocols or config.controller_protocol.uses_tls:
+            self._load_first()
+
+    def _load_first(self) -> None:
+        from ottla.security.tls.endpoints import ClientTls, ServerTls
+
         loaded = self._load_all(self._layers, {})
         self._loaded = loaded
         self._servers = {name: ServerTls(loaded[name, True]) for name in self._protocols}
@@ -172,6 +174,13 @@ class NodeTls:
         self, layers: BrokerLayers, before: dict[tuple[str, bool], Loaded]
     ) -> dict[tuple[str, bool], Loaded]:
         """The configurations by the name of the listener and whether they are of the server side; any thread."""
+        from ottla.security.tls.endpoints import (
+            check_own_clients,
+            check_replacement,
+            load_client,
+            load_server,
+        )
+
         config = self._config
         loaded: dict[tuple[str, bool], Loaded] = {}
         for name, protocol in self._protocols.items():
@@ -193,6 +202,8 @@ class NodeTls:
         return loaded
 
     def _warn(self, loaded: dict[tuple[str, bool], Loaded]) -> None:
+        from ottla.security.tls.endpoints import expiry_warning
+
         now = datetime.fromtimestamp(self._clock.now_ms() / 1000, UTC)
         for (name, server), each in loaded.items():
             warning = expiry_warning(each, now) if server else None
@@ -209,6 +220,8 @@ class UncheckedClients:
 
     def new_stream(self, host: str) -> TlsStream:
         if self._client is None:
+            from ottla.security.tls.endpoints import ClientTls, load_client
+
             unchecked = dataclasses.replace(self._settings(), check_host=False, check_certificate=False)
             self._client = ClientTls(load_client(unchecked))
         return self._client.new_stream(host)
@@ -226,6 +239,8 @@ def _named(name: str, load: Callable[[TlsSettings], Loaded], settings: TlsSettin
 
 
 def _settings(layers: BrokerLayers, listener: str, protocol: SecurityProtocol) -> TlsSettings:
+    from ottla.security.tls.settings import read_settings
+
     def lookup(name: str) -> str | None:
         if name == "ssl.client.auth" and protocol.uses_sasl:
             # As in Kafka: the setting of the broker is for listeners whose clients authenticate by certificate.

@@ -13,7 +13,6 @@ contains the notices; nothing is logged here.
 
 from __future__ import annotations
 
-import difflib
 import socket
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
@@ -36,7 +35,7 @@ from ottla.node.settings.listeners import parse_listeners
 from ottla.node.settings.properties import parse_properties
 from ottla.node.settings.quorum_config import QuorumConfig, Role, parse_quorum, parse_roles, parse_voters
 from ottla.security.protocol import SecurityProtocol
-from ottla.security.sasl.oauth.settings import ALLOWED_URLS
+from ottla.security.sasl.exchange import ALLOWED_URLS
 
 METRICS_PORT = "ottla.metrics.port"
 """A setting of Ottla. The prefix keeps it apart from all settings that Kafka has or will have."""
@@ -305,6 +304,8 @@ def _is_default(name: str, text: str) -> bool:
 
 def _unknown(name: str) -> str:
     """The text for an unknown name; ConfigRefused if it is a misspelt name of `_IDENTIFYING`."""
+    import difflib
+
     near = difflib.get_close_matches(name, BROKER_KEYS, n=1, cutoff=_SIMILAR)
     text = f"unknown setting {name!r}" + (f"; did you mean {near[0]}?" if near else "")
     if near and near[0] in _IDENTIFYING and difflib.SequenceMatcher(None, near[0], name).ratio() >= _MISSPELT:

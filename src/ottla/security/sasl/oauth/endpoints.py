@@ -2,19 +2,23 @@
 
 Only `https:`, `http:` and `file:` URLs are used; a redirect may not lead to a file. Responses are limited in size.
 Error messages contain neither secrets nor responses.
+
+urllib.request, with HTTP and e-mail headers, is imported by the first request: the settings of every broker refer to
+this module, and most brokers send none.
 """
 
 from __future__ import annotations
 
 import base64
 import json
-import urllib.error
 import urllib.parse
-import urllib.request
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ottla.base.errors import LocalError
+
+if TYPE_CHECKING:
+    import urllib.request
 
 RESPONSE_BYTES_MAX: Final = 1 << 20
 _SCHEMES: Final = ("https", "http", "file")
@@ -42,6 +46,8 @@ def check_url(setting: str, url: str) -> None:
 
 def fetch(url: str, timeout_s: float = 10.0) -> bytes:
     """The content of a URL; LocalError if it is not available."""
+    import urllib.request
+
     parts = urllib.parse.urlsplit(url)
     try:
         if parts.scheme == "file":
@@ -54,6 +60,8 @@ def fetch(url: str, timeout_s: float = 10.0) -> bytes:
 
 def fetch_token(endpoint: TokenEndpoint) -> str:
     """A token: the content of a file, or the response to a request with the credentials of the client."""
+    import urllib.request
+
     if endpoint.url.startswith("file:"):
         return fetch(endpoint.url).decode("ascii", "replace").strip()
     form = {"grant_type": "client_credentials"} | ({"scope": endpoint.scope} if endpoint.scope else {})
@@ -79,6 +87,8 @@ def fetch_token(endpoint: TokenEndpoint) -> str:
 
 def _opener() -> urllib.request.OpenerDirector:
     """The handlers of HTTP alone: without them, a redirect could lead to a file."""
+    import urllib.request
+
     opener = urllib.request.OpenerDirector()
     for handler in (
         urllib.request.HTTPHandler(),
@@ -103,6 +113,8 @@ def _limited(content: bytes) -> bytes:
 
 
 def _reason(error: Exception) -> str:
+    import urllib.error
+
     if isinstance(error, urllib.error.HTTPError):
         return f"HTTP status {error.code}"
     if isinstance(error, urllib.error.URLError):

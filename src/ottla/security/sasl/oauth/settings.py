@@ -13,15 +13,13 @@ from msgspec import Struct
 from ottla.base.errors import LocalError
 from ottla.config import BrokerConfig, ConfigRefused
 from ottla.security.extra import require_cryptography
-from ottla.security.sasl.exchange import OAUTHBEARER
+from ottla.security.sasl.exchange import ALLOWED_URLS, OAUTHBEARER
 from ottla.security.sasl.jaas import Login
 from ottla.security.sasl.listener_values import ListenerValues
 from ottla.security.sasl.oauth.endpoints import TokenEndpoint, check_url
 from ottla.security.sasl.oauth.jwt import Rules
 from ottla.security.sasl.oauth.key_source import KeySettings
 
-ALLOWED_URLS: Final = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
-"""A system property in Kafka, a setting of the broker in Ottla."""
 _PREFIX: Final = "sasl.oauthbearer"
 _JWKS: Final = f"{_PREFIX}.jwks.endpoint.url"
 _TOKENS: Final = f"{_PREFIX}.token.endpoint.url"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ottla.config import BrokerConfig, ConfigRefused
+from ottla.security.sasl.exchange import ALLOWED_URLS
 from ottla.security.sasl.jaas import Login
-from ottla.security.sasl.oauth.settings import ALLOWED_URLS, parse_oauth, parse_token_endpoint
+from ottla.security.sasl.oauth.settings import parse_oauth, parse_token_endpoint
 from ottla.security.sasl.settings import parse_credentials, parse_listener_sasl
 
 URL = "https://issuer.example/keys"
