@@ -81,7 +81,7 @@ def test_brokers_without_heartbeats_are_fenced_together() -> None:
     bench = Bench(cluster())
     bench.timers.run(2.0)
     bench.heartbeat(1)
-    bench.timers.run(0.9)
+    bench.timers.run(0.3)
     assert bench.fenced() == []
     bench.timers.run(0.2)
     assert bench.fenced() == [2, 3]
