@@ -1,8 +1,8 @@
 """Lock the versions and hashes of everything that development installs: `make lock`.
 
-Writes `requirements/dev.txt`. pip resolves the requirements of pyproject.toml, without installing anything. The hashes are
-those of all files of each version in the package index, so the lock is valid on every platform. `make setup` installs
-exactly these versions: pip refuses a download whose hash is not listed.
+Writes `requirements/dev.txt`. pip resolves the requirements of pyproject.toml, without installing anything. The
+hashes are those of all files of each version in the package index, so the lock is valid on every platform. `make
+setup` installs exactly these versions: pip refuses a download whose hash is not listed.
 """
 
 from __future__ import annotations
