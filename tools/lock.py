@@ -57,7 +57,7 @@ def resolve(requirements: list[str]) -> dict[str, str]:
 def hashes(index: str, name: str, version: str) -> list[str]:
     """The SHA-256 of every file of a version."""
     page = urljoin(index, f"{name.replace('_', '-').replace('.', '-')}/")
-    with urllib.request.urlopen(page) as response:  # noqa: S310 - the index of pip
+    with urllib.request.urlopen(page) as response:
         files = _FILE.findall(response.read().decode())
     return sorted(digest for digest, file in files if _version(file) == Version(version))
 

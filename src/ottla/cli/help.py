@@ -7,7 +7,8 @@ typer installs completions (`ottla completion` does that). The help of a group h
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -25,6 +26,8 @@ _PLACEHOLDERS: Final = {
     "path": "PATH",
     "str": "TEXT",
 }
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def examples(*commands: str) -> str:
@@ -69,7 +72,9 @@ class Application(typer.Typer):
     def __init__(self, **options: Any) -> None:
         super().__init__(cls=HelpGroup, add_completion=False, rich_markup_mode=None, **options)
 
-    def command(self, name: str | None = None, *, cls: Any = HelpCommand, **options: Any) -> Any:
+    def command(
+        self, name: str | None = None, *, cls: type[TyperCommand] | None = HelpCommand, **options: Any
+    ) -> Callable[[_Function], _Function]:
         return super().command(name, cls=cls, **options)
 
 
@@ -83,7 +88,8 @@ def _arguments(params: list[Any]) -> list[Any]:
 
 
 def _name_of(argument: Any) -> str:
-    return (argument.metavar or argument.name.upper()) + ("..." if argument.nargs == -1 else "")
+    name = str(argument.metavar or argument.name.upper())
+    return name + ("..." if argument.nargs == -1 else "")
 
 
 def _usage_of(argument: Any) -> str:
