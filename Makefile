@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 COMPILED := $(VENV)/.compiled
 KERNELS := $(shell find src -name '*.pyx' -o -name '*.pxd')
-CHECKED := src tests bench fuzz
+CHECKED := src tests bench fuzz tools
 # Arguments of a test run: make test ARGS='-k retention -x'
 ARGS ?=
 # What pipelines and Spark leave in the folder they are run from.

@@ -20,6 +20,7 @@ import typer
 from ottla.cli import broker
 from ottla.cli.commands import SECTIONS, SUMMARY, CommandTable
 from ottla.cli.context import make_options
+from ottla.cli.help import lines_of
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "COMMANDS.md"
@@ -127,8 +128,7 @@ def _text(text: str | None) -> str:
 
 
 def _examples(epilog: str) -> str:
-    lines = [line for line in epilog.replace("\\[", "[").splitlines() if line.strip()]
-    return "\n".join(line for line in lines if line != "Examples:")
+    return "\n".join(lines_of(epilog))
 
 
 def _broker() -> str:

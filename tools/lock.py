@@ -1,8 +1,8 @@
 """Lock the versions and hashes of everything that development installs: `make lock`.
 
-Writes `requirements/dev.txt`. pip resolves the requirements of pyproject.toml, without installing anything. The hashes are
-those of all files of each version in the package index, so the lock is valid on every platform. `make setup` installs
-exactly these versions: pip refuses a download whose hash is not listed.
+Writes `requirements/dev.txt`. pip resolves the requirements of pyproject.toml, without installing anything. The
+hashes are those of all files of each version in the package index, so the lock is valid on every platform. `make
+setup` installs exactly these versions: pip refuses a download whose hash is not listed.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def resolve(requirements: list[str]) -> dict[str, str]:
 def hashes(index: str, name: str, version: str) -> list[str]:
     """The SHA-256 of every file of a version."""
     page = urljoin(index, f"{name.replace('_', '-').replace('.', '-')}/")
-    with urllib.request.urlopen(page) as response:  # noqa: S310 - the index of pip
+    with urllib.request.urlopen(page) as response:
         files = _FILE.findall(response.read().decode())
     return sorted(digest for digest, file in files if _version(file) == Version(version))
 

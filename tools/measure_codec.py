@@ -63,7 +63,7 @@ def best_ms(work: Callable[[], object]) -> float:
 def import_cost(modules: str) -> str:
     """The least of five imports, each in a new interpreter."""
     command = [sys.executable, "-c", IMPORT.format(modules)]
-    runs = [subprocess.run(command, capture_output=True, text=True, check=True).stdout for _ in range(5)]  # noqa: S603
+    runs = [subprocess.run(command, capture_output=True, text=True, check=True).stdout for _ in range(5)]
     return min(runs, key=lambda text: int(text.split(maxsplit=1)[0])).strip()
 
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from ottla.cli.help import Application
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -121,7 +123,7 @@ def _application(name: str) -> typer.Typer:
     app = getattr(module, f"{name}_app", None) or getattr(module, "app", None)
     if isinstance(app, typer.Typer):
         return app
-    made = typer.Typer(add_completion=False)
+    made = Application()
     if name == _BROKER:
         made.command(add_help_option=False, context_settings=_UNPARSED)(_run_broker)
     else:

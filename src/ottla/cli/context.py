@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
 from ottla.base.errors import LocalError
 from ottla.cli.completion_values import complete_context
+from ottla.cli.help import GLOBAL_OPTIONS, HelpCommand
 from ottla.cli.output import FORMATS, Output
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ BOOTSTRAP_DEFAULT = "127.0.0.1:9092"
 BOOTSTRAP_VARIABLES = ("OTTLA_BOOTSTRAP", "KAFKA_BOOTSTRAP_SERVERS")
 CONTEXT_VARIABLE = "OTTLA_CONTEXT"
 TIMEOUT_DEFAULT = "10s"
-_PANEL = "Global options"
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,11 @@ def _complete_output(incomplete: str) -> list[str]:
 Bootstrap = Annotated[
     str | None,
     typer.Option(
-        "--bootstrap", "-b", metavar="HOSTS", rich_help_panel=_PANEL, help="Bootstrap servers, HOST:PORT,..."
+        "--bootstrap",
+        "-b",
+        metavar="HOSTS",
+        rich_help_panel=GLOBAL_OPTIONS,
+        help="Bootstrap servers, HOST:PORT,...",
     ),
 ]
 ContextName = Annotated[
@@ -77,7 +80,7 @@ ContextName = Annotated[
         "--context",
         "-c",
         metavar="CONTEXT",
-        rich_help_panel=_PANEL,
+        rich_help_panel=GLOBAL_OPTIONS,
         autocompletion=complete_context,
         help="Name of a context, or a file with client settings.",
     ),
@@ -88,7 +91,7 @@ Settings = Annotated[
         "--setting",
         "-X",
         metavar="KEY=VALUE",
-        rich_help_panel=_PANEL,
+        rich_help_panel=GLOBAL_OPTIONS,
         help="Client setting, such as security.protocol=SSL. Can be repeated.",
     ),
 ]
@@ -98,7 +101,7 @@ OutputFormat = Annotated[
         "--output",
         "-o",
         metavar="|".join(FORMATS),
-        rich_help_panel=_PANEL,
+        rich_help_panel=GLOBAL_OPTIONS,
         autocompletion=_complete_output,
         help="Output format.",
     ),
@@ -108,7 +111,7 @@ Timeout = Annotated[
     typer.Option(
         "--timeout",
         metavar="DURATION",
-        rich_help_panel=_PANEL,
+        rich_help_panel=GLOBAL_OPTIONS,
         help=f"Time limit of one request with all retries, {TIMEOUT_DEFAULT} by default.",
     ),
 ]
@@ -157,7 +160,7 @@ def make_options() -> list[Any]:
     return list(typer.main.get_command(app).params)
 
 
-class AdminCommand(TyperCommand):
+class AdminCommand(HelpCommand):
     """A command that also accepts the global options after its name. Use it as `app.command(cls=AdminCommand)`."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

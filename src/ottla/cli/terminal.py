@@ -1,4 +1,4 @@
-"""What the commands share: a console, errors in one line, examples in the help, signal handling."""
+"""What the commands share: a console, errors in one line, signal handling."""
 
 from __future__ import annotations
 
@@ -122,8 +122,3 @@ def program() -> str:
     if found is not None and typed.exists() and Path(found).samefile(typed):
         return "ottla"
     return shlex.quote(str(typed))
-
-
-def examples(*commands: str) -> str:
-    """The epilog of a command's help: one paragraph per command, so that each is on its own line."""
-    return "\n\n".join(("Examples:", *(command.replace("[", r"\[") for command in commands)))

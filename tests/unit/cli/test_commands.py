@@ -43,15 +43,13 @@ def test_every_command_has_help_and_examples(name: str, command: Any) -> None:
     if name == "broker":
         return
     assert command.help
-    assert f"ottla {name}" in (command.epilog or "").replace("\\[", "["), (
-        "an example shows the command itself"
-    )
+    assert f"ottla {name}" in (command.epilog or ""), "an example shows the command itself"
 
 
 EXAMPLES = [
     (name, command, line)
     for name, command in ALL
-    for line in (command.epilog or "").replace("\\[", "[").splitlines()
+    for line in (command.epilog or "").splitlines()
     if line.startswith(f"ottla {name}")
 ]
 

@@ -10,13 +10,14 @@ import typer
 from ottla.base.errors import LocalError
 from ottla.cli.completion_values import complete_group, complete_topic
 from ottla.cli.context import AdminCommand, administration
+from ottla.cli.help import Application, examples
 from ottla.cli.output import Column, seconds_text
-from ottla.cli.terminal import FAILED, examples
+from ottla.cli.terminal import FAILED
 
 if TYPE_CHECKING:
     from ottla.admin.session import Session
 
-app = typer.Typer(help="Check a cluster; the exit code is 0 if all is well, 1 if not.")
+app = Application(help="Check a cluster; the exit code is 0 if all is well, 1 if not.")
 _COLUMNS = (
     Column("check"),
     Column("result", show=lambda value: "ok" if value else "FAILED"),

@@ -18,13 +18,14 @@ from ottla.cli.context import (
     open_session,
     output_of,
 )
+from ottla.cli.help import Application, examples
 from ottla.cli.output import Column, Section, bytes_text, number, time_text
-from ottla.cli.terminal import FAILED, examples, exit_on_errors
+from ottla.cli.terminal import FAILED, exit_on_errors
 
 if TYPE_CHECKING:
     from ottla.admin.session import Session
 
-app = typer.Typer(
+app = Application(
     help="Show brokers, quorum, disks and health; elect leaders; kill and restart local brokers.",
     no_args_is_help=True,
 )

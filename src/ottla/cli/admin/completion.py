@@ -7,10 +7,11 @@ from typing import Annotated
 import typer
 
 from ottla.base.errors import LocalError
-from ottla.cli.terminal import examples, exit_on_errors
+from ottla.cli.help import Application, examples
+from ottla.cli.terminal import exit_on_errors
 
 SHELLS = ("bash", "zsh", "fish")
-app = typer.Typer(help="Print or install the completion of a shell.")
+app = Application(help="Print or install the completion of a shell.")
 
 
 def _complete_shell(incomplete: str) -> list[str]:

@@ -8,10 +8,11 @@ import typer
 
 from ottla.cli.completion_values import complete_context
 from ottla.cli.context import AdminCommand, output_of, parse_settings, target_of
+from ottla.cli.help import Application, examples
 from ottla.cli.output import Column
-from ottla.cli.terminal import examples, exit_on_errors
+from ottla.cli.terminal import exit_on_errors
 
-app = typer.Typer(help="Choose the cluster that commands connect to.", no_args_is_help=True)
+app = Application(help="Choose the cluster that commands connect to.", no_args_is_help=True)
 _COLUMNS = (
     Column("current", show=lambda value: "*" if value else ""),
     Column("name"),

@@ -5,10 +5,11 @@ from __future__ import annotations
 import typer
 
 from ottla.cli.context import AdminCommand, GlobalOptions, output_of, target_of, timeout_s
+from ottla.cli.help import Application, examples
 from ottla.cli.output import Column, write
-from ottla.cli.terminal import FAILED, examples, exit_on_errors
+from ottla.cli.terminal import FAILED, exit_on_errors
 
-app = typer.Typer(help="Find out why a client cannot connect.")
+app = Application(help="Find out why a client cannot connect.")
 _TIMEOUT_MAX_S = 5.0
 _MARKS = {"ok": "ok    ", "failed": "FAILED", "note": "note  "}
 _COLUMNS = (Column("status"), Column("step"), Column("description"), Column("hint"))

@@ -10,8 +10,8 @@ from ottla.base.errors import LocalError
 from ottla.cli.completion_values import complete_group, complete_topic
 from ottla.cli.confirm import DryRun, Yes, confirmed
 from ottla.cli.context import AdminCommand, OnlyPartitions, administration
+from ottla.cli.help import Application, examples
 from ottla.cli.output import Column, Section, count_text, number, seconds_text
-from ottla.cli.terminal import examples
 
 if TYPE_CHECKING:
     from ottla.admin.groups import GroupInfo, MemberInfo
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ottla.admin.session import Session
     from ottla.base.ids import TopicPartition
 
-app = typer.Typer(
+app = Application(
     help="List and describe groups with their lag; reset and delete their offsets.", no_args_is_help=True
 )
 

@@ -12,13 +12,14 @@ import typer
 
 from ottla.base.errors import LocalError
 from ottla.cli.context import Admin, AdminCommand, administration
+from ottla.cli.help import Application, examples
 from ottla.cli.output import Column, Section, bytes_text, count_text, number, seconds_text
-from ottla.cli.terminal import examples, stop_on_signals
+from ottla.cli.terminal import stop_on_signals
 
 if TYPE_CHECKING:
     from ottla.admin.activity import GroupActivity, Sample, TopicActivity
 
-app = typer.Typer(help="Show rates of topics and lag of groups, refreshed.")
+app = Application(help="Show rates of topics and lag of groups, refreshed.")
 
 
 def _rate_text(value: float | None) -> str:

@@ -10,15 +10,15 @@ from ottla.base.errors import LocalError
 from ottla.cli.completion_values import complete_topic
 from ottla.cli.confirm import DryRun, Yes, confirmed
 from ottla.cli.context import AdminCommand, OnlyPartitions, administration, parse_settings
+from ottla.cli.help import Application, examples
 from ottla.cli.output import Column, Section, bytes_text, count_text, number, time_text
-from ottla.cli.terminal import examples
 
 if TYPE_CHECKING:
     from ottla.admin.session import Session
     from ottla.admin.topics import PartitionInfo, TopicInfo
     from ottla.base.ids import TopicPartition
 
-app = typer.Typer(help="List, describe, create, change, trim, clone and delete topics.", no_args_is_help=True)
+app = Application(help="List, describe, create, change, trim, clone and delete topics.", no_args_is_help=True)
 
 Topic = Annotated[str, typer.Argument(help="Name of the topic.", autocompletion=complete_topic)]
 Topics = Annotated[list[str], typer.Argument(help="Names of topics.", autocompletion=complete_topic)]

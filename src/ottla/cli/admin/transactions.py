@@ -10,13 +10,13 @@ from ottla.base.errors import LocalError
 from ottla.cli.completion_values import complete_topic, complete_transaction
 from ottla.cli.confirm import DryRun, Yes, confirmed
 from ottla.cli.context import AdminCommand, administration
+from ottla.cli.help import Application, examples
 from ottla.cli.output import Column, number, seconds_text, time_text
-from ottla.cli.terminal import examples
 
 if TYPE_CHECKING:
     from ottla.admin.transactions import ProducerInfo
 
-app = typer.Typer(
+app = Application(
     help="List and describe transactions; find and abort those that hang.", no_args_is_help=True
 )
 

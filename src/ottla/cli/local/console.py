@@ -19,7 +19,8 @@ import typer
 
 from ottla.base.errors import LocalError
 from ottla.cli.context import GlobalOptions, target_of
-from ottla.cli.terminal import examples, report_errors, stop_on_signals
+from ottla.cli.help import examples
+from ottla.cli.terminal import report_errors, stop_on_signals
 
 if TYPE_CHECKING:
     from rich.console import Console

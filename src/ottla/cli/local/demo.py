@@ -22,14 +22,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ottla.base.errors import LocalError
-from ottla.cli.terminal import (
-    examples,
-    make_folder,
-    print_stopping,
-    program,
-    report_errors,
-    signal_handlers,
-)
+from ottla.cli.help import examples
+from ottla.cli.terminal import make_folder, print_stopping, program, report_errors, signal_handlers
 
 if TYPE_CHECKING:
     from rich.console import Console

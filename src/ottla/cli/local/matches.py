@@ -10,9 +10,10 @@ import typer
 from ottla.base.clock import SystemClock
 from ottla.base.errors import LocalError
 from ottla.base.rng import Random, system_random
-from ottla.cli.terminal import examples, report_errors, stop_on_signals
+from ottla.cli.help import Application, examples
+from ottla.cli.terminal import report_errors, stop_on_signals
 
-app = typer.Typer(help="Generate basketball matches into a topic.", no_args_is_help=True)
+app = Application(help="Generate basketball matches into a topic.", no_args_is_help=True)
 
 
 @app.callback()

@@ -10,14 +10,15 @@ from typing import Annotated
 import typer
 
 from ottla.base.errors import LocalError
-from ottla.cli.terminal import examples, program, report_errors
+from ottla.cli.help import Application, examples
+from ottla.cli.terminal import program, report_errors
 
 EXAMPLES = examples(
     "ottla secure init credentials",
     "ottla secure init credentials --hosts b1.example.org,b2.example.org,b3.example.org",
     "ottla secure init credentials --brokers 3 --port 19092",
 )
-app = typer.Typer(no_args_is_help=True, epilog=EXAMPLES, rich_markup_mode=None)
+app = Application(no_args_is_help=True, epilog=EXAMPLES)
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.:-]*[A-Za-z0-9])?")
 
 

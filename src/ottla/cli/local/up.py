@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ottla.base.errors import LocalError
-from ottla.cli.terminal import examples, make_folder, print_error, program, report_errors, stop_on_signals
+from ottla.cli.help import examples
+from ottla.cli.terminal import make_folder, print_error, program, report_errors, stop_on_signals
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -23,6 +23,7 @@ from rich.spinner import Spinner
 
 from ottla.base.clock import SystemClock
 from ottla.base.errors import LocalError
+from ottla.cli.help import Application, examples
 from ottla.cli.pipelines.views import (
     flow_line,
     outage_line,
@@ -31,7 +32,7 @@ from ottla.cli.pipelines.views import (
     run_table,
     status_table,
 )
-from ottla.cli.terminal import examples, make_folder, report_errors, stop_on_signals
+from ottla.cli.terminal import make_folder, report_errors, stop_on_signals
 from ottla.pipelines.declare import Pipeline, Table, load
 from ottla.pipelines.java.installation import find_java
 from ottla.pipelines.progress import RunProgress
@@ -44,7 +45,7 @@ STATE = "ottla-pipelines"
 BUILT_IN = ("ottla.scoreboard.pipeline",)
 LINE_EVERY_S = 5.0
 
-app = typer.Typer(help="Run data pipelines on Spark.", no_args_is_help=True)
+app = Application(help="Run data pipelines on Spark.", no_args_is_help=True)
 State = Annotated[Path, typer.Option(help="Directory for checkpoints, tables, logs and progress.")]
 
 
@@ -57,7 +58,10 @@ State = Annotated[Path, typer.Option(help="Directory for checkpoints, tables, lo
     )
 )
 def run(
-    target: Annotated[str, typer.Argument(metavar="FILE_OR_MODULE")],
+    target: Annotated[
+        str,
+        typer.Argument(metavar="FILE_OR_MODULE", help="Python file or module that declares the pipeline."),
+    ],
     bootstrap: Annotated[str, typer.Option(help="Bootstrap servers, HOST:PORT.")] = "127.0.0.1:9092",
     master: Annotated[
         str | None, typer.Option(help="Spark master; by default all cores of this machine.")

@@ -20,7 +20,8 @@ from ottla.admin.records.record_input import Input
 from ottla.base.errors import LocalError
 from ottla.cli.completion_values import complete_group, complete_topic
 from ottla.cli.context import AdminCommand, OnlyPartitions, administration
-from ottla.cli.terminal import FAILED, examples, print_error
+from ottla.cli.help import Application, examples
+from ottla.cli.terminal import FAILED, print_error
 
 if TYPE_CHECKING:
     from ottla.admin.records.avro import Schema
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
     from ottla.cli.records.consume import ConsumeOptions
     from ottla.cli.records.record_output import RecordWriter
 
-produce_app = typer.Typer(help="Produce records from options, lines, JSON lines or CSV.")
-consume_app = typer.Typer(help="Read records between positions, filtered, or follow new ones.")
+produce_app = Application(help="Produce records from options, lines, JSON lines or CSV.")
+consume_app = Application(help="Read records between positions, filtered, or follow new ones.")
 
 
 @produce_app.command(
