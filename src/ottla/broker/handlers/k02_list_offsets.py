@@ -16,6 +16,7 @@ high watermark.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 
@@ -75,13 +76,13 @@ class ListOffsets:
     def _topic(
         self, topic: ListOffsetsTopic, request: ListOffsetsRequest, call: Call
     ) -> ListOffsetsTopicResponse:
-        indexes = [partition.partition_index for partition in topic.partitions]
+        times = Counter(partition.partition_index for partition in topic.partitions)
         found: dict[int, ListOffsetsPartitionResponse] = {}
         failed: dict[int, ListOffsetsPartitionResponse] = {}
         for partition in topic.partitions:
             index = partition.partition_index
             try:
-                if indexes.count(index) > 1:
+                if times[index] > 1:
                     raise ApiError(ErrorCode.INVALID_REQUEST)
                 if request.isolation_level not in (_READ_UNCOMMITTED, _READ_COMMITTED):
                     raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)

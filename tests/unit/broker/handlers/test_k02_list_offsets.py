@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from ottla.base.errors import ErrorCode
+from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.authorization import Authorization
 from ottla.broker.handlers.k02_list_offsets import ListOffsets
 from ottla.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -73,3 +73,35 @@ def test_a_follower_responds_to_the_debugging_replica_id_only() -> None:
 
 def test_replicas_get_the_end_of_the_log() -> None:
     assert latest(elected(), replica_id=2) == (ErrorCode.NONE, 1)
+
+
+class CountedIndex(int):
+    """A partition index that counts how often it is compared."""
+
+    comparisons = 0
+
+    def __eq__(self, other: object) -> bool:
+        CountedIndex.comparisons += 1
+        return int(self) == other
+
+    def __hash__(self) -> int:
+        return int(self)
+
+
+def test_the_work_for_many_partitions_grows_with_their_number() -> None:
+    """A comparison of each partition with each other one would occupy the event loop for seconds."""
+
+    def unknown(topic: str, index: int) -> None:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    indexes = [CountedIndex(number) for number in range(500)]
+    partitions = [ListOffsetsPartition(partition_index=index, timestamp=LATEST) for index in indexes]
+    request = ListOffsetsRequest(
+        replica_id=CONSUMER, topics=[ListOffsetsTopic(name="t", partitions=partitions)]
+    )
+    replicas = cast(Any, SimpleNamespace(get=unknown))
+    call = cast(Any, SimpleNamespace(api_version=9))
+    CountedIndex.comparisons = 0
+    (topic,) = ListOffsets(Authorization(), replicas).handle(request, call).topics
+    assert len(topic.partitions) == len(indexes)
+    assert CountedIndex.comparisons < 10 * len(indexes)
