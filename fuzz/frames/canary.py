@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import Final
 
-from confluent_kafka import Consumer, Message, Producer
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, Producer, TopicPartition
 
 INTERVAL_S: Final = 0.01
 PING_S: Final = 0.02
@@ -79,10 +79,10 @@ def run(bootstrap: str, topic: str, control: Connection) -> None:
 
 
 def _consume(bootstrap: str, topic: str, found: Phases, ended: threading.Event) -> None:
-    consumer = Consumer(
-        {"bootstrap.servers": bootstrap, "group.id": "canary", "auto.offset.reset": "earliest"}
-    )
-    consumer.subscribe([topic])
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "canary", "enable.auto.commit": False})
+    # Without a group: frames of the fuzzer may delete the topic in which groups are stored.
+    partitions = consumer.list_topics(topic, _TIMEOUT_S).topics[topic].partitions
+    consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in partitions])
     while not ended.is_set():
         message = consumer.poll(0.1)
         if message is None:
