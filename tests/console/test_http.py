@@ -7,13 +7,17 @@ import http.client
 import io
 import json
 import re
+import shlex
 from collections.abc import Iterator
 from html import unescape
+from typing import Any
 from urllib.parse import quote
 
 import pytest
+import typer
 from confluent_kafka import Producer
 
+from ottla.cli.commands import CommandTable
 from ottla.console.web.app import ACTIONS, PAGES
 from ottla.console.web.security import POLICY
 from ottla.console.web.server import ConsoleServer
@@ -43,6 +47,37 @@ def test_every_page_has_the_headers_and_no_inline_code(console: ConsoleServer, p
     assert "server" not in response.headers
     for forbidden in (" style=", "<style", "javascript:", " onclick=", "https://", "<script>"):
         assert forbidden not in response.text
+
+
+@pytest.mark.parametrize(
+    "path",
+    [*PATHS, "/groups/billing?to=start&topic=orders&partition=0", "/groups/billing?to=shift%20-1&partition=0",
+     "/topics/orders?partition=1&key=a*&range=-5:end", "/topics/orders/configuration"],
+)  # fmt: skip
+def test_every_command_of_a_page_is_accepted_by_the_command_line(console: ConsoleServer, path: str) -> None:
+    text = request(console, path).text
+    shown = {unescape(each) for each in re.findall(r'data-(?:command|copy)="([^"]*)"', text)}
+    for command in shown:
+        for part in command.split(" | "):
+            parse_command(part)
+
+
+def test_the_command_of_a_reset_names_topic_and_partition(console: ConsoleServer) -> None:
+    text = unescape(request(console, "/groups/billing?to=999999&topic=orders&partition=0").text)
+    assert "ottla groups reset billing --to 999999 -t orders -p 0" in text
+    assert "not 999,999" in text, "an offset outside the log is shown"
+
+
+def parse_command(line: str) -> None:
+    """Parse a command line without running it; raises if it is not accepted."""
+    name, *words = shlex.split(line)
+    assert name == "ottla"
+    command: Any = CommandTable(name="ottla")
+    context = typer.Context(command, info_name="ottla")
+    while hasattr(command, "get_command"):
+        command = command.get_command(context, words.pop(0))
+        assert command is not None, line
+    command.make_context(command.name, words, parent=context)
 
 
 def test_static_files_are_served_and_nothing_else(console: ConsoleServer) -> None:

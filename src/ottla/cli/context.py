@@ -28,6 +28,19 @@ BOOTSTRAP_DEFAULT = "127.0.0.1:9092"
 BOOTSTRAP_VARIABLES = ("OTTLA_BOOTSTRAP", "KAFKA_BOOTSTRAP_SERVERS")
 CONTEXT_VARIABLE = "OTTLA_CONTEXT"
 TIMEOUT_DEFAULT = "10s"
+_MISSPELT = (
+    "security.protocol",
+    "sasl.mechanism",
+    "sasl.username",
+    "sasl.password",
+    "sasl.jaas.config",
+    "ssl.ca.location",
+    "ssl.certificate.location",
+    "ssl.key.location",
+    "isolation.level",
+    "client.id",
+)
+"""Settings that are suggested instead of similar ones."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +56,7 @@ class GlobalOptions:
     def over(self, outer: GlobalOptions) -> GlobalOptions:
         """These options of a command, and where they are not given, those before the command."""
         return GlobalOptions(
-            self.bootstrap or outer.bootstrap,
+            outer.bootstrap if self.bootstrap is None else self.bootstrap,
             self.context or outer.context,
             outer.settings + self.settings,
             self.output or outer.output,
@@ -200,6 +213,9 @@ def target_of(options: GlobalOptions, environment: Mapping[str, str] | None = No
     folder = ContextFolder.of_user(known)
     named = options.context or known.get(CONTEXT_VARIABLE)
     settings = parse_settings(options.settings)
+    if options.bootstrap is not None and not options.bootstrap.strip(" ,"):
+        # A script with an unset variable must not change another cluster than it was meant for.
+        raise LocalError("-b is empty: give HOST:PORT,..., or omit it for the default address")
     if options.bootstrap:
         chosen = folder.load(options.context).settings if options.context else {}
         return Target(options.bootstrap, {**chosen, **settings}, "-b")
@@ -229,6 +245,26 @@ def parse_settings(given: Sequence[str]) -> dict[str, str]:
             raise LocalError(f"-X: {each!r} is not KEY=VALUE")
         found[key.strip()] = value
     return found
+
+
+def report_unused(target: Target, given: Mapping[str, str]) -> None:
+    """Print the settings of `-X` that have no effect: a misspelt `security.protocol` would mean no TLS."""
+    if not given:
+        return
+    import difflib
+
+    from ottla.client.raw.settings import unused_names
+
+    unused = unused_names({**target.settings, "bootstrap.servers": target.bootstrap})
+    for name in sorted({each.lower() for each in given} & set(unused)):
+        near = difflib.get_close_matches(name, _MISSPELT, n=1, cutoff=0.8)
+        if near and near[0] != name:
+            hint = f"; did you mean {near[0]}?"
+        elif name.startswith(("ssl.", "sasl.")):
+            hint = f" with security.protocol={target.settings.get('security.protocol', 'PLAINTEXT')}"
+        else:
+            hint = ""
+        typer.secho(f"ottla: the setting {name} has no effect{hint}", fg="yellow", err=True)
 
 
 def timeout_s(options: GlobalOptions) -> float:
@@ -275,5 +311,6 @@ def open_session(options: GlobalOptions) -> Iterator[tuple[Session, Target]]:
     from ottla.admin.session import Session
 
     target = target_of(options)
+    report_unused(target, parse_settings(options.settings))
     with Session(target.bootstrap, target.settings, timeout_s=timeout_s(options)) as session:
         yield session, target

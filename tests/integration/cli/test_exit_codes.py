@@ -54,6 +54,8 @@ INVALID = [
     "topics create",
     "consume TOPIC --where (",
     "consume TOPIC --schema missing.avsc",
+    "consume TOPIC --decode avro",
+    "topics list -b ,",
     "produce TOPIC -v 1 --null",
     "groups reset group",
     "transactions list --state Open",

@@ -91,6 +91,15 @@ def test_a_group_is_reset(ottla: CommandLine, group: str, arguments: list[str], 
     assert committed(ottla, group) == {0: offset}
 
 
+def test_an_offset_outside_the_log_is_reported(ottla: CommandLine, group: str) -> None:
+    _, error = ottla.run("groups", "reset", group, "--to", "99", "--dry-run")
+    assert "has no offset 99: its log starts at 0 and ends at 10; 10 is used" in error
+    _, error = ottla.run("groups", "reset", group, "--shift", "-50", "--dry-run")
+    assert "0 is used" in error
+    _, error = ottla.run("groups", "reset", group, "--to", "3", "--dry-run")
+    assert "is used" not in error
+
+
 def test_a_new_group_gets_the_offsets_of_another(ottla: CommandLine, group: str) -> None:
     other = fresh("copy")
     ottla.run("groups", "reset", other, "--from-group", group, "--yes")

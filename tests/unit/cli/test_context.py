@@ -8,7 +8,7 @@ import pytest
 
 from ottla.admin.contexts import LOCAL, Context, ContextFolder
 from ottla.base.errors import LocalError
-from ottla.cli.context import GlobalOptions, parse_settings, target_of, timeout_s
+from ottla.cli.context import GlobalOptions, Target, parse_settings, report_unused, target_of, timeout_s
 
 
 @pytest.fixture
@@ -48,6 +48,31 @@ def test_settings_of_the_command_line_precede_those_of_the_context(environment: 
 def test_an_unknown_context_is_refused_with_the_known_ones(environment: dict[str, str]) -> None:
     with pytest.raises(LocalError, match=r"there is no context 'x'.*\(contexts: named\)"):
         target_of(GlobalOptions(context="x"), environment)
+
+
+@pytest.mark.parametrize("empty", ["", " ", ","])
+def test_an_empty_address_is_refused(environment: dict[str, str], empty: str) -> None:
+    """An unset variable of a script must not lead to the default cluster."""
+    with pytest.raises(LocalError, match="-b is empty"):
+        target_of(GlobalOptions(bootstrap=empty).over(GlobalOptions(bootstrap="a:1")), environment)
+
+
+@pytest.mark.parametrize(
+    ("given", "reported"),
+    [
+        ({"security.protcol": "SSL"}, "security.protcol has no effect; did you mean security.protocol?"),
+        ({"ssl.ca.location": "ca.pem"}, "ssl.ca.location has no effect with security.protocol=PLAINTEXT"),
+        ({"linger.ms": "5"}, "linger.ms has no effect\n"),
+        ({"client.id": "x", "retry.backoff.ms": "5"}, ""),
+    ],
+)
+def test_settings_without_effect_are_reported(
+    given: dict[str, str], reported: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report_unused(Target("a:1", given, "-b"), given)
+    shown = capsys.readouterr().err
+    assert reported in shown
+    assert bool(shown) == bool(reported)
 
 
 def test_options_after_the_command_precede_those_before_it() -> None:

@@ -253,6 +253,12 @@ def reset(
             raise LocalError("no partition is left to reset")
         plan = reset_plan(admin.session, group, targets)
         admin.output.rows(_PLAN, _planned(plan))
+        for each in plan.entries:
+            if each.requested != each.target:
+                admin.output.note(
+                    f"{each.tp} has no offset {each.requested}: its log starts at {each.start} and ends at {each.end}; "
+                    f"{each.target} is used"
+                )
         if not dry_run and not plan.can_apply:
             raise LocalError(f"group {group} is {plan.state}, so it has members; stop them first")
         what = f"Reset {len(plan.entries)} partitions of group {group}"
@@ -270,7 +276,7 @@ def _targets(
     topics: list[str] | None,
 ) -> dict[TopicPartition, int]:
     from ottla.admin.offset_reset import of_group, partitions_to_reset, shifted
-    from ottla.admin.positions import log_bounds, parse_position, resolve
+    from ottla.admin.positions import Kind, log_bounds, parse_position, resolve
 
     if from_group is not None:
         return of_group(session, from_group, topics)
@@ -278,8 +284,10 @@ def _targets(
     partitions = partitions_to_reset(session, group, topics)
     if wanted is None:
         return shifted(session, group, partitions, shift or 0)
+    if wanted.kind is Kind.OFFSET:
+        return dict.fromkeys(partitions, wanted.number)
     bounds = log_bounds(session.cluster, partitions)
-    return resolve(session.cluster, wanted, bounds, session.clock.now_ms(), nearest=True)
+    return resolve(session.cluster, wanted, bounds, session.clock.now_ms())
 
 
 def _planned(plan: ResetPlan) -> list[dict[str, Any]]:

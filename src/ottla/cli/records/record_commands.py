@@ -53,7 +53,8 @@ def produce(
     ] = None,
     null: Annotated[bool, typer.Option("--null", help="One record without a value (a tombstone).")] = False,
     header: Annotated[
-        list[str] | None, typer.Option("--header", "-H", help="Header NAME=VALUE. Can be repeated.")
+        list[str] | None,
+        typer.Option("--header", "-H", help="Header NAME=VALUE, or NAME for a null value. Repeatable."),
     ] = None,
     partition: Annotated[int | None, typer.Option("--partition", "-p", min=0, help="Partition.")] = None,
     source: Annotated[
@@ -191,6 +192,8 @@ def consume(
         options.check()
         if text_format is not None and not admin.output.is_table:
             raise LocalError(f"-f and -o {admin.output.format} contradict each other")
+        if decode is Form.AVRO and schema is None:
+            raise LocalError("--decode avro needs the schema of the values: --schema FILE")
         out = sys.stdout.buffer
         writer = _writer(out, admin.output.format, text_format, decode, _schema(schema))
         with _progress(options) as on_progress:

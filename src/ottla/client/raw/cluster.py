@@ -224,7 +224,7 @@ class Cluster:
             found = self.topics([name], create=create).get(name)
             if found is not None and _has(found, partition):
                 return found
-            unknown = UnknownTopic(what, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            unknown = UnknownTopic(what, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "it does not exist")
             if not (create or wait) or retry.elapsed_s > _UNKNOWN_TOPIC_TIMEOUT_S:
                 raise unknown
             retry.backoff(unknown)

@@ -68,7 +68,10 @@ class ClientSettings:
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> ClientSettings:
         """Read options such as `bootstrap.servers`, without the prefix `kafka.`."""
-        given = _Options(options)
+        return cls._read(_Options(options))
+
+    @classmethod
+    def _read(cls, given: _Options) -> ClientSettings:
         protocol = (given.text("security.protocol") or "PLAINTEXT").upper()
         if protocol not in PROTOCOLS:
             raise LocalError(f"security.protocol can be {', '.join(PROTOCOLS)}, not {protocol}")
@@ -105,8 +108,15 @@ class _Options:
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         self._given = {name.lower(): str(value) for name, value in options.items() if value is not None}
+        self._asked: set[str] = set()
+
+    @property
+    def unused(self) -> list[str]:
+        """The names that were given and not asked for."""
+        return sorted(self._given.keys() - self._asked)
 
     def text(self, *names: str) -> str | None:
+        self._asked.update(names)
         return next((self._given[name] for name in names if name in self._given), None)
 
     def number(self, *names: str, least: int = 0) -> int | None:
@@ -124,6 +134,13 @@ class _Options:
         if text.strip().lower() not in {"true", "false"}:
             raise LocalError(f"{names[0]} can be true or false, not {text!r}")
         return text.strip().lower() == "true"
+
+
+def unused_names(options: Mapping[str, Any]) -> list[str]:
+    """The options that have no effect, in lower case: unknown ones, and those of TLS and SASL if neither is used."""
+    given = _Options(options)
+    ClientSettings._read(given)
+    return given.unused
 
 
 def _servers(text: str | None) -> tuple[tuple[str, int], ...]:

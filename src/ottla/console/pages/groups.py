@@ -6,7 +6,7 @@ import shlex
 
 from ottla.admin.groups import GroupInfo, PartitionLag, delete_groups, describe_group
 from ottla.admin.offset_reset import ResetPlan, apply_reset, partitions_to_reset, reset_plan, shifted
-from ottla.admin.positions import log_bounds, parse_position, resolve
+from ottla.admin.positions import Kind, log_bounds, parse_position, resolve
 from ottla.base.clock import SystemClock
 from ottla.base.errors import LocalError
 from ottla.base.ids import TopicPartition
@@ -74,17 +74,19 @@ def plan_of(console: Console, group: str, to: str, topic: str, partition: str) -
         if not by.lstrip("+-").isdigit():
             raise LocalError(f"shift: {by[:40]!r} is not a number")
         return reset_plan(session, group, shifted(session, group, partitions, int(by)))
+    position = parse_position(to)
+    if position.kind is Kind.OFFSET:
+        return reset_plan(session, group, dict.fromkeys(partitions, position.number))
     bounds = log_bounds(session.cluster, partitions)
-    targets = resolve(session.cluster, parse_position(to), bounds, SystemClock().now_ms(), nearest=True)
-    return reset_plan(session, group, targets)
+    return reset_plan(session, group, resolve(session.cluster, position, bounds, SystemClock().now_ms()))
 
 
 def reset_command(group: str, to: str, topic: str, partition: str) -> str:
     """The command that does the same."""
     words = ["ottla", "groups", "reset", group]
     words += ["--shift", to.removeprefix("shift ").strip()] if to.startswith("shift ") else ["--to", to]
-    if topic:
-        words += ["--topic", f"{topic}:{partition}" if partition else topic]
+    words += ["-t", topic] if topic else []
+    words += ["-p", partition] if partition else []
     return shlex.join(words)
 
 
