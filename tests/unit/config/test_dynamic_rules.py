@@ -30,6 +30,8 @@ def _check(name: str, value: str, *, for_all: bool = False) -> None:
         ("listener.name.plaintext.ssl.keystore.password", "secret", False),
         ("cordoned.log.dirs", "ottla-data", False),
         ("cordoned.log.dirs", "*", False),
+        ("sasl.kerberos.min.time.before.relogin", "58000", False),
+        ("sasl.login.refresh.min.period.seconds", "30", False),
     ],
 )
 def test_accepted(name: str, value: str, *, for_all: bool) -> None:
@@ -57,6 +59,7 @@ def test_accepted(name: str, value: str, *, for_all: bool) -> None:
         ("ssl.client.auth", "perhaps", False),
         ("ssl.keystore.location", "/etc/file", False),
         ("principal.builder.class", "x", False),
+        ("sasl.kerberos.principal.to.local.rules", "RULE:[1:$1]", False),
         ("config.providers", "x", False),
         ("listener.name.sasl.plain.sasl.jaas.config", "secret", False),
     ],

@@ -1,7 +1,8 @@
 """Security settings of brokers: TLS, SASL, authorizer, tokens.
 
 Those that are not HONOURED are PROTECTIVE: a value other than the default stops the start, because a broker that
-ignores it is unprotected although its operator has configured protection.
+ignores it is unprotected although its operator has configured protection. Times of logins protect nothing: they are
+ACCEPTED.
 """
 
 from __future__ import annotations
@@ -115,29 +116,29 @@ KEYS = (
         "Java class of the login callback handler."),
     Key("sasl.kerberos.service.name", STRING, None, MEDIUM, BROKER, PROTECTIVE, ANYTHING,
         "Kerberos name that brokers run under."),
-    Key("sasl.kerberos.kinit.cmd", STRING, "/usr/bin/kinit", MEDIUM, BROKER, PROTECTIVE, ANYTHING,
+    Key("sasl.kerberos.kinit.cmd", STRING, "/usr/bin/kinit", MEDIUM, BROKER, ACCEPTED, ANYTHING,
         "Program that renews Kerberos tickets."),
-    Key("sasl.kerberos.ticket.renew.window.factor", DOUBLE, "0.8", MEDIUM, BROKER, PROTECTIVE, ANYTHING,
+    Key("sasl.kerberos.ticket.renew.window.factor", DOUBLE, "0.8", MEDIUM, BROKER, ACCEPTED, ANYTHING,
         "Share of a ticket's life after which it is renewed."),
-    Key("sasl.kerberos.ticket.renew.jitter", DOUBLE, "0.05", MEDIUM, BROKER, PROTECTIVE, ANYTHING,
+    Key("sasl.kerberos.ticket.renew.jitter", DOUBLE, "0.05", MEDIUM, BROKER, ACCEPTED, ANYTHING,
         "Random share added to the time of renewal."),
-    Key("sasl.kerberos.min.time.before.relogin", LONG, "60000", MEDIUM, BROKER, PROTECTIVE, ANYTHING,
+    Key("sasl.kerberos.min.time.before.relogin", LONG, "60000", MEDIUM, BROKER, ACCEPTED, ANYTHING,
         "Shortest time between two renewals."),
-    Key("sasl.login.refresh.window.factor", DOUBLE, "0.8", MEDIUM, BROKER, PROTECTIVE, ANYTHING,
+    Key("sasl.login.refresh.window.factor", DOUBLE, "0.8", MEDIUM, BROKER, ACCEPTED, ANYTHING,
         "Share of a credential's life after which it is refreshed."),
-    Key("sasl.login.refresh.window.jitter", DOUBLE, "0.05", MEDIUM, BROKER, PROTECTIVE, ANYTHING,
+    Key("sasl.login.refresh.window.jitter", DOUBLE, "0.05", MEDIUM, BROKER, ACCEPTED, ANYTHING,
         "Random share added to the time of refresh."),
-    Key("sasl.login.refresh.min.period.seconds", SHORT, "60", MEDIUM, BROKER, PROTECTIVE, ANYTHING,
+    Key("sasl.login.refresh.min.period.seconds", SHORT, "60", MEDIUM, BROKER, ACCEPTED, ANYTHING,
         "Shortest time before a credential is refreshed."),
-    Key("sasl.login.refresh.buffer.seconds", SHORT, "300", MEDIUM, BROKER, PROTECTIVE, ANYTHING,
+    Key("sasl.login.refresh.buffer.seconds", SHORT, "300", MEDIUM, BROKER, ACCEPTED, ANYTHING,
         "Time kept free before a credential ends."),
-    Key("sasl.login.connect.timeout.ms", INT, None, LOW, STATIC, PROTECTIVE, ANYTHING,
+    Key("sasl.login.connect.timeout.ms", INT, None, LOW, STATIC, ACCEPTED, ANYTHING,
         "How long a login waits for a connection to the identity provider."),
     Key("sasl.login.read.timeout.ms", INT, None, LOW, STATIC, HONOURED, ANYTHING,
         "How long a login waits for a response of the identity provider."),
-    Key("sasl.login.retry.backoff.max.ms", LONG, "10000", LOW, STATIC, PROTECTIVE, ANYTHING,
+    Key("sasl.login.retry.backoff.max.ms", LONG, "10000", LOW, STATIC, ACCEPTED, ANYTHING,
         "Longest pause between login attempts."),
-    Key("sasl.login.retry.backoff.ms", LONG, "100", LOW, STATIC, PROTECTIVE, ANYTHING,
+    Key("sasl.login.retry.backoff.ms", LONG, "100", LOW, STATIC, ACCEPTED, ANYTHING,
         "First pause between login attempts."),
     Key("sasl.oauthbearer.jwt.retriever.class", CLASS,
         "org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever",
