@@ -55,13 +55,19 @@ class Server:
         written = self.path.with_suffix(".ottla.properties")
         written.touch(0o600)
         written.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
-        return ["--config", str(written), *(["--add-scram-file", str(self.users)] if self.users.exists() else [])]
+        return [
+            "--config",
+            str(written),
+            *(["--add-scram-file", str(self.users)] if self.users.exists() else []),
+        ]
 
     def _logins(self, file: str | None) -> dict[str, str]:
         if file is None:
             return {}
         modules = {found[1]: " ".join(found[0].split()) for found in _MODULE.finditer(Path(file).read_text())}
-        protocols = dict(each.split(":") for each in self.settings["listener.security.protocol.map"].split(","))
+        protocols = dict(
+            each.split(":") for each in self.settings["listener.security.protocol.map"].split(",")
+        )
         names = [each.split(":")[0] for each in self.settings["listeners"].split(",")]
         return {
             f"listener.name.{name.lower()}.{mechanism.lower()}.sasl.jaas.config": login
@@ -76,4 +82,6 @@ class Server:
         node = self.settings.get("node.id", self.settings.get("broker.id"))
         started = [f"[KafkaRaftServer nodeId={node}] Kafka Server started"]
         users = _USER.findall(self.users.read_text()) if self.users.exists() else []
-        return started + [f"Replayed UserScramCredentialRecord creating new entry for {name}" for name in users]
+        return started + [
+            f"Replayed UserScramCredentialRecord creating new entry for {name}" for name in users
+        ]

@@ -70,14 +70,16 @@ def test_the_cluster_is_described(ottla: CommandLine) -> None:
 
 def test_a_broker_is_killed_and_restarted_and_leaders_are_elected(ottla: CommandLine) -> None:
     ottla.run("topics", "create", "orders", "-p", "6", "-r", "3")
-    assert "The cluster is healthy" in ottla.run("cluster", "health")[1]
+    wait_until(
+        lambda: "The cluster is healthy" in ottla.run("cluster", "health", code=None)[1], "a healthy cluster"
+    )
     ottla.run("cluster", "kill", "1", code=2)
     ottla.run("cluster", "kill", "1", "--yes")
     _, error = ottla.run("cluster", "kill", "1", "--yes", code=2)
     assert "does not run" in error
 
     def problems() -> set[str]:
-        output, _ = ottla.run("-o", "csv", "cluster", "health")
+        output, _ = ottla.run("-o", "csv", "cluster", "health", code=None)
         return {line.split(",")[1] for line in output.splitlines()[1:]}
 
     wait_until(lambda: {"fenced broker", "under-replicated"} <= problems(), "the problems to be found")
@@ -92,8 +94,12 @@ def test_a_broker_is_killed_and_restarted_and_leaders_are_elected(ottla: Command
 
     wait_until(in_sync, "all replicas to be in sync")
     ottla.run("cluster", "elect", "--topic", "orders", "--yes")
-    partitions = ottla.json("topics", "describe", "orders")["partitions"]
-    assert all(each["leader"] == each["replicas"][0] for each in partitions)
+
+    def preferred_lead() -> bool:
+        partitions = ottla.json("topics", "describe", "orders")["partitions"]
+        return all(each["leader"] == each["replicas"][0] for each in partitions)
+
+    wait_until(preferred_lead, "the preferred replicas to lead")
     assert "No partition needs an election" in ottla.run("cluster", "elect", "-t", "orders", "--yes")[0]
 
 
