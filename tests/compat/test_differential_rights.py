@@ -37,11 +37,8 @@ LEFT_OUT = {
 }
 NEWEST = {each.name: each for each in sorted(SCENARIOS, key=lambda one: one.version)}
 PLAYED = [each for each in NEWEST.values() if each.name not in LEFT_OUT]
-RIGHTS_FIRST = "rights are checked before the values in the request"
 RIGHTS_DELIBERATE = (
     Deliberate(".", ".", r".*error_message", "the text names the right that is missing"),
-    Deliberate("alter-(configs-whole|broker)", "", r"\.responses", RIGHTS_FIRST),
-    Deliberate("delete-topics", "no time", r"\.responses", RIGHTS_FIRST),
     Deliberate("produce-plain", "acks 3", "", "acks are checked first"),
     Deliberate("produce-transactional", "two producers", "", "a transaction has one producer: checked first"),
     Deliberate(

@@ -45,6 +45,11 @@ def check_dynamic(
     configs: Texts, changed: Collection[str], layers: BrokerLayers, *, for_all_brokers: bool
 ) -> None:
     """Raise INVALID_REQUEST unless the names `changed` of `configs` may be set at run time."""
+    _check_relations(check_definitions(configs, changed, for_all_brokers=for_all_brokers), layers)
+
+
+def check_definitions(configs: Texts, changed: Collection[str], *, for_all_brokers: bool) -> dict[str, Value]:
+    """Check each setting by its definition alone, whatever the settings of the broker are; returns the values."""
     values: dict[str, Value] = {}
     for name in changed:
         text = configs.get(name)
@@ -56,7 +61,9 @@ def check_dynamic(
         value = _value(name, key, text)
         if base is None:
             values[name] = value
-    _check_relations(values, layers)
+    if values.get("log.cleaner.threads") == 0:
+        raise _refused("log.cleaner.threads=0; allowed at run time: at least 1")
+    return values
 
 
 def _check_scope(name: str, key: ConfigKey, *, per_listener: bool, for_all_brokers: bool) -> None:
@@ -97,8 +104,6 @@ def _check_relations(values: dict[str, Value], layers: BrokerLayers) -> None:
         unknown = [each for each in cordoned if not isinstance(directories, list) or each not in directories]
         if unknown:
             raise _refused(f"cordoned.log.dirs: {', '.join(unknown)} not in log.dirs")
-    if values.get("log.cleaner.threads") == 0:
-        raise _refused("log.cleaner.threads=0; allowed at run time: at least 1")
 
 
 def parse_connection_overrides(text: str) -> dict[str, int]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from ottla.base.ids import ZERO_UUID
 from ottla.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from ottla.wire.messages.describe_transactions import DescribeTransactionsRequest
 from ottla.wire.messages.end_txn import EndTxnRequest
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest
@@ -305,6 +306,11 @@ def txn_offset_commit(player: Player) -> None:
         if newest:
             identity = (answer.producer_id, answer.producer_epoch)
 
+    def is_complete() -> bool:
+        """Whether the markers are written: before, the next request of the transaction is CONCURRENT_TRANSACTIONS."""
+        described = DescribeTransactionsRequest(transactional_ids=[transaction])
+        return not player.quietly(described, 0).transaction_states[0].transaction_state.startswith("Prepare")
+
     for label, request in {
         "the empty group": txn_commit(player, "", identity, (here, {0: 1})),
         "unknown": txn_commit(player, group, identity, (nowhere, {0: 1}), (here, {9: 1})),
@@ -324,6 +330,7 @@ def txn_offset_commit(player: Player) -> None:
         player.ask(f"in a transaction, {committed}", request)
         stored("open")
         end(committed)
+        player.until(is_complete)
         player.until(
             lambda: all(
                 not each.error_code

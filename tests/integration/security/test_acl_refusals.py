@@ -144,6 +144,14 @@ def test_an_id_does_not_reveal_the_name_of_a_topic(secured: AuthorizedBroker) ->
         assert (response.responses[0].error_code, response.responses[0].name) == (DENIED, TOPIC)
 
 
+def test_a_deletion_without_time_is_refused_before_rights_are_checked(secured: AuthorizedBroker) -> None:
+    with secured.connect("without") as client:
+        for name in (TOPIC, "unknown"):
+            request = DeleteTopicsRequest(topic_names=[name], timeout_ms=0)
+            response: Any = client.ask(request, 5, DeleteTopicsResponse)
+            assert [each.error_code for each in response.responses] == [7]
+
+
 def test_a_topic_is_created_automatically_only_for_clients_that_may_create_it(
     secured: AuthorizedBroker,
 ) -> None:

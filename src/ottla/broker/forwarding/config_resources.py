@@ -23,6 +23,7 @@ from ottla.broker.forwarding.refusals import refuse
 from ottla.broker.registry import Call
 from ottla.controller.settings.configs import Operation as AlterOperation
 from ottla.controller.settings.configs import (
+    check_definition,
     check_logger,
     check_shape,
     refuse_alter,
@@ -204,7 +205,8 @@ async def alter_authorized(
 ) -> R:
     """Alter the resources that the client may alter; the others get errors.
 
-    As in Kafka, invalid entries are refused for that, whether the client may alter the resource or not.
+    As in Kafka, invalid entries are refused for that, whether the client may alter the resource or not. Settings of
+    brokers are checked by their definitions only, so that a refusal does not reveal the settings of a broker.
     """
     if not authorization.enabled:
         return await alter(request)
@@ -220,9 +222,19 @@ async def alter_authorized(
             if isinstance(request, AlterConfigsRequest):
                 continue  # the controller refuses it
             operation = Operation.CLUSTER_ACTION
-        error = denied_config(authorization, call, operation, kind, resource.resource_name)
+        error = _invalid(resource) or denied_config(
+            authorization, call, operation, kind, resource.resource_name
+        )
         if error is not None:
             alone = replace(request, resources=[resource])
             refused: Any = refuse(alone, error.code, error.message, call.api_version)
             (denied[index],) = refused.responses
     return await forward_rest(request, denied, alter)
+
+
+def _invalid(resource: AlterConfigsResource | IncrementalResource) -> ApiError | None:
+    try:
+        check_definition(resource)
+    except ApiError as error:
+        return error
+    return None

@@ -17,6 +17,7 @@ from ottla.broker.registry import BROKER_AND_CONTROLLER, Call, handles
 from ottla.broker.requirements import resources
 from ottla.config.broker import BrokerConfig
 from ottla.controller.port import ControllerPort
+from ottla.controller.topics import refuse_delete
 from ottla.security.resources import Operation, ResourceType
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.delete_topics import (
@@ -58,6 +59,8 @@ class DeleteTopics:
     quotas: Quotas
 
     async def handle(self, request: DeleteTopicsRequest, call: Call) -> DeleteTopicsResponse:
+        if request.timeout_ms <= 0:  # before the rights are checked, as in Kafka
+            return refuse_delete(request, ErrorCode.REQUEST_TIMED_OUT)
         authorization, denied = self.authorization, []
         if (
             authorization.enabled

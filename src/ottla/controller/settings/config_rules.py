@@ -115,14 +115,6 @@ class ConfigRules:
         if values["remote.storage.enable"] and "remote.storage.enable" in configs:
             raise _invalid("remote.storage.enable=true needs remote storage, which this broker does not have")
 
-    def check_broker_name(self, name: str) -> None:
-        """Refuse any resource name except the empty one (all brokers) and broker ids.
-
-        A broker forwards requests about its own settings only (`broker.forwarding.config_resources`).
-        """
-        if name and not re.fullmatch(r"[+]?[0-9]+", name):
-            raise _bad_request(f"{name!r} is not a broker id")
-
     def check_broker(
         self, image: MetadataImage, name: str, configs: Mapping[str, str], changed: Collection[str]
     ) -> None:
@@ -184,6 +176,15 @@ class ConfigRules:
         session, heartbeat = (values.get(name, layers.value(f"group.{name}")) for name in names)
         if isinstance(session, int) and isinstance(heartbeat, int) and session <= heartbeat:
             raise _invalid(f"{names[0]} ({session}) must be longer than {names[1]} ({heartbeat})")
+
+
+def check_broker_name(name: str) -> None:
+    """Refuse any resource name except the empty one (all brokers) and broker ids.
+
+    A broker forwards requests about its own settings only (`broker.forwarding.config_resources`).
+    """
+    if name and not re.fullmatch(r"[+]?[0-9]+", name):
+        raise _bad_request(f"{name!r} is not a broker id")
 
 
 def split_list(text: str | None) -> list[str]:

@@ -19,8 +19,9 @@ from enum import IntEnum
 from typing import Final
 
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.config.dynamic_rules import check_definitions
 from ottla.controller.decision import Decision, check_record_count
-from ottla.controller.settings.config_rules import ConfigRules, split_list
+from ottla.controller.settings.config_rules import ConfigRules, check_broker_name, split_list
 from ottla.metadata.image import MetadataImage, ResourceType
 from ottla.metadata.records import ClearElrRecord, ConfigRecord
 from ottla.metadata.topic_names import check_topic_name
@@ -108,7 +109,7 @@ class ConfigManager:
             _refuse_logger(resource, self._node_id)
         _check_kind(kind)
         if kind == ResourceType.BROKER:
-            self._rules.check_broker_name(name)
+            check_broker_name(name)
         stored = image.config(kind, name)
         changes = {
             entry.name: self._operate(kind, entry.name, entry.config_operation, entry.value, stored)
@@ -122,7 +123,7 @@ class ConfigManager:
         kind, name = resource.resource_type, resource.resource_name
         _check_kind(kind)
         if kind == ResourceType.BROKER:
-            self._rules.check_broker_name(name)
+            check_broker_name(name)
         stored = image.config(kind, name)
         configs = {entry.name: entry.value for entry in resource.configs if entry.value is not None}
         changes: dict[str, str | None] = {**configs, **{key: None for key in stored if key not in configs}}
@@ -198,6 +199,19 @@ def check_shape(
     ]
     if nulls:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"settings without a value: {', '.join(nulls)}")
+
+
+def check_definition(resource: AlterConfigsResource | IncrementalResource) -> None:
+    """Raise ApiError for settings of brokers that are wrong whatever is stored: by their names and definitions."""
+    if resource.resource_type != ResourceType.BROKER:
+        return
+    check_broker_name(resource.resource_name)
+    texts = {
+        entry.name: entry.value
+        for entry in resource.configs
+        if entry.value is not None and getattr(entry, "config_operation", Operation.SET) == Operation.SET
+    }
+    check_definitions(texts, texts, for_all_brokers=not resource.resource_name)
 
 
 def _refuse_logger(resource: IncrementalResource, node_id: int) -> None:

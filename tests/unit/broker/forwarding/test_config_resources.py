@@ -293,6 +293,39 @@ def test_invalid_entries_are_refused_for_that() -> None:
     assert controller.forwarded == [(TOPIC, "b"), (TOPIC, "b"), (ResourceType.GROUP, "g")]
 
 
+@pytest.mark.parametrize(
+    ("name", "setting", "value", "code"),
+    [
+        ("x", "log.cleaner.threads", "1", INVALID),
+        ("1", "log.dirs", "/elsewhere", INVALID),
+        ("1", "log.cleaner.threads", "many", INVALID),
+        ("1", "log.cleaner.threads", "0", INVALID),
+        ("", "listeners", "PLAINTEXT://:1", INVALID),
+        ("1", "log.cleaner.threads", "2", ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
+        ("1", "cordoned.log.dirs", "/guessed", ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
+        ("1", "plugin.setting", "x", ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
+    ],
+)
+def test_settings_of_brokers_are_checked_by_definition_before_the_rights(
+    name: str, setting: str, value: str, code: ErrorCode
+) -> None:
+    """A setting whose check depends on other settings of the broker is not: they would be revealed."""
+    controller = Controller()
+    change = AlterableConfig(name=setting, config_operation=0, value=value)
+    altered = IncrementalResource(resource_type=BROKER, resource_name=name, configs=[change])
+    handler = incremental_handler(ActiveForwarder(), None, DENYING, controller)
+    (first,) = asyncio.run(
+        handler.handle(IncrementalAlterConfigsRequest(resources=[altered]), CALL)
+    ).responses
+    replaced = AlterConfigsResource(
+        resource_type=BROKER, resource_name=name, configs=[ReplacedConfig(name=setting, value=value)]
+    )
+    whole = replaced_handler(ActiveForwarder(), DENYING, controller)
+    (second,) = asyncio.run(whole.handle(AlterConfigsRequest(resources=[replaced]), CALL)).responses
+    assert first.error_code == second.error_code == code
+    assert controller.forwarded == []
+
+
 def test_levels_of_loggers_need_a_right_on_the_cluster() -> None:
     resource = IncrementalResource(resource_type=LOGGER, resource_name="1")
     request = IncrementalAlterConfigsRequest(resources=[resource])
