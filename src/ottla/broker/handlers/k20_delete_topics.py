@@ -16,8 +16,8 @@ from ottla.broker.quotas import Quotas
 from ottla.broker.registry import BROKER_AND_CONTROLLER, Call, handles
 from ottla.broker.requirements import resources
 from ottla.config.broker import BrokerConfig
+from ottla.controller.partitions.topics import refuse_delete
 from ottla.controller.port import ControllerPort
-from ottla.controller.topics import refuse_delete
 from ottla.security.resources import Operation, ResourceType
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.delete_topics import (
