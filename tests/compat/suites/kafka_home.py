@@ -27,7 +27,7 @@ STORAGE = "kafka.tools.StorageTool"
 MAIN = {**JavaTools.MAIN, "kafka-server-start": SERVER, "kafka-storage": STORAGE}
 SCRIPT = """\
 #!/bin/sh
-PYTHONPATH='{root}/src:{root}' exec '{python}' -m tests.compat.suites.kafka_home run {kind} {main} "$@"
+PYTHONPATH='{root}/src:{root}' exec '{python}' -P -m tests.compat.suites.kafka_home run {kind} {main} "$@"
 """
 
 
@@ -63,7 +63,13 @@ def _reachable(argument: str) -> str:
 
 def serve(server: Server) -> int:
     """Run a broker in the foreground; print what Kafka logs when it is ready."""
-    command = [sys.executable, "-m", "ottla.cli.main", "broker", *server.arguments(os.environ.get("KAFKA_OPTS", ""))]
+    command = [
+        sys.executable,
+        "-m",
+        "ottla.cli.main",
+        "broker",
+        *server.arguments(os.environ.get("KAFKA_OPTS", "")),
+    ]
     kept = {name: value for name, value in os.environ.items() if not name.startswith("KAFKA_")}
     broker = subprocess.Popen(command, env=kept, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     for number in (signal.SIGTERM, signal.SIGINT):
