@@ -52,6 +52,7 @@ NOT_EXECUTED = {
     ("SECURITY.md", "ottla secure init credentials"): "tests/integration/security/test_secure_init.py executes it",
     ("SECURITY.md", "ottla -c credentials"): "tests/integration/security/test_secure_init.py executes it",
     ("SECURITY.md", "kafka-acls.sh"): "tests/compat/test_acl_tool.py runs the tool",
+    ("SECURITY.md", "# kafka-python"): "runs test suites of clients; tests/compat/test_suites.py runs the folder",
     ("SIMULATION.md", "$ make sim SEED=123"): "tests/simulation runs it",
     ("SIMULATION.md", "from ottla.testing.disk import Survival"): "tests/simulation makes the same calls",
     ("SIMULATION.md", "from ottla.testing.sim.run import Run"): "tests/simulation makes the same calls",

@@ -27,7 +27,7 @@ STORAGE = "kafka.tools.StorageTool"
 MAIN = {**JavaTools.MAIN, "kafka-server-start": SERVER, "kafka-storage": STORAGE}
 SCRIPT = """\
 #!/bin/sh
-PYTHONPATH='{root}/src:{root}' exec '{python}' -m tests.compat.suites.kafka_home run {kind} {main} "$@"
+PYTHONPATH='{root}/src:{root}' exec '{python}' -P -m tests.compat.suites.kafka_home run {kind} {main} "$@"
 """
 
 

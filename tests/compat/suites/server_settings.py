@@ -1,8 +1,8 @@
 """The settings with which the fixtures of client test suites start a server, as Ottla reads them.
 
 Different from the file of the fixture are only: the address (127.0.0.1 instead of all addresses), the login
-configuration (`sasl.jaas.config` instead of a file of the JVM), the URLs that the JVM allows; left out are Kerberos and
-the versions of TLS before 1.2, which current JVMs ignore.
+configuration (`sasl.jaas.config` instead of a file of the JVM), the URLs that the JVM allows; left out are Kerberos,
+tokens without a signature, and the versions of TLS before 1.2, which current JVMs ignore.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-_MODULE = re.compile(r"\S+\.(\w+)LoginModule\s+required[^;]*;")
+_MODULE = re.compile(r'\S+\.(\w+)LoginModule\s+required(?:"[^"]*"|[^";])*;')
 _MECHANISMS = {"Plain": ("PLAIN",), "Scram": ("SCRAM-SHA-256", "SCRAM-SHA-512")}
 _LOGIN_FILE = "java.security.auth.login.config"
 _ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
 _REFUSED = {"sasl.enabled.mechanisms": ("GSSAPI",), "ssl.enabled.protocols": ("TLSv1.1", "TLSv1")}
+_KEYS = "sasl.oauthbearer.jwks.endpoint.url"
 _USER = re.compile(r"name=([^,\]]+)")
 
 
@@ -52,6 +53,7 @@ class Server:
         for name, refused in _REFUSED.items():
             if name in settings:
                 settings[name] = ",".join(each for each in settings[name].split(",") if each not in refused)
+        settings |= self._without_unsigned_tokens(settings)
         written = self.path.with_suffix(".ottla.properties")
         written.touch(0o600)
         written.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
@@ -61,18 +63,30 @@ class Server:
             *(["--add-scram-file", str(self.users)] if self.users.exists() else []),
         ]
 
-    def _logins(self, file: str | None) -> dict[str, str]:
-        if file is None:
-            return {}
-        modules = {found[1]: " ".join(found[0].split()) for found in _MODULE.finditer(Path(file).read_text())}
+    def _sasl_listeners(self) -> list[str]:
         protocols = dict(
             each.split(":") for each in self.settings["listener.security.protocol.map"].split(",")
         )
         names = [each.split(":")[0] for each in self.settings["listeners"].split(",")]
+        return [name.lower() for name in names if protocols[name].startswith("SASL")]
+
+    def _without_unsigned_tokens(self, settings: dict[str, str]) -> dict[str, str]:
+        """No OAUTHBEARER on listeners without keys: Kafka accepts tokens without a signature there."""
+        mechanisms = settings.get("sasl.enabled.mechanisms", "").split(",")
+        kept = ",".join(each for each in mechanisms if each != "OAUTHBEARER")
         return {
-            f"listener.name.{name.lower()}.{mechanism.lower()}.sasl.jaas.config": login
-            for name in names
-            if protocols[name].startswith("SASL")
+            f"listener.name.{name}.sasl.enabled.mechanisms": kept
+            for name in self._sasl_listeners()
+            if "OAUTHBEARER" in mechanisms and f"listener.name.{name}.oauthbearer.{_KEYS}" not in settings
+        }
+
+    def _logins(self, file: str | None) -> dict[str, str]:
+        if file is None:
+            return {}
+        modules = {found[1]: " ".join(found[0].split()) for found in _MODULE.finditer(Path(file).read_text())}
+        return {
+            f"listener.name.{name}.{mechanism.lower()}.sasl.jaas.config": login
+            for name in self._sasl_listeners()
             for module, login in modules.items()
             for mechanism in _MECHANISMS.get(module, ())
         }
