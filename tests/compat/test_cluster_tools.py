@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
+from ottla.local.broker_process import BrokerProcess
+from ottla.local.cluster import LocalCluster
 from ottla.testing.cluster import Cluster
 from tests.compat.java_tools import JavaTools
 from tests.support.clients import Publisher, fresh
@@ -21,6 +23,16 @@ pytestmark = pytest.mark.compat
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with Cluster(brokers=3, racks=["R1", "R1", "R2"], data=tmp_path_factory.mktemp("cluster")) as running:
         yield running
+
+
+class TwoDisks(LocalCluster):
+    """Brokers with two log directories each."""
+
+    def places(self, node_id: int) -> list[str]:
+        return [str(self.data / f"disk-{node_id}-{disk}") for disk in "ab"]
+
+    def _process(self, node_id: int, folder: Path, settings: Mapping[str, str]) -> BrokerProcess:
+        return super()._process(node_id, folder, {**settings, "log.dirs": ",".join(self.places(node_id))})
 
 
 @pytest.fixture(scope="module")
@@ -165,3 +177,51 @@ def test_kafka_reassign_partitions_moves_replicas(
     wait_until(is_complete, "the reassignment to end")
     described = replicas(tools.good("kafka-topics", *at, "--describe", "--topic", topic).out)
     assert described[0][1] == described[0][2] == {1, 2}
+
+
+def test_kafka_reassign_partitions_moves_replicas_between_log_directories(
+    tools: JavaTools, tmp_path: Path
+) -> None:
+    """Two replicas change their directory; the third is created in the one that the plan names."""
+    with TwoDisks(tmp_path / "brokers") as cluster:
+        move_to_each_side(tools, cluster, tmp_path / "plan.json")
+
+
+def move_to_each_side(tools: JavaTools, cluster: TwoDisks, plan: Path) -> None:
+    places = {node: cluster.places(node) for node in cluster.brokers}
+    at = ("--bootstrap-server", cluster.bootstrap)
+    topic = fresh("disks")
+    tools.good("kafka-topics", *at, "--create", "--topic", topic, "--replica-assignment", "0:1")
+    Publisher(cluster.bootstrap).send(topic, ({"value": bytes(1_000)} for _ in range(2_000)))
+
+    def moved(side: int) -> bool:
+        verified = tools.run(
+            "kafka-reassign-partitions", *at, "--reassignment-json-file", str(plan), "--verify"
+        )
+        described = tools.good("kafka-log-dirs", *at, "--describe", "--topic-list", topic).lines[-1]
+        found = {
+            broker["broker"]: directory["logDir"]
+            for broker in json.loads(described)["brokers"]
+            for directory in broker["logDirs"]
+            if directory["partitions"] and not directory["partitions"][0]["isFuture"]
+        }
+        return "still in progress" not in verified.out and found == {
+            node: places[node][side] for node in range(3)
+        }
+
+    for side in (1, 0):
+        wanted = {
+            "version": 1,
+            "partitions": [
+                {
+                    "topic": topic,
+                    "partition": 0,
+                    "replicas": [0, 1, 2],
+                    "log_dirs": [places[node][side] for node in range(3)],
+                }
+            ],
+        }
+        plan.write_text(json.dumps(wanted))
+        execute = ("--reassignment-json-file", str(plan), "--execute")
+        tools.good("kafka-reassign-partitions", *at, *execute)
+        wait_until(lambda side=side: moved(side), "the replicas to be moved", 90)

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ottla.controller.port import ControllerPort
     from ottla.metadata.image import MetadataImage
     from ottla.quorum.quorum import QuorumStatus
+    from ottla.replication.log_moves import LogMoves
     from ottla.replication.replicas import Replicas
     from ottla.storage.log_dirs import LogDirs
     from ottla.wire.schema import Message
@@ -95,6 +96,7 @@ class Dependencies(SharedDependencies):
     executor: Executor
     replicas: Replicas
     log_dirs: LogDirs
+    log_moves: LogMoves
     purgatory: Purgatory
     fetch_sessions: FetchSessions
     fetch_bytes_max: int

@@ -51,10 +51,12 @@ from ottla.node.security.authentication import node_login, sasl_listeners
 from ottla.peer.peers import peer_environment
 from ottla.replication.cluster_view import ClusterView
 from ottla.replication.isr_requests import IsrRequests
+from ottla.replication.log_moves import LogMoves
 from ottla.replication.replicas import Replicas
 from ottla.storage.cleaning.cleaner import Cleaner, CleanerConfig
 from ottla.storage.commit.group_commit import GroupCommit
 from ottla.storage.log.log_config import LogConfig
+from ottla.storage.log_move import MoveEnvironment
 from ottla.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 
 if TYPE_CHECKING:
@@ -69,6 +71,7 @@ if TYPE_CHECKING:
     from ottla.node.quorum.metadata import MetadataNode
     from ottla.node.security.tls import NodeTls
     from ottla.node.settings.config import NodeConfig
+    from ottla.replication.partition import Partition
     from ottla.storage.log_dir import LogDir
     from ottla.storage.log_dirs import LogDirs
 
@@ -169,6 +172,7 @@ class BrokerNode:
         )
         self._following = self._make_following()
         self._metadata_cache = MetadataCache(metadata.publisher.image)
+        self._log_moves = self._make_log_moves()
         self._edge = self._make_edge(metadata)
         self._server = Server(self._edge, self._machine.listen, self._quotas)
         self._set_connection_rates()
@@ -189,6 +193,7 @@ class BrokerNode:
             self._log,
         )
         self._reports.assigned(image, image.topics.by_id)
+        self._log_moves.resume()
         await settled(self.lifecycle.ready())
         self._settings.subscribe(self._settings_changed)
         self._start_housekeeping()
@@ -249,6 +254,7 @@ class BrokerNode:
         self._following.close()
         self._housekeeping.stop()
         self._cleaner.stop()
+        await settled(self._log_moves.stop())
         self.coordinators.close()
         drained = asyncio.Event()
         self._server.stop(drained.set)
@@ -338,6 +344,7 @@ class BrokerNode:
             check_stores=self._tls.check,
             replicas=self.replicas,
             log_dirs=self._log_dirs,
+            log_moves=self._log_moves,
             purgatory=Purgatory(self._loop),
             fetch_sessions=FetchSessions(self._rng, sessions_max),
             fetch_bytes_max=self._config.broker.int("fetch.max.bytes"),
@@ -395,6 +402,30 @@ class BrokerNode:
             loop=self._loop,
             environment=self._peer_environment,
         )
+
+    def _make_log_moves(self) -> LogMoves:
+        environment = MoveEnvironment(
+            self._log_dirs,
+            self._disk,
+            self._executor,
+            self._clock,
+            self._rng,
+            self._loop.call_later,
+            self._group_commit.schedule,
+        )
+        return LogMoves(
+            self._config.node_id,
+            self.replicas,
+            environment,
+            lambda: self._metadata_cache.image,
+            self._log_moved,
+        )
+
+    def _log_moved(self, partition: Partition) -> None:
+        """Report the new directory of a replica."""
+        image = self._metadata_cache.image
+        if self._reports is not None and partition.topic_id in image.topics.by_id:
+            self._reports.assigned(image, [partition.topic_id])
 
     def _make_lease(self) -> LeadershipLease:
         if self._config.quorum.alone:

@@ -134,6 +134,13 @@ class Replicas:
         if partition is not None:
             partition.write_started()
 
+    def log_moved(self, old: Log, new: Log) -> None:
+        """A log was replaced by its copy in another directory."""
+        partition = self._by_log.pop(old, None)
+        if partition is not None:
+            partition.log = new
+            self._by_log[new] = partition
+
     def check_isr(self) -> None:
         """Propose to remove followers that lag from the ISRs of the partitions that this broker leads."""
         for partition in self:

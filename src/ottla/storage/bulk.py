@@ -140,3 +140,24 @@ class Queue:
         before, self._last = self._last, finished
         before.when_done(start)
         return finished
+
+
+def settled_anyhow(promise: Promise[None]) -> Promise[None]:
+    """Kept when `promise` is settled, with or without an error."""
+    finished: Promise[None] = Promise()
+    promise.when_done(lambda _, __: finished.keep(None))
+    return finished
+
+
+def counted(promise: Promise[None], count: Callable[[], int]) -> Promise[int]:
+    """A promise of the count at the time when `promise` is kept."""
+    result: Promise[int] = Promise()
+
+    def settle(_: None, error: BaseException | None) -> None:
+        if error is None:
+            result.keep(count())
+        else:
+            result.fail(error)
+
+    promise.when_done(settle)
+    return result

@@ -84,6 +84,10 @@ class LogDir:
         self.logs: dict[TopicPartition, Log] = {}
         self.creating = 0
         """Logs that are being created here."""
+        self.arriving: dict[TopicPartition, int] = {}
+        """The log starts of copies that are about to replace logs in other directories (`storage.log_move`)."""
+        self.unfinished: list[tuple[TopicPartition, str]] = []
+        """Copies that the last stop interrupted, with their directories."""
         self.previous_broker_epoch = -1
         self._written_points: dict[TopicPartition, int] = {}
         self._written_starts: dict[TopicPartition, int] = {}
@@ -156,6 +160,8 @@ class LogDir:
                 )
             elif name.endswith(log_files.DELETE_DIR):
                 deleted.append(self.file(name))
+            elif (copied := log_files.parse_future_dir(name)) is not None:
+                self.unfinished.append((copied, self.file(name)))
         self._written_points, self._written_starts = points, starts
         self._written_watermarks = self._read(HIGH_WATERMARK_FILE)
         return partitions, deleted
@@ -297,11 +303,12 @@ class LogDir:
 
     def _starts(self) -> dict[TopicPartition, int]:
         """The log starts that are not the base offset of a segment."""
-        return {
+        starts = {
             key: log.log_start_offset
             for key, log in self.logs.items()
             if log.log_start_offset > log.segments.first.base_offset
         }
+        return starts | self.arriving if self.arriving else starts
 
     def _still_here(self, points: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
         return {key: point for key, point in points.items() if key in self.logs}

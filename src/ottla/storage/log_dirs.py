@@ -34,7 +34,7 @@ from ottla.base.files import Disk
 from ottla.base.ids import METADATA_TOPIC, ZERO_UUID, TopicPartition, Uuid
 from ottla.base.promise import Promise
 from ottla.base.rng import Random, random_uuid
-from ottla.storage.bulk import in_order, run_bulk, run_one
+from ottla.storage.bulk import counted, in_order, run_bulk, run_one, settled_anyhow
 from ottla.storage.checkpoints import PARTITION_METADATA_FILE, topic_id_content
 from ottla.storage.log import log_files
 from ottla.storage.log.log import Log
@@ -100,6 +100,8 @@ class LogDirs:
         self._running: dict[Promise[None], None] = {}
         self.dirs: list[LogDir] = []
         self.unusable: dict[str, OSError] = {}
+        self.preferred: dict[TopicPartition, str] = {}
+        """Where logs are to be created that do not exist yet."""
         try:
             for path in paths:
                 self._open_dir(path)
@@ -202,7 +204,7 @@ class LogDirs:
         """A clean stop. No write or flush may be outstanding; other jobs are waited for."""
         closed = in_order(
             [
-                *(partial(_settled, promise) for promise in self._running),
+                *(partial(settled_anyhow, promise) for promise in self._running),
                 *(partial(each.close, broker_epoch, now_ms) for each in self.dirs),
             ]
         )
@@ -277,6 +279,8 @@ class LogDirs:
                 raise ApiError(
                     ErrorCode.KAFKA_STORAGE_ERROR, "the log directory that it belongs to is offline"
                 )
+        elif (preferred := self.preferred.pop(new.partition, None)) is not None:
+            online = [each for each in online if each.path == preferred] or online
         return min(online, key=lambda each: len(each.logs) + each.creating)
 
     def _create(self, now_ms: int, item: tuple[NewLog, LogDir]) -> Log:
@@ -308,9 +312,22 @@ class LogDirs:
         for log in logs:
             if self._watcher is not None:
                 self._watcher.deleted(log)
-        return self._rename_logs(logs, log_files.delete_dir, partial(self._keep_deleted, now_ms))
+        return self._rename_logs(logs, log_files.delete_dir, partial(self.keep_deleted, now_ms))
 
-    def _keep_deleted(self, now_ms: int, log: Log) -> None:
+    def exchange(self, old: Log, new: Log) -> None:
+        """Use `new`, in another directory, in place of `old`, whose records it has."""
+        if self._watcher is not None:
+            self._watcher.deleted(old)
+        del self.dir_of(old).logs[old.topic_partition]
+        old.closed = True
+        self.dir_of(new).logs[new.topic_partition] = new
+
+    def remove_copy(self, path: str, log_dir: LogDir, now_ms: int) -> None:
+        """Remove the directory of a copy that is not used any more."""
+        self._deleted.append(_DeletedLog(now_ms, path, log_dir, None))
+
+    def keep_deleted(self, now_ms: int, log: Log) -> None:
+        """Remove a log that was renamed, after `file.delete.delay.ms`."""
         remove_at_ms = now_ms + log.config.file_delete_delay_ms
         self._deleted.append(_DeletedLog(remove_at_ms, log.directory, self.dir_of(log), log))
 
@@ -428,7 +445,7 @@ class LogDirs:
                 log.finished(job)
                 count += len(job.segments)
 
-        return _counted(self._track(run_bulk(self._executor, take(), _run_job, handle)), lambda: count)
+        return counted(self._track(run_bulk(self._executor, take(), _run_job, handle)), lambda: count)
 
     def flush_due(self, now_ms: int) -> list[Log]:
         """Logs with unflushed records whose last flush is `flush.ms` ago."""
@@ -467,7 +484,7 @@ class LogDirs:
             else:
                 self._failed(item[0].path, result)
 
-        return _counted(
+        return counted(
             self._track(run_bulk(self._executor, due, lambda item: item[1](), handle)), lambda: count
         )
 
@@ -565,23 +582,3 @@ def _openings(
 def _run_job(item: tuple[Log, DeletionJob | None]) -> None:
     if item[1] is not None:
         item[1].run()
-
-
-def _settled(promise: Promise[None]) -> Promise[None]:
-    """Kept when `promise` is settled, with or without an error."""
-    settled: Promise[None] = Promise()
-    promise.when_done(lambda _, __: settled.keep(None))
-    return settled
-
-
-def _counted(promise: Promise[None], count: Callable[[], int]) -> Promise[int]:
-    counted: Promise[int] = Promise()
-
-    def settle(_: None, error: BaseException | None) -> None:
-        if error is None:
-            counted.keep(count())
-        else:
-            counted.fail(error)
-
-    promise.when_done(settle)
-    return counted

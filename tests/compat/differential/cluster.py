@@ -5,6 +5,11 @@ from __future__ import annotations
 import struct
 import uuid
 
+from ottla.wire.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.messages.describe_cluster import DescribeClusterRequest
 from ottla.wire.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
@@ -127,6 +132,35 @@ def describe_log_dirs(player: Player) -> None:
     for result in everything.results:
         result.topics = [one for one in result.topics if one.name.startswith(player.prefix)]
     player.keep("all", _plain_dirs(player, everything))
+
+
+@scenario(AlterReplicaLogDirsRequest)
+def alter_replica_log_dirs(player: Player) -> None:
+    """With one directory nothing can be moved, but requests are checked."""
+    topic = player.create("one", 2)
+    everything = player.quietly(DescribeLogDirsRequest(topics=None), 4)
+    here = everything.results[0].log_dir
+
+    def ask(label: str, *dirs: tuple[str, str, list[int]]) -> None:
+        wanted = [
+            AlterReplicaLogDir(path=path, topics=[AlterReplicaLogDirTopic(name=name, partitions=indexes)])
+            for path, name, indexes in dirs
+        ]
+        player.ask(label, AlterReplicaLogDirsRequest(dirs=wanted))
+
+    ask("nothing")
+    ask("where it is", (here, topic, [0, 1]))
+    ask("no such directory", ("/nowhere", topic, [0]))
+    ask("relative", ("data", topic, [0]))
+    ask("with a slash", (f"{here}/", topic, [0]))
+    ask("unknown topic", (here, player.topic("nowhere"), [0]))
+    ask("unknown topic and directory", ("/nowhere", player.topic("nowhere"), [0]))
+    ask("unknown partition", (here, topic, [7, -1]))
+    ask("bad name", (here, "a/b", [0]))
+    ask("long name", (here, "l" * 230, [0]))
+    ask("the metadata", (here, "__cluster_metadata", [0]))
+    ask("twice", ("/nowhere", topic, [0]), (here, topic, [0, 0]))
+    ask("no partition", (here, topic, []))
 
 
 def _plain_dirs(player: Player, answer: object) -> object:

@@ -53,7 +53,7 @@ DELIBERATE = (
     ),
     Deliberate(
         "api-versions", "ranges",
-        r"\.(34|7[6-9]|8[3-9]|9[0-2])$",
-        "moves between log directories, share groups and streams groups are not implemented",
+        r"\.(7[6-9]|8[3-9]|9[0-2])$",
+        "share groups and streams groups are not implemented",
     ),
 )  # fmt: skip

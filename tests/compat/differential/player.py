@@ -45,6 +45,8 @@ UNORDERED = {
     ("DeleteRecordsTopicResult", "partitions"): "partition_index",
     ("DescribeLogDirsResult", "topics"): "name",
     ("DescribeLogDirsTopic", "partitions"): "partition_index",
+    ("AlterReplicaLogDirsResponse", "results"): "topic_name",
+    ("AlterReplicaLogDirTopicResult", "partitions"): "partition_index",
     ("DescribeProducersResponse", "topics"): "name",
     ("PartitionResponse", "active_producers"): "producer_id",
     ("ApiVersionsResponse", "supported_features"): "name",

@@ -19,6 +19,12 @@ from ottla.wire.messages.alter_client_quotas import AlterClientQuotasRequest
 from ottla.wire.messages.alter_configs import AlterConfigsRequest
 from ottla.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from ottla.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
+from ottla.wire.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopicResult,
+)
 from ottla.wire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
 from ottla.wire.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
@@ -178,6 +184,23 @@ def _refuse_markers(
     )
 
 
+def _refuse_moves(
+    request: AlterReplicaLogDirsRequest, code: ErrorCode, _: str | None
+) -> AlterReplicaLogDirsResponse:
+    results: dict[str, dict[int, AlterReplicaLogDirPartitionResult]] = {}
+    for directory in request.dirs:
+        for topic in directory.topics:
+            for index in topic.partitions:
+                result = AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code)
+                results.setdefault(topic.name, {})[index] = result
+    return AlterReplicaLogDirsResponse(
+        results=[
+            AlterReplicaLogDirTopicResult(topic_name=name, partitions=list(partitions.values()))
+            for name, partitions in results.items()
+        ]
+    )
+
+
 def _refuse_quotas(_: Message, code: ErrorCode, __: str | None) -> DescribeClientQuotasResponse:
     return DescribeClientQuotasResponse(error_code=code, error_message=None, entries=None)
 
@@ -217,6 +240,7 @@ _REFUSALS: Final[Mapping[type[Message], _Refusal]] = {
     AlterConfigsRequest: _by_parts(configs.refuse_alter),
     AlterPartitionReassignmentsRequest: _by_parts(reassignment.refuse_reassign),
     AlterPartitionRequest: _code(AlterPartitionResponse),
+    AlterReplicaLogDirsRequest: _by_parts(_refuse_moves),
     AlterUserScramCredentialsRequest: _by_parts(scram_users.refuse_alter),
     AssignReplicasToDirsRequest: _code(AssignReplicasToDirsResponse),
     BeginQuorumEpochRequest: _code(BeginQuorumEpochResponse),

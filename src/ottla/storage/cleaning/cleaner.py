@@ -262,7 +262,9 @@ class Cleaner:
     def _failed(self, current: _Cleaning, failure: BaseException) -> None:
         log = current.log
         name = str(log.topic_partition)
-        if isinstance(failure, CleaningAborted):
+        if (
+            isinstance(failure, CleaningAborted) or log.closed
+        ):  # a closed log may have another directory by now
             _log.info("cleaning given up", log=name, reason=str(failure))
         elif isinstance(failure, StorageFault):
             self._on_fault(failure)

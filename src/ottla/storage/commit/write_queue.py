@@ -31,8 +31,10 @@ class WriteQueue:
         "_write_job",
         "committable_offset",
         "flushed_offset",
+        "held",
         "last_flush_ms",
         "readable_offset",
+        "truncations",
     )
 
     def __init__(self, location: LogLocation, end_offset: int, *, fresh: bool) -> None:
@@ -42,6 +44,10 @@ class WriteQueue:
         self.committable_offset = end_offset
         self.flushed_offset = end_offset
         self.last_flush_ms = 0
+        self.held = False
+        """Whether staged records wait: no write or flush starts."""
+        self.truncations = 0
+        """How often records at the end of the log have been removed."""
         self._staged: list[SegmentWrite] = []
         self._write_job: WriteJob | None = None
         self._flush_job: FlushJob | None = None
@@ -70,7 +76,7 @@ class WriteQueue:
         None while a flush job is outstanding and a sync is due. Two syncs of one file must not run beside each
         other: the system reports an error to one of them, and the other succeeds without the data.
         """
-        if not self._staged or self._write_job is not None:
+        if not self._staged or self._write_job is not None or self.held:
             return None
         due = end_offset - self.flushed_offset >= flush_messages
         if due and self._flush_job is not None:
@@ -110,7 +116,8 @@ class WriteQueue:
 
         With `sealed_before` only segments based below it. None while another job syncs.
         """
-        if self._flush_job is not None or (self._write_job is not None and self._write_job.sync):
+        syncing = self._flush_job is not None or (self._write_job is not None and self._write_job.sync)
+        if syncing or self.held:
             return None
         end_offset = self.readable_offset
         segments = list(self._unsynced.values())
@@ -143,12 +150,21 @@ class WriteQueue:
         size = sum(map(len, buffers))
         return StagedSlice(buffers, size, job.end_offset) if size <= max_bytes else None
 
+    def unwritten(self) -> bytes:
+        """A copy of the batches that wait to be written; no job may be outstanding."""
+        return b"".join(buffer for write in self._staged for buffer in write.buffers)
+
+    def drop_unwritten(self) -> None:
+        """Nothing of what is staged has to be written any more."""
+        self._staged = []
+
     def drop(self, segment: Segment) -> None:
         """A segment is removed from the log; nothing of it has to be written any more."""
         self._unsynced.pop(segment.base_offset, None)
 
     def truncating(self, log_start_offset: int, end_offset: int) -> None:
         """The records at and above `end_offset` are about to be removed; nothing is readable until they are."""
+        self.truncations += 1
         self.readable_offset = log_start_offset
         self.flushed_offset = min(self.flushed_offset, end_offset)
 

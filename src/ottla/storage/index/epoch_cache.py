@@ -110,6 +110,11 @@ class EpochCache:
             self._unwritten_from = start_offset
         return True
 
+    def adopt(self, other: EpochCache) -> None:
+        """Take over the entries of a log with the same records; all of them are written with the next flush."""
+        self._epochs, self._starts = other._epochs[:], other._starts[:]
+        self._unwritten_from = _EVERYTHING if self._epochs else None
+
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """(epoch, end offset) of the greatest known epoch at or below the requested one.
 

@@ -41,7 +41,7 @@ from ottla.storage.index.txn_index import AbortedTxn
 from ottla.storage.log.appended import Appendable, Appended
 from ottla.storage.log.bulk_append import AppendLimits, BulkAppend
 from ottla.storage.log.log_config import LogConfig
-from ottla.storage.log.log_jobs import CheckpointJob, CloseJob, DeletionJob, LogJob, TruncationJob
+from ottla.storage.log.log_jobs import CheckpointJob, CloseJob, DeletionJob, HoldJob, LogJob, TruncationJob
 from ottla.storage.log.log_parts import LogParts
 from ottla.storage.log.raw_append import EPOCH_MAX, check_batch, scan_raw
 from ottla.storage.log.readable_log import ReadableLog
@@ -114,6 +114,11 @@ class Log(ReadableLog):
         """Call `callback` once no job is outstanding and nothing is staged, at once if that is so; or on a failure."""
         self._idle_callbacks.append(callback)
         self._notify_idle()
+
+    @property
+    def awaited(self) -> bool:
+        """Whether callbacks wait until the log is idle."""
+        return bool(self._idle_callbacks)
 
     def _notify_idle(self) -> None:
         callbacks = self._idle_callbacks
@@ -376,6 +381,14 @@ class Log(ReadableLog):
             old_snapshots=old_snapshots,
             epochs=epochs,
         )
+        self._begin(job)
+        return job
+
+    def take_hold(self) -> HoldJob | None:
+        """A job during which the log does not change on the disk; None if another job is outstanding."""
+        if self.offline or self._job is not None:
+            return None
+        job = HoldJob(self._writes)
         self._begin(job)
         return job
 

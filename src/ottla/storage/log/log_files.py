@@ -4,7 +4,8 @@ A partition is kept in `<topic>-<partition>/`. Each segment is named after its b
 has a `.log`, an `.index` and a `.timeindex`; a `.txnindex` only if a transaction was aborted in it; a
 `.snapshot` of the producers at that offset. Index files are created when they are first written. A file that is to
 be removed has the suffix `.deleted`, one that compaction is writing `.cleaned`, and one that is about to replace its
-originals `.swap`. A partition that is being deleted is renamed to end in `-delete`.
+originals `.swap`. A partition that is being deleted is renamed to end in `-delete`. A copy of a partition that is to
+replace it, in another log directory, ends in `-future`.
 """
 
 from __future__ import annotations
@@ -57,6 +58,20 @@ def parse_partition_dir(name: str) -> TopicPartition | None:
 def delete_dir(partition: TopicPartition, unique: str) -> str:
     """The name that marks a partition for removal."""
     return _renamed(partition, unique, DELETE_DIR)
+
+
+def future_dir(partition: TopicPartition, unique: str) -> str:
+    """The name of a copy that is to replace the log in another directory; ValueError if it is too long."""
+    name = f"{partition}.{unique}{FUTURE_DIR}"
+    if len(name) > _NAME_MAX:
+        raise ValueError(f"the name of {partition} is too long for a copy")
+    return name
+
+
+def parse_future_dir(name: str) -> TopicPartition | None:
+    """The partition of a copy; None for any other name."""
+    stem, dot, _ = name.removesuffix(FUTURE_DIR).rpartition(".")
+    return parse_partition_dir(stem) if dot and name.endswith(FUTURE_DIR) else None
 
 
 def stray_dir(partition: TopicPartition, unique: str) -> str:

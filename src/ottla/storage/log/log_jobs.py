@@ -16,6 +16,7 @@ from typing import Protocol
 from ottla.base.errors import StorageFault
 from ottla.base.files import Disk
 from ottla.storage.commit.write_job import FlushJob, LogLocation, WriteJob
+from ottla.storage.commit.write_queue import WriteQueue
 from ottla.storage.index.epoch_cache import EpochWrite
 from ottla.storage.log import log_files
 from ottla.storage.log.segment import Segment, SegmentIndexWrite
@@ -131,6 +132,33 @@ class TruncationJob:
 
     def finish(self) -> None:
         self._on_done()
+
+
+class HoldJob:
+    """Keep a log as it is on the disk: staged records wait, and no other job starts. Running writes finish."""
+
+    def __init__(self, writes: WriteQueue) -> None:
+        self._writes = writes
+        writes.held = True
+
+    @property
+    def writing(self) -> bool:
+        """Whether a write that had started before is running."""
+        return self._writes.job_outstanding
+
+    def unwritten(self) -> bytes:
+        """A copy of the batches that wait to be written, from the readable offset on."""
+        return self._writes.unwritten()
+
+    def drop_unwritten(self) -> None:
+        """Another log has taken over the batches that wait."""
+        self._writes.drop_unwritten()
+
+    def run(self) -> None:
+        """Do nothing: the log waits until the job is reported as finished."""
+
+    def finish(self) -> None:
+        self._writes.held = False
 
 
 class CloseJob:

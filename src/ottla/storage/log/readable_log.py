@@ -97,6 +97,11 @@ class ReadableLog:
         return self._writes.last_flush_ms
 
     @property
+    def truncations(self) -> int:
+        """How often records at the end have been removed since the log was opened."""
+        return self._writes.truncations
+
+    @property
     def size_bytes(self) -> int:
         return sum(segment.size for segment in self.segments)
 
