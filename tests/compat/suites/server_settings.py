@@ -1,8 +1,8 @@
 """The settings with which the fixtures of client test suites start a server, as Ottla reads them.
 
 Different from the file of the fixture are only: the address (127.0.0.1 instead of all addresses), the login
-configuration (`sasl.jaas.config` instead of a file of the JVM), the URLs that the JVM allows; left out are Kerberos,
-tokens without a signature, and the versions of TLS before 1.2, which current JVMs ignore.
+configuration (`sasl.jaas.config` instead of a file of the JVM), the URLs that the JVM allows; left out are Kerberos
+and tokens without a signature.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _MODULE = re.compile(r'\S+\.(\w+)LoginModule\s+required(?:"[^"]*"|[^";])*;')
 _MECHANISMS = {"Plain": ("PLAIN",), "Scram": ("SCRAM-SHA-256", "SCRAM-SHA-512")}
 _LOGIN_FILE = "java.security.auth.login.config"
 _ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
-_REFUSED = {"sasl.enabled.mechanisms": ("GSSAPI",), "ssl.enabled.protocols": ("TLSv1.1", "TLSv1")}
+_REFUSED = {"sasl.enabled.mechanisms": ("GSSAPI",)}
 _KEYS = "sasl.oauthbearer.jwks.endpoint.url"
 _USER = re.compile(r"name=([^,\]]+)")
 

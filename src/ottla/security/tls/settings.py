@@ -14,6 +14,8 @@ Lookup = Callable[[str], str | None]
 """The text of a setting by its name; None if it is not set."""
 
 PROTOCOLS: Final = ("TLSv1.2", "TLSv1.3")
+_INSECURE: Final = ("TLSv1", "TLSv1.1")
+"""Versions that are not used although they are listed, as in a JVM with its default settings."""
 DEFAULT_RULES: Final = "DEFAULT"
 
 
@@ -69,10 +71,11 @@ def _split(text: str | None) -> tuple[str, ...]:
 
 
 def _protocols(names: tuple[str, ...]) -> tuple[str, ...]:
-    for name in names:
+    used = tuple(name for name in names if name not in _INSECURE)
+    for name in used or names:
         if name not in PROTOCOLS:
             raise LocalError(f"ssl.enabled.protocols: {name}; allowed: {', '.join(PROTOCOLS)}")
-    return names or PROTOCOLS
+    return used or PROTOCOLS
 
 
 def _client_auth(text: str | None) -> ClientAuth:

@@ -42,10 +42,15 @@ def test_values() -> None:
     assert found.mapping_rules == "RULE:a/b/"
 
 
+def test_old_versions_are_not_used_beside_others() -> None:
+    assert read(enabled_protocols="TLSv1.2,TLSv1.1,TLSv1").protocols == ("TLSv1.2",)
+
+
 @pytest.mark.parametrize(
     ("name", "text"),
     [
         ("enabled_protocols", "TLSv1.1"),
+        ("enabled_protocols", "TLSv1.1,TLSv1"),
         ("enabled_protocols", "TLSv1.2,SSLv3"),
         ("client_auth", "maybe"),
         ("endpoint_identification_algorithm", "ldaps"),
