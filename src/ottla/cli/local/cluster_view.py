@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from rich.box import HEAVY_HEAD, SIMPLE_HEAD
+from rich.box import HEAVY_HEAD
 from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -86,10 +86,13 @@ class _Brokers:
 
     def _table(self, *, narrow: bool) -> Table:
         snapshot = self.snapshot
-        table = Table(title="Brokers", title_justify="left", box=SIMPLE_HEAD if narrow else HEAVY_HEAD)
+        table = Table(title="Brokers", title_justify="left", box=None if narrow else HEAVY_HEAD)
+        if narrow:
+            table.padding = (0, 2, 0, 0)
+            table.pad_edge = False
         racks = any(broker.rack for broker in snapshot.brokers)
         for name in ("id", *(() if narrow else ("address",)), *(("rack",) if racks else ()), "state"):
-            table.add_column(name)
+            table.add_column(name, min_width=len("controller") if name == "state" else None)
         for name in ("leads", "follows in sync", "out of sync", "offsets/s"):
             table.add_column(name, justify="right", min_width=max(map(len, name.split())))
         for broker in snapshot.brokers:
