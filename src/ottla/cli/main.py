@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
     import typer
@@ -35,11 +35,20 @@ def _app() -> typer.Typer:
     return app
 
 
+def _replace_closed_streams() -> None:
+    """Discard the output if standard output or standard error was closed before the start (`ottla ... >&-`)."""
+    streams: tuple[TextIO | None, ...] = (sys.stdout, sys.stderr)
+    if None in streams:
+        nothing = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 - open until the end
+        sys.stdout, sys.stderr = sys.stdout or nothing, sys.stderr or nothing
+
+
 def main() -> None:
     if sys.argv[1:2] == ["broker"]:
         from ottla.cli import broker
 
         sys.exit(broker.main(sys.argv[2:]))
+    _replace_closed_streams()
     if COMPLETION_VARIABLE in os.environ:
         from typer.completion import completion_init  # type: ignore[attr-defined]
 

@@ -109,7 +109,10 @@ class LogDirs:
             self.release()
             raise
         if not self.dirs:
-            raise LocalError(f"no log directory can be used: {self.unusable}")
+            reasons = "; ".join(f"{path}: {error.strerror or error}" for path, error in self.unusable.items())
+            raise LocalError(
+                f"no log directory can be used: {reasons} (choose others with --data or log.dirs)"
+            )
 
     def _open_dir(self, path: str) -> None:
         directory = path.rstrip("/")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
 import sys
@@ -76,6 +77,14 @@ def test_the_help_imports_little() -> None:
         f"found = [each for each in {NOT_NEEDED!r} if each in sys.modules]\nassert not found, found"
     )
     subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+
+
+def test_a_closed_standard_output_is_no_error(tmp_path: Path) -> None:
+    command = f"exec {shlex.quote(sys.executable)} -m ottla.cli.main contexts list >&-"
+    environment = {**os.environ, "XDG_CONFIG_HOME": str(tmp_path)}
+    done = subprocess.run(["sh", "-c", command], env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "Traceback" not in done.stderr
 
 
 def test_the_version() -> None:

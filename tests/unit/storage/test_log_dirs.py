@@ -346,7 +346,7 @@ def test_a_directory_that_cannot_be_opened_is_left_out() -> None:
     assert [each.path for each in dirs.dirs] == ["/b"]
     assert list(dirs.unusable) == ["/a"]
     disk.fail_at(0, errno.EACCES)
-    with pytest.raises(LocalError, match="no log directory"):
+    with pytest.raises(LocalError, match=r"no log directory can be used: /a: \w.*--data or log\.dirs"):
         LogDirs(disk, ["/a"], Random(2), InlineExecutor())
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from rich.console import Group, RenderableType
+from rich.box import HEAVY_HEAD
+from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -16,6 +17,8 @@ from ottla.base.ids import TopicPartition
 
 NO_LEADER = -1
 TOPICS_SHOWN = 12
+NARROW = 90
+"""Columns below which a terminal is narrow."""
 KEYS = "0-9 select a broker   k kill   p pause or resume   s stop   r restart   q quit"
 _STYLES = {"running": "green", "starting": "yellow", "fenced": "yellow", "paused": "magenta"}
 
@@ -64,37 +67,52 @@ class Snapshot:
 
 def draw(snapshot: Snapshot, selected: int | None, note: str) -> RenderableType:
     """The tables of brokers and topics, and the keys."""
-    parts: list[RenderableType] = [_brokers(snapshot, selected)]
+    parts: list[RenderableType] = [_Brokers(snapshot, selected)]
     if snapshot.partitions:
         parts.append(_topics(snapshot))
     parts += [Text(KEYS, style="dim"), Text(note)]
     return Group(*parts)
 
 
-def _brokers(snapshot: Snapshot, selected: int | None) -> Table:
-    table = Table(title="Brokers", title_justify="left")
-    for name in ("id", "address", "rack", "state"):
-        table.add_column(name)
-    for name in ("leads", "follows in sync", "out of sync", "offsets/s"):
-        table.add_column(name, justify="right")
-    for broker in snapshot.brokers:
-        behind = snapshot.follows(broker.node_id, in_sync=False)
-        is_controller = broker.node_id == snapshot.controller
-        table.add_row(
-            f"{'>' if broker.node_id == selected else ' '} {broker.node_id}",
-            broker.address,
-            broker.rack or "",
-            Text(
-                broker.state + (", active controller" if is_controller else ""),
-                style=_STYLES.get(broker.state, "red"),
-            ),
-            str(snapshot.leads(broker.node_id)),
-            str(snapshot.follows(broker.node_id, in_sync=True)),
-            Text(str(behind), style="red" if behind else ""),
-            f"{broker.records_per_s:,.0f}",
-            style="bold" if broker.node_id == selected else "",
-        )
-    return table
+@dataclass(frozen=True)
+class _Brokers:
+    """One line per broker; without addresses on a narrow terminal."""
+
+    snapshot: Snapshot
+    selected: int | None
+
+    def __rich_console__(self, _: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        yield self._table(narrow=options.max_width < NARROW)
+
+    def _table(self, *, narrow: bool) -> Table:
+        snapshot = self.snapshot
+        table = Table(title="Brokers", title_justify="left", box=None if narrow else HEAVY_HEAD)
+        if narrow:
+            table.padding = (0, 2, 0, 0)
+            table.pad_edge = False
+        racks = any(broker.rack for broker in snapshot.brokers)
+        for name in ("id", *(() if narrow else ("address",)), *(("rack",) if racks else ()), "state"):
+            table.add_column(name, min_width=len("controller") if name == "state" else None)
+        for name in ("leads", "follows in sync", "out of sync", "offsets/s"):
+            table.add_column(name, justify="right", min_width=max(map(len, name.split())))
+        for broker in snapshot.brokers:
+            behind = snapshot.follows(broker.node_id, in_sync=False)
+            is_controller = broker.node_id == snapshot.controller
+            table.add_row(
+                f"{'>' if broker.node_id == self.selected else ' '} {broker.node_id}",
+                *([] if narrow else [broker.address]),
+                *([broker.rack or ""] if racks else []),
+                Text(
+                    broker.state + (", active controller" if is_controller else ""),
+                    style=_STYLES.get(broker.state, "red"),
+                ),
+                str(snapshot.leads(broker.node_id)),
+                str(snapshot.follows(broker.node_id, in_sync=True)),
+                Text(str(behind), style="red" if behind else ""),
+                f"{broker.records_per_s:,.0f}",
+                style="bold" if broker.node_id == self.selected else "",
+            )
+        return table
 
 
 def _topics(snapshot: Snapshot) -> Table:

@@ -97,8 +97,8 @@ class SecureFolder:
         if self.path.exists() and any(self.path.iterdir()):
             raise LocalError(f"{self.path} is not empty; choose another folder, or delete this one first")
         try:
-            self.path.mkdir(_DIRECTORY_MODE, parents=True, exist_ok=True)
             authority = Authority.create(f"{cluster} certificate authority", now)
+            self.path.mkdir(_DIRECTORY_MODE, parents=True, exist_ok=True)
             _write(self.authority_certificate, authority.pem.certificate)
             _write(self.path / "ca-key.pem", authority.pem.key)
             self._write_users(bootstrap)

@@ -68,3 +68,12 @@ def test_partitions_with_missing_replicas_are_shown_first() -> None:
     text = console.export_text()
     assert "z-0" in text
     assert "and 19 more" in text
+
+
+def test_states_and_headers_are_readable_on_a_narrow_terminal() -> None:
+    console = Console(file=io.StringIO(), width=60, record=True)
+    console.print(draw(AFTER_KILL, 1, ""))
+    text = console.export_text().split("Partitions")[0]
+    for word in ("running", "killed", "controller", "follows", "leads", "offsets/s"):
+        assert word in text
+    assert max(map(len, text.splitlines())) <= 60
