@@ -384,7 +384,9 @@ def check_after_crash(bench: Bench, survival: Survival, durable: int) -> None:
     again.run()
     append(log, batch(), leader_epoch=5)
     if log.log_dir == "/a":
-        leftovers = [path for _, path in again.target.unfinished]  # both the copy and the marker, at one point
+        leftovers = [
+            path for _, path in again.target.unfinished
+        ]  # both the copy and the marker, at one point
         for path in leftovers[1:]:
             again.disk.rmtree(path)
         again.move(log, leftovers[0] if leftovers else "")
