@@ -131,6 +131,7 @@ COVERED_BY = {
     "broker/handlers/k26_end_txn.py": "tests/integration/test_two_phase_commit.py",
     "broker/handlers/k27_write_txn_markers.py": "tests/compat/differential/transactional_records.py",
     "broker/handlers/k28_txn_offset_commit.py": "tests/unit/broker/coordination/test_group_requests.py",
+    "broker/handlers/k34_alter_replica_log_dirs.py": "tests/integration/test_log_directories.py",
     "broker/handlers/k35_describe_log_dirs.py": "tests/fault/test_disk_faults.py",
     "broker/handlers/k42_delete_groups.py": "tests/contract/test_group_apis.py",
     "broker/handlers/k47_offset_delete.py": "tests/contract/test_group_apis.py",

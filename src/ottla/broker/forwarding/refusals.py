@@ -187,16 +187,17 @@ def _refuse_markers(
 def _refuse_moves(
     request: AlterReplicaLogDirsRequest, code: ErrorCode, _: str | None
 ) -> AlterReplicaLogDirsResponse:
-    results: dict[str, dict[int, AlterReplicaLogDirPartitionResult]] = {}
-    for directory in request.dirs:
-        for topic in directory.topics:
-            for index in topic.partitions:
-                result = AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code)
-                results.setdefault(topic.name, {})[index] = result
     return AlterReplicaLogDirsResponse(
         results=[
-            AlterReplicaLogDirTopicResult(topic_name=name, partitions=list(partitions.values()))
-            for name, partitions in results.items()
+            AlterReplicaLogDirTopicResult(
+                topic_name=topic.name,
+                partitions=[
+                    AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code)
+                    for index in topic.partitions
+                ],
+            )
+            for directory in request.dirs
+            for topic in directory.topics
         ]
     )
 
