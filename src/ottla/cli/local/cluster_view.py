@@ -88,7 +88,7 @@ class _Brokers:
         snapshot = self.snapshot
         table = Table(title="Brokers", title_justify="left", box=None if narrow else HEAVY_HEAD)
         if narrow:
-            table.padding = (0, 2, 0, 0)
+            table.padding = (0, 1, 0, 0)
             table.pad_edge = False
         racks = any(broker.rack for broker in snapshot.brokers)
         for name in ("id", *(() if narrow else ("address",)), *(("rack",) if racks else ()), "state"):
