@@ -56,7 +56,6 @@ COVERED_BY = {
     "node/security/authentication.py": "tests/integration/security/test_sasl_clients.py",
     "security/sasl/listener_values.py": "tests/unit/security/sasl/test_settings.py",
     "security/sasl/oauth/jwks.py": "tests/unit/security/sasl/oauth/test_jwt.py",
-    "security/sasl/login.py": "tests/unit/peer/test_authentication.py",
     "security/sasl/exchange.py": "tests/unit/security/sasl/test_plain.py",
     "broker/handlers/k38_create_delegation_token.py": "tests/integration/security/test_tokens.py",
     "broker/handlers/k39_renew_delegation_token.py": "tests/integration/security/test_tokens.py",
