@@ -10,6 +10,7 @@ import pytest
 from ottla.base.errors import LocalError
 from ottla.base.rng import Random
 from ottla.storage.log.log_config import LogConfig
+from ottla.storage.recovery import damage
 from ottla.testing.disk import SimDisk, Survival
 from tests.support.logs import append, batch, open_at
 
@@ -39,6 +40,13 @@ def test_valid_batches_behind_a_damaged_one_are_kept_durably() -> None:
     assert open_at(disk, DIRECTORY).log_end_offset == 4
     name = f"00000000000000000000.log.damaged-{positions[4]}"
     assert copies(disk.crash(Survival.NONE)) == {name: damaged[positions[4] :]}
+
+
+def test_a_copy_is_durable_before_anything_is_cut() -> None:
+    disk, positions = filled()
+    log = open_at(disk, DIRECTORY)
+    name = damage.keep(disk, DIRECTORY, log.segments.active, positions[7])
+    assert disk.crash(Survival.NONE).read(name) == disk.read(LOG)[positions[7] :]
 
 
 def test_of_a_torn_tail_nothing_is_kept() -> None:
