@@ -86,7 +86,6 @@ COVERED_BY = {
     "base/rng.py": "tests/unit/testing/test_disk.py",
     "base/settled.py": "tests/unit/broker/forwarding/test_local_controller.py",
     "base/writer.py": "tests/contract/test_writer.py",
-    "broker/coordination/producer_ids.py": "tests/unit/broker/coordination/test_txn_requests.py",
     "testing/fixtures/brokers.py": "tests/integration/fixtures/test_environment.py",
     "testing/fixtures/cluster_client.py": "tests/integration/fixtures/test_environment.py",
     "testing/fixtures/environment.py": "tests/integration/fixtures/test_environment.py",

@@ -84,9 +84,7 @@ def test_a_replica_in_a_directory_that_is_not_registered_does_not_lead() -> None
 
 def test_a_replica_that_reports_its_first_directory_stays_in_sync() -> None:
     bench = two_directories()
-    bench.replay(
-        PartitionChangeRecord(topic_id=TOPIC_ID, partition_id=0, directories=[DIRECTORY_UNASSIGNED])
-    )
+    bench.replay(PartitionChangeRecord(topic_id=TOPIC_ID, partition_id=0, directories=[DIRECTORY_UNASSIGNED]))
     assert assign(bench, SECOND, 0) == [0]
     partition = bench.partition()
     assert (partition.directory_of(1), partition.leader, partition.isr) == (SECOND, 1, (1,))

@@ -1,4 +1,4 @@
-"""Records that recovery cuts: valid ones are copied durably, a torn tail and bytes that look like old messages are not."""
+"""Records that recovery cuts: valid ones are copied durably; a torn tail and bytes like old messages are not."""
 
 from __future__ import annotations
 
