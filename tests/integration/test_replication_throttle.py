@@ -1,0 +1,87 @@
+"""A reassignment under a limit (KIP-73): the new replica is copied at the limited rate, then joins the ISR."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from ottla.testing.cluster import Cluster
+from ottla.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from ottla.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from tests.support.raw import Address, Closed, RawClient
+
+TIMEOUT_S = 60.0
+BROKER = 4
+FETCH_BYTES = 65_536
+RATE = 200_000
+RECORDS = 600
+"""Of 1,000 bytes: three times what the limit allows in a second."""
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    config = {
+        "replica.fetch.max.bytes": str(FETCH_BYTES),
+        "replica.fetch.response.max.bytes": str(FETCH_BYTES),
+    }
+    folder: Path = tmp_path_factory.mktemp("brokers")
+    with Cluster(brokers=2, data=folder, proxies=False, config=config) as running:
+        yield running
+
+
+def set_rate(client: RawClient, name: str, rate: int) -> None:
+    """Set a limit of all brokers."""
+    change = AlterableConfig(name=name, config_operation=0, value=str(rate))
+    resource = AlterConfigsResource(resource_type=BROKER, resource_name="", configs=[change])
+    response = client.ask(
+        IncrementalAlterConfigsRequest(resources=[resource]), 1, IncrementalAlterConfigsResponse
+    )
+    assert not isinstance(response, Closed)
+    assert [each.error_code for each in response.responses] == [0]
+
+
+def add_replica(client: RawClient, topic: str) -> None:
+    partition = ReassignablePartition(partition_index=0, replicas=[0, 1])
+    request = AlterPartitionReassignmentsRequest(
+        topics=[ReassignableTopic(name=topic, partitions=[partition])]
+    )
+    response = client.ask(request, 0, AlterPartitionReassignmentsResponse)
+    assert not isinstance(response, Closed)
+    assert response.error_code == 0
+    assert response.responses[0].partitions[0].error_code == 0
+
+
+@pytest.mark.parametrize(("side", "replica"), [("leader", "0:0"), ("follower", "0:1")])
+def test_a_throttled_replica_is_copied_at_the_limited_rate(cluster: Cluster, side: str, replica: str) -> None:
+    topic = f"throttled-by-{side}"
+    config = {f"{side}.replication.throttled.replicas": replica}
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    made = NewTopic(topic, 1, replica_assignment=[[0]], config=config)
+    admin.create_topics([made])[topic].result(TIMEOUT_S)
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "batch.size": 20_000})
+    for _ in range(RECORDS):
+        producer.produce(topic, bytes(1_000))
+    assert producer.flush(TIMEOUT_S) == 0
+    with RawClient(Address.parse(cluster.brokers[0].bootstrap)) as client:
+        set_rate(client, f"{side}.replication.throttled.rate", RATE)
+        began = time.monotonic()
+        add_replica(client, topic)
+        cluster.wait_in_sync(topic, [0, 1], 0)
+    # All but the last response is sent at the limited rate, over the time since the first one.
+    assert time.monotonic() - began >= (RECORDS * 1_000 - 2 * FETCH_BYTES) / RATE - 0.5
