@@ -4,7 +4,7 @@
 
 The raw rows use the compiled load generator, one process for each broker, with a topic that this broker leads. The
 client rows use confluent-kafka. CPU is that of the three brokers together; memory is that of the largest broker. A cold
-start ends when every broker lists all brokers.
+start ends when every broker lists all brokers. Before each row free memory is touched (`bench/memory.py`).
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from rich.table import Table
 
 from bench.clusters import cpu_seconds, idle_percent, make_cluster, rss_bytes, timed_start
 from bench.kafka_jars import KAFKA_VERSION
+from bench.memory import warm_memory
 from bench.places import LOAD, RESULTS, ROOT, build_loads
 from bench.table import KAFKA, POLICY, SYNCED, Ratio
 from ottla.local.cluster import LocalCluster
@@ -142,6 +143,7 @@ def measure(broker: str, quick: bool, report: Callable[[str], None]) -> Figures:
         client(cluster, "produce", "bench", records // 2, 1000)
         for row in (large, small, produce, latency):
             report(row.__name__)
+            warm_memory()
             try:
                 row()
             except (subprocess.SubprocessError, ValueError, KafkaException) as problem:

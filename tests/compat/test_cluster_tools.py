@@ -179,6 +179,38 @@ def test_kafka_reassign_partitions_moves_replicas(
     assert described[0][1] == described[0][2] == {1, 2}
 
 
+def test_kafka_reassign_partitions_limits_the_rate_and_removes_the_limit(
+    tools: JavaTools, at: tuple[str, str], tmp_path: Path
+) -> None:
+    topic = fresh("limited")
+    tools.good("kafka-topics", *at, "--create", "--topic", topic, "--replica-assignment", "0")
+    Publisher(at[1]).send(topic, ({"value": bytes(1_000)} for _ in range(2_000)))
+    plan = tmp_path / "plan.json"
+    wanted = {"version": 1, "partitions": [{"topic": topic, "partition": 0, "replicas": [0, 2]}]}
+    plan.write_text(json.dumps(wanted))
+    files = ("--reassignment-json-file", str(plan))
+    tools.good("kafka-reassign-partitions", *at, *files, "--execute", "--throttle", "500000")
+
+    def settings() -> str:
+        described = (
+            tools.good("kafka-configs", *at, "--describe", "--entity-type", kind, "--entity-name", name).out
+            for kind, name in (("topics", topic), ("brokers", "0"), ("brokers", "2"))
+        )
+        return "".join(described)
+
+    found = settings()
+    assert "leader.replication.throttled.replicas=0:0" in found
+    assert "follower.replication.throttled.replicas=0:2" in found
+    assert "leader.replication.throttled.rate=500000" in found
+    assert "follower.replication.throttled.rate=500000" in found
+
+    def is_complete() -> bool:
+        return "is completed" in tools.run("kafka-reassign-partitions", *at, *files, "--verify").out
+
+    wait_until(is_complete, "the reassignment to end", 90)
+    assert ".throttled." not in settings()
+
+
 def test_kafka_reassign_partitions_moves_replicas_between_log_directories(
     tools: JavaTools, tmp_path: Path
 ) -> None:

@@ -22,6 +22,7 @@ from ottla.peer.errors import PeerError, Reason
 from ottla.peer.exchange import RawResponse
 from ottla.records.builder import NewRecord, build_batch
 from ottla.replication.partition import Partition
+from ottla.replication.quota import ReplicationQuota
 from ottla.replication.replicas import Replicas
 from ottla.storage.commit.group_commit import GroupCommit
 from ottla.storage.log.log import Log
@@ -79,12 +80,17 @@ class FakeLoop:
         self.now = end
 
 
-class FixedClock:
+class LoopClock:
+    """The time of the event loop; the time of day does not change."""
+
+    def __init__(self, loop: FakeLoop) -> None:
+        self._loop = loop
+
     def now_ms(self) -> int:
         return NOW_MS
 
     def monotonic(self) -> float:
-        return 0.0
+        return self._loop.now
 
 
 class FakePeers:
@@ -143,7 +149,7 @@ def data(
 class FollowingBroker:
     """Broker 1, which follows partitions of a topic."""
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, config: LogConfig | None = None, **settings: Any) -> None:
         self.disk = SimDisk(random.Random(1))
         self.executor = InlineExecutor(stepped=True)
         self.loop = FakeLoop()
@@ -151,7 +157,8 @@ class FollowingBroker:
         self.faults: list[StorageFault] = []
         self.dirs = LogDirs(self.disk, ["/d"], random.Random(2), self.executor)
         self.dirs.claim("c" * 22, NODE)
-        clock = FixedClock()
+        clock = LoopClock(self.loop)
+        self.quota = ReplicationQuota(11, 1000, clock)
         self.group_commit = GroupCommit(
             self.executor,
             clock,
@@ -160,7 +167,12 @@ class FollowingBroker:
             on_fault=self.fail,
         )
         self.replicas = Replicas(
-            NODE, self.dirs, clock, self.group_commit.schedule, lambda image, topic: LogConfig(), self._error
+            NODE,
+            self.dirs,
+            clock,
+            self.group_commit.schedule,
+            lambda image, topic: config or LogConfig(),
+            self._error,
         )
         self.fetchers = ReplicaFetchers(
             self.replicas,
@@ -173,6 +185,7 @@ class FollowingBroker:
                 self.loop,
                 ReplicaFetchSettings(**settings),
                 lambda: 5,
+                self.quota,
             ),
         )
         self.image: MetadataImage = EMPTY_IMAGE

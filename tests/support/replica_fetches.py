@@ -141,6 +141,7 @@ class Broker:
         self.partitions = [self._open(index, config or LogConfig()) for index in range(partitions)]
         self.sessions = FetchSessions(random.Random(2), 10)
         self.replica_sessions = ReplicaSessions(random.Random(3))
+        self.quotas = make_quotas(clock=self.clock)
         self.services = FetchServices(
             cast(Any, self.executor),
             cast(Any, SimpleNamespace(image=EMPTY_IMAGE)),
@@ -150,7 +151,7 @@ class Broker:
             ReadBuffers(),
             lambda fault: None,
             rack_aware,
-            make_quotas(),
+            self.quotas,
             self.sessions.discard,
             Authorization(),
         )

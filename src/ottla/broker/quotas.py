@@ -9,9 +9,12 @@ does not read from its connection. So a client that ignores the time is held bac
   Counted is the time until a handler responds or waits. A client waits for at most one window.
 - `mutations` counts partitions that are created or deleted; it is used on the active controller.
 - `connections` counts new connections, of addresses, of listeners and of the broker.
+- `leader_replication` and `follower_replication` count the bytes of throttled replicas, `moves` those of moves between
+  log directories. They are set by settings of the broker.
 
-Each of them is None without a quota of its kind, so a broker without quotas compares a field with None and does nothing
-else. Requests of brokers and of their followers are not counted.
+`produce`, `fetch`, `request` and `connections` are None without a quota of their kind, so a broker without quotas
+compares a field with None and does nothing else. Requests of brokers and of their followers are counted by the quotas
+of replication only.
 
 Concurrency: the event loop only.
 """
@@ -22,6 +25,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.replication.quota import ReplicationQuota
 from ottla.security.quotas.connections import ConnectionRates
 from ottla.security.quotas.limits import AddressLimits, ClientLimits
 from ottla.security.quotas.usage import BucketUsage, RateUsage, Throttled, Windows
@@ -37,6 +41,10 @@ if TYPE_CHECKING:
 
 _NO_LIMITS: Final = ClientLimits({}, "")
 _CREATION_RATE: Final = "max.connection.creation.rate"
+_LEADER_RATE: Final = "leader.replication.throttled.rate"
+_FOLLOWER_RATE: Final = "follower.replication.throttled.rate"
+_MOVES_RATE: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
+REPLICATION_RATES: Final = (_LEADER_RATE, _FOLLOWER_RATE, _MOVES_RATE)
 
 
 class TrafficQuota:
@@ -135,6 +143,9 @@ class Quotas:
         self.request: TimeQuota | None = None
         self._rates = ConnectionRates(windows, config.text("inter.broker.listener.name") or "")
         self.connections: ConnectionRates | None = None
+        self.leader_replication = _replication_quota(config, "replication", clock)
+        self.follower_replication = _replication_quota(config, "replication", clock)
+        self.moves = _replication_quota(config, "alter.log.dirs.replication", clock)
 
     def changed(self, _: MetadataDelta, image: MetadataImage) -> None:
         """Follow a change of the metadata; a listener of the publisher."""
@@ -163,6 +174,12 @@ class Quotas:
         self._rates.set_rates(broker, rates)
         self.connections = self._rates if self._rates else None
 
+    def set_replication_rates(self, settings: DynamicConfig) -> None:
+        """Use the settings of the bytes per second that replicas copy."""
+        self.leader_replication.set_bound(settings.int(_LEADER_RATE))
+        self.follower_replication.set_bound(settings.int(_FOLLOWER_RATE))
+        self.moves.set_bound(settings.int(_MOVES_RATE))
+
     def mutations(self, call: Call, *, strict: bool) -> MutationCharge:
         """The charge of a request that changes partitions."""
         return MutationCharge(self._mutations, self._clock, call, strict=strict)
@@ -178,6 +195,11 @@ class Quotas:
         ):
             for each in usage.throttled(now_ms):
                 yield kind, each
+
+
+def _replication_quota(config: BrokerConfig, kind: str, clock: Clock) -> ReplicationQuota:
+    window_ms = 1000 * config.int(f"{kind}.quota.window.size.seconds")
+    return ReplicationQuota(config.int(f"{kind}.quota.window.num"), window_ms, clock)
 
 
 def _milliseconds(clock: Clock) -> int:

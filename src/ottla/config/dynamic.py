@@ -14,10 +14,14 @@ from typing import Final
 
 from ottla.config.broker import BrokerConfig, BrokerValues
 from ottla.config.key import ConfigRefused, Scope, Value, parse
-from ottla.config.keys import BROKER_KEYS
+from ottla.config.keys import BROKER_KEYS, DYNAMIC_ONLY_KEYS
 from ottla.config.resolve import BrokerLayers, Texts, overlay_topic, topic_defaults
 
 BROKER_RESOURCE: Final = 4
+_KEYS: Final = {**BROKER_KEYS, **DYNAMIC_ONLY_KEYS}
+_DYNAMIC_DEFAULTS: Final = {
+    name: parse(key, key.default) for name, key in DYNAMIC_ONLY_KEYS.items() if key.default is not None
+}
 Listener = Callable[[frozenset[str]], None]
 
 
@@ -29,7 +33,10 @@ class DynamicConfig(BrokerValues):
     def __init__(self, static: BrokerConfig, node_id: int) -> None:
         self.layers = BrokerLayers(static)
         self._node = str(node_id)
-        self._static_values: Mapping[str, Value] = {name: static.value(name) for name in BROKER_KEYS}
+        self._static_values: Mapping[str, Value] = {
+            **{name: static.value(name) for name in BROKER_KEYS},
+            **_DYNAMIC_DEFAULTS,
+        }
         self._stored: tuple[Texts, Texts] = ({}, {})
         self._topic_defaults: dict[str, Value] | None = None
         self._listeners: list[Listener] = []
@@ -79,7 +86,7 @@ def _usable(stored: Texts, problems: list[str]) -> dict[str, str]:
     """The valid settings and those with unknown names, which are described; bad values are omitted."""
     usable = {}
     for name, text in stored.items():
-        key = BROKER_KEYS.get(name)
+        key = _KEYS.get(name)
         if key is not None:
             try:
                 parse(key, text)
@@ -93,7 +100,7 @@ def _usable(stored: Texts, problems: list[str]) -> dict[str, str]:
 def _typed(texts: Texts) -> dict[str, Value]:
     typed = {}
     for name, text in texts.items():
-        key = BROKER_KEYS.get(name)
+        key = _KEYS.get(name)
         if key is not None and key.scope is not Scope.READ_ONLY:
             typed[name] = parse(key, text)
     return typed

@@ -36,7 +36,7 @@ from ottla.broker.net.listeners import Listener, ListenerType
 from ottla.broker.net.read_buffers import ReadBuffers
 from ottla.broker.net.server import Server
 from ottla.broker.purgatory import Purgatory
-from ottla.broker.quotas import Quotas
+from ottla.broker.quotas import REPLICATION_RATES, Quotas
 from ottla.broker.registry import Handlers, ListedApis, Route
 from ottla.broker.replica.following import Following
 from ottla.broker.replica.settings import ReplicaFetchSettings
@@ -176,6 +176,7 @@ class BrokerNode:
         self._edge = self._make_edge(metadata)
         self._server = Server(self._edge, self._machine.listen, self._quotas)
         self._set_connection_rates()
+        self._quotas.set_replication_rates(self._settings)
         listeners = self._server.bind(self._config.listeners)
         await settled(
             self.lifecycle.start(
@@ -398,6 +399,7 @@ class BrokerNode:
             self._group_commit.schedule,
             ReplicaFetchSettings.from_config(self._config.broker),
             lambda: self.lifecycle.broker_epoch,
+            self._quotas.follower_replication,
             clock=self._clock,
             loop=self._loop,
             environment=self._peer_environment,
@@ -419,6 +421,7 @@ class BrokerNode:
             environment,
             lambda: self._metadata_cache.image,
             self._log_moved,
+            self._quotas.moves,
         )
 
     def _log_moved(self, partition: Partition) -> None:
@@ -490,6 +493,8 @@ class BrokerNode:
             self._edge.limits = Limits.from_config(self._settings)
         if "max.connection.creation.rate" in names:
             self._set_connection_rates()
+        if not names.isdisjoint(REPLICATION_RATES):
+            self._quotas.set_replication_rates(self._settings)
         if any(name.startswith("log.cleaner.") for name in names):
             self._cleaner.reconfigure(self._cleaner_config())
         if "producer.id.expiration.ms" in names:

@@ -215,6 +215,10 @@ class FollowerState:
         """Nothing more happens in this term: the log is offline, or another term begins."""
         self.phase = Phase.STOPPED
 
+    def is_behind(self, log: FollowedLog) -> bool:
+        """Whether the leader has committed records that this log lacks, or may have."""
+        return self._leader_watermark < 0 or log.committable_offset < self._leader_watermark
+
     def high_watermark(self, log: FollowedLog) -> int:
         """The high watermark of this replica: the leader's, as far as this log is synced; never lower than before."""
         return max(log.high_watermark, min(self._leader_watermark, log.committable_offset))

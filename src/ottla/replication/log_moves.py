@@ -1,7 +1,8 @@
 """The moves of replicas between the log directories of this broker (AlterReplicaLogDirs).
 
 A request to move a replica to the directory that it is in ends a move of it; a request for another directory replaces
-the move. Two moves copy at the same time, the others wait with empty copies. A broker that stops leaves the copies;
+the move. Two moves copy at the same time, the others wait with empty copies. While the limit of bytes per second is
+exceeded, none copies. A broker that stops leaves the copies;
 `resume` moves these replicas again after the start.
 
 The directory of a replica that does not exist here yet is remembered for its creation.
@@ -20,6 +21,7 @@ from ottla.base.ids import TopicPartition
 from ottla.base.promise import Promise
 from ottla.metadata.image import MetadataImage
 from ottla.replication.partition import Partition
+from ottla.replication.quota import ReplicationQuota
 from ottla.replication.replicas import Replicas
 from ottla.storage.bulk import in_order, run_one
 from ottla.storage.log import log_files
@@ -41,6 +43,7 @@ class LogMoves:
         environment: MoveEnvironment,
         image: Callable[[], MetadataImage],
         on_moved: Callable[[Partition], None],
+        quota: ReplicationQuota,
     ) -> None:
         """`on_moved` gets each partition whose replica is in another directory now."""
         self._node_id = node_id
@@ -48,8 +51,10 @@ class LogMoves:
         self._environment = environment
         self._image = image
         self._on_moved = on_moved
+        self._quota = quota
         self._moves: dict[TopicPartition, LogMove] = {}
-        self._copying: set[LogMove] = set()
+        self._copying: dict[LogMove, int] = {}
+        """Moves that copy, with the bytes that were counted."""
         self._stopping = False
 
     def __iter__(self) -> Iterator[LogMove]:
@@ -107,7 +112,7 @@ class LogMoves:
         move.start()
 
     def _ended(self, move: LogMove) -> None:
-        self._copying.discard(move)
+        self._copying.pop(move, None)
         if self._moves.get(move.partition) is move:
             del self._moves[move.partition]
         for each in self:
@@ -143,8 +148,20 @@ class LogMoves:
 
     def may_copy(self, move: LogMove) -> bool:
         if move not in self._copying and len(self._copying) < COPIED_AT_ONCE:
-            self._copying.add(move)
-        return move in self._copying
+            self._copying[move] = 0
+        if move not in self._copying:
+            return False
+        quota = self._quota
+        if not quota.limited:
+            return True
+        copied = max(0, move.size_bytes - self._copying[move])
+        self._copying[move] = move.size_bytes
+        quota.record(copied)
+        # Appends to a held log wait for the end of the move.
+        if move.holds_log or not quota.exceeded:
+            return True
+        self._environment.later(quota.wait_s(), move.proceed)
+        return False
 
     def may_exchange(self, move: LogMove) -> bool:
         topic = self._image().topics.by_name.get(move.partition.topic)

@@ -143,6 +143,11 @@ class LogMove:
             self._waiting = False
             self._continue()
 
+    @property
+    def holds_log(self) -> bool:
+        """Whether appends to the log wait for the exchange."""
+        return self._hold is not None
+
     def cancel(self) -> None:
         """End the move and remove the copy, unless it replaces the log already."""
         self._end(self._discard)

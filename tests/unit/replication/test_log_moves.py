@@ -14,6 +14,7 @@ from ottla.base.ids import TopicPartition
 from ottla.metadata.records import PartitionChangeRecord, RemoveTopicRecord
 from ottla.replication.log_moves import LogMoves
 from ottla.replication.partition import Partition
+from ottla.replication.quota import ReplicationQuota
 from ottla.storage.log_move import MoveEnvironment
 from tests.support.logs import append, batch
 from tests.unit.replication.test_replicas import NODE, TOPIC_ID, FixedClock, Setup
@@ -22,8 +23,19 @@ A, B, C = "/a", "/b", "/c"
 NONE, NOT_HERE = ErrorCode.NONE, ErrorCode.REPLICA_NOT_AVAILABLE
 
 
-class Moves(Setup):
+class StepClock:
     def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def now_ms(self) -> int:
+        return 0
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+
+class Moves(Setup):
+    def __init__(self, quota: ReplicationQuota | None = None) -> None:
         super().__init__(stepped=True, directories=(A, B, C))
         self.timers: deque[Callable[[], None]] = deque()
         self.moved: list[Partition] = []
@@ -36,7 +48,11 @@ class Moves(Setup):
             lambda _, call: self.timers.append(call),
             self.write,
         )
-        self.moves = LogMoves(NODE, self.replicas, environment, lambda: self.image, self.moved.append)
+        self.clock = StepClock()
+        self.quota = quota or ReplicationQuota(11, 1000, self.clock)
+        self.moves = LogMoves(
+            NODE, self.replicas, environment, lambda: self.image, self.moved.append, self.quota
+        )
 
     def write(self, log: object) -> None:
         for each in self.dirs.logs():
@@ -207,3 +223,50 @@ def test_interrupted_moves_are_repeated(setup: Moves) -> None:
     setup.run()
     assert setup.where() == B
     assert not [name for path in (A, B, C) for name in setup.disk.listdir(path) if name.endswith("-future")]
+
+
+def test_moves_pause_while_their_limit_is_exceeded(setup: Moves) -> None:
+    setup.quota.set_bound(10_000)
+    setup.quota.record(1_000_000)
+    assert setup.alter(B) is NONE
+    for _ in range(50):
+        setup.run(steps=20)
+    assert setup.where() == A
+    assert [move.size_bytes for move in setup.moves] == [0]
+    setup.clock.seconds = 60.0
+    setup.run()
+    assert setup.where() == B
+
+
+def test_copied_bytes_count_toward_the_limit_of_moves(setup: Moves) -> None:
+    setup.quota.set_bound(1)
+    size = setup.replicas.get("t", 0).log.size_bytes
+    assert not setup.quota.exceeded
+    assert setup.alter(B) is NONE
+    setup.run(steps=50)
+    assert [move.size_bytes for move in setup.moves] == [size]
+    assert setup.quota.exceeded
+    setup.clock.seconds = 60.0
+    setup.run()
+    assert setup.where() == B
+
+
+class ExceededWhileHeld(ReplicationQuota):
+    """A limit that is exceeded from the moment in which a move holds its log."""
+
+    moves: LogMoves
+
+    @property
+    def exceeded(self) -> bool:
+        return any(move.holds_log for move in self.moves)
+
+
+def test_a_held_log_is_not_delayed_by_the_limit() -> None:
+    quota = ExceededWhileHeld(11, 1000, StepClock())
+    setup = Moves(quota)
+    quota.moves = setup.moves
+    quota.set_bound(1)
+    setup.prepare(0)
+    assert setup.alter(B) is NONE
+    setup.run()
+    assert setup.where() == B

@@ -81,13 +81,15 @@ class FetchServices(NamedTuple):
 class Planned:
     """One partition of the response and the location of its bytes."""
 
-    __slots__ = ("data", "key", "size", "slice", "traffic", "view")
+    __slots__ = ("data", "key", "size", "slice", "throttled", "traffic", "view")
 
     def __init__(self, key: bytes, data: PartitionData) -> None:
         self.key = key
         self.data = data
         self.slice: LogSlice | StagedSlice | None = None
         self.size = 0
+        self.throttled = False
+        """Whether the bytes count as those of a throttled replica."""
         self.traffic: Traffic | None = None
         """The counters of the partition, if this is the fetch of a consumer."""
         self.view = memoryview(b"")

@@ -5,6 +5,9 @@ The fetch offset of each partition, the durable end of the follower, is recorded
 leader epoch, or whose log diverges, is refused before anything is recorded. If the follower has a newer leader epoch
 than this broker, the request waits for it.
 
+A throttled replica that is not in sync gets no records while the limit of this broker is exceeded
+(`replication.quota`). The request then waits as if there were none.
+
 A request without a session waits on its partitions by itself. With a session, the session waits (`replica_sessions`).
 """
 
@@ -16,6 +19,7 @@ from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.fetch.fetch_request import UNKNOWN, FetchServices, PendingFetch, Planned
 from ottla.broker.fetch.replica_sessions import ReplicaSession
 from ottla.broker.fetch.sessions import FetchContext
+from ottla.replication.quota import is_throttled
 from ottla.replication.readable_partition import NO_EPOCH
 from ottla.wire.fetch import FetchPartition, FetchRequest, PartitionData
 from ottla.wire.produce import NodeEndpoint
@@ -112,6 +116,10 @@ class PendingReplicaFetch(PendingFetch):
     ) -> Planned:
         request, session = self._request, self._session
         behind = True
+        quota = self._services.quotas.leader_replication
+        throttled = quota.limited and self._is_throttled(partition)
+        if throttled and request.replica_id not in partition.isr and quota.exceeded:
+            max_bytes, min_one = 0, False
         try:
             partition.check_replica(request.replica_id, max(NO_EPOCH, wanted.current_leader_epoch))
             read = partition.read_for_replica(
@@ -131,22 +139,32 @@ class PendingReplicaFetch(PendingFetch):
                     )
                     read.high_watermark = partition.high_watermark
                 behind = wanted.fetch_offset < read.upto
-            return self._planned(key, partition, wanted, read)
+            planned = self._planned(key, partition, wanted, read)
+            planned.throttled = throttled
         except ApiError as error:
             if error.code == ErrorCode.UNKNOWN_LEADER_EPOCH:
                 # The follower has a newer image than this broker, which will have it soon.
                 return Planned(key, PartitionData(wanted.partition, error.code))
             return self._refused(key, wanted, error)
+        else:
+            return planned
         finally:
             if session is not None:
                 session.watch(partition, (key, wanted.partition), behind=behind)
+
+    def _is_throttled(self, partition: Partition) -> bool:
+        replicas = partition.log.config.leader_replication_throttled_replicas
+        return is_throttled(replicas, partition.index, partition.leader)
 
     def _throttled(self, quota: TrafficQuota) -> bool:
         """False: quotas of clients do not include replication."""
         return False
 
     def _count(self) -> None:
-        """Do nothing: the metrics count fetches of consumers."""
+        """Count the bytes of throttled replicas; the metrics count fetches of consumers only."""
+        size = sum(planned.size for planned in self._plan if planned.throttled)
+        if size:
+            self._services.quotas.leader_replication.record(size)
 
     def _hints(self, topics: list[tuple[bytes, list[PartitionData]]]) -> list[NodeEndpoint]:
         """Set the leaders, without endpoints: brokers have those of other brokers."""

@@ -24,6 +24,7 @@ from ottla.broker.replica.leader_offsets import look_up_offsets
 from ottla.broker.replica.ports import FetcherEnvironment
 from ottla.records.batch import HEADER_SIZE, read_header
 from ottla.replication.follower import Action, Fetched, FetchPosition, FollowerState, Step
+from ottla.replication.quota import is_throttled
 from ottla.wire.fetch_response import FetchedPartition
 
 if TYPE_CHECKING:
@@ -68,6 +69,17 @@ class FollowedPartition:
         """Whether appended records will become durable."""
         log = self.partition.log
         return self.is_current and not log.offline and not log.closed
+
+    @property
+    def is_throttled(self) -> bool:
+        """Whether the limit of followers includes the partition."""
+        replicas = self.partition.log.config.follower_replication_throttled_replicas
+        return is_throttled(replicas, self.partition.index, self._environment.node_id)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the leader has committed records that the log lacks, or may have."""
+        return self.state.is_behind(self.partition.log)
 
     def position(self) -> FetchPosition | None:
         """What to fetch next; None if nothing can be fetched now."""

@@ -20,6 +20,7 @@ from ottla.peer.connection import Environment
 from ottla.peer.errors import PeerError
 from ottla.peer.peers import Peers
 from ottla.peer.settings import PeerSettings
+from ottla.replication.quota import ReplicationQuota
 from ottla.replication.replicas import Replicas
 from ottla.storage.log.log import Log
 
@@ -36,6 +37,7 @@ class Following:
         schedule: Callable[[Log], None],
         settings: ReplicaFetchSettings,
         broker_epoch: Callable[[], int],
+        quota: ReplicationQuota,
         *,
         clock: Clock,
         loop: Loop,
@@ -47,7 +49,9 @@ class Following:
         self._addresses = PeerAddresses(node_id, listener_name, self._peers)
         self._fetchers = ReplicaFetchers(
             replicas,
-            FetcherEnvironment(node_id, self._peers, logs, schedule, clock, loop, settings, broker_epoch),
+            FetcherEnvironment(
+                node_id, self._peers, logs, schedule, clock, loop, settings, broker_epoch, quota
+            ),
         )
 
     def load(self, image: MetadataImage) -> None:

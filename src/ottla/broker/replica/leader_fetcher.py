@@ -8,6 +8,9 @@ then. It does not wait for a slow write longer than `SLOW_WRITE_S`: the partitio
 returns when it is written. If a partition gets a position while a request waits at the leader, the next request is sent
 at once; the leader then responds to the waiting one (`Connection.on_next_request`). At most two are in flight.
 
+A throttled partition that is behind is taken out of the session while the limit of this broker is exceeded
+(`replication.quota`).
+
 Failure: an error of the connection or of the session starts a new session after `RETRY_S`. The connection limits the
 rate of attempts itself.
 
@@ -27,6 +30,7 @@ from ottla.broker.replica.followed import FollowedPartition
 from ottla.broker.replica.ports import FetcherEnvironment
 from ottla.peer.connection import TimerHandle
 from ottla.peer.exchange import RawResponse
+from ottla.replication.follower import FetchPosition
 from ottla.wire.fetch_response import FetchedPartition, FetchedResponse, parse_response
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, ReplicaState
 
@@ -68,6 +72,8 @@ class LeaderFetcher:
         self._writing: set[FollowedPartition] = set()
         self._slow_timer: TimerHandle | None = None
         self._retry_timer: TimerHandle | None = None
+        self._throttled: dict[Key, FollowedPartition] = {}
+        self._throttle_timer: TimerHandle | None = None
         self._scheduled = False
         self._closed = False
 
@@ -85,6 +91,7 @@ class LeaderFetcher:
             return
         del self._partitions[followed.key]
         self._changed.pop(followed.key, None)
+        self._throttled.pop(followed.key, None)
         self._writing.discard(followed)
         self._forget(followed)
         self._schedule()
@@ -104,7 +111,7 @@ class LeaderFetcher:
     def close(self) -> None:
         """Send nothing more."""
         self._closed = True
-        for timer in (self._slow_timer, self._retry_timer):
+        for timer in (self._slow_timer, self._retry_timer, self._throttle_timer):
             if timer is not None:
                 timer.cancel()
 
@@ -130,7 +137,7 @@ class LeaderFetcher:
 
     def _has_news(self) -> bool:
         """Whether a partition has a position that the leader does not know."""
-        return any(one.position() not in (None, one.sent) for one in self._changed.values())
+        return any(self._position(one) not in (None, one.sent) for one in self._changed.values())
 
     # Requests
 
@@ -172,7 +179,7 @@ class LeaderFetcher:
         max_bytes = self._environment.settings.partition_bytes_max
         changed, self._changed = self._changed, {}
         for key, followed in changed.items():
-            position = followed.position()
+            position = self._position(followed)
             if position is None:
                 self._forget(followed)
             elif position != followed.sent:
@@ -193,6 +200,25 @@ class LeaderFetcher:
                     )
                 )
         return list(by_topic.values())
+
+    def _position(self, followed: FollowedPartition) -> FetchPosition | None:
+        """What to fetch next of a partition; None if nothing can be fetched now. A throttled one is tried again."""
+        position, environment = followed.position(), self._environment
+        quota = environment.quota
+        if not quota.limited or position is None or not followed.is_throttled or not followed.is_behind:
+            return position
+        if not quota.exceeded:
+            return position
+        self._throttled[followed.key] = followed
+        if self._throttle_timer is None:
+            self._throttle_timer = environment.loop.call_later(quota.wait_s(), self._return_throttled)
+        return None
+
+    def _return_throttled(self) -> None:
+        self._throttle_timer = None
+        throttled, self._throttled = self._throttled, {}
+        self._changed.update(throttled)
+        self._schedule()
 
     def _forget(self, followed: FollowedPartition) -> None:
         if followed.sent is not None:
@@ -278,6 +304,8 @@ class LeaderFetcher:
             # What is not appended must not be fetched again and again: the next request has the new position or none.
             self._changed[followed.key] = followed
             left -= len(data.records)
+            if self._environment.quota.limited and followed.is_throttled:
+                self._environment.quota.record(len(data.records))
             if followed.request_number <= number and followed.fetched(followed.sent, data):
                 self._writing.add(followed)
         if received:

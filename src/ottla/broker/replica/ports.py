@@ -12,6 +12,7 @@ from ottla.broker.replica.settings import ReplicaFetchSettings
 from ottla.peer.connection import TimerHandle
 from ottla.peer.exchange import RawResponse
 from ottla.peer.peers import PeerRequests
+from ottla.replication.quota import ReplicationQuota
 from ottla.storage.log.log import Log
 from ottla.wire.schema import Message
 
@@ -54,3 +55,5 @@ class FetcherEnvironment(NamedTuple):
     loop: Loop
     settings: ReplicaFetchSettings
     broker_epoch: Callable[[], int]
+    quota: ReplicationQuota
+    """The limit of throttled replicas that follow."""

@@ -58,13 +58,13 @@ KEYS = (
 
 # Settings that no file can hold: they exist only while the brokers run, made by a reassignment.
 DYNAMIC_ONLY_KEYS = (
-    Key("leader.replication.throttled.rate", LONG, "9223372036854775807", MEDIUM, CLUSTER, ACCEPTED,
+    Key("leader.replication.throttled.rate", LONG, "9223372036854775807", MEDIUM, CLUSTER, HONOURED,
         at_least(0),
         "Most bytes a second that leaders send to throttled replicas."),
-    Key("follower.replication.throttled.rate", LONG, "9223372036854775807", MEDIUM, CLUSTER, ACCEPTED,
+    Key("follower.replication.throttled.rate", LONG, "9223372036854775807", MEDIUM, CLUSTER, HONOURED,
         at_least(0),
         "Most bytes a second that throttled replicas fetch."),
     Key("replica.alter.log.dirs.io.max.bytes.per.second", LONG, "9223372036854775807", MEDIUM, CLUSTER,
-        ACCEPTED, at_least(0),
+        HONOURED, at_least(0),
         "Most bytes a second that moves between data directories of one broker copy."),
 )

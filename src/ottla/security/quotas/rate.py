@@ -56,12 +56,14 @@ class Rate:
         for index, last in enumerate(self._last):
             if last <= expired:
                 self._restart(index, now_ms)
-        elapsed = now_ms - min(self._start, default=now_ms)
+        window_ms = self._measured_ms(now_ms - min(self._start, default=now_ms))
+        return Measured(sum(self._value) * 1000 / window_ms, window_ms)
+
+    def _measured_ms(self, elapsed: int) -> int:
         missing = self._count - 1 - elapsed // self._window_ms
         if missing > 0:
             elapsed += missing * self._window_ms
-        window_ms = max(elapsed, 1)
-        return Measured(sum(self._value) * 1000 / window_ms, window_ms)
+        return max(elapsed, 1)
 
     def _add(self, now_ms: int) -> None:
         self._start.append(now_ms)
@@ -71,6 +73,15 @@ class Rate:
     def _restart(self, index: int, now_ms: int) -> None:
         self._start[index] = self._last[index] = now_ms
         self._value[index] = 0.0
+
+
+class SimpleRate(Rate):
+    """A rate since the first value, over at least one window: Kafka's arithmetic for replication."""
+
+    __slots__ = ()
+
+    def _measured_ms(self, elapsed: int) -> int:
+        return max(elapsed, self._window_ms)
 
 
 def throttle_ms(measured: Measured, bound: float) -> int:
