@@ -71,7 +71,7 @@ def test_a_follower_takes_over_the_leader_of_a_later_epoch_from_a_response() -> 
         (2, 4, ErrorCode.FENCED_LEADER_EPOCH),
     ],
 )
-def test_a_replica_is_not_told_that_it_leads(leader_id: int, epoch: int, error: ErrorCode) -> None:
+def test_a_replica_does_not_accept_itself_as_leader(leader_id: int, epoch: int, error: ErrorCode) -> None:
     node = following()
     node.take()
     assert node.ask(BeginEpoch(leader_id, key(0), epoch)).error is error
