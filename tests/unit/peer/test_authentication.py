@@ -199,5 +199,5 @@ class TestNodeLogin:
 
     def test_a_delegation_token(self) -> None:
         options = {"username": "id", "password": "hmac", "tokenauth": "true"}
-        first = next(client_exchange(Credentials("SCRAM-SHA-512", options), lambda: "nonce"))
+        first = next(client_exchange(Credentials("SCRAM-SHA-512", options), "host", lambda: "nonce"))
         assert first == b"n,,n=id,r=nonce,tokenauth=true"

@@ -27,18 +27,20 @@ class _GssapiContext:
 
     def __init__(self, context: gssapi.SecurityContext) -> None:
         self._context = context
-
-    @property
-    def complete(self) -> bool:
-        return bool(self._context.complete)
+        self.complete = False
 
     @property
     def initiator(self) -> str:
         return str(_guarded(lambda: self._context.initiator_name))
 
     def step(self, token: bytes | None) -> bytes | None:
-        answer: bytes | None = _guarded(lambda: self._context.step(token))
+        answer, self.complete = _guarded(lambda: self._stepped(token))
         return answer
+
+    def _stepped(self, token: bytes | None) -> tuple[bytes | None, bool]:
+        answer = self._context.step(token)
+        # With a token that reports an error to the other side, the package raises the error here.
+        return answer, self._context.complete
 
     def wrap(self, message: bytes) -> bytes:
         return bytes(_guarded(lambda: self._context.wrap(message, False)).message)
