@@ -68,7 +68,9 @@ class Realm:
 class Ticket:
     """The client side of an exchange, step by step, with a fresh ticket of a user for a service."""
 
-    def __init__(self, realm: Realm, user: str = "alice", service: str = "kafka", *, mutual: bool = True) -> None:
+    def __init__(
+        self, realm: Realm, user: str = "alice", service: str = "kafka", *, mutual: bool = True
+    ) -> None:
         import gssapi
 
         flag = gssapi.RequirementFlag

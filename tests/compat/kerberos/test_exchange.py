@@ -194,7 +194,7 @@ def test_a_broker_without_its_key_does_not_start(realm: Realm, tmp_path: Path, f
     settings = realm.broker_settings(port)
     name = "listener.name.sasl_plaintext.gssapi.sasl.jaas.config"
     settings[name] = settings[name].replace(str(realm.tables[SERVICE]), str(table))
-    with pytest.raises(BrokerNotStarted, match="no key of kafka/localhost@OTTLA.TEST") as refused:
+    with pytest.raises(BrokerNotStarted, match=r"no key of kafka/localhost@OTTLA\.TEST") as refused:
         BrokerProcess(tmp_path / "data", settings, port=port).start()
     assert str(table) in str(refused.value)
     assert "Traceback" not in str(refused.value)
