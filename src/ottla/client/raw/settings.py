@@ -208,7 +208,6 @@ def _sasl(given: _Options) -> Sasl:
 def _gssapi(given: _Options, options: dict[str, str]) -> Sasl:
     from ottla.security.sasl.kerberos.library import require_gssapi  # most clients do not use it
 
-    require_gssapi()
     if (key_table := given.text("sasl.kerberos.keytab")) is not None:
         options |= {"useKeyTab": "true", "keyTab": key_table}
     if (principal := given.text("sasl.kerberos.principal")) is not None:
@@ -216,7 +215,8 @@ def _gssapi(given: _Options, options: dict[str, str]) -> Sasl:
     try:
         initiator = client_initiator(given.text(SERVICE_NAME), options)
     except ValueError as error:
-        raise LocalError(str(error)) from error
+        raise LocalError(f"{error}; sasl.mechanism can be {', '.join(MECHANISMS)}") from error
+    require_gssapi()
     return Sasl(GSSAPI, initiator.principal or "of the ticket cache", "", kerberos=initiator)
 
 

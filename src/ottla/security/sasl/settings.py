@@ -117,7 +117,8 @@ def parse_credentials(config: BrokerConfig, listener: str, setting: str) -> Cred
 def _kerberos(config: BrokerConfig, listener: str, login: Login | None) -> KerberosListener:
     name = jaas_name(listener, GSSAPI)
     if login is None:
-        raise ConfigRefused(name, f"{name} is missing; it has the principal of the broker and its key table")
+        text = f"{name} is missing; it has the principal of the broker and its key table"
+        raise ConfigRefused(name, f"{text} (sasl.enabled.mechanisms is GSSAPI if it is not set)")
     return parse_kerberos(config, listener, name, login.options)
 
 
