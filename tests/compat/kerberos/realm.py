@@ -75,7 +75,8 @@ class Ticket:
 
         flag = gssapi.RequirementFlag
         flags = flag.integrity | flag.mutual_authentication if mutual else flag.integrity
-        store = {"client_keytab": str(realm.tables[user]), "ccache": f"MEMORY:{user}"}
+        table = str(realm.tables[user])
+        store = {"client_keytab": table, "ccache": f"MEMORY:{table}"}
         name = gssapi.Name(f"{user}@{REALM}", gssapi.NameType.kerberos_principal)
         self.context = gssapi.SecurityContext(
             name=gssapi.Name(f"{service}@localhost", gssapi.NameType.hostbased_service),

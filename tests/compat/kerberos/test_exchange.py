@@ -12,6 +12,7 @@ import pytest
 from ottla.local.broker_process import BrokerNotStarted, BrokerProcess
 from ottla.local.ports import free_port
 from tests.compat.kerberos.realm import SERVICE, Realm, Ticket, accepted, user_of
+from tests.support.kdc import Kdc
 from tests.support.raw import CLOSED, Closed
 from tests.support.sasl import SaslClient
 from tests.support.waiting import wait_until
@@ -198,3 +199,21 @@ def test_a_broker_without_its_key_does_not_start(realm: Realm, tmp_path: Path, f
         BrokerProcess(tmp_path / "data", settings, port=port).start()
     assert str(table) in str(refused.value)
     assert "Traceback" not in str(refused.value)
+
+
+def test_a_broker_needs_no_server_of_kerberos_to_start_and_to_accept_tickets(
+    realm: Realm, tmp_path: Path
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        kdc = Kdc(tmp_path)
+        for name, value in kdc.environment.items():
+            patch.setenv(name, value)
+        with kdc:
+            own = Realm.make(kdc)
+            ticket = Ticket(own)
+        port = free_port()
+        with (
+            BrokerProcess(tmp_path / "data", own.broker_settings(port), port=port) as broker,
+            SaslClient(broker.bootstrap) as client,
+        ):
+            accepted(ticket.choose(client, NO_LAYER))

@@ -115,7 +115,7 @@ KEYS = (
     Key("sasl.login.callback.handler.class", CLASS, None, MEDIUM, STATIC, HONOURED, ANYTHING,
         "Java class of the login callback handler."),
     Key("sasl.kerberos.service.name", STRING, None, MEDIUM, BROKER, HONOURED, ANYTHING,
-        "Kerberos name that brokers run under."),
+        "First part of the Kerberos principal of brokers."),
     Key("sasl.kerberos.kinit.cmd", STRING, "/usr/bin/kinit", MEDIUM, BROKER, ACCEPTED, ANYTHING,
         "Program that renews Kerberos tickets."),
     Key("sasl.kerberos.ticket.renew.window.factor", DOUBLE, "0.8", MEDIUM, BROKER, ACCEPTED, ANYTHING,

@@ -81,9 +81,9 @@ def node_login(credentials: Credentials | None, machine: Machine) -> NodeLogin |
 
 
 class LoopExecutor:
-    """The executor of the event loop, for requests to an identity provider: they must not delay those to disks.
+    """The executor of the event loop, for requests to an identity provider or to a server of Kerberos.
 
-    Tokens of Kerberos use it too, for requests to a server of Kerberos and for its files.
+    They must not delay requests to disks, nor logins of clients, which need disks and processors only.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -122,7 +122,7 @@ def _mechanisms(
         elif name == OAUTHBEARER and listener.oauth is not None:
             mechanisms[name] = _oauth(listener.oauth, machine, log)
         elif listener.kerberos is not None:
-            mechanisms[name] = _gssapi(listener.kerberos)
+            mechanisms[name] = _gssapi(listener.kerberos, machine)
     return mechanisms
 
 
@@ -148,14 +148,14 @@ def _oauth(
     )
 
 
-def _gssapi(settings: KerberosListener) -> Callable[[], ServerExchange]:
+def _gssapi(settings: KerberosListener, machine: Machine) -> Callable[[], ServerExchange]:
     from ottla.security.sasl.kerberos.exchange import GssapiServer
     from ottla.security.sasl.kerberos.library import default_realm, new_acceptor
     from ottla.security.sasl.kerberos.short_names import ShortNames
 
     new_context = new_acceptor(settings.table)
     names = ShortNames(settings.rules, default_realm())
-    return partial(GssapiServer, new_context, names, LoopExecutor(asyncio.get_running_loop()))
+    return partial(GssapiServer, new_context, names, machine.executor)
 
 
 def _scram(mechanism: ScramMechanism, find: Find) -> ScramServer:

@@ -38,7 +38,7 @@ class Initiator(Struct, frozen=True):
         """Where the library finds the credentials, in its terms."""
         if self.key_table is not None:
             # Tickets got with the key are kept in memory: the cache of the user of this process is not changed.
-            return {"client_keytab": self.key_table, "ccache": f"MEMORY:ottla-{self.principal}"}
+            return {"client_keytab": self.key_table, "ccache": f"MEMORY:{self.principal} {self.key_table}"}
         return {} if self.ticket_cache is None else {"ccache": self.ticket_cache}
 
 
