@@ -34,7 +34,7 @@ class Kdc:
             "KRB5_CONFIG": str(folder / "krb5.conf"),
             "KRB5_KDC_PROFILE": str(folder / "kdc.conf"),
             "KRB5CCNAME": f"FILE:{folder / 'no-tickets'}",
-            "KRB5RCACHENAME": f"dfl:{folder}",
+            "KRB5RCACHENAME": f"file2:{folder / 'replays'}",
         }
         self._process: subprocess.Popen[bytes] | None = None
 

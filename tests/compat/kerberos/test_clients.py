@@ -250,8 +250,8 @@ def test_our_client_does_not_accept_a_broker_without_the_key_of_the_service(real
     wrong = own_settings(port, sasl_kerberos_service_name="other", sasl_jaas_config=realm.jaas("alice"))
     with pytest.raises(AuthenticationFailed, match="GSSAPI"):
         enter(wrong)
-    unknown = own_settings(port, sasl_kerberos_service_name="nobody", sasl_jaas_config=realm.jaas("alice"))
-    with pytest.raises(AuthenticationFailed, match="nobody/localhost"):
+    unknown = own_settings(port, sasl_kerberos_service_name="unknown", sasl_jaas_config=realm.jaas("alice"))
+    with pytest.raises(AuthenticationFailed, match="unknown/localhost"):
         enter(unknown)
 
 

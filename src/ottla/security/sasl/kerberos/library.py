@@ -34,13 +34,10 @@ class _GssapiContext:
         return str(_guarded(lambda: self._context.initiator_name))
 
     def step(self, token: bytes | None) -> bytes | None:
-        answer, self.complete = _guarded(lambda: self._stepped(token))
+        answer: bytes | None = _guarded(lambda: self._context.step(token))
+        # If the token reports an error to the other side, the package raises the error here.
+        self.complete = bool(_guarded(lambda: self._context.complete))
         return answer
-
-    def _stepped(self, token: bytes | None) -> tuple[bytes | None, bool]:
-        answer = self._context.step(token)
-        # With a token that reports an error to the other side, the package raises the error here.
-        return answer, self._context.complete
 
     def wrap(self, message: bytes) -> bytes:
         return bytes(_guarded(lambda: self._context.wrap(message, False)).message)

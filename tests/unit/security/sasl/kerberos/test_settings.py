@@ -1,16 +1,11 @@
-"""Settings of GSSAPI: key tables, logins, the name of the service, and the package that may be missing."""
+"""Settings of GSSAPI on a broker: key tables, logins, rules and the name of the service."""
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 
-from ottla.base.errors import LocalError
-from ottla.client.raw import ClientSettings
 from ottla.config import BrokerConfig, ConfigRefused
-from ottla.security.sasl.kerberos.credentials import Initiator, KeyTable, client_initiator
-from ottla.security.sasl.kerberos.library import new_acceptor, require_gssapi
+from ottla.security.sasl.kerberos.credentials import Initiator, KeyTable
 from ottla.security.sasl.settings import parse_credentials, parse_listener_sasl
 
 MODULE = "com.sun.security.auth.module.Krb5LoginModule"
@@ -69,32 +64,3 @@ def test_the_name_of_the_service_can_be_in_the_login_configuration() -> None:
     login = parse_credentials(broker, "CLIENTS", INTER_BROKER)
     assert login.kerberos is not None
     assert login.kerberos.service == "broker"
-
-
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        ({}, Initiator("kafka")),
-        ({"useTicketCache": "true", "ticketCache": "/tmp/t"}, Initiator("kafka", ticket_cache="/tmp/t")),  # noqa: S108
-        ({"principal": "ann"}, Initiator("kafka", "ann")),
-        ({"useKeyTab": "true", "keyTab": "k", "principal": "ann"}, Initiator("kafka", "ann", "k")),
-    ],
-)
-def test_the_login_of_a_client(options: dict[str, str], expected: Initiator) -> None:
-    assert client_initiator("kafka", options) == expected
-
-
-def test_a_client_with_a_key_table_needs_its_principal() -> None:
-    with pytest.raises(ValueError, match="keyTab and principal"):
-        client_initiator("kafka", {"useKeyTab": "true", "keyTab": "k"})
-
-
-def test_the_message_names_the_extra_if_the_package_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "gssapi", None)
-    with pytest.raises(LocalError, match=r"pip install 'ottla\[gssapi\]'"):
-        require_gssapi()
-    with pytest.raises(LocalError, match=r"pip install 'ottla\[gssapi\]'"):
-        new_acceptor(KeyTable("/etc/k.keytab", "kafka/h@A.TEST"))
-    options = {"bootstrap.servers": "h:1", "security.protocol": "SASL_PLAINTEXT", SERVICE: "kafka"}
-    with pytest.raises(LocalError, match=r"pip install 'ottla\[gssapi\]'"):
-        ClientSettings.from_options(options)
