@@ -17,6 +17,7 @@ from tests.support.sasl import SaslClient
 
 SERVICE = "kafka/localhost"
 USERS = ("alice", "bob", "carol/admin", "dave/x")
+KERBEROS_MECHANISM, NEGOTIATION_MECHANISM = "1.2.840.113554.1.2.2", "1.3.6.1.5.5.2"
 KERBEROS = "com.sun.security.auth.module.Krb5LoginModule"
 RULES = "RULE:[2:$1-$2@$0](.*-admin@OTTLA.TEST)s/@.*//U,RULE:[1:$1@$0](bob@.*)s/b(.)b@.*/r$1b/,DEFAULT"
 """bob is rob, carol/admin is CAROL-ADMIN, the others have their first component."""
@@ -69,7 +70,13 @@ class Ticket:
     """The client side of an exchange, step by step, with a fresh ticket of a user for a service."""
 
     def __init__(
-        self, realm: Realm, user: str = "alice", service: str = "kafka", *, mutual: bool = True
+        self,
+        realm: Realm,
+        user: str = "alice",
+        service: str = "kafka",
+        *,
+        mutual: bool = True,
+        mechanism: str = KERBEROS_MECHANISM,
     ) -> None:
         import gssapi
 
@@ -81,7 +88,7 @@ class Ticket:
         self.context = gssapi.SecurityContext(
             name=gssapi.Name(f"{service}@localhost", gssapi.NameType.hostbased_service),
             creds=gssapi.Credentials(name=name, usage="initiate", store=store),
-            mech=gssapi.MechType.kerberos,
+            mech=gssapi.OID.from_int_seq(mechanism),
             flags=flags,
             usage="initiate",
         )

@@ -11,7 +11,7 @@ import pytest
 
 from ottla.local.broker_process import BrokerNotStarted, BrokerProcess
 from ottla.local.ports import free_port
-from tests.compat.kerberos.realm import SERVICE, Realm, Ticket, accepted, user_of
+from tests.compat.kerberos.realm import NEGOTIATION_MECHANISM, SERVICE, Realm, Ticket, accepted, user_of
 from tests.support.kdc import Kdc
 from tests.support.raw import CLOSED, Closed
 from tests.support.sasl import SaslClient
@@ -83,6 +83,11 @@ def test_a_choice_of_another_context_is_refused(realm: Realm, client: SaslClient
 def test_a_token_for_another_service_is_refused(realm: Realm, client: SaslClient) -> None:
     client.handshake("GSSAPI")
     refuses(client, Ticket(realm, service="other").first)
+
+
+def test_a_token_that_negotiates_the_mechanism_is_refused(realm: Realm, client: SaslClient) -> None:
+    client.handshake("GSSAPI")
+    refuses(client, Ticket(realm, mechanism=NEGOTIATION_MECHANISM).first)
 
 
 @pytest.mark.parametrize("size", [0, 1, 100, -1])
