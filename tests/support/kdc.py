@@ -61,11 +61,11 @@ class Kdc:
         self._admin(f"addprinc -randkey {' '.join(options)} {principal}")
         return self.key_table(principal)
 
-    def key_table(self, principal: str) -> Path:
-        """A new key table with the current key of a principal."""
+    def key_table(self, principal: str, *others: str) -> Path:
+        """A new key table with the current key of a principal, and those of others."""
         path = self.folder / f"{principal.replace('/', '-')}.keytab"
         path.unlink(missing_ok=True)
-        self._admin(f"ktadd -norandkey -k {path} {principal}")
+        self._admin(f"ktadd -norandkey -k {path} {' '.join([principal, *others])}")
         return path
 
     def change_key(self, principal: str) -> None:

@@ -180,6 +180,20 @@ def test_a_new_key_of_the_service_is_used_without_a_restart(realm: Realm, tmp_pa
             accepted(Ticket(realm, service="turn").choose(client, NO_LAYER))
 
 
+def test_another_key_of_the_key_table_is_not_used(realm: Realm, tmp_path: Path) -> None:
+    realm.kdc.add("both/localhost")
+    realm.tables["both/localhost"] = realm.kdc.key_table("both/localhost", "other/localhost")
+    port = free_port()
+    settings = realm.broker_settings(port)
+    settings["listener.name.sasl_plaintext.gssapi.sasl.jaas.config"] = realm.jaas("both/localhost")
+    with BrokerProcess(tmp_path / "data", settings, port=port) as broker:
+        with SaslClient(broker.bootstrap) as client:
+            accepted(Ticket(realm, service="both").choose(client, NO_LAYER))
+        with SaslClient(broker.bootstrap) as client:
+            client.handshake("GSSAPI")
+            refuses(client, Ticket(realm, service="other").first)
+
+
 def test_a_principal_without_a_rule_is_refused(realm: Realm, tmp_path: Path) -> None:
     port = free_port()
     rules = "RULE:[1:$1@$0](alice@.*)s/@.*//"
