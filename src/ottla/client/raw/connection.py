@@ -59,6 +59,7 @@ class Connection:
     ) -> None:
         self._clock: Clock = clock or SystemClock()
         self._reauthenticate_at: float | None = None
+        self._host = host
         self.address = f"{host}:{port}"
         self.lock = threading.RLock()
         self.closed = False
@@ -277,9 +278,11 @@ class Connection:
         if sasl.delegation_token:
             options["tokenauth"] = "true"
         token = None if sasl.tokens is None else partial(fetch_token, sasl.tokens)
-        credentials = Credentials(sasl.mechanism, options, sasl.tokens)
+        credentials = Credentials(sasl.mechanism, options, sasl.tokens, sasl.kerberos)
         try:
-            run_client(client_exchange(credentials, lambda: secrets.token_urlsafe(24), token), send)
+            run_client(
+                client_exchange(credentials, self._host, lambda: secrets.token_urlsafe(24), token), send
+            )
         except SaslError as error:
             raise AuthenticationFailed(f"{self.address}: {error}") from error
         if session_ms > 0:

@@ -149,7 +149,6 @@ def test_an_override_needs_a_name_and_a_value(entry: str) -> None:
         ("ssl.engine.factory.class", "hunter2"),
         ("ssl.provider", "hunter2"),
         ("sasl.jaas.config", "hunter2"),
-        ("sasl.kerberos.service.name", "kafka"),
         ("security.inter.broker.protocol", "SSL"),
         ("create.topic.policy.class.name", "a.B"),
         ("config.providers", "env"),
