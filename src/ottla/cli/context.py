@@ -119,6 +119,13 @@ OutputFormat = Annotated[
         help="Output format.",
     ),
 ]
+OwnBootstrap = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap", "-b", help="Bootstrap servers, HOST:PORT,...; by default those of the current context."
+    ),
+]
+"""For commands without output format and time limit, which are no `AdminCommand`; see `chosen_target`."""
 Timeout = Annotated[
     str | None,
     typer.Option(
@@ -230,6 +237,11 @@ def target_of(options: GlobalOptions, environment: Mapping[str, str] | None = No
     if default is not None:
         return _of_context(default, settings, f"context {default.name}")
     return Target(BOOTSTRAP_DEFAULT, settings, "the default address")
+
+
+def chosen_target(ctx: typer.Context, bootstrap: str | None) -> Target:
+    """The cluster of a command with the option `OwnBootstrap`, which precedes the global options."""
+    return target_of(GlobalOptions(bootstrap).over(ctx.find_root().obj or GlobalOptions()))
 
 
 def _of_context(context: Context, settings: Mapping[str, str], source: str) -> Target:
