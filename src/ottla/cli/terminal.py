@@ -29,8 +29,12 @@ WIDE = 240
 def make_console() -> Console:
     from rich.console import Console
 
-    console = Console()
-    return console if console.is_terminal else Console(width=WIDE)
+    class CommandConsole(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError  # for `quiet_end`; rich would exit with code 1
+
+    console = CommandConsole()
+    return console if console.is_terminal else CommandConsole(width=WIDE)
 
 
 @contextmanager
