@@ -242,6 +242,7 @@ COVERED_BY = {
     "storage/commit/write_job.py": "tests/unit/storage/log/test_log.py",
     "storage/commit/write_queue.py": "tests/unit/storage/commit/test_group_commit.py",
     "storage/index/sparse_index.py": "tests/unit/storage/index/test_txn_index.py",
+    "storage/log/appendable_log.py": "tests/unit/storage/log/test_log.py",
     "storage/log/log_config.py": "tests/unit/storage/log/test_log.py",
     "storage/log/log_files.py": "tests/unit/storage/log/test_segment.py",
     "storage/log/log_reader.py": "tests/unit/replication/test_partition.py",
