@@ -79,6 +79,7 @@ COVERED_BY = {
     "admin/topics.py": "tests/integration/test_admin_topics.py",
     "quorum/raft/recovery.py": "tests/unit/quorum/raft/test_core.py",
     "node/membership/founding.py": "tests/unit/node/quorum/test_replica.py",
+    "node/settings/authorizer_config.py": "tests/unit/node/security/test_authorization.py",
     "node/settings/quorum_config.py": "tests/unit/node/settings/test_config.py",
     "node/quorum/controller_server.py": "tests/unit/node/quorum/test_replica.py",
     "node/quorum/controller_apis.py": "tests/unit/node/quorum/test_replica.py",
