@@ -164,6 +164,8 @@ def _read(path: str) -> str:
         raw = Path(path).read_bytes()
     except OSError as error:
         raise LocalError(f"cannot read {path}: {error.strerror}") from error
+    if b"\0" in raw:
+        raise LocalError(f"cannot read {path}: it is not a text file")  # it would have no known setting
     try:
         return raw.decode()
     except UnicodeDecodeError:
