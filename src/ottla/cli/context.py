@@ -248,13 +248,13 @@ def _of_context(context: Context, settings: Mapping[str, str], source: str) -> T
     return Target(context.bootstrap, {**context.settings, **settings}, source)
 
 
-def parse_settings(given: Sequence[str]) -> dict[str, str]:
-    """`-X key=value` options. Raise LocalError."""
+def parse_settings(given: Sequence[str], option: str = "-X") -> dict[str, str]:
+    """`key=value` texts of an option. Raise LocalError."""
     found = {}
     for each in given:
         key, separator, value = each.partition("=")
         if not separator or not key.strip():
-            raise LocalError(f"-X: {each!r} is not KEY=VALUE")
+            raise LocalError(f"{option}: {each!r} is not KEY=VALUE")
         found[key.strip()] = value
     return found
 
