@@ -24,6 +24,13 @@ if TYPE_CHECKING:
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _DEFAULT_PORT = 9092
+_FILES = (
+    "ssl.ca.location",
+    "ssl.truststore.location",
+    "ssl.certificate.location",
+    "ssl.keystore.location",
+    "ssl.key.location",
+)
 
 
 @dataclass(frozen=True)
@@ -177,6 +184,9 @@ def _codec(text: str | None) -> Codec | None:
 def _tls(given: _Options) -> TlsSettings:
     from ottla.client.raw.tls import read_tls  # reads stores: most clients do not use it
 
+    for name in _FILES:
+        if given.text(name) == "":
+            raise LocalError(f"{name} is empty: give the path of a file, or omit it")
     check_certificate = given.flag("enable.ssl.certificate.verification") is not False
     return read_tls(given.text, check_certificate=check_certificate)
 

@@ -137,6 +137,7 @@ def test_secrets_are_not_part_of_the_text_form() -> None:
             r"sasl\.jaas\.config",
         ),
         ({"security.protocol": "SSL", "ssl.enabled.protocols": "SSLv3"}, r"TLSv1\.2"),
+        ({"security.protocol": "SSL", "ssl.ca.location": ""}, r"ssl\.ca\.location is empty"),
         ({"isolation.level": "serializable"}, "read_committed"),
         ({"compression.type": "brotli"}, "zstd"),
         ({"request.timeout.ms": "soon"}, "whole number"),
