@@ -112,3 +112,14 @@ def test_rates_of_connections() -> None:
     assert quotas.connections is not None
     assert not any(quotas.connections.accept("FAST", "::1", 0).pause_ms for _ in range(100))
     assert any(quotas.connections.accept("SLOW", "::1", 0).pause_ms for _ in range(12))
+
+
+def test_the_rate_of_the_broker_does_not_include_the_listener_of_brokers() -> None:
+    config = BrokerConfig(
+        {"node.id": "1", "inter.broker.listener.name": "INTERNAL", "max.connection.creation.rate": "1"}
+    )
+    quotas = Quotas(config, Clock())
+    quotas.set_connection_rates(DynamicConfig(config, 1), ["CLIENTS", "INTERNAL"])
+    assert quotas.connections is not None
+    assert any(quotas.connections.accept("CLIENTS", "::1", 0).pause_ms for _ in range(12))
+    assert not quotas.connections.accept("INTERNAL", "::1", 0).pause_ms

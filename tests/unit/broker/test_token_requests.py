@@ -63,6 +63,7 @@ def call(
         (ALICE, SSL, 1, True),
         (ANONYMOUS, SSL, 1, False),
         (ANONYMOUS, PLAINTEXT, 1, False),
+        (ANONYMOUS, SASL_SSL, 1, True),
         (ALICE, PLAINTEXT, 1, False),
         (BY_TOKEN, SASL_SSL, 1, False),
         (ALICE, PLAINTEXT, None, True),

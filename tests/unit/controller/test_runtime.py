@@ -232,3 +232,12 @@ def test_controller_image_equals_the_published_one(count: int) -> None:
             bench.quorum.commit()
     bench.quorum.commit()
     assert bench.publisher.image == bench.controller.image
+
+
+def test_a_controller_that_has_resigned_decides_nothing() -> None:
+    bench = Bench().start()
+    assert bench.runtime.is_active
+    bench.quorum.resign()
+    assert not bench.runtime.is_active
+    bench.submit("read", lambda image: Decision([], "response"))
+    assert bench.results == {"read": NOT_CONTROLLER}

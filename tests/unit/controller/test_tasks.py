@@ -11,6 +11,7 @@ from ottla.controller.tasks import ControllerTasks
 from ottla.metadata.image import NO_LEADER
 from ottla.metadata.records import ConfigRecord, DelegationTokenRecord
 from tests.support.controller import ControllerBench, cluster
+from tests.unit.controller.brokers.test_liveness import Watch
 
 
 class Handle:
@@ -109,6 +110,33 @@ def test_lost_brokers_are_fenced_at_once() -> None:
     assert bench.decisions == 1
     bench.heartbeat(2)
     assert bench.fenced() == [3], "evidence may be wrong: a heartbeat unfences"
+
+
+def test_a_session_ends_on_time_although_others_ended_earlier() -> None:
+    bench = Bench(cluster())
+    bench.timers.run(0.5)
+    bench.heartbeat(1, 2, 3)
+    bench.timers.run(2.9)
+    assert bench.fenced() == []
+    bench.timers.run(0.2)
+    assert bench.fenced() == [1, 2, 3]
+
+
+def test_new_brokers_are_watched_until_leadership_ends() -> None:
+    bench, watch = Bench(cluster()), Watch()
+    bench.tasks.liveness.attach(watch)
+    bench.cluster.register(4)
+    assert watch.calls == [(4, "h", 9004)]
+    bench.tasks.stop()
+    assert watch.calls[1:] == [4]
+
+
+def test_sessions_end_with_leadership() -> None:
+    bench = Bench(cluster())
+    bench.heartbeat(1, 2, 3)
+    bench.tasks.stop()
+    assert bench.cluster.sessions.next_deadline(bench.cluster.image) is None
+    assert not bench.cluster.sessions.is_alive(1, 1, bench.timers.now, is_same_place=False)
 
 
 def test_nothing_happens_without_leadership() -> None:

@@ -391,3 +391,21 @@ def test_replicas_converge_and_no_committed_record_is_lost() -> None:
         committed += len(history.committed)
     assert truncations > 50
     assert min(elections, committed) > 500
+
+
+def test_a_first_batch_that_begins_below_an_empty_log_restarts_it() -> None:
+    state, log = FollowerState(LEADER, EPOCH), log_of(start=10)
+    step = state.begins_below(8, 12, log)
+    assert (step, state.phase) == (Step(Action.RESTART, 8), Phase.TRUNCATING)
+    for base, last in ((10, 12), (5, 9)):
+        assert FollowerState(LEADER, EPOCH).begins_below(base, last, log).action is Action.DELAY
+    assert FollowerState(LEADER, EPOCH).begins_below(8, 12, log_of(3, start=10)).action is Action.DELAY
+
+
+@pytest.mark.parametrize(
+    ("diverging", "offset"),
+    [((5, 1), 1), ((4, 9), 2), ((3, 1), 1), ((3, 9), 2), ((9, 2), 2)],
+)
+def test_a_follower_keeps_what_both_logs_have(diverging: tuple[int, int], offset: int) -> None:
+    state, log = FollowerState(LEADER, EPOCH), log_of(3, 3, 5, 5)
+    assert respond(state, log, Fetched(0, 9, 0, diverging=diverging)) == Step(Action.TRUNCATE, offset)

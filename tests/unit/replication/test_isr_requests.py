@@ -172,3 +172,10 @@ def test_a_newer_proposal_replaces_one_that_is_sent_again(controller: Controller
     controller.open.pop(0).fail(ConnectionResetError())
     controller.fire()
     assert controller.requests[1].topics[0].partitions[0].partition_epoch == 6
+
+
+def test_an_error_does_not_say_that_nothing_has_changed(controller: Controller) -> None:
+    partition = FakePartition(0)
+    controller.isr.submit(partition, PROPOSAL)
+    controller.respond({0: ErrorCode.NETWORK_EXCEPTION}, epoch=PROPOSAL.partition_epoch)
+    assert partition.withdrawn == []

@@ -102,3 +102,14 @@ def test_memory_is_limited() -> None:
             refused.add(batch(sequence, producer_id=producer_id), LEADER, NOW_MS)
     assert len(refused) == 100
     assert len(refused._producers[999].errors) == 5
+
+
+def test_other_refused_batches_are_remembered_when_one_is_sent_again(refused: RefusedBatches) -> None:
+    assert refused.error_of_predecessor(batch(10), written(8), NOW_MS) is None
+    assert refused.error_of_predecessor(batch(14), written(8, 10), NOW_MS) is ISR
+
+
+def test_the_first_producer_id_is_zero() -> None:
+    refused = RefusedBatches()
+    refused.add(batch(0, producer_id=0), LEADER, NOW_MS)
+    assert refused.error_of_predecessor(batch(2, producer_id=0), ProducerState(86_400_000), NOW_MS) is LEADER

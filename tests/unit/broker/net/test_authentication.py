@@ -386,6 +386,31 @@ class TestFailures:
 
         run(scenario)
 
+    def test_a_failure_whose_response_is_sent_does_not_wait_any_more(self) -> None:
+        async def scenario(setup: Setup, client: Client) -> None:
+            failures, now = setup.sasl.failures, setup.timers.time()
+            assert None not in [failures.failed("127.0.0.1", now) for _ in range(99)]
+            await client.handshake()
+            client.send(SaslAuthenticateRequest(auth_bytes=BAD))
+            await until_failed(setup)
+            assert failures.failed("127.0.0.1", now) is None
+            setup.timers.advance(60)
+            assert await client.frame() is not None
+            assert failures.failed("127.0.0.1", now) is not None
+
+        run(scenario)
+
+    def test_an_address_with_many_waiting_failures_is_disconnected_at_once(self) -> None:
+        async def scenario(setup: Setup, client: Client) -> None:
+            for _ in range(100):
+                setup.sasl.failures.failed("127.0.0.1", setup.timers.time())
+            await client.handshake()
+            client.send(SaslAuthenticateRequest(auth_bytes=BAD))
+            assert await client.frame() is None
+            assert not setup.timers.timers
+
+        run(scenario)
+
 
 class TestSlowExchanges:
     async def begin(self, setup: Setup, client: Client) -> None:
@@ -503,6 +528,20 @@ class TestSessions:
             await self.login(client)
 
         run(scenario, 5000)
+
+    def test_re_authentication_after_the_end_at_most_once_a_second(self) -> None:
+        async def scenario(setup: Setup, client: Client) -> None:
+            await client.handshake("EXPIRING")
+            await client.authenticate(b"alice")
+            setup.timers.advance(1)
+            setup.clock.ms += 900
+            await client.handshake("EXPIRING")
+            assert (await client.authenticate(b"alice")).session_lifetime_ms == 100
+            setup.timers.advance(0.5)
+            client.send(SaslHandshakeRequest(mechanism="EXPIRING"))
+            assert await client.frame() is None
+
+        run(scenario)
 
     def test_a_request_during_re_authentication_closes(self) -> None:
         async def scenario(setup: Setup, client: Client) -> None:

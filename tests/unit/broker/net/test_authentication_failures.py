@@ -50,3 +50,24 @@ def test_the_number_of_addresses_is_limited() -> None:
         failures.failed(str(number), 0.0)
     assert len(failures._by_ip) <= 10_000
     failures.released("0")
+
+
+def test_failures_of_one_minute_are_counted_together() -> None:
+    failures = AuthenticationFailures(0.1)
+    for _ in range(10):
+        failures.failed("a", 1000.0)
+    assert failures.failed("a", 1059.0) == 0.2
+
+
+def test_the_configured_delay_is_doubled() -> None:
+    failures = AuthenticationFailures(0.5)
+    delays = [failures.failed("a", 0.0) for _ in range(21)]
+    assert (delays[9], delays[10], delays[20]) == (0.5, 1.0, 2.0)
+
+
+def test_a_failure_is_released_once() -> None:
+    failures = AuthenticationFailures(0.1)
+    failures.failed("a", 0.0)
+    for _ in range(5):
+        failures.released("a")
+    assert [failures.failed("a", 0.0) for _ in range(101)].index(None) == 100

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.metadata.image import NO_LEADER
+from ottla.metadata.image import DIRECTORY_UNASSIGNED, NO_LEADER
 from ottla.metadata.records import PartitionChangeRecord
 from tests.support.controller import TOPIC_ID, ControllerBench, cluster, directory_of
 from tests.support.metadata import broker_record, features, topic_records
@@ -195,6 +195,7 @@ def test_replicas_in_a_directory_that_failed_before_the_start_do_not_lead() -> N
     )
     bench.heartbeat(1, offline_log_dirs=[directory_of(1, 1)])
     assert [bench.partition(index=each).leader for each in (0, 1)] == [1, NO_LEADER]
+    assert bench.image.brokers[1].log_dirs == (directory_of(1),)
     bench.restart(1, clean=True)
     assert bench.partition(index=1).leader == NO_LEADER
     bench.sessions.end(1)
@@ -211,3 +212,19 @@ def test_all_directories_failed() -> None:
     offset = bench.image.offset
     bench.heartbeat(1, offline_log_dirs=both)
     assert bench.image.offset == offset
+
+
+def test_a_replica_whose_directory_is_not_known_is_lost_with_the_last_directory() -> None:
+    bench = two_directories()
+    unassigned = [DIRECTORY_UNASSIGNED, directory_of(2)]
+    bench.replay(PartitionChangeRecord(topic_id=TOPIC_ID, partition_id=0, directories=unassigned))
+    bench.heartbeat(1, offline_log_dirs=[directory_of(1)])
+    assert bench.partition().leader == 1
+    bench.heartbeat(1, offline_log_dirs=[directory_of(1), directory_of(1, 1)])
+    assert (bench.partition().leader, bench.partition().isr) == (2, (2,))
+
+
+def test_a_broker_is_unfenced_with_its_directories() -> None:
+    bench = two_directories(fenced=True)
+    bench.heartbeat(1)
+    assert bench.image.brokers[1].log_dirs == (directory_of(1), directory_of(1, 1))

@@ -54,6 +54,45 @@ def test_same_process_keeps_its_epoch() -> None:
     assert not bench.image.brokers[1].fenced
 
 
+@pytest.mark.parametrize(
+    ("changes", "attribute"),
+    [
+        ({"log_dirs": [directory_of(1), directory_of(1, 1)]}, "log_dirs"),
+        ({"rack": "other"}, "rack"),
+        (
+            {
+                "features": [
+                    Feature(name="metadata.version", min_supported_version=7, max_supported_version=31),
+                    Feature(
+                        name="eligible.leader.replicas.version",
+                        min_supported_version=0,
+                        max_supported_version=1,
+                    ),
+                ]
+            },
+            "features",
+        ),
+    ],
+)
+def test_each_change_of_the_same_process_is_registered(changes: dict[str, Any], attribute: str) -> None:
+    bench = ControllerBench(features())
+    bench.register(1, incarnation_id=uuid.UUID(int=77))
+    before = getattr(bench.image.brokers[1], attribute)
+    bench.register(1, incarnation_id=uuid.UUID(int=77), **changes)
+    assert getattr(bench.image.brokers[1], attribute) != before
+
+
+def test_the_same_process_stays_in_its_controlled_shutdown() -> None:
+    bench = cluster()
+    incarnation = bench.image.brokers[1].incarnation_id
+    bench.heartbeat(1)
+    bench.heartbeat(1, want_shut_down=True)
+    assert bench.image.brokers[1].in_controlled_shutdown
+    bench.register(1, incarnation_id=incarnation, rack="other")
+    assert bench.image.brokers[1].rack == "other"
+    assert bench.image.brokers[1].in_controlled_shutdown
+
+
 def test_the_registration_is_the_last_record_of_its_batch() -> None:
     bench = cluster()
     epoch = bench.register(1).broker_epoch
@@ -129,6 +168,29 @@ def test_the_same_place_is_taken_over_after_a_short_silence() -> None:
     assert not refused_as_duplicate(bench)
 
 
+def test_other_listeners_are_another_place() -> None:
+    bench = cluster()
+    bench.register(1)
+    bench.heartbeat(1)
+    bench.now += 2.9
+    assert refused_as_duplicate(bench, listeners=[Listener(name="PLAINTEXT", host="h", port=1)])
+    assert not refused_as_duplicate(bench)
+
+
+def test_a_broker_that_has_shut_down_is_replaced_at_once() -> None:
+    bench = cluster(assignments=[[2, 3]])
+    bench.heartbeat(1)
+    assert bench.heartbeat(1, want_shut_down=True).should_shut_down
+    assert not refused_as_duplicate(bench, **ELSEWHERE)
+
+
+def test_a_broker_that_was_unregistered_is_replaced_at_once() -> None:
+    bench = cluster()
+    bench.heartbeat(1)
+    bench.apply(decide_unregister(bench.view, bench.sessions, UnregisterBrokerRequest(broker_id=1)))
+    assert not bench.sessions.is_alive(1, 1, bench.now, is_same_place=False)
+
+
 def test_a_broker_of_which_this_controller_has_heard_nothing_is_replaced() -> None:
     bench = cluster()
     bench.sessions.start(bench.image.brokers.values(), bench.now)
@@ -151,6 +213,12 @@ def test_clean_stop_leaves_the_isr_and_stays_eligible() -> None:
     partition = bench.partition()
     assert (partition.leader, partition.isr, partition.eligible_leader_replicas) == (2, (2, 3), (1,))
     assert partition.leader_epoch == 1
+
+
+def test_clean_stop_stays_eligible_although_records_are_not_synced() -> None:
+    bench = cluster(min_insync_replicas="3", configs=UNSYNCED)
+    bench.register(1)
+    assert bench.partition().eligible_leader_replicas == (1,)
 
 
 @pytest.mark.parametrize(("configs", "eligible"), [({}, (1,)), (UNSYNCED, ())])

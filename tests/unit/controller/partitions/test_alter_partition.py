@@ -122,6 +122,8 @@ def test_leader_reports_its_recovery() -> None:
     bench.fence(2)
     bench.heartbeat(1)
     assert (bench.partition().leader, bench.partition().leader_recovery_state) == (1, 1)
+    assert bench.alter_partition([1], leader_recovery_state=1).error_code == 0
+    assert bench.partition().leader_recovery_state == 1
     assert bench.alter_partition([1], leader_recovery_state=0).leader_recovery_state == 0
     assert bench.partition().leader_recovery_state == 0
 

@@ -8,8 +8,8 @@ import pytest
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.controller.partitions.directories import decide_assign
-from ottla.metadata.image import NO_LEADER
-from ottla.metadata.records import BrokerRegistrationChangeRecord
+from ottla.metadata.image import DIRECTORY_UNASSIGNED, NO_LEADER
+from ottla.metadata.records import BrokerRegistrationChangeRecord, PartitionChangeRecord
 from ottla.wire.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
     DirectoryData,
@@ -80,3 +80,18 @@ def test_a_replica_in_a_directory_that_is_not_registered_does_not_lead() -> None
     bench = two_directories()
     assert assign(bench, uuid.UUID(int=5555), 0) == [0]
     assert bench.partition().leader == NO_LEADER
+
+
+def test_a_replica_that_reports_its_first_directory_stays_in_sync() -> None:
+    bench = two_directories()
+    bench.replay(PartitionChangeRecord(topic_id=TOPIC_ID, partition_id=0, directories=[DIRECTORY_UNASSIGNED]))
+    assert assign(bench, SECOND, 0) == [0]
+    partition = bench.partition()
+    assert (partition.directory_of(1), partition.leader, partition.isr) == (SECOND, 1, (1,))
+
+
+def test_a_replica_that_did_not_lose_its_directory_stays_eligible() -> None:
+    bench = cluster(min_insync_replicas="3")
+    assert assign(bench, uuid.UUID(int=5555), 0) == [0]
+    partition = bench.partition()
+    assert (partition.leader, partition.isr, partition.eligible_leader_replicas) == (2, (2, 3), (1,))

@@ -189,3 +189,8 @@ def test_leader_from_the_eligible_replicas_that_can_commit_alone_leaves_no_other
         record = change(image, alive=(2,), min_isr=min_isr).build()
         assert record is not None
         assert (record.leader, record.isr, record.eligible_leader_replicas) == (2, [2], eligible)
+
+
+def test_the_last_known_leader_is_forgotten_without_eligible_leader_replicas() -> None:
+    image = partition(isr=(1, 2), last_known=(3,))
+    assert change(image, elr=False).build() == PartitionChangeRecord(last_known_elr=[])

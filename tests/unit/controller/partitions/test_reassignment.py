@@ -6,6 +6,7 @@ import pytest
 
 from ottla.base.errors import ErrorCode
 from ottla.controller.partitions.reassignment import decide_reassign, list_reassignments
+from ottla.metadata.image import NO_LEADER
 from ottla.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
@@ -141,3 +142,19 @@ def test_list() -> None:
         ]
         response = list_reassignments(bench.view, ListPartitionReassignmentsRequest(topics=wanted))
         assert len(response.topics) == expected
+
+
+def test_a_reassignment_does_not_elect_a_replica_without_the_records() -> None:
+    bench = cluster(3, [[1]], configs={"unclean.leader.election.enable": "true"})
+    bench.fence(1)
+    assert bench.reassign([3]) == 0
+    assert state(bench) == ((3, 1), (3,), (1,))
+    assert bench.partition().leader == NO_LEADER
+
+
+def test_partitions_that_do_not_exist_are_not_listed() -> None:
+    bench = two()
+    bench.reassign([3, 1])
+    wanted = [ListPartitionReassignmentsTopics(name="t", partition_indexes=[0, 99])]
+    response = list_reassignments(bench.view, ListPartitionReassignmentsRequest(topics=wanted))
+    assert [each.partition_index for each in response.topics[0].partitions] == [0]

@@ -8,7 +8,7 @@ import pytest
 
 from ottla.base.errors import ErrorCode
 from ottla.config.broker import BrokerConfig
-from ottla.controller.security.tokens import TokenManager, creation_response, owner_of
+from ottla.controller.security.tokens import TokenManager, creation_response, in_version, owner_of
 from ottla.controller.settings.features import initial_records
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage
@@ -100,6 +100,13 @@ def test_a_token_for_another_owner() -> None:
     assert owner_of(CreateDelegationTokenRequest(owner_principal_name=None), BOB) == BOB
 
 
+@pytest.mark.parametrize(("version", "requester"), [(2, ("", "")), (3, ("User", "alice"))])
+def test_older_versions_do_not_name_the_requester(version: int, requester: tuple[str, str]) -> None:
+    response = in_version(creation_response(CAROL, ALICE, ErrorCode.NONE), version)
+    named = (response.token_requester_principal_type, response.token_requester_principal_name)
+    assert (named, response.principal_name) == (requester, "carol")
+
+
 def test_refused_creations() -> None:
     request = CreateDelegationTokenRequest()
     disabled = manager(delegation_token_secret_key="")
@@ -149,6 +156,14 @@ def test_a_token_cannot_outlive_its_maximum_time() -> None:
     request = RenewDelegationTokenRequest(hmac=token.hmac, renew_period_ms=-1)
     _, response = made.decide_renew(image, request, ALICE, NOW + 900)
     assert response.expiry_timestamp_ms == NOW + 1000
+
+
+def test_a_token_can_be_used_until_its_maximum_time() -> None:
+    made, image, token = created(1000)
+    request = RenewDelegationTokenRequest(hmac=token.hmac, renew_period_ms=-1)
+    assert made.decide_renew(image, request, ALICE, NOW + 1000).response.error_code == 0
+    code = made.decide_renew(image, request, ALICE, NOW + 1001).response.error_code
+    assert code == ErrorCode.DELEGATION_TOKEN_EXPIRED
 
 
 @pytest.mark.parametrize(

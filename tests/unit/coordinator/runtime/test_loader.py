@@ -7,7 +7,7 @@ import structlog
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.coordinator.runtime.codec import encode_key, encode_value
-from ottla.coordinator.runtime.loader import SLICE_RECORDS
+from ottla.coordinator.runtime.loader import RETRY_MS, SLICE_RECORDS
 from ottla.records.builder import NewRecord, build_batch
 from ottla.records.compression import Codec
 from ottla.records.control import ControlType, EndTxnMarker, build_control_batch, build_end_txn_batch
@@ -170,3 +170,47 @@ def test_new_records_are_appended_after_the_loaded_ones() -> None:
     machine = bench.serve()
     bench.runtime.write(0, say("c"))
     assert machine.stamps[-1].offset == 2
+
+
+class NotLedYet(MemoryLog):
+    """A log that this broker leads later than its election is known."""
+
+    led = False
+
+    def end_offset(self, partition: int, leader_epoch: int) -> int:
+        if not self.led:
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return super().end_offset(partition, leader_epoch)
+
+
+def test_a_log_that_is_not_led_yet_is_loaded_a_little_later() -> None:
+    log = NotLedYet()
+    stored(log, plain("a"))
+    bench = Bench(log)
+    bench.runtime.elect(0, 0)
+    bench.scheduler.advance(RETRY_MS - 1)
+    assert code_of(bench) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    log.led = True
+    bench.scheduler.run()
+    assert not bench.runtime.is_active(0)
+    bench.scheduler.advance(1)
+    bench.scheduler.run()
+    assert bench.machine.counts == {"a": 1}
+
+
+def test_records_of_a_producer_without_a_transaction_are_not_pending() -> None:
+    log = MemoryLog()
+    stored(log, plain("a", producer_id=7))
+    machine = Bench(log).serve()
+    assert (machine.counts, machine.pending) == ({"a": 1}, {})
+
+
+def test_a_log_that_is_led_in_another_epoch_ends_the_load() -> None:
+    log = MemoryLog()
+    log.epochs[0] = 1
+    bench = Bench(log)
+    bench.runtime.elect(0, 0)
+    with structlog.testing.capture_logs() as logged:
+        bench.scheduler.run()
+    assert code_of(bench) is ErrorCode.NOT_COORDINATOR
+    assert (logged, bench.reported) == ([], [])

@@ -313,6 +313,15 @@ def test_a_transactional_write_that_the_log_refuses_changes_nothing() -> None:
     assert bench.machine is machine
 
 
+def test_a_transactional_write_too_large_for_a_batch_is_refused_and_not_replayed() -> None:
+    bench = Bench()
+    machine = bench.serve()
+    large = [word(f"{number:050}") for number in range(50)]
+    response = bench.runtime.write_transactional(0, 17, 3, lambda _: Decision(1, large))
+    assert refused(response) is ErrorCode.MESSAGE_TOO_LARGE
+    assert (machine.pending, bench.log.stored) == ({}, {})
+
+
 def test_a_transactional_write_without_records_only_responds() -> None:
     bench = Bench()
     bench.serve()

@@ -37,6 +37,7 @@ def test_known_partitions_are_not_written_again() -> None:
     producer = bench.opened(T0, T1)
     records = len(bench.bench.log)
     assert bench.add(producer, T1) is ErrorCode.NONE
+    assert bench.add(producer, T0, T1) is ErrorCode.NONE
     assert len(bench.bench.log) == records
 
 

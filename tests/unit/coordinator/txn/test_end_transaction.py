@@ -228,3 +228,14 @@ def test_the_previous_producer_id_with_another_epoch_is_unknown() -> None:
     bench.complete()
     other = producer._replace(epoch=LAST_CLIENT_EPOCH - 1)
     assert bench.commit(other).error is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_transaction_that_is_being_ended_keeps_its_start_time(version: int) -> None:
+    bench = TxnBench()
+    producer = bench.opened(T0)
+    started_ms = bench.transaction().started_ms
+    bench.bench.advance(5)
+    bench.commit(producer, version=version)
+    transaction = bench.transaction()
+    assert (transaction.started_ms, transaction.updated_ms) == (started_ms, started_ms + 5)

@@ -98,6 +98,23 @@ def test_ready_before_caught_up_keeps_the_fence() -> None:
     assert not machine.want_fence
 
 
+def test_an_earlier_registration_does_not_end_the_fence_of_a_broker_that_is_ready() -> None:
+    machine = registered()
+    machine.ready(0.1)
+    machine.caught_up(0.2, 4)
+    assert machine.want_fence
+
+
+def test_a_broker_that_registers_again_catches_up_again() -> None:
+    machine = running()
+    machine.registered(1.0, 9)
+    assert machine.want_fence
+    machine.caught_up(1.1, 5)
+    assert machine.want_fence
+    machine.caught_up(1.2, 9)
+    assert not machine.want_fence
+
+
 def test_states_follow_the_responses() -> None:
     machine = registered()
     machine.caught_up(0.0, 5)

@@ -75,6 +75,9 @@ def test_until_the_entries_are_loaded_only_super_users_are_served() -> None:
     assert not may(authorizer, "admin", READ, "foo", "CLIENTS"), "that listener does not start early"
     assert not may(authorizer, "bob", READ, "foo", "CONTROLLER")
     assert not authorizer.allows_any("User:bob", "h", "CONTROLLER", WRITE, TOPIC)
+    followed(authorizer, entry(TOPIC, "bar", principal="User:bob", operation=WRITE))
+    authorizer.loaded = False
+    assert not authorizer.allows_any("User:bob", "h", "CONTROLLER", WRITE, TOPIC)
     followed(authorizer, NoOpRecord())
     assert may(authorizer, "admin", READ, "foo", "CLIENTS")
     assert may(authorizer, "bob", READ, "foo", "CONTROLLER")

@@ -76,3 +76,41 @@ def test_the_number_of_addresses_is_limited() -> None:
     for number in range(_ADDRESSES_MAX + 10):
         made.accept("CLIENTS", f"address {number}", 0)
     assert len(made._rates) <= _ADDRESSES_MAX
+
+
+def test_refused_connections_do_not_delay_the_next_one() -> None:
+    made = rates()
+    made.set_addresses(addresses(i10_0_0_1=2.0))
+    for _ in range(20):
+        made.accept("CLIENTS", "10.0.0.1", 0)
+    for _ in range(50):
+        assert made.accept("CLIENTS", "10.0.0.1", 0).refuse_ms
+    assert made.accept("CLIENTS", "10.0.0.1", 10_600) == ADMITTED
+
+
+def test_the_rate_of_the_broker_applies_to_its_only_listener() -> None:
+    made = rates(protected="INTERNAL")
+    made.set_rates(1, {"INTERNAL": UNLIMITED})
+    results = [made.accept("INTERNAL", "10.0.0.1", 0) for _ in range(11)]
+    assert results == [ADMITTED] * 10 + [Accepted(pause_ms=1000)]
+
+
+def test_addresses_in_use_are_kept() -> None:
+    made = rates()
+    made.set_addresses(addresses(default=1.0))
+    for number in range(_ADDRESSES_MAX - 1):
+        made.accept("CLIENTS", f"address {number}", 0)
+    for _ in range(10):
+        made.accept("CLIENTS", "busy", 10_000)
+    made.accept("CLIENTS", "one more", 11_000)
+    assert set(made._rates) == {"busy", "one more"}
+    assert made.accept("CLIENTS", "busy", 11_000).refuse_ms
+
+
+def test_half_of_the_addresses_is_forgotten_if_all_are_in_use() -> None:
+    made = rates()
+    made.set_addresses(addresses(default=1.0))
+    for number in range(_ADDRESSES_MAX + 1):
+        made.accept("CLIENTS", f"address {number}", 0)
+    assert len(made._rates) == _ADDRESSES_MAX // 2 + 1
+    assert f"address {_ADDRESSES_MAX - 1}" in made._rates

@@ -48,3 +48,10 @@ def test_addresses() -> None:
     assert limits.of("10.0.0.2") is None
     assert AddressLimits({(("ip", None),): {rate: 7.0}}).of("::1") == 7.0
     assert not AddressLimits({(("user", "x"),): {KEY: 1.0}})
+
+
+def test_the_defaults_of_client_ids_do_not_apply_without_an_id() -> None:
+    for entity in (LEVELS[1][0], LEVELS[4][0], LEVELS[7][0]):
+        limits = ClientLimits({entity: {KEY: 1.0}}, KEY)
+        assert limits.of("alice", "app") is not None
+        assert limits.of("alice", "") is None

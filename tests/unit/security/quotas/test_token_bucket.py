@@ -37,3 +37,10 @@ def test_no_more_is_taken_than_burst_and_rate_allow(moves: list[tuple[int, int]]
             taken += count
             largest = max(largest, count)
     assert taken <= rate * 11 + rate * now / 1000 + largest + 1e-6
+
+
+def test_the_time_to_wait_is_rounded() -> None:
+    for count, wait_ms in ((100, 33), (200, 67)):
+        bucket = TokenBucket(3000.0, 0.0, 0)
+        bucket.take(count, 0)
+        assert bucket.wait_ms(0) == wait_ms

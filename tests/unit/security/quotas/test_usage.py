@@ -76,3 +76,26 @@ def test_strict_and_permissive_buckets() -> None:
     assert permissive.charge("bob", "", 10**6, 0, strict=False) == 0
     (one,) = permissive.throttled(0)
     assert one == (("alice", ""), 2, 9000, -5.0)
+
+
+def test_state_in_use_is_kept() -> None:
+    usage = RateUsage(limits(ANYONE, 1000.0), WINDOWS)
+    usage.charge("alice", "", 1, 0)
+    usage.charge("alice", "", 10_000, HOUR_MS)
+    usage.charge("late", "", 1, HOUR_MS + 1)
+    assert usage.charge("alice", "", 1000, HOUR_MS + 1) > 0
+
+
+def test_a_changed_quota_fills_the_bucket_at_its_rate() -> None:
+    usage = BucketUsage(limits(ALICE, 1.0), WINDOWS)
+    assert usage.charge("alice", "", 15, 0, strict=True) == 0
+    usage.limits = limits(ALICE, 4.0)
+    assert usage.charge("alice", "", 1, 0, strict=True) == 1000
+
+
+def test_a_request_that_does_not_wait_is_not_counted_as_throttled() -> None:
+    usage = BucketUsage(limits(ALICE, 1.0), WINDOWS)
+    usage.charge("alice", "", 1, 0, strict=True)
+    usage.charge("alice", "", 1, 0, strict=False)
+    (one,) = usage.throttled(0)
+    assert (one.throttles, one.throttled_ms) == (0, 0)

@@ -102,6 +102,11 @@ class TestUnknownUsers:
         assert fake.salt.isalnum()
         assert len(fake.stored_key) == 32
 
+    def test_the_form_does_not_depend_on_the_other_mechanism(self) -> None:
+        others = [user(name, SHA_512, b"a" * 20, 4096) for name in ("x", "y", "z")]
+        fake = Store(image_of(*others, user("alice"))).find("eve").credential
+        assert (fake.iterations, len(fake.salt)) == (8192, 10)
+
     def test_binary_salts(self) -> None:
         fake = Store(image_of(user("alice", salt=bytes(range(64))))).find("eve").credential
         assert len(fake.salt) == 64

@@ -22,6 +22,7 @@ DUKE = "CN=Duke,OU=ServiceUsers,O=Org,C=US"
         ("RULE:^CN=(.*?),ou=a.*$/$1/, RULE:^CN=(.*?),OU=S.*$/second-$1/", DUKE, "second-Duke"),
         ("RULE:^CN=(.*?),.*$/$1$2/", DUKE, "Duke$2"),
         ("RULE:^CN=(.*?),.*$/$12/", DUKE, "Duke2"),
+        ("RULE:" + "(.)" * 12 + "/$12$1/", "abcdefghijkl", "la"),
         (r"RULE:^CN=(.*?),.*$/\$1 $1/", DUKE, "$1 Duke"),
         (r"RULE:^CN=(.*?)\/x$/$1/", "CN=a/x", "a"),
         ("RULE:.*/x/", "a", "xx"),

@@ -154,3 +154,22 @@ def test_refusals(tmp_path: Path) -> None:
         (tmp_path / "leader-epoch-checkpoint").write_bytes(content)
         with pytest.raises(CorruptCheckpoint):
             cache_at(tmp_path)
+
+
+def test_a_dropped_entry_is_removed_from_the_file_although_others_are_not_written_yet(tmp_path: Path) -> None:
+    cache = cache_at(tmp_path)
+    cache.assign(2, 10)
+    cache.flush()
+    cache.assign(4, 20)
+    cache.truncate_from_end(5)
+    cache.flush(below=5)
+    assert cache_at(tmp_path).entries() == []
+
+
+def test_adopted_entries_are_written(tmp_path: Path) -> None:
+    (tmp_path / "moved").mkdir()
+    moved = cache_at(tmp_path / "moved")
+    moved.adopt(filled(tmp_path))
+    moved.flush(below=0)
+    assert cache_at(tmp_path / "moved").entries() == filled(tmp_path).entries()
+    assert moved.earliest == EpochEntry(2, 10)

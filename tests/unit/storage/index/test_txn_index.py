@@ -63,9 +63,29 @@ def test_truncation_and_order(tmp_path: Path) -> None:
     assert (tmp_path / "i.txnindex").read_bytes() == KAFKA_BYTES[:34]
 
 
+def test_truncation_is_by_the_offset_of_the_marker(tmp_path: Path) -> None:
+    (tmp_path / "i.txnindex").write_bytes(KAFKA_BYTES)
+    index = index_at(tmp_path)
+    index.truncate_to(0x102)
+    assert list(index.entries()) == []
+    index.close()
+
+
+@pytest.mark.parametrize(("base_offset", "sound"), [(0x102, True), (0x103, False)])
+def test_an_entry_belongs_to_its_segment(tmp_path: Path, base_offset: int, sound: bool) -> None:
+    (tmp_path / "i.txnindex").write_bytes(KAFKA_BYTES)
+    index = TxnIndex(OsDisk(), str(tmp_path / "i.txnindex"), base_offset)
+    if sound:
+        index.check()
+    else:
+        with pytest.raises(CorruptIndex):
+            index.check()
+
+
 @pytest.mark.parametrize(
     "data",
     [
+        KAFKA_BYTES[:10] + b"\0\0\0\0\0\0\x01\x03" + KAFKA_BYTES[18:],
         KAFKA_BYTES[:40],
         KAFKA_BYTES + bytes(34),
         b"\0\1" + KAFKA_BYTES[2:],

@@ -125,3 +125,28 @@ def test_other_files_are_no_snapshots(tmp_path: Path) -> None:
     for name in ("00000000000000000010.snapshot.deleted", "1.snapshot", "0000000000000000001x.snapshot", "x"):
         (tmp_path / name).write_bytes(b"")
     assert snapshots_in(tmp_path).offsets == ()
+
+
+def test_the_newest_two_inside_of_segments_are_kept(tmp_path: Path) -> None:
+    snapshots = taken(tmp_path, 10, 20, 30, 40, 50)
+    assert snapshots.thin_out([0, 10, 50]) == [snapshots.path(20)]
+    assert snapshots.offsets == (10, 30, 40, 50)
+    assert snapshots.thin_out([0, 10, 50]) == []
+
+
+class SyncedDisk(OsDisk):
+    def __init__(self) -> None:
+        super().__init__()
+        self.synced: list[list[str]] = []
+
+    def sync_dir(self, path: str) -> None:
+        super().sync_dir(path)
+        self.synced.append(sorted(file.name for file in Path(path).iterdir()))
+
+
+def test_snapshots_outside_of_the_log_are_deleted_durably(tmp_path: Path) -> None:
+    taken(tmp_path, 10, 20, 30)
+    disk = SyncedDisk()
+    snapshots = ProducerSnapshots(disk, str(tmp_path), [each.name for each in tmp_path.iterdir()])
+    loaded(snapshots, 0, 25)
+    assert disk.synced == [["00000000000000000010.snapshot", "00000000000000000020.snapshot"]]

@@ -310,3 +310,11 @@ def test_a_marker_of_the_second_generation_has_a_later_epoch_than_its_transactio
     state.check_marker(PID, 5, 1, epoch_per_transaction=True)
     with pytest.raises(ApiError):
         state.check_marker(PID, 4, 1, epoch_per_transaction=True)
+
+
+def test_a_transaction_from_the_first_record_on_is_open_after_a_restart(state: ProducerState) -> None:
+    write(state, 0, producer=2, transactional=True)
+    again = ProducerState(DAY_MS)
+    again.load(state.snapshot(), state.end_offset, now_ms=10)
+    assert again.first_unstable_offset == 0
+    assert end(again, 2) == CompletedTxn(2, 0, 1, 2, True)

@@ -47,6 +47,9 @@ class TestOracle:
         rules = RULES._replace(subject_claim="client", scope_claim="scp")
         assert verified(PROVIDER.token(client="app", scp=["a", "b"]), rules).subject == "app"
 
+    def test_any_issuer_if_none_is_expected(self) -> None:
+        assert verified(PROVIDER.token(), RULES._replace(issuer=None)).subject == "alice"
+
     def test_one_of_several_audiences(self) -> None:
         assert verified(PROVIDER.token(aud=["other", AUDIENCE])).subject == "alice"
 

@@ -102,3 +102,26 @@ def test_the_set_stays_effective_if_a_refresh_fails() -> None:
     setup.content = "not a key set"
     setup.ids("rsa")
     assert setup.ids("rsa") == {"rsa"}
+
+
+def test_failed_fetches_are_repeated_more_and_more_rarely() -> None:
+    setup = Setup()
+    setup.content = None
+    waits = []
+    for _ in range(6):
+        setup.ids(None)
+        fetched, begun = setup.fetched, setup.clock.seconds
+        while setup.fetched == fetched:
+            setup.clock.seconds += 0.5
+            setup.ids(None)
+        waits.append(setup.clock.seconds - begun)
+    assert waits == [1, 2, 4, 8, 8, 8]
+
+
+def test_a_known_key_causes_no_fetch() -> None:
+    setup = Setup()
+    setup.ids("rsa")
+    setup.clock.seconds += 100
+    for key_id in ("rsa", None):
+        assert setup.ids(key_id) == {"rsa"}
+    assert setup.fetched == 1
