@@ -159,6 +159,31 @@ class PendingFetch(PendingResponse):
         connection.on_close = self._stop_waiting
         connection.on_drain = self._expire
 
+    def finds_partitions(self) -> bool:
+        """Return whether a partition of the request exists and the client may read it."""
+        return any(self._finds(key, wanted.partition) for key, wanted in self._context.wanted)
+
+    def _finds(self, key: bytes, index: int) -> bool:
+        try:
+            self._find(key, index)
+        except ApiError as error:
+            return error.code not in UNKNOWN | DENIED
+        return True
+
+    def refuse(self) -> None:
+        """Respond with UNKNOWN_SERVER_ERROR for the partitions of the request; topics by id are omitted."""
+        call, request, code = self._call, self._request, ErrorCode.UNKNOWN_SERVER_ERROR
+        self._services.discard_session(self._context)
+        topics: list[TopicData] = []
+        for key, wanted in () if self._by_id else request.topics:
+            partitions = [PartitionData(one.partition, code) for one in wanted]
+            for data in partitions:
+                data.aborted = ()
+            topics.append((key, partitions))
+        self._connection.respond(
+            encode_response(call.api_version, call.correlation_id, code, request.session_id, topics)
+        )
+
     def _watch(self) -> bool:
         """Wait for the planned partitions; False if there are none."""
         for partition in self._watched:
