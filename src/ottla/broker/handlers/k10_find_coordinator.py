@@ -100,7 +100,7 @@ class FindCoordinator:
                         host=node.host,
                         port=node.port,
                         error_code=node.error,
-                        error_message=_TEXTS_OF_KEYS.get(node.error, ""),
+                        error_message=_TEXTS_OF_KEYS.get(node.error, "") if kind != _SHARE else "",
                     )
                     for key, node in zip(request.coordinator_keys, found, strict=True)
                 ]

@@ -62,14 +62,16 @@ class DescribeTopicPartitions:
         left = max(1, min(request.response_partition_limit, self.settings.int(_LIMIT)))
         response = DescribeTopicPartitionsResponse(topics=[])
         for name in remaining:
+            if not left:
+                response.next_cursor = DescribeTopicPartitionsResponseCursor(topic_name=name)
+                break
             start = cursor.partition_index if name == cursor.topic_name else 0
             topic = image.topics.by_name.get(name)
             if topic is None:
                 response.topics.append(_missing(name))
                 continue
             indexes = [index for index in topic.partitions if index >= start]
-            if left:
-                response.topics.append(_topic(topic, indexes[:left], image, call.origin.listener.name))
+            response.topics.append(_topic(topic, indexes[:left], image, call.origin.listener.name))
             if len(indexes) > left:
                 response.next_cursor = DescribeTopicPartitionsResponseCursor(
                     topic_name=name, partition_index=indexes[left]
