@@ -294,7 +294,10 @@ class PendingFetch(PendingResponse):
             )
             if max_bytes < 0 and wanted.fetch_offset < read.upto and read.diverging is None:
                 raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
-            return self._planned(key, partition, wanted, read)
+            planned = self._planned(key, partition, wanted, read)
+            if self._committed and not planned.size and max_bytes and wanted.fetch_offset < read.upto:
+                planned.data.aborted = None  # the next batch is larger than the limit
+            return planned
         except ApiError as error:
             return self._refused(key, wanted, error)
 
@@ -309,6 +312,7 @@ class PendingFetch(PendingResponse):
         self._must_respond = True
         planned = self._planned(key, partition, wanted, Read(partition, None, partition.high_watermark))
         planned.data.preferred_read_replica = preferred
+        planned.data.aborted = None
         return planned
 
     def _planned(self, key: bytes, partition: Partition, wanted: FetchPartition, read: Read) -> Planned:
@@ -319,7 +323,7 @@ class PendingFetch(PendingResponse):
         if read.diverging is not None:
             data.diverging = read.diverging
             self._must_respond = True
-        if self._committed:
+        elif self._committed:
             data.aborted = ()
         found = read.slice
         if found is not None and found.size:
