@@ -294,10 +294,7 @@ class PendingFetch(PendingResponse):
             )
             if max_bytes < 0 and wanted.fetch_offset < read.upto and read.diverging is None:
                 raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
-            planned = self._planned(key, partition, wanted, read)
-            if self._committed and not planned.size and max_bytes and wanted.fetch_offset < read.upto:
-                planned.data.aborted = None  # the next batch is larger than the limit
-            return planned
+            return self._planned(key, partition, wanted, read, max_bytes)
         except ApiError as error:
             return self._refused(key, wanted, error)
 
@@ -315,7 +312,9 @@ class PendingFetch(PendingResponse):
         planned.data.aborted = None
         return planned
 
-    def _planned(self, key: bytes, partition: Partition, wanted: FetchPartition, read: Read) -> Planned:
+    def _planned(
+        self, key: bytes, partition: Partition, wanted: FetchPartition, read: Read, max_bytes: int = 0
+    ) -> Planned:
         data = PartitionData(
             wanted.partition, 0, read.high_watermark, read.last_stable_offset, read.log_start_offset
         )
@@ -323,7 +322,8 @@ class PendingFetch(PendingResponse):
         if read.diverging is not None:
             data.diverging = read.diverging
             self._must_respond = True
-        elif self._committed:
+        elif self._committed and (not max_bytes or wanted.fetch_offset >= read.upto):
+            # Otherwise there are records, or the next batch is larger than the limit: then this is null.
             data.aborted = ()
         found = read.slice
         if found is not None and found.size:
