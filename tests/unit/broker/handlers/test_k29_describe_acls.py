@@ -16,7 +16,6 @@ from ottla.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsR
 from tests.support.acls import LITERAL, PREFIXED, entry
 from tests.support.metadata import replayed
 
-CALL = Call(3, 1, None, Origin(Listener("PLAINTEXT", "", 0, "", 0), "127.0.0.1", 1))
 TOPIC = ResourceType.TOPIC
 IMAGE = replayed(
     [
@@ -41,7 +40,8 @@ def describe(
     request: DescribeAclsRequest, authorization: Authorization | None = None
 ) -> DescribeAclsResponse:
     handler = DescribeAcls(MetadataCache(IMAGE), authorization or _allowing("User:ANONYMOUS"))
-    return handler.handle(request, CALL)
+    origin = Origin(Listener("PLAINTEXT", "", 0, "", 0), "127.0.0.1", 1)
+    return handler.handle(request, Call(3, 1, None, origin))
 
 
 def _allowing(*super_users: str) -> Authorization:
