@@ -18,7 +18,7 @@ LEFT := ottla-pipelines spark-warehouse metastore_db derby.log
 WORKERS ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check format test spark wheel lock audit reproducible docs demo compat bench torture spark-torture fuzz soak sim cores mutants chaos declarative kcat maven browser clean
+.PHONY: help setup check format test spark wheel lock audit reproducible docs demo compat bench torture spark-torture fuzz soak sim cores mutants chaos declarative kcat kerberos maven browser clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 15
@@ -79,7 +79,7 @@ docs: setup ## the documentation as a site in site (installs mkdocs-material int
 demo: setup ## three brokers in two racks, matches, their scoreboard on Spark, a mobile and a computer, in this terminal
 	@$(BIN)/ottla demo --data demo-data $(ARGS)
 
-compat: setup kcat maven declarative ## Apache Kafka's tools, files and Streams, clients in Java, Go, JavaScript, kcat, request by request
+compat: setup kcat kerberos maven declarative ## Apache Kafka's tools, files and Streams, clients in Java, Go, JavaScript, kcat, request by request
 	$(BIN)/python -m bench.kafka_jars
 	$(BIN)/python -m bench.spark_jars
 	$(BIN)/python -m tests.compat.clients.build
@@ -124,6 +124,18 @@ kcat:
 			echo "compat: installing kcat"; \
 			apt-get install -qq -y kcat >/dev/null || { apt-get update -qq && apt-get install -qq -y kcat >/dev/null; }; \
 		else echo "compat: kcat is missing; its tests are skipped"; fi; }
+
+kerberos:
+	@command -v krb5kdc /usr/sbin/krb5kdc >/dev/null || { \
+		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+			echo "compat: installing a server of Kerberos"; export DEBIAN_FRONTEND=noninteractive; \
+			packages="krb5-kdc krb5-admin-server krb5-user libkrb5-dev libsasl2-modules-gssapi-mit"; \
+			apt-get install -qq -y $$packages >/dev/null || { apt-get update -qq && apt-get install -qq -y $$packages >/dev/null; }; \
+		else echo "compat: krb5kdc is missing; the tests of Kerberos are skipped"; fi; }
+	@$(BIN)/python -c 'import gssapi' 2>/dev/null || { \
+		echo "compat: installing what GSSAPI needs"; \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check 'gssapi>=1.9' \
+			|| echo "compat: gssapi cannot be installed; the tests of Kerberos are skipped"; }
 
 browser:
 	@command -v chromium chromium-browser google-chrome >/dev/null || test -n "$$OTTLA_CHROMIUM" || { \

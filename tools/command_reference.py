@@ -61,7 +61,7 @@ since 1970, unknown values are null. Messages are printed on standard error.
 
 | exit code | meaning |
 |---|---|
-| 0 | done |
+| 0 | done, or the reader of the output has closed the pipe |
 | 1 | failed: no connection, a timeout, records that were not delivered, a check that is not met |
 | 2 | refused, nothing was changed: invalid arguments, what does not exist, errors of the cluster, no confirmation |
 

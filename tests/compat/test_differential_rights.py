@@ -39,15 +39,12 @@ NEWEST = {each.name: each for each in sorted(SCENARIOS, key=lambda one: one.vers
 PLAYED = [each for each in NEWEST.values() if each.name not in LEFT_OUT]
 RIGHTS_DELIBERATE = (
     Deliberate(".", ".", r".*error_message", "the text names the right that is missing"),
-    Deliberate("produce-plain", "acks 3", "", "acks are checked first"),
-    Deliberate("produce-transactional", "two producers", "", "a transaction has one producer: checked first"),
     Deliberate(
         "describe-(producers|groups|transactions|configs)",
         "twice|all|idle|open",
         "",
         "an element that a request repeats is in the response once",
     ),
-    Deliberate("fetch-plain", "isolation 5", "", "the isolation level is checked first"),
     Deliberate("fetch-deleted", "", "", "an id that does not exist any more has no name to be checked"),
 )
 

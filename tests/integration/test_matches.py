@@ -7,11 +7,13 @@ import subprocess
 import sys
 import threading
 from itertools import islice
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from typer.testing import CliRunner
 
+from ottla.admin.contexts import LOCAL, Context, ContextFolder
 from ottla.base.clock import SystemClock
 from ottla.base.errors import LocalError
 from ottla.local.broker_process import BrokerProcess
@@ -23,6 +25,7 @@ from ottla.scoreboard.match import MatchEvent, decode
 from tests.conftest import MakeBroker
 from tests.support import scoreboard as checker
 from tests.support.clients import create_topic, fresh
+from tests.support.command_line import CommandLine
 from tests.support.waiting import wait_until
 
 
@@ -60,6 +63,32 @@ def test_matches_are_played_to_their_end_keyed_by_match(broker: BrokerProcess) -
         of_match = [event for key, event in found if key == match]
         assert [event.number for event in of_match] == list(range(1, len(of_match) + 1)), "in order"
         assert of_match[-1].kind == "match end"
+
+
+@pytest.mark.parametrize("source", ["own option", "global option", "environment", "context"])
+def test_the_address_is_that_of_the_first_source_that_has_one(
+    broker: BrokerProcess, tmp_path: Path, source: str
+) -> None:
+    """All sources that come later have the address of no broker."""
+    order = ["context", "environment", "global option", "own option"]
+    addresses = dict.fromkeys(order, "127.0.0.1:1") | {source: broker.bootstrap}
+    given = {each: addresses[each] for each in order[: order.index(source) + 1]}
+    folder = ContextFolder.of_user({"XDG_CONFIG_HOME": str(tmp_path)})
+    folder.save(Context(LOCAL, given["context"], {"client.id": "matches"}))
+    topic = fresh("matches")
+    command = ["-b", given["global option"]] if "global option" in given else []
+    command += ["matches", "play", "--speed", "0", "--topic", topic]
+    command += ["--bootstrap", given["own option"]] if "own option" in given else []
+    output, _ = CommandLine(given.get("environment", ""), tmp_path).run(*command)
+    assert f"{len(arrived(broker, topic))} events sent" in output
+
+
+def test_settings_that_librdkafka_does_not_accept_are_reported_in_one_line(
+    broker: BrokerProcess, tmp_path: Path
+) -> None:
+    ottla = CommandLine(broker.bootstrap, tmp_path)
+    _, error = ottla.run("-X", "ssl.truststore.location=store.jks", "matches", "play", code=2)
+    assert error.startswith("ottla: librdkafka does not accept the settings: Java TrustStores")
 
 
 def test_a_seed_sends_the_same_events_disturbed_the_same(broker: BrokerProcess) -> None:

@@ -79,7 +79,7 @@ def described(bootstrap: str) -> DescribeClusterResult:
         ("compression.type=brotli", ["compression.type", "brotli", "zstd", "producer"]),
         ("log.retention.ms=0", ["log.retention.ms", "at least 1", "-1"]),
         ("authorizer.class.name=org.example.Doorman", ["authorizer.class.name", "cannot"]),
-        ("sasl.kerberos.service.name=kafka", ["sasl.kerberos.service.name", "cannot"]),
+        ("listeners=SASL_PLAINTEXT://127.0.0.1:0", ["gssapi.sasl.jaas.config", "sasl.enabled.mechanisms"]),
         ("listeners=SSL://127.0.0.1:0", ["listener SSL", "ssl.keystore.location", "missing"]),
         ("listeners=PLAINTEXT://127.0.0.2.example:9092", ["127.0.0.2.example", "authentication"]),
         ("listeners=PLAINTEXT://192.0.2.1:9092", ["192.0.2.1", "ottla.allow.insecure.listeners"]),

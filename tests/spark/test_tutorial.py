@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -25,9 +26,15 @@ def test_the_pipeline_of_the_tutorial(make_broker: Any, tmp_path: Path) -> None:
     for line in commands.splitlines():
         words = [program, *line.split()[1:]]
         if "run" in words:
-            words += ["--bootstrap", broker.bootstrap, "--master", "local[2]"]
+            words += ["--master", "local[2]"]
         ran = subprocess.run(
-            words, cwd=tmp_path, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+            words,
+            cwd=tmp_path,
+            env={**os.environ, "OTTLA_BOOTSTRAP": broker.bootstrap},
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
         )
         assert ran.returncode == 0, ran.stdout + ran.stderr
     with Reader(broker.bootstrap, "long-words", [0], 0) as reader:

@@ -20,6 +20,7 @@ OURS = {"ottla", "pyspark_ottla"}
 EXTRA_OF = {
     "ottla/console": "console",
     "ottla/local/secure": "security",
+    "ottla/security/sasl/kerberos": "gssapi",
     "ottla/security": "security",
     "ottla/spark": "spark",
     "ottla/testing/fixtures": "testing",
@@ -84,7 +85,7 @@ def test_every_import_is_declared() -> None:
 @pytest.mark.parametrize("name", sorted(BASE.union(*EXTRAS.values())))
 def test_every_dependency_is_imported(name: str) -> None:
     modules = {module for path in SOURCES for module in imported(path)}
-    users = [module for module in modules if name in DISTRIBUTIONS.get(module, set())]
+    users = [module for module in modules if name in DISTRIBUTIONS.get(module, {normalized(module)})]
     assert bool(users) != (name in INDIRECT), "remove it from pyproject.toml, or correct INDIRECT"
 
 

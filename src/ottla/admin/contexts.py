@@ -63,6 +63,8 @@ class ContextFolder:
         path = self._path(name) if _NAME.fullmatch(name) else None
         if path is None or not path.exists():
             path = Path(name)
+        if path.is_dir():
+            raise LocalError(f"{path} is a directory, not a file with client settings")
         if not path.is_file():
             known = ", ".join(self.names()) or "none"
             raise LocalError(f"there is no context {name!r}, and no such file (contexts: {known})")

@@ -7,11 +7,14 @@ of a forwarded request is that of the broker, which has checked it.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
 from ottla.base.errors import ErrorCode
 from ottla.broker.authorization import Authorization
 from ottla.broker.net.origin import Origin
 from ottla.broker.registry import Call
-from ottla.controller.security.tokens import creation_response, owner_of
+from ottla.controller.security.tokens import creation_response, in_version, owner_of
 from ottla.security.principal import ANONYMOUS, USER
 from ottla.security.protocol import SecurityProtocol
 from ottla.security.resources import Operation, ResourceType
@@ -19,8 +22,11 @@ from ottla.wire.messages.create_delegation_token import (
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,
 )
+from ottla.wire.messages.expire_delegation_token import ExpireDelegationTokenResponse
+from ottla.wire.messages.renew_delegation_token import RenewDelegationTokenResponse
 
-NO_TIME = -1
+_Changed = TypeVar("_Changed", RenewDelegationTokenResponse, ExpireDelegationTokenResponse)
+_NO_TIME: Final = -1
 """The timestamps of a response without a token."""
 
 
@@ -34,6 +40,27 @@ def may_use_tokens(origin: Origin) -> bool:
     return protocol is not SecurityProtocol.PLAINTEXT and not (
         protocol is SecurityProtocol.SSL and origin.principal == ANONYMOUS
     )
+
+
+async def create_allowed(
+    authorization: Authorization,
+    request: CreateDelegationTokenRequest,
+    call: Call,
+    create: Callable[[], Awaitable[CreateDelegationTokenResponse]],
+) -> CreateDelegationTokenResponse:
+    """Create a token if the client may; otherwise the error response. Either has the fields of the version."""
+    response = refuse_creation(authorization, request, call) or await create()
+    return in_version(response, call.api_version)
+
+
+async def change_allowed(
+    kind: type[_Changed], call: Call, change: Callable[[], Awaitable[_Changed]]
+) -> _Changed:
+    """Change a token if the client may use tokens; otherwise the error response."""
+    if not may_use_tokens(call.origin):
+        code = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+        return kind(error_code=code, expiry_timestamp_ms=_NO_TIME)
+    return await change()
 
 
 def refuse_creation(
@@ -52,4 +79,4 @@ def refuse_creation(
         code = ErrorCode.INVALID_PRINCIPAL_TYPE
     else:
         return None
-    return creation_response(owner, requester, code, NO_TIME)
+    return creation_response(owner, requester, code, _NO_TIME)

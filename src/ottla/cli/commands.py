@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from ottla.cli.closed_pipe import quiet_end
 from ottla.cli.help import Application
 
 if TYPE_CHECKING:
@@ -80,6 +81,14 @@ class CommandTable(TyperGroup):
     """The group `ottla`; it imports a command when the command is called."""
 
     _summaries_only = False
+
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:
+        with quiet_end():  # typer would exit with code 1
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: Any) -> Any:
+        with quiet_end():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(COMMANDS)

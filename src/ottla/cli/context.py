@@ -119,6 +119,13 @@ OutputFormat = Annotated[
         help="Output format.",
     ),
 ]
+OwnBootstrap = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap", "-b", help="Bootstrap servers, HOST:PORT,...; by default those of the current context."
+    ),
+]
+"""For commands without output format and time limit, which are no `AdminCommand`; see `chosen_target`."""
 Timeout = Annotated[
     str | None,
     typer.Option(
@@ -232,17 +239,22 @@ def target_of(options: GlobalOptions, environment: Mapping[str, str] | None = No
     return Target(BOOTSTRAP_DEFAULT, settings, "the default address")
 
 
+def chosen_target(ctx: typer.Context, bootstrap: str | None) -> Target:
+    """The cluster of a command with the option `OwnBootstrap`, which precedes the global options."""
+    return target_of(GlobalOptions(bootstrap).over(ctx.find_root().obj or GlobalOptions()))
+
+
 def _of_context(context: Context, settings: Mapping[str, str], source: str) -> Target:
     return Target(context.bootstrap, {**context.settings, **settings}, source)
 
 
-def parse_settings(given: Sequence[str]) -> dict[str, str]:
-    """`-X key=value` options. Raise LocalError."""
+def parse_settings(given: Sequence[str], option: str = "-X") -> dict[str, str]:
+    """`key=value` texts of an option. Raise LocalError."""
     found = {}
     for each in given:
         key, separator, value = each.partition("=")
         if not separator or not key.strip():
-            raise LocalError(f"-X: {each!r} is not KEY=VALUE")
+            raise LocalError(f"{option}: {each!r} is not KEY=VALUE")
         found[key.strip()] = value
     return found
 

@@ -10,6 +10,8 @@ import os
 import sys
 from typing import TYPE_CHECKING, TextIO
 
+from ottla.cli.closed_pipe import discard_closed
+
 if TYPE_CHECKING:
     import typer
 
@@ -44,6 +46,13 @@ def _replace_closed_streams() -> None:
 
 
 def main() -> None:
+    try:
+        _run()
+    finally:
+        discard_closed()
+
+
+def _run() -> None:
     if sys.argv[1:2] == ["broker"]:
         from ottla.cli import broker
 

@@ -29,8 +29,12 @@ WIDE = 240
 def make_console() -> Console:
     from rich.console import Console
 
-    console = Console()
-    return console if console.is_terminal else Console(width=WIDE)
+    class CommandConsole(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError  # for `quiet_end`; rich would exit with code 1
+
+    console = CommandConsole()
+    return console if console.is_terminal else CommandConsole(width=WIDE)
 
 
 @contextmanager
@@ -110,7 +114,11 @@ def stop_on_signals(stop: threading.Event, console: Console | None) -> Iterator[
 def print_stopping(console: Console) -> None:
     """Called from a signal handler. If the handler has interrupted another print, this one fails and is skipped."""
     with suppress(RuntimeError):
-        console.print("Stopping ...", style="dim", highlight=False)
+        if console.is_terminal:
+            console.print("Stopping ...", style="dim", highlight=False)
+        else:  # rich would repeat the line whose print was interrupted
+            console.file.write("Stopping ...\n")
+            console.file.flush()
 
 
 def program() -> str:

@@ -21,6 +21,8 @@ _RESTART_NEEDED = frozenset(
         "listener.security.protocol.map",
         "sasl.enabled.mechanisms",
         "sasl.jaas.config",
+        "sasl.kerberos.principal.to.local.rules",
+        "sasl.kerberos.service.name",
         "sasl.mechanism.inter.broker.protocol",
     }
 )

@@ -258,7 +258,7 @@ class ControllerDriver:
                 charge=charge,
             ),
             lambda code, message: topics.refuse_create(request, code, message),
-            timeout_ms=request.timeout_ms,
+            timeout_ms=request.timeout_ms if topics.has_valid_names(request.topics) else None,
         )
 
     async def delete_topics(
@@ -267,7 +267,7 @@ class ControllerDriver:
         return await self._submit(
             lambda image: self._controller.topics.decide_delete(image, request, api_version, charge),
             lambda code, message: topics.refuse_delete(request, code, message),
-            timeout_ms=request.timeout_ms,
+            timeout_ms=request.timeout_ms if any(topics.valid_deletions(request)) else None,
         )
 
     async def create_partitions(
@@ -276,7 +276,7 @@ class ControllerDriver:
         return await self._submit(
             lambda image: self._controller.topics.decide_create_partitions(image, request, charge),
             lambda code, message: topics.refuse_create_partitions(request, code, message),
-            timeout_ms=request.timeout_ms,
+            timeout_ms=request.timeout_ms if topics.has_valid_names(request.topics) else None,
         )
 
     async def alter_configs(self, request: AlterConfigsRequest) -> AlterConfigsResponse:
@@ -318,7 +318,7 @@ class ControllerDriver:
         return await self._submit(
             lambda _: reassignment.decide_reassign(self._controller.view(), request),
             lambda code, message: reassignment.refuse_reassign(request, code, message),
-            timeout_ms=request.timeout_ms,
+            timeout_ms=request.timeout_ms if request.topics else None,
         )
 
     async def list_partition_reassignments(

@@ -120,9 +120,9 @@ class BrokerProcess:
             return self.command()
         return [sys.executable, "-S", "-c", _ENDING_WITH_PARENT, str(os.getpid()), *self.command()]
 
-    def wait_ready(self) -> None:
-        """Wait for the line that the broker prints when it is ready."""
-        pause = threading.Event()
+    def wait_ready(self, stop: threading.Event | None = None) -> None:
+        """Wait for the line that the broker prints when it is ready, or until `stop` is set."""
+        pause = stop or threading.Event()
         for _ in range(int(START_TIMEOUT_S / _CHECK_INTERVAL_S)):
             output = self._output.read_bytes()[self._output_before :]
             if READY.search(output):
@@ -130,7 +130,8 @@ class BrokerProcess:
             if self._process is None or self._process.poll() is not None:
                 code = None if self._process is None else self._process.returncode
                 raise BrokerNotStarted(f"the broker ended with {code}:\n{self.output()[-4000:]}")
-            pause.wait(_CHECK_INTERVAL_S)
+            if pause.wait(_CHECK_INTERVAL_S):
+                return
         raise TimeoutError(f"the broker was not ready within {START_TIMEOUT_S} s:\n{self.output()[-4000:]}")
 
     def stop(self) -> int | None:

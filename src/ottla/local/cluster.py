@@ -161,26 +161,26 @@ class LocalCluster:
 
     # --- start and stop
 
-    def start(self) -> Self:
-        """Start all brokers and wait until each lists all of them."""
+    def start(self, stop: threading.Event | None = None) -> Self:
+        """Start all brokers and wait until each lists all of them, or until `stop` is set."""
         try:
             self.launch()
         except BaseException:
             self.kill_all()
             raise
-        return self.wait_started()
+        return self.wait_started(stop)
 
     def launch(self) -> None:
         """Start all processes and return at once; `wait_started` waits for them."""
         for broker in self.brokers.values():
             broker.launch()
 
-    def wait_started(self) -> Self:
-        """Wait until each broker lists all of them; all are killed if that fails."""
+    def wait_started(self, stop: threading.Event | None = None) -> Self:
+        """Wait until each broker lists all of them, or until `stop` is set; all are killed if the start fails."""
         try:
             for broker in self.brokers.values():
-                broker.wait_ready()
-            self.wait_registered(self.brokers)
+                broker.wait_ready(stop)
+            self.wait_registered(self.brokers, stop)
         except BaseException:
             self.kill_all()
             raise
@@ -311,8 +311,8 @@ class LocalCluster:
             f"the ISR of {topic}-{partition} to be {wanted}",
         )
 
-    def wait_registered(self, node_ids: Iterable[int]) -> None:
-        """Wait until every running broker lists these brokers, and these list all running brokers."""
+    def wait_registered(self, node_ids: Iterable[int], stop: threading.Event | None = None) -> None:
+        """Wait until every running broker lists these brokers, and these list all running brokers; or for `stop`."""
         wanted = set(node_ids)
 
         def listed(node_id: int) -> bool:
@@ -321,7 +321,7 @@ class LocalCluster:
             return response is not None and expected <= {each.node_id for each in response.brokers}
 
         self.wait_until(
-            lambda: all(listed(node_id) for node_id in self.running),
+            lambda: (stop is not None and stop.is_set()) or all(map(listed, self.running)),
             f"the brokers {sorted(wanted)} to be listed by all",
         )
 

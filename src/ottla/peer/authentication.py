@@ -33,14 +33,14 @@ class PeerAuthentication:
     """One authentication. `on_complete` is called with the length of the session in milliseconds, 0 if unlimited."""
 
     def __init__(
-        self, peer: str, login: Login, send: Send, run: Run, on_complete: Callable[[int], None]
+        self, peer: str, host: str, login: Login, send: Send, run: Run, on_complete: Callable[[int], None]
     ) -> None:
         self._peer = peer
         self._login = login
         self._send = send
         self._run = run
         self._on_complete = on_complete
-        self._exchange = login.new_exchange()
+        self._exchange = login.new_exchange(host)
         self._session_ms = 0
 
     def start(self) -> None:

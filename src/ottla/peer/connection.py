@@ -272,7 +272,7 @@ class PeerConnection:
     # Authentication
 
     def _new_exchange(self) -> Exchange:
-        return Exchange(self._name, self._settings, self._environment.login, self._run)
+        return Exchange(self._name, self.host, self._settings, self._environment.login, self._run)
 
     def _run(self, work: Work, done: Callable[[Any, BaseException | None], None]) -> None:
         """Run work of the authentication beside the event loop."""

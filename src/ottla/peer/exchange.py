@@ -93,12 +93,13 @@ def _no_work(work: Work, done: Callable[[Any, BaseException | None], None]) -> N
 
 
 class Exchange:
-    """The requests and responses of one connection to `peer`."""
+    """The requests and responses of one connection to `peer`, a node on `host`."""
 
     def __init__(
-        self, peer: str, settings: PeerSettings, login: Login | None = None, run: Run = _no_work
+        self, peer: str, host: str, settings: PeerSettings, login: Login | None = None, run: Run = _no_work
     ) -> None:
         self._peer = peer
+        self._host = host
         self._settings = settings
         self._login = login
         self._run = run
@@ -239,7 +240,8 @@ class Exchange:
             return request.promise
 
         if self._login is not None:
-            PeerAuthentication(self._peer, self._login, send, self._run, self._authenticated).start()
+            authenticated = self._authenticated
+            PeerAuthentication(self._peer, self._host, self._login, send, self._run, authenticated).start()
 
     def _authenticated(self, session_ms: int) -> None:
         self.session_ms = session_ms

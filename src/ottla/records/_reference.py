@@ -134,7 +134,7 @@ def check_batch(buf: Buffer, max_message_bytes: int, zstd_allowed: bool) -> Chec
     """Everything about the structure of a partition's produce data, in Kafka's order of checks."""
     verdict, size = frame(buf, 0)
     if verdict == Verdict.OK:
-        verdict = _check_request(buf, size, zstd_allowed)
+        verdict = check_request(buf, size, zstd_allowed)
     if verdict != Verdict.OK:
         return verdict, None, 0, 0, 0, False
     verdict = _check_bytes(buf, size, max_message_bytes)
@@ -170,7 +170,8 @@ def frame(buf: Buffer, position: int) -> tuple[Verdict, int]:
     return Verdict.OK, length + LOG_OVERHEAD
 
 
-def _check_request(buf: Buffer, size: int, zstd_allowed: bool) -> Verdict:
+def check_request(buf: Buffer, size: int, zstd_allowed: bool) -> Verdict:
+    """Whether the data are one batch, of `size` bytes, that the version of the request may contain."""
     if buf[MAGIC_OFFSET] != MAGIC:
         return Verdict.MAGIC_OLD
     if not zstd_allowed:

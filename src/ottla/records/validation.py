@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.records._reference import frame, scan, wrap_long
+from ottla.records._reference import check_request, frame, scan, wrap_long
 from ottla.records.batch import (
     CODEC_MASK,
     LOG_OVERHEAD,
@@ -159,6 +159,18 @@ def check_format(records: memoryview) -> None:
     """Raise BatchRefused if the data begin with a length or a magic that no batch has."""
     verdict, _ = frame(records, 0)
     if verdict in (Verdict.LENGTH_TOO_SMALL, Verdict.MAGIC_UNKNOWN):
+        raise BatchRefused(*_REFUSALS[verdict])
+
+
+def check_one_batch(records: memoryview, *, api_version: int) -> None:
+    """Raise BatchRefused if the data are not one batch that the version of the request may contain.
+
+    `validate` includes this. Kafka checks it before the leader, the acks and the transaction.
+    """
+    verdict, size = frame(records, 0)
+    if verdict == Verdict.OK:
+        verdict = check_request(records, size, api_version >= ZSTD_SINCE_VERSION)
+    if verdict != Verdict.OK:
         raise BatchRefused(*_REFUSALS[verdict])
 
 

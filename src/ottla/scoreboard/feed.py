@@ -27,7 +27,7 @@ class DeliveryFailed(Exception):
 
 
 class Feed:
-    """A producer of match events. Not thread-safe."""
+    """A producer of match events, with settings of librdkafka. Not thread-safe."""
 
     def __init__(
         self,

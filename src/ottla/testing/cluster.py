@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -59,13 +60,13 @@ class Cluster(LocalCluster):
     def _processes(self) -> dict[int, int]:
         return {node_id: broker.pid for node_id, broker in self.brokers.items() if broker.running}
 
-    def start(self) -> Cluster:
+    def start(self, stop: threading.Event | None = None) -> Cluster:
         if self._network is not None:
             for node_id, ports in enumerate(self._ports):
                 self._network.add(node_id, ports.advertised_client, ports.client)
                 self._network.add(node_id, ports.advertised_controller, ports.controller)
         try:
-            super().start()
+            super().start(stop)
         except BaseException:
             self._clean_up()
             raise

@@ -3,6 +3,7 @@
 from tests.compat.differential import (
     acls,
     cluster,
+    combined_errors,
     consumer_groups,
     fetching,
     group_members,
@@ -38,4 +39,5 @@ ALL = (
     transactional_records,
     users,
     voters,
+    combined_errors,
 )

@@ -36,6 +36,11 @@ def test_a_file_of_client_settings_is_a_context(folder: ContextFolder, tmp_path:
         folder.load(str(file))
 
 
+def test_a_directory_is_no_context(folder: ContextFolder, tmp_path: Path) -> None:
+    with pytest.raises(LocalError, match="is a directory, not a file with client settings"):
+        folder.load(str(tmp_path))
+
+
 def test_the_current_context_precedes_that_of_a_local_cluster(folder: ContextFolder) -> None:
     assert folder.default() is None
     folder.save(Context(LOCAL, "h:1"))

@@ -97,5 +97,5 @@ def test_invalid_timeouts(given: str) -> None:
 def test_settings() -> None:
     assert parse_settings(["a=b=c", " d =", "a=2"]) == {"a": "2", "d": ""}
     for invalid in ("a", "=b"):
-        with pytest.raises(LocalError, match="is not KEY=VALUE"):
-            parse_settings([invalid])
+        with pytest.raises(LocalError, match=r"^--set: .* is not KEY=VALUE"):
+            parse_settings([invalid], "--set")

@@ -60,6 +60,7 @@ def test_accepted(name: str, value: str, *, for_all: bool) -> None:
         ("ssl.keystore.location", "/etc/file", False),
         ("principal.builder.class", "x", False),
         ("sasl.kerberos.principal.to.local.rules", "RULE:[1:$1]", False),
+        ("sasl.kerberos.service.name", "other", False),
         ("config.providers", "x", False),
         ("listener.name.sasl.plain.sasl.jaas.config", "secret", False),
     ],

@@ -40,7 +40,7 @@ def sasl_versions() -> Any:
 class PlainLogin:
     mechanism = "PLAIN"
 
-    def new_exchange(self) -> ClientExchange:
+    def new_exchange(self, host: str) -> ClientExchange:
         return plain_client("node", "secret")
 
     def run(self, work: Work) -> Promise[Any]:
@@ -52,7 +52,7 @@ class Node:
 
     def __init__(self, login: Any) -> None:
         self.done: list[Callable[[Any, BaseException | None], None]] = []
-        self.exchange = Exchange("node 1", SETTINGS, login, self.run)
+        self.exchange = Exchange("node 1", "host", SETTINGS, login, self.run)
         self.remote = Remote()
         self.exchange.start(10.0)
         (versions,) = self.requests()
@@ -121,7 +121,7 @@ def test_refused_credentials() -> None:
 
 
 def test_a_node_without_sasl_is_refused() -> None:
-    exchange = Exchange("node 1", SETTINGS, PlainLogin())
+    exchange = Exchange("node 1", "host", SETTINGS, PlainLogin())
     remote = Remote()
     exchange.start(10.0)
     remote.take(exchange.take_output())
@@ -199,5 +199,5 @@ class TestNodeLogin:
 
     def test_a_delegation_token(self) -> None:
         options = {"username": "id", "password": "hmac", "tokenauth": "true"}
-        first = next(client_exchange(Credentials("SCRAM-SHA-512", options), lambda: "nonce"))
+        first = next(client_exchange(Credentials("SCRAM-SHA-512", options), "host", lambda: "nonce"))
         assert first == b"n,,n=id,r=nonce,tokenauth=true"

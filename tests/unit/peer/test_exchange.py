@@ -23,7 +23,7 @@ class Connected:
     """An exchange and its other side."""
 
     def __init__(self, versions: ApiVersionsResponse | None = None, **settings: Any) -> None:
-        self.exchange = Exchange("node 1", msgspec.structs.replace(SETTINGS, **settings))
+        self.exchange = Exchange("node 1", "host", msgspec.structs.replace(SETTINGS, **settings))
         self.remote = Remote()
         if versions is not None:
             self.exchange.start()

@@ -124,8 +124,7 @@ class TopicResponses(Generic[Requested, Responded]):
 
     def all_refused(self, topics: list[Requested], code: ErrorCode) -> list[Responded]:
         """Return the response with one error for all topics of a request."""
-        self._add([self.refused(topic, code) for topic in topics])
-        return list(self._topics.values())
+        return [self.refused(topic, code) for topic in topics]
 
     def joined(self, decided: list[Responded]) -> list[Responded]:
         """Return the refused partitions, followed by those that the group decided about."""

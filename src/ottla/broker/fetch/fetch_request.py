@@ -161,6 +161,31 @@ class PendingFetch(PendingResponse):
         connection.on_close = self._stop_waiting
         connection.on_drain = self._expire
 
+    def finds_partitions(self) -> bool:
+        """Return whether a partition of the request exists and the client may read it."""
+        return any(self._finds(key, wanted.partition) for key, wanted in self._context.wanted)
+
+    def _finds(self, key: bytes, index: int) -> bool:
+        try:
+            self._find(key, index)
+        except ApiError as error:
+            return error.code not in UNKNOWN | DENIED
+        return True
+
+    def refuse(self) -> None:
+        """Respond with UNKNOWN_SERVER_ERROR for the partitions of the request; topics by id are omitted."""
+        call, request, code = self._call, self._request, ErrorCode.UNKNOWN_SERVER_ERROR
+        self._services.discard_session(self._context)
+        topics: list[TopicData] = []
+        for key, wanted in () if self._by_id else request.topics:
+            partitions = [PartitionData(one.partition, code) for one in wanted]
+            for data in partitions:
+                data.aborted = ()
+            topics.append((key, partitions))
+        self._connection.respond(
+            encode_response(call.api_version, call.correlation_id, code, request.session_id, topics)
+        )
+
     def _watch(self) -> bool:
         """Wait for the planned partitions; False if there are none."""
         for partition in self._watched:
@@ -271,7 +296,7 @@ class PendingFetch(PendingResponse):
             )
             if max_bytes < 0 and wanted.fetch_offset < read.upto and read.diverging is None:
                 raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
-            return self._planned(key, partition, wanted, read)
+            return self._planned(key, partition, wanted, read, max_bytes)
         except ApiError as error:
             return self._refused(key, wanted, error)
 
@@ -286,9 +311,12 @@ class PendingFetch(PendingResponse):
         self._must_respond = True
         planned = self._planned(key, partition, wanted, Read(partition, None, partition.high_watermark))
         planned.data.preferred_read_replica = preferred
+        planned.data.aborted = None
         return planned
 
-    def _planned(self, key: bytes, partition: Partition, wanted: FetchPartition, read: Read) -> Planned:
+    def _planned(
+        self, key: bytes, partition: Partition, wanted: FetchPartition, read: Read, max_bytes: int = 0
+    ) -> Planned:
         data = PartitionData(
             wanted.partition, 0, read.high_watermark, read.last_stable_offset, read.log_start_offset
         )
@@ -296,7 +324,8 @@ class PendingFetch(PendingResponse):
         if read.diverging is not None:
             data.diverging = read.diverging
             self._must_respond = True
-        if self._committed:
+        elif self._committed and (not max_bytes or wanted.fetch_offset >= read.upto):
+            # Otherwise there are records, or the next batch is larger than the limit: then this is null.
             data.aborted = ()
         found = read.slice
         if found is not None and found.size:

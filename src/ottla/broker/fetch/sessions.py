@@ -162,10 +162,10 @@ class FetchSessions:
         session = self._sessions.get(request.session_id)
         if session is None:
             return FetchContext([], error=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-        if session.by_id != by_id:
-            return FetchContext([], error=ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
         if session.epoch != request.session_epoch:
             return FetchContext([], error=ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        if session.by_id != by_id:
+            return FetchContext([], error=ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
         session.update(request)
         if not session.partitions:
             self._remove(session.session_id)

@@ -21,6 +21,7 @@ from ottla.broker.access import DENIED, denied_text
 from ottla.broker.authorization import Authorization
 from ottla.broker.forwarding.refusals import refuse
 from ottla.broker.registry import Call
+from ottla.broker.requirements import resources
 from ottla.controller.settings.configs import Operation as AlterOperation
 from ottla.controller.settings.configs import (
     check_definition,
@@ -49,6 +50,12 @@ from ottla.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 
+ALTERATION: Final = resources(
+    (Operation.ALTER_CONFIGS, AclType.CLUSTER),
+    (Operation.ALTER_CONFIGS, AclType.TOPIC),
+    (Operation.ALTER_CONFIGS, AclType.GROUP),
+)
+"""The rights that are checked for AlterConfigs and IncrementalAlterConfigs."""
 _ID_CHARACTERS_MAX: Final = 100
 """A number with more digits, leading zeros included, is no id; Python does not parse numbers of any length."""
 StoreCheck = Callable[[Mapping[str, str]], Promise[None]]

@@ -164,22 +164,30 @@ def _refuse_list_reassignments(
 def _refuse_markers(
     request: WriteTxnMarkersRequest, code: ErrorCode, _: str | None
 ) -> WriteTxnMarkersResponse:
+    """One result for each producer, of its last marker; partitions are listed once."""
+    by_producer: dict[int, dict[str, dict[int, None]]] = {}
+    for marker in request.markers:
+        partitions: dict[str, dict[int, None]] = {}
+        for topic in marker.topics:
+            if topic.partition_indexes:
+                partitions.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
+        by_producer[marker.producer_id] = partitions
     return WriteTxnMarkersResponse(
         markers=[
             WritableTxnMarkerResult(
-                producer_id=marker.producer_id,
+                producer_id=producer_id,
                 topics=[
                     WritableTxnMarkerTopicResult(
-                        name=topic.name,
+                        name=name,
                         partitions=[
                             WritableTxnMarkerPartitionResult(partition_index=index, error_code=code)
-                            for index in topic.partition_indexes
+                            for index in indexes
                         ],
                     )
-                    for topic in marker.topics
+                    for name, indexes in partitions.items()
                 ],
             )
-            for marker in request.markers
+            for producer_id, partitions in by_producer.items()
         ]
     )
 

@@ -51,6 +51,9 @@ from ottla.wire.produce import (
 )
 
 _RESPONSES_MAX: Final = 4096
+_ACKS_LEADER: Final = 1
+_WRITE_MS: Final = 5_000
+"""The least timeout of a write that needs no other broker; Kafka has none."""
 
 
 @handles_frames(
@@ -100,8 +103,7 @@ class Produce:
             pending = self._pending(connection, request, call, len(frame))
             TransactionalProduce(self._appender, self._verifier, pending, call).start(request)
         elif request.acks not in VALID_ACKS:
-            invalid_acks = ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
-            self._refuse(connection, request, invalid_acks, call, len(frame))
+            self._refuse_acks(connection, request, call, len(frame))
         elif request.acks and len(topics) == 1 and len(topics[0][1]) == 1:
             key, (entry,) = topics[0]
             self._produce_one(connection, key, entry, request, call, frame)
@@ -126,18 +128,19 @@ class Produce:
         """Handle the common request: one batch for one partition, with a response."""
         appender, purgatory, version = self._appender, self._purgatory, call.api_version
         response = self._responses.get((version, key)) or self._response(version, key)
-        deadline = purgatory.now() + request.timeout_ms / 1000
+        timeout_ms = self._timeout_ms(request, call)
+        deadline = purgatory.now() + timeout_ms / 1000
         pending = SingleProduce(connection, purgatory, response, len(frame), deadline, call, key, appender)
         partition = None
         try:
             partition = appender.find(key, entry[0], call)
             appender.append(partition, entry[1], request.acks, call, pending)
         except ApiError as error:
-            results = [(key, [refusal(entry, error, partition)])]
+            results = [(key, [refusal(entry, error, partition, version)])]
             connection.respond((appender.encode(results, call),))
             return
         if connection.last_produced is partition:
-            self._enable_bulk(connection, key, entry, request, call, partition, frame)
+            self._enable_bulk(connection, key, entry, request, call, partition, frame, timeout_ms)
         connection.last_produced = partition
 
     def _enable_bulk(
@@ -149,6 +152,7 @@ class Produce:
         call: Call,
         partition: Partition,
         frame: memoryview,
+        timeout_ms: int,
     ) -> None:
         """Enable bulk appends: this is the second request in a row for the partition."""
         shape = None if entry[1] is None else shape_of(frame, entry[1], call.api_version)
@@ -163,7 +167,7 @@ class Produce:
                 appender=self._appender,
                 quotas=self._quotas,
                 acks=request.acks,
-                timeout_ms=request.timeout_ms,
+                timeout_ms=timeout_ms,
             )
 
     def _produce_many(self, connection: Connection, request: ProduceRequest, call: Call, weight: int) -> None:
@@ -176,7 +180,21 @@ class Produce:
                     found = appender.find(key, entry[0], call)
                     appender.append(found, entry[1], request.acks, call, slot)
                 except ApiError as error:
-                    slot.set(refusal(entry, error, found))
+                    slot.set(refusal(entry, error, found, call.api_version))
+        pending.start()
+
+    def _refuse_acks(self, connection: Connection, request: ProduceRequest, call: Call, weight: int) -> None:
+        """Respond to unknown acks, after the errors that Kafka finds before."""
+        pending = self._pending(connection, request, call, weight)
+        for key, entries in last_entries(request):
+            pending.add_topic(key)
+            for entry in entries.items():
+                slot = pending.add(entry[0])
+                try:
+                    self._appender.check(key, entry, call)
+                    slot.set(PartitionResult(entry[0], ErrorCode.INVALID_REQUIRED_ACKS))
+                except ApiError as error:
+                    slot.set(refusal(entry, error, None, call.api_version))
         pending.start()
 
     def _refuse(
@@ -196,8 +214,19 @@ class Produce:
         purgatory = self._purgatory
         if request.acks == 0:
             return ManyProduce(connection, purgatory, weight, inf, None)
-        deadline = purgatory.now() + request.timeout_ms / 1000
+        deadline = purgatory.now() + self._timeout_ms(request, call) / 1000
         return ManyProduce(connection, purgatory, weight, deadline, partial(self._appender.encode, call=call))
+
+    def _timeout_ms(self, request: ProduceRequest, call: Call) -> int:
+        """Return the timeout of the request. It limits the wait for followers, not the write of this broker."""
+        if request.timeout_ms >= _WRITE_MS:
+            return request.timeout_ms
+        alone = request.acks == _ACKS_LEADER or all(
+            self._appender.writes_alone(key, index, call)
+            for key, entries in request.topics
+            for index, _ in entries
+        )
+        return _WRITE_MS if alone else request.timeout_ms
 
     def _response(self, version: int, key: bytes) -> SingleResponse:
         if len(self._responses) >= _RESPONSES_MAX:

@@ -6,7 +6,7 @@
 - The current leader epoch of the client is checked (74, 75); `last_fetched_epoch` can yield a diverging epoch.
 - Consumers read from followers from version 11 on; before, a follower refuses them (6).
 - A request with a replica id is one of a follower (`fetch.replica_fetch`).
-- An unknown isolation level fails the whole request (-1).
+- An unknown isolation level fails the whole request (-1) if one of its partitions exists. The session is found first.
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ from ottla.config.broker import BrokerConfig
 from ottla.replication.replicas import Replicas
 from ottla.security.resources import Operation, ResourceType
 from ottla.wire.apis import ApiKey
-from ottla.wire.fetch import FIRST_TOPIC_IDS, FetchRequest, PartitionData, encode_response, parse_request
+from ottla.wire.fetch import FetchRequest, PartitionData, encode_response, parse_request
 
 _RACK_AWARE: Final = "RackAwareReplicaSelector"
+_ISOLATION_LEVELS: Final = (0, 1)
 
 
 @handles_frames(
@@ -88,9 +89,6 @@ class Fetch:
 
     def handle(self, connection: Connection, frame: memoryview, body: int, call: Call) -> None:
         request = parse_request(frame, body, call.api_version)
-        if request.isolation_level not in (0, 1):
-            connection.respond(_refused(request, call))
-            return
         if request.replica_id >= 0:
             self._handle_replica(connection, request, call)
             return
@@ -101,7 +99,7 @@ class Fetch:
         if context.error:
             connection.respond(encode_response(call.api_version, call.correlation_id, context.error, 0, []))
             return
-        PendingFetch(self._services, connection, call, request, context).start()
+        self._start(PendingFetch(self._services, connection, call, request, context), request)
 
     def _handle_replica(self, connection: Connection, request: FetchRequest, call: Call) -> None:
         if not allows_cluster(self._authorization, call, Operation.CLUSTER_ACTION):
@@ -112,7 +110,14 @@ class Fetch:
         if context.error:
             connection.respond(encode_response(call.api_version, call.correlation_id, context.error, 0, []))
             return
-        PendingReplicaFetch(self._services, connection, call, request, context).start()
+        self._start(PendingReplicaFetch(self._services, connection, call, request, context), request)
+
+    @staticmethod
+    def _start(pending: PendingFetch, request: FetchRequest) -> None:
+        if request.isolation_level in _ISOLATION_LEVELS or not pending.finds_partitions():
+            pending.start()
+        else:
+            pending.refuse()
 
 
 def _within(request: FetchRequest, bytes_max: int | None) -> FetchRequest:
@@ -132,15 +137,3 @@ def _denied(request: FetchRequest, call: Call) -> list[bytes | memoryview]:
             data.aborted = ()
         topics.append((key, partitions))
     return encode_response(call.api_version, call.correlation_id, ErrorCode.NONE, 0, topics)
-
-
-def _refused(request: FetchRequest, call: Call) -> list[bytes | memoryview]:
-    """Return UNKNOWN_SERVER_ERROR for all partitions; topics by id are omitted, as in Kafka."""
-    code = ErrorCode.UNKNOWN_SERVER_ERROR
-    topics = []
-    for key, wanted in request.topics if call.api_version < FIRST_TOPIC_IDS else ():
-        partitions = [PartitionData(one.partition, code) for one in wanted]
-        for data in partitions:
-            data.aborted = ()
-        topics.append((key, partitions))
-    return encode_response(call.api_version, call.correlation_id, code, 0, topics)

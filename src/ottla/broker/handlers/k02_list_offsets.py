@@ -5,8 +5,8 @@
 
 A special timestamp that is unknown, or too new for the version, gives UNSUPPORTED_VERSION. "Latest" is the high
 watermark, or the last stable offset for read_committed. There is no tiered storage: -4 is the same as -2, -5 and -6
-find nothing. A partition that occurs twice is invalid. Partitions with an error are listed last. An unknown isolation
-level fails every partition with -1.
+find nothing. Topics are merged by name; a partition that occurs twice is invalid; a topic without partitions is
+omitted. Partitions with an error are listed last. An unknown isolation level fails every partition with -1.
 
 A new leader does not know the high watermark of the last one: until its own has reached the start of its leader epoch,
 it returns OFFSET_NOT_AVAILABLE (before version 5 LEADER_NOT_AVAILABLE) instead of the latest offset or of no record.
@@ -67,29 +67,36 @@ class ListOffsets:
 
     def handle(self, request: ListOffsetsRequest, call: Call) -> ListOffsetsResponse:
         visible = name_filter(self.authorization, call, Operation.DESCRIBE, ResourceType.TOPIC)
-        if visible is None:
-            return ListOffsetsResponse(topics=[self._topic(topic, request, call) for topic in request.topics])
-        found = [self._topic(topic, request, call) for topic in request.topics if visible(topic.name)]
-        denied = [_denied(topic) for topic in request.topics if not visible(topic.name)]
-        return ListOffsetsResponse(topics=found + denied)
+        wanted, denied = request.topics, list[ListOffsetsTopic]()
+        if visible is not None:
+            wanted = [topic for topic in request.topics if visible(topic.name)]
+            denied = [topic for topic in request.topics if not visible(topic.name)]
+        if wanted and request.isolation_level not in (_READ_UNCOMMITTED, _READ_COMMITTED):
+            code = ErrorCode.UNKNOWN_SERVER_ERROR
+            return ListOffsetsResponse(topics=[_refused(topic, code) for topic in request.topics])
+        merged: dict[str, list[ListOffsetsPartition]] = {}
+        for topic in wanted:
+            if topic.partitions:
+                merged.setdefault(topic.name, []).extend(topic.partitions)
+        found = [self._topic(name, partitions, request, call) for name, partitions in merged.items()]
+        refused = [_refused(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for topic in denied]
+        return ListOffsetsResponse(topics=found + refused)
 
     def _topic(
-        self, topic: ListOffsetsTopic, request: ListOffsetsRequest, call: Call
+        self, name: str, partitions: list[ListOffsetsPartition], request: ListOffsetsRequest, call: Call
     ) -> ListOffsetsTopicResponse:
-        times = Counter(partition.partition_index for partition in topic.partitions)
+        times = Counter(partition.partition_index for partition in partitions)
         found: dict[int, ListOffsetsPartitionResponse] = {}
         failed: dict[int, ListOffsetsPartitionResponse] = {}
-        for partition in topic.partitions:
+        for partition in partitions:
             index = partition.partition_index
             try:
                 if times[index] > 1:
                     raise ApiError(ErrorCode.INVALID_REQUEST)
-                if request.isolation_level not in (_READ_UNCOMMITTED, _READ_COMMITTED):
-                    raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
-                found[index] = self._partition(topic.name, partition, request, call)
+                found[index] = self._partition(name, partition, request, call)
             except ApiError as error:
                 failed[index] = ListOffsetsPartitionResponse(partition_index=index, error_code=error.code)
-        return ListOffsetsTopicResponse(name=topic.name, partitions=[*found.values(), *failed.values()])
+        return ListOffsetsTopicResponse(name=name, partitions=[*found.values(), *failed.values()])
 
     def _partition(
         self, topic: str, wanted: ListOffsetsPartition, request: ListOffsetsRequest, call: Call
@@ -121,13 +128,11 @@ class ListOffsets:
         )
 
 
-def _denied(topic: ListOffsetsTopic) -> ListOffsetsTopicResponse:
+def _refused(topic: ListOffsetsTopic, code: ErrorCode) -> ListOffsetsTopicResponse:
     return ListOffsetsTopicResponse(
         name=topic.name,
         partitions=[
-            ListOffsetsPartitionResponse(
-                partition_index=each.partition_index, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            )
+            ListOffsetsPartitionResponse(partition_index=each.partition_index, error_code=code)
             for each in topic.partitions
         ],
     )

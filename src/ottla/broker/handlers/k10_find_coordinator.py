@@ -56,6 +56,11 @@ _MESSAGES: Final = {
 }
 
 
+def _text(error: ErrorCode, key_type: int) -> str:
+    """Return the text of one key. Kafka has none for a share group."""
+    return "" if (error, key_type) == (ErrorCode.INVALID_REQUEST, _SHARE) else _TEXTS_OF_KEYS.get(error, "")
+
+
 class _Node(NamedTuple):
     error: ErrorCode
     node_id: int = -1
@@ -100,7 +105,7 @@ class FindCoordinator:
                         host=node.host,
                         port=node.port,
                         error_code=node.error,
-                        error_message=_TEXTS_OF_KEYS.get(node.error, ""),
+                        error_message=_text(node.error, kind),
                     )
                     for key, node in zip(request.coordinator_keys, found, strict=True)
                 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -16,7 +15,7 @@ from ottla.broker.quotas import Quotas
 from ottla.broker.registry import BROKER_AND_CONTROLLER, Call, handles
 from ottla.broker.requirements import resources
 from ottla.config.broker import BrokerConfig
-from ottla.controller.partitions.topics import refuse_delete
+from ottla.controller.partitions.topics import refuse_delete, valid_deletions
 from ottla.controller.port import ControllerPort
 from ottla.security.resources import Operation, ResourceType
 from ottla.wire.apis import ApiKey
@@ -59,12 +58,14 @@ class DeleteTopics:
     quotas: Quotas
 
     async def handle(self, request: DeleteTopicsRequest, call: Call) -> DeleteTopicsResponse:
-        if request.timeout_ms <= 0:  # before the rights are checked, as in Kafka
-            return refuse_delete(request, ErrorCode.REQUEST_TIMED_OUT)
         authorization, denied = self.authorization, []
+        enabled = self.config.bool("delete.topic.enable")  # otherwise the controller refuses every topic
+        if enabled and request.timeout_ms <= 0 and any(valid_deletions(request)):
+            # Before the rights are checked, as in Kafka. Invalid entries alone are refused at once.
+            return refuse_delete(request, ErrorCode.REQUEST_TIMED_OUT)
         if (
-            authorization.enabled
-            and self.config.bool("delete.topic.enable")  # otherwise the controller refuses every topic
+            enabled
+            and authorization.enabled
             and not allows_cluster(authorization, call, Operation.DELETE, quiet=True)
         ):
             denied = self._remove_denied(request, call)
@@ -80,11 +81,9 @@ class DeleteTopics:
         A topic that the client may not describe has the same error whether it exists or not. Topics that are named
         twice, and other invalid entries, are left to the controller, which refuses them.
         """
-        names = Counter(request.topic_names)
-        names.update(each.name for each in request.topics if each.name is not None)
-        ids = Counter(each.topic_id for each in request.topics if each.name is None)
-        denied = {name: self._by_name(name, call) for name, count in names.items() if count == 1}
-        denied_ids = {each: self._by_id(each, call) for each, count in ids.items() if count == 1}
+        names, ids = valid_deletions(request)
+        denied = {name: self._by_name(name, call) for name in names}
+        denied_ids = {each: self._by_id(each, call) for each in ids}
         request.topic_names = [name for name in request.topic_names if denied.get(name) is None]
         request.topics = [
             each
@@ -110,8 +109,6 @@ class DeleteTopics:
 
         An id that this node does not know is refused here, because the controller may know it already.
         """
-        if topic_id == ZERO_UUID:
-            return None
         topic = self.metadata.image.topics.by_id.get(topic_id)
         if topic is None:
             return _refused(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID)

@@ -1,6 +1,7 @@
 """DeleteRecords (key 21), versions 0-2: moves the log start offset; -1 means the high watermark.
 
 Errors: an internal topic (17), a topic whose cleanup policy does not delete (44), an offset outside of the log (1).
+Topics are merged by name; the last of several offsets of a partition is used; a topic without partitions is omitted.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ from ottla.replication.replicas import Replicas
 from ottla.security.resources import Operation, ResourceType
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.delete_records import (
-    DeleteRecordsPartition,
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
@@ -42,18 +42,22 @@ class DeleteRecords:
     replicas: Replicas
 
     def handle(self, request: DeleteRecordsRequest, call: Call) -> DeleteRecordsResponse:
+        merged: dict[str, dict[int, int]] = {}
+        for topic in request.topics:
+            if topic.partitions:
+                offsets = {one.partition_index: one.offset for one in topic.partitions}
+                merged.setdefault(topic.name, {}).update(offsets)
         return DeleteRecordsResponse(
             topics=[
                 DeleteRecordsTopicResult(
-                    name=topic.name,
-                    partitions=[self._delete(topic.name, one, call) for one in topic.partitions],
+                    name=name,
+                    partitions=[self._delete(name, index, offset, call) for index, offset in wanted.items()],
                 )
-                for topic in request.topics
+                for name, wanted in merged.items()
             ]
         )
 
-    def _delete(self, topic: str, wanted: DeleteRecordsPartition, call: Call) -> DeleteRecordsPartitionResult:
-        index = wanted.partition_index
+    def _delete(self, topic: str, index: int, offset: int, call: Call) -> DeleteRecordsPartitionResult:
         try:
             check(self.authorization, call, Operation.DELETE, ResourceType.TOPIC, topic)
             partition = self.replicas.get(topic, index)
@@ -61,7 +65,7 @@ class DeleteRecords:
                 raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION)
             partition.check_leader()
             low_watermark = partition.delete_records(
-                partition.high_watermark if wanted.offset == _HIGH_WATERMARK else wanted.offset
+                partition.high_watermark if offset == _HIGH_WATERMARK else offset
             )
         except ApiError as error:
             return DeleteRecordsPartitionResult(

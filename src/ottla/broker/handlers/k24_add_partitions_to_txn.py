@@ -29,6 +29,7 @@ from ottla.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopic,
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
@@ -87,7 +88,8 @@ class AddPartitionsToTxn:
         if call.api_version < _FROM_BROKERS and not self.authorization.allows(
             call.origin, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transaction.transactional_id
         ):
-            return _listed(dict.fromkeys(partitions, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
+            denied = dict.fromkeys(partitions, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+            return _repeated(transaction.topics, denied)
         refused = self._refused(partitions, call)
         if refused:
             return _listed(dict.fromkeys(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED) | refused)
@@ -96,16 +98,8 @@ class AddPartitionsToTxn:
         except ApiError as error:
             results = dict.fromkeys(partitions, error.code)
         knows_fenced = call.api_version >= _KNOWS_FENCED
-        listed = _listed(
-            {each: client_error(code, knows_fenced=knows_fenced) for each, code in results.items()}
-        )
-        if not transaction.verify_only:
-            listed += [
-                AddPartitionsToTxnTopicResult(name=each.name)
-                for each in transaction.topics
-                if not each.partitions
-            ]
-        return listed
+        codes = {each: client_error(code, knows_fenced=knows_fenced) for each, code in results.items()}
+        return _listed(codes) if transaction.verify_only else _repeated(transaction.topics, codes)
 
     def _refused(self, partitions: list[TopicPartition], call: Call) -> PartitionErrors:
         """Return the errors of partitions that do not exist or that clients may not write to."""
@@ -138,6 +132,24 @@ class AddPartitionsToTxn:
             name, lambda machine: machine.add_partitions(name, producer, partitions, client_version=version)
         )
         return dict.fromkeys(partitions, code)
+
+
+def _repeated(
+    topics: list[AddPartitionsToTxnTopic], codes: PartitionErrors
+) -> list[AddPartitionsToTxnTopicResult]:
+    """The topics and partitions as they are in the request, also if it repeats them."""
+    return [
+        AddPartitionsToTxnTopicResult(
+            name=topic.name,
+            results_by_partition=[
+                AddPartitionsToTxnPartitionResult(
+                    partition_index=index, partition_error_code=codes[TopicPartition(topic.name, index)]
+                )
+                for index in topic.partitions
+            ],
+        )
+        for topic in topics
+    ]
 
 
 def _listed(results: PartitionErrors) -> list[AddPartitionsToTxnTopicResult]:

@@ -6,15 +6,17 @@ Without an authorizer the response is SECURITY_DISABLED. A filter with a field U
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from ottla.base.errors import ErrorCode, RemoteProtocolError
+from ottla.broker.access import allows_cluster, denied_text
 from ottla.broker.authorization import NO_AUTHORIZER, Authorization
 from ottla.broker.dependencies import MetadataCache
 from ottla.broker.registry import BROKER_AND_CONTROLLER, Call, handles
-from ottla.broker.requirements import cluster
+from ottla.broker.requirements import resources
 from ottla.metadata.records import AccessControlEntryRecord
 from ottla.security.acls.filters import AclFilter
-from ottla.security.resources import Operation
+from ottla.security.resources import Operation, ResourceType
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.describe_acls import (
     AclDescription,
@@ -23,13 +25,15 @@ from ottla.wire.messages.describe_acls import (
     DescribeAclsResponse,
 )
 
+_DENIED: Final = denied_text(Operation.DESCRIBE, ResourceType.CLUSTER)
+
 
 @handles(
     ApiKey.DESCRIBE_ACLS,
     DescribeAclsRequest,
     versions=(1, 3),
     listeners=BROKER_AND_CONTROLLER,
-    requires=cluster(Operation.DESCRIBE),
+    requires=resources((Operation.DESCRIBE, ResourceType.CLUSTER)),
 )
 @dataclass(frozen=True)
 class DescribeAcls:
@@ -47,6 +51,9 @@ class DescribeAcls:
         )
         if 0 in fields:
             raise RemoteProtocolError("a filter of ACL entries has a field UNKNOWN")
+        if not allows_cluster(self.authorization, call, Operation.DESCRIBE):
+            code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+            return DescribeAclsResponse(error_code=code, error_message=_DENIED)
         if not self.authorization.enabled:
             return DescribeAclsResponse(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER)
         wanted = AclFilter.of(request)

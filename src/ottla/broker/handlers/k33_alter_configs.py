@@ -12,6 +12,7 @@ from functools import partial
 from ottla.broker.access import allows_cluster
 from ottla.broker.authorization import Authorization
 from ottla.broker.forwarding.config_resources import (
+    ALTERATION,
     StoreCheck,
     alter_authorized,
     check_replaced_stores,
@@ -20,9 +21,8 @@ from ottla.broker.forwarding.config_resources import (
 )
 from ottla.broker.forwarding.forwarder import Forwarder
 from ottla.broker.registry import CONTROLLER, Call, handles
-from ottla.broker.requirements import resources
 from ottla.controller.port import ControllerPort
-from ottla.security.resources import Operation, ResourceType
+from ottla.security.resources import Operation
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 
@@ -31,11 +31,7 @@ from ottla.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsR
     ApiKey.ALTER_CONFIGS,
     AlterConfigsRequest,
     versions=(0, 2),
-    requires=resources(
-        (Operation.ALTER_CONFIGS, ResourceType.CLUSTER),
-        (Operation.ALTER_CONFIGS, ResourceType.TOPIC),
-        (Operation.ALTER_CONFIGS, ResourceType.GROUP),
-    ),
+    requires=ALTERATION,
 )
 @dataclass(frozen=True)
 class AlterConfigs:
@@ -67,11 +63,7 @@ class AlterConfigs:
     versions=(0, 2),
     listeners=CONTROLLER,
     forwarded=True,
-    requires=resources(
-        (Operation.ALTER_CONFIGS, ResourceType.CLUSTER),
-        (Operation.ALTER_CONFIGS, ResourceType.TOPIC),
-        (Operation.ALTER_CONFIGS, ResourceType.GROUP),
-    ),
+    requires=ALTERATION,
 )
 @dataclass(frozen=True)
 class ControllerAlterConfigs:

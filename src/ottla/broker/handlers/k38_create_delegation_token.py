@@ -8,9 +8,8 @@ from ottla.broker.authorization import Authorization
 from ottla.broker.forwarding.forwarder import Forwarder
 from ottla.broker.registry import CONTROLLER, Call, handles
 from ottla.broker.requirements import resources
-from ottla.broker.token_requests import refuse_creation
+from ottla.broker.token_requests import create_allowed
 from ottla.controller.port import ControllerPort
-from ottla.controller.security.tokens import in_version
 from ottla.security.resources import Operation, ResourceType
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.create_delegation_token import (
@@ -35,11 +34,12 @@ class CreateDelegationToken:
     async def handle(
         self, request: CreateDelegationTokenRequest, call: Call
     ) -> CreateDelegationTokenResponse:
-        refusal = refuse_creation(self.authorization, request, call)
-        if refusal is not None:
-            return in_version(refusal, call.api_version)
-        response = await self.forwarder.request_of_client(request, CreateDelegationTokenResponse, call)
-        return in_version(response, call.api_version)
+        return await create_allowed(
+            self.authorization,
+            request,
+            call,
+            lambda: self.forwarder.request_of_client(request, CreateDelegationTokenResponse, call),
+        )
 
 
 @handles(
@@ -60,8 +60,9 @@ class ControllerCreateDelegationToken:
     async def handle(
         self, request: CreateDelegationTokenRequest, call: Call
     ) -> CreateDelegationTokenResponse:
-        refusal = refuse_creation(self.authorization, request, call)
-        if refusal is not None:
-            return in_version(refusal, call.api_version)
-        response = await self.controller.create_delegation_token(request, call.origin.principal)
-        return in_version(response, call.api_version)
+        return await create_allowed(
+            self.authorization,
+            request,
+            call,
+            lambda: self.controller.create_delegation_token(request, call.origin.principal),
+        )

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ottla.base.errors import ErrorCode
 from ottla.broker.forwarding.forwarder import Forwarder
 from ottla.broker.registry import CONTROLLER, Call, handles
 from ottla.broker.requirements import NOTHING
-from ottla.broker.token_requests import NO_TIME, may_use_tokens
+from ottla.broker.token_requests import change_allowed
 from ottla.controller.port import ControllerPort
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.renew_delegation_token import (
@@ -25,9 +24,10 @@ class RenewDelegationToken:
     forwarder: Forwarder
 
     async def handle(self, request: RenewDelegationTokenRequest, call: Call) -> RenewDelegationTokenResponse:
-        if not may_use_tokens(call.origin):
-            return _not_allowed()
-        return await self.forwarder.request_of_client(request, RenewDelegationTokenResponse, call)
+        response = RenewDelegationTokenResponse
+        return await change_allowed(
+            response, call, lambda: self.forwarder.request_of_client(request, response, call)
+        )
 
 
 @handles(
@@ -45,11 +45,8 @@ class ControllerRenewDelegationToken:
     controller: ControllerPort
 
     async def handle(self, request: RenewDelegationTokenRequest, call: Call) -> RenewDelegationTokenResponse:
-        if not may_use_tokens(call.origin):
-            return _not_allowed()
-        return await self.controller.renew_delegation_token(request, call.origin.principal)
-
-
-def _not_allowed() -> RenewDelegationTokenResponse:
-    code = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
-    return RenewDelegationTokenResponse(error_code=code, expiry_timestamp_ms=NO_TIME)
+        return await change_allowed(
+            RenewDelegationTokenResponse,
+            call,
+            lambda: self.controller.renew_delegation_token(request, call.origin.principal),
+        )

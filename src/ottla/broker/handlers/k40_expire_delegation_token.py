@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ottla.base.errors import ErrorCode
 from ottla.broker.forwarding.forwarder import Forwarder
 from ottla.broker.registry import CONTROLLER, Call, handles
 from ottla.broker.requirements import NOTHING
-from ottla.broker.token_requests import NO_TIME, may_use_tokens
+from ottla.broker.token_requests import change_allowed
 from ottla.controller.port import ControllerPort
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.expire_delegation_token import (
@@ -27,9 +26,10 @@ class ExpireDelegationToken:
     async def handle(
         self, request: ExpireDelegationTokenRequest, call: Call
     ) -> ExpireDelegationTokenResponse:
-        if not may_use_tokens(call.origin):
-            return _not_allowed()
-        return await self.forwarder.request_of_client(request, ExpireDelegationTokenResponse, call)
+        response = ExpireDelegationTokenResponse
+        return await change_allowed(
+            response, call, lambda: self.forwarder.request_of_client(request, response, call)
+        )
 
 
 @handles(
@@ -49,11 +49,8 @@ class ControllerExpireDelegationToken:
     async def handle(
         self, request: ExpireDelegationTokenRequest, call: Call
     ) -> ExpireDelegationTokenResponse:
-        if not may_use_tokens(call.origin):
-            return _not_allowed()
-        return await self.controller.expire_delegation_token(request, call.origin.principal)
-
-
-def _not_allowed() -> ExpireDelegationTokenResponse:
-    code = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
-    return ExpireDelegationTokenResponse(error_code=code, expiry_timestamp_ms=NO_TIME)
+        return await change_allowed(
+            ExpireDelegationTokenResponse,
+            call,
+            lambda: self.controller.expire_delegation_token(request, call.origin.principal),
+        )

@@ -26,11 +26,16 @@ _FIRST_ERROR_CODE: Final = 1
 )
 @dataclass(frozen=True)
 class ElectLeaders:
-    """Passes the request to the controller. Version 0 has no error code for the whole request."""
+    """Passes the request to the controller. Version 0 has no error code for the whole request.
+
+    Without partitions nothing is checked; null means all partitions.
+    """
 
     controller: ControllerPort
 
     async def handle(self, request: ElectLeadersRequest, call: Call) -> ElectLeadersResponse:
+        if request.topic_partitions is not None and not request.topic_partitions:
+            return ElectLeadersResponse()
         response = await self.controller.elect_leaders(request)
         if call.api_version < _FIRST_ERROR_CODE:
             response.error_code = ErrorCode.NONE

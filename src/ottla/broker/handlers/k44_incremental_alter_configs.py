@@ -13,6 +13,7 @@ from ottla.broker.access import allows_cluster
 from ottla.broker.authorization import Authorization
 from ottla.broker.dependencies import MetadataCache
 from ottla.broker.forwarding.config_resources import (
+    ALTERATION,
     StoreCheck,
     alter_authorized,
     check_incremental_stores,
@@ -21,10 +22,9 @@ from ottla.broker.forwarding.config_resources import (
 )
 from ottla.broker.forwarding.forwarder import Forwarder
 from ottla.broker.registry import CONTROLLER, Call, handles
-from ottla.broker.requirements import resources
 from ottla.controller.port import ControllerPort
 from ottla.metadata.image import ResourceType as ConfigResourceType
-from ottla.security.resources import Operation, ResourceType
+from ottla.security.resources import Operation
 from ottla.wire.apis import ApiKey
 from ottla.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
@@ -36,11 +36,7 @@ from ottla.wire.messages.incremental_alter_configs import (
     ApiKey.INCREMENTAL_ALTER_CONFIGS,
     IncrementalAlterConfigsRequest,
     versions=(0, 1),
-    requires=resources(
-        (Operation.ALTER_CONFIGS, ResourceType.CLUSTER),
-        (Operation.ALTER_CONFIGS, ResourceType.TOPIC),
-        (Operation.ALTER_CONFIGS, ResourceType.GROUP),
-    ),
+    requires=ALTERATION,
 )
 @dataclass(frozen=True)
 class IncrementalAlterConfigs:
@@ -79,11 +75,7 @@ class IncrementalAlterConfigs:
     versions=(0, 1),
     listeners=CONTROLLER,
     forwarded=True,
-    requires=resources(
-        (Operation.ALTER_CONFIGS, ResourceType.CLUSTER),
-        (Operation.ALTER_CONFIGS, ResourceType.TOPIC),
-        (Operation.ALTER_CONFIGS, ResourceType.GROUP),
-    ),
+    requires=ALTERATION,
 )
 @dataclass(frozen=True)
 class ControllerIncrementalAlterConfigs:

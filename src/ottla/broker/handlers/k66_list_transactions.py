@@ -58,7 +58,9 @@ class ListTransactions:
             self.authorization, call, Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, quiet=True
         )
         return ListTransactionsResponse(
-            unknown_state_filters=[each for each in request.state_filters if each not in STATES_BY_LABEL],
+            unknown_state_filters=[
+                each for each in dict.fromkeys(request.state_filters) if each not in STATES_BY_LABEL
+            ],
             transaction_states=[
                 TransactionState(
                     transactional_id=each.transactional_id,

@@ -2,8 +2,8 @@
 
 A page contains at most `response_partition_limit` partitions (at least one, and not more than the setting
 `max.request.partition.size.limit`); the next page starts at `next_cursor`. No topics means all. A cursor before
-partition 0, or at a topic that is not in the request, gives INVALID_REQUEST for every topic; an empty name gives
-UNKNOWN_SERVER_ERROR, as in Kafka. A partition without a leader is not an error here.
+partition 0, or at a topic that is not in the request, gives INVALID_REQUEST for every topic; an empty name
+without a cursor gives UNKNOWN_SERVER_ERROR, as in Kafka. A partition without a leader is not an error here.
 """
 
 from __future__ import annotations
@@ -57,19 +57,21 @@ class DescribeTopicPartitions:
         if unrelated or cursor.partition_index < 0:
             return _refused(request, ErrorCode.INVALID_REQUEST)
         remaining, denied = self._visible(remaining, request, call)
-        if "" in remaining:
+        if "" in remaining and request.cursor is None:
             return _refused(request, ErrorCode.UNKNOWN_SERVER_ERROR)
         left = max(1, min(request.response_partition_limit, self.settings.int(_LIMIT)))
         response = DescribeTopicPartitionsResponse(topics=[])
         for name in remaining:
+            if not left:
+                response.next_cursor = DescribeTopicPartitionsResponseCursor(topic_name=name)
+                break
             start = cursor.partition_index if name == cursor.topic_name else 0
             topic = image.topics.by_name.get(name)
             if topic is None:
                 response.topics.append(_missing(name))
                 continue
             indexes = [index for index in topic.partitions if index >= start]
-            if left:
-                response.topics.append(_topic(topic, indexes[:left], image, call.origin.listener.name))
+            response.topics.append(_topic(topic, indexes[:left], image, call.origin.listener.name))
             if len(indexes) > left:
                 response.next_cursor = DescribeTopicPartitionsResponseCursor(
                     topic_name=name, partition_index=indexes[left]

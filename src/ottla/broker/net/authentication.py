@@ -257,7 +257,7 @@ class Authentication:
         pending: PendingResponse | None = None,
     ) -> None:
         buffers = None
-        if header.version is not None:
+        if header.version is not None and not refused.retriable:
             what = "authentication" if self._principal is None else "re-authentication"
             generic = f"Authentication failed during {what} due to invalid credentials with SASL mechanism "
             response = SaslAuthenticateResponse(

@@ -15,7 +15,7 @@ from ottla.broker import leader_hints
 from ottla.broker.access import check_missing
 from ottla.metadata.topic_names import INTERNAL_TOPICS
 from ottla.records.batch import HEADER_SIZE, LENGTH_OFFSET, LOG_OVERHEAD, MAGIC, MAGIC_OFFSET
-from ottla.records.validation import BatchRefused
+from ottla.records.validation import BatchRefused, check_one_batch
 from ottla.replication.partition import AppendWaiter, Partition
 from ottla.security.resources import Operation, ResourceType
 from ottla.wire.produce import FIRST_TOPIC_IDS, PartitionRecords, PartitionResult, encode_response
@@ -43,6 +43,24 @@ _WITHOUT_LOG_START: Final = frozenset(
         ErrorCode.RECORD_LIST_TOO_LARGE,
         ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
         ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
+
+# Errors that are found before the data are looked at.
+_OF_THE_TOPIC: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    }
+)
+# Errors of the partition, which are found when the data are known to be one batch.
+_OF_THE_PARTITION: Final = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
     }
 )
 
@@ -86,6 +104,24 @@ class Appender:
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION)
         return partition
 
+    def check(self, key: bytes, entry: PartitionRecords, call: Call) -> None:
+        """Raise ApiError for what Kafka checks before acks and transactions: topic, rights, one batch."""
+        try:
+            self.find(key, entry[0], call)
+        except ApiError as error:
+            if error.code in _OF_THE_TOPIC:
+                raise
+        unfit = format_error(entry[1], call.api_version)
+        if unfit is not None:
+            raise unfit
+
+    def writes_alone(self, key: bytes, index: int, call: Call) -> bool:
+        """Return whether an acknowledgement of the partition depends on no other broker."""
+        try:
+            return len(self.find(key, index, call).isr) <= 1
+        except ApiError:
+            return True
+
     def append(
         self,
         partition: Partition,
@@ -97,7 +133,7 @@ class Appender:
     ) -> None:
         """Append one batch and notify `waiter` when it is acknowledged; raises ApiError."""
         if records is None:
-            raise BatchRefused(ErrorCode.INVALID_RECORD, "there are no records")
+            raise _no_records()
         version = call.api_version
         appended = partition.append(records, acks, self._clock.now_ms(), version, verification)
         waiter.appended(partition, appended)
@@ -118,11 +154,30 @@ class Appender:
         return encode_response(call.api_version, call.correlation_id, results, endpoints, call.throttle_ms)
 
 
-def refusal(entry: PartitionRecords, error: ApiError, partition: Partition | None) -> PartitionResult:
+def format_error(records: memoryview | None, api_version: int) -> ApiError | None:
+    """Return the error of data that are not one batch."""
+    if records is None:
+        return _no_records()
+    try:
+        check_one_batch(records, api_version=api_version)
+    except BatchRefused as error:
+        return error
+    return None
+
+
+def _no_records() -> BatchRefused:
+    return BatchRefused(ErrorCode.INVALID_RECORD, "there are no records")
+
+
+def refusal(
+    entry: PartitionRecords, error: ApiError, partition: Partition | None, api_version: int
+) -> PartitionResult:
     """Return the result of a refused batch.
 
     As in Kafka it has the log start offset only if the log was looked at, and a text only about single records.
     """
+    if error.code in _OF_THE_PARTITION:
+        error = format_error(entry[1], api_version) or error
     log_start = -1
     if partition is not None:
         partition.traffic.failed_produce_requests += 1

@@ -14,6 +14,9 @@ VALID_ACKS: Final = (-1, 0, 1)
 _HEAD: Final = Struct(">8xi4xb4xh")
 _LENGTH_PLAUSIBLE: Final = HEADER_SIZE - LOG_OVERHEAD
 
+TopicEntries = tuple[bytes, dict[int, memoryview | None]]
+"""The key of a topic, and the records of its partitions."""
+
 
 def is_transactional(records: memoryview) -> bool:
     """Return whether the data begin with a complete batch of a transaction."""
@@ -44,7 +47,7 @@ def has_transactional(topics: list[TopicRecords]) -> bool:
     return False
 
 
-def last_entries(request: ProduceRequest) -> list[tuple[bytes, dict[int, memoryview | None]]]:
+def last_entries(request: ProduceRequest) -> list[TopicEntries]:
     """Return topics and partitions in the order of their first entries, with the records of their last entries."""
     merged: dict[bytes, dict[int, memoryview | None]] = {}
     for key, entries in request.topics:

@@ -5,7 +5,8 @@ partition (`coordination.verification`); the following batches are appended at o
 because the memory of its frame is reused, and its request reserves the slot of its response. Each batch is appended
 when its own verification is complete; verifications of a partition complete in the order of the requests.
 
-- Without a transactional id the whole request is refused (53), with several producers too (49).
+- Without a transactional id the whole request is refused (53), and if the batches for known partitions have several
+  producers (49).
 - Up to version 11 the client has added the partitions before; from version 12 on its batches add them.
 - An error that is worth a retry is reported as NOT_ENOUGH_REPLICAS: every client retries the request then, and none
   refreshes its metadata first. TRANSACTION_ABORTABLE is reported from version 11 on, before as INVALID_TXN_STATE.
@@ -22,7 +23,7 @@ from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.base.promise import Promise
 from ottla.broker.produce.appender import Appender, refusal
-from ottla.broker.produce.entries import VALID_ACKS, is_transactional, last_entries
+from ottla.broker.produce.entries import VALID_ACKS, TopicEntries, is_transactional, last_entries
 from ottla.coordinator.txn.transaction import Producer
 from ottla.records.batch import BatchHeader, read_header
 from ottla.replication.partition import EPOCH_PER_TRANSACTION_SINCE, Partition
@@ -59,9 +60,11 @@ class TransactionalProduce:
 
     def start(self, request: ProduceRequest) -> None:
         self._acks = request.acks
-        error = _request_error(request)
+        topics = last_entries(request)
+        refused = self._refused(topics)
+        error = _request_error(request, topics, refused)
         verified: list[tuple[BatchSlot, PartitionRecords, Partition, Promise[Verification | None]]] = []
-        for key, entries in last_entries(request):
+        for key, entries in topics:
             self._pending.add_topic(key)
             for entry in entries.items():
                 slot = self._pending.add(entry[0])
@@ -69,11 +72,13 @@ class TransactionalProduce:
                     slot.set(PartitionResult(entry[0], error.code, error_message=error.message))
                     continue
                 try:
+                    if (key, entry[0]) in refused:
+                        raise refused[key, entry[0]]
                     partition = self._appender.find(key, entry[0], self._call)
                     verification = self._verify(partition, entry[1], request.transactional_id or "")
                     verified.append((slot, entry, partition, verification))
-                except ApiError as refused:
-                    slot.set(refusal(entry, refused, None))
+                except ApiError as one:
+                    slot.set(refusal(entry, one, None, self._call.api_version))
         self._open = len(verified)
         if any(not promise.done for _, _, _, promise in verified):
             self._pending.reserve()
@@ -83,6 +88,17 @@ class TransactionalProduce:
             promise.when_done(partial(self._append, slot, entry, partition))
         if not verified:
             self._pending.start()
+
+    def _refused(self, topics: list[TopicEntries]) -> dict[tuple[bytes, int], ApiError]:
+        """Return the errors that are found before the transaction is looked at."""
+        found = {}
+        for key, entries in topics:
+            for entry in entries.items():
+                try:
+                    self._appender.check(key, entry, self._call)
+                except ApiError as error:
+                    found[key, entry[0]] = error
+        return found
 
     def _verify(
         self, partition: Partition, records: memoryview | None, transactional_id: str
@@ -133,18 +149,20 @@ class TransactionalProduce:
         try:
             self._appender.append(partition, entry[1], self._acks, self._call, slot, verification)
         except ApiError as error:
-            slot.set(refusal(entry, error, partition))
+            slot.set(refusal(entry, error, partition, self._call.api_version))
 
 
-def _request_error(request: ProduceRequest) -> ApiError | None:
+def _request_error(
+    request: ProduceRequest, topics: list[TopicEntries], refused: dict[tuple[bytes, int], ApiError]
+) -> ApiError | None:
     """Return the error of the whole request, if there is one."""
     if request.transactional_id is None:
         return ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     headers: list[BatchHeader] = [
         read_header(records)
-        for _, entries in request.topics
-        for _, records in entries
-        if records is not None and is_transactional(records)
+        for key, entries in topics
+        for index, records in entries.items()
+        if (key, index) not in refused and records is not None and is_transactional(records)
     ]
     if len({(header.producer_id, header.producer_epoch) for header in headers}) > 1:
         return ApiError(

@@ -64,10 +64,12 @@ def check(
             raise LocalError("--max-lag and --max-lag-seconds need --group")
         rows = [*_cluster(admin.session, brokers, strict), *_topics(admin.session, topic or [])]
         rows += _groups(admin.session, group or [], max_lag, max_lag_seconds)
-        if not quiet:
-            admin.output.rows(_COLUMNS, rows)
-        if not all(each["result"] for each in rows):
-            raise typer.Exit(FAILED)
+        try:
+            if not quiet:
+                admin.output.rows(_COLUMNS, rows)
+        finally:  # also if the output is a closed pipe
+            if not all(each["result"] for each in rows):
+                raise typer.Exit(FAILED)
 
 
 def _row(name: str, result: bool, description: str) -> dict[str, Any]:

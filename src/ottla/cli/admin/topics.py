@@ -177,7 +177,7 @@ def create(
                 name,
                 partitions=partitions,
                 replication_factor=replication_factor,
-                configs=parse_settings(config or ()),
+                configs=parse_settings(config or (), "--config"),
                 validate_only=dry_run,
             )
             text = f"Topic {name} can be created (--dry-run)." if dry_run else f"Topic {name} is created."
@@ -279,10 +279,10 @@ def configs(
             alter_configs(
                 admin.session,
                 topic,
-                assign=parse_settings(assign or ()),
+                assign=parse_settings(assign or (), "--set"),
                 delete=delete or (),
-                append=parse_settings(append or ()),
-                subtract=parse_settings(subtract or ()),
+                append=parse_settings(append or (), "--append"),
+                subtract=parse_settings(subtract or (), "--subtract"),
                 validate_only=dry_run,
             )
             if dry_run:
@@ -439,7 +439,7 @@ def clone(
                 source,
                 target,
                 replication_factor=replication_factor,
-                overrides=parse_settings(config or ()),
+                overrides=parse_settings(config or (), "--config"),
                 append=append,
             )
             total = sum(end - start for start, end in ranges.values())

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ottla.base.errors import LocalError
-from ottla.cli.context import GlobalOptions, target_of
+from ottla.cli.context import OwnBootstrap, chosen_target
 from ottla.cli.help import examples
 from ottla.cli.terminal import report_errors, stop_on_signals
 
@@ -42,10 +42,7 @@ EXAMPLES = examples(
 
 def console(
     ctx: typer.Context,
-    bootstrap: Annotated[
-        str | None,
-        typer.Option("-b", "--bootstrap", help="Bootstrap servers; by default those of the current context."),
-    ] = None,
+    bootstrap: OwnBootstrap = None,
     port: Annotated[
         int, typer.Option(min=1, max=65_535, help="Port; the next free one if it is in use.")
     ] = PORT,
@@ -66,8 +63,7 @@ def console(
         from ottla.console.settings import ConsoleSettings
         from ottla.console.web.server import ConsoleServer
 
-        outer = ctx.find_root().obj or GlobalOptions()
-        target = target_of(GlobalOptions(bootstrap).over(outer))
+        target = chosen_target(ctx, bootstrap)
         settings = ConsoleSettings(
             target.bootstrap,
             dict(target.settings),

@@ -10,6 +10,7 @@ import typer
 from ottla.base.clock import SystemClock
 from ottla.base.errors import LocalError
 from ottla.base.rng import Random, system_random
+from ottla.cli.context import OwnBootstrap, chosen_target
 from ottla.cli.help import Application, examples
 from ottla.cli.terminal import report_errors, stop_on_signals
 
@@ -30,7 +31,8 @@ def matches() -> None:
     )
 )
 def play(
-    bootstrap: Annotated[str, typer.Option(help="Bootstrap servers, HOST:PORT.")] = "127.0.0.1:9092",
+    ctx: typer.Context,
+    bootstrap: OwnBootstrap = None,
     topic: Annotated[str, typer.Option(help="Topic for the events. The key is the match.")] = "matches",
     count: Annotated[int, typer.Option("--matches", min=1, help="Number of parallel matches.")] = 3,
     rounds: Annotated[int, typer.Option(min=0, help="Number of rounds; 0 means endless.")] = 1,
@@ -50,15 +52,23 @@ def play(
 
     All events that were sent are delivered before the command ends.
     """
+    from confluent_kafka import KafkaException
+
     from ottla.pipelines.declare import topic as declared
-    from ottla.pipelines.io.topics import create_missing
+    from ottla.pipelines.io.topics import connector_options, create_missing
     from ottla.scoreboard.feed import DeliveryFailed, Feed
     from ottla.scoreboard.generator import FASTEST, at_rate, disturbed, faster, season
 
     stop = threading.Event()
     chosen = system_random().getrandbits(32) if seed is None else seed
     with report_errors() as console:
-        create_missing(bootstrap, [declared(topic, partitions=3)], {}, console.print)
+        target = chosen_target(ctx, bootstrap)
+        create_missing(
+            target.bootstrap,
+            [declared(topic, partitions=3)],
+            connector_options(target.settings),
+            console.print,
+        )
         origin_ms = SystemClock().now_ms()
         events = season(count, origin_ms, chosen, rounds=rounds or None)
         if speed and rate is None:
@@ -66,7 +76,10 @@ def play(
         else:
             events = at_rate(events, origin_ms, rate or FASTEST)
         arrivals = disturbed(events, Random(f"{chosen}/network"), duplicates=duplicates, late=late)
-        feed = Feed(bootstrap, topic)
+        try:
+            feed = Feed(target.bootstrap, topic, target.settings)
+        except KafkaException as error:
+            raise LocalError(f"librdkafka does not accept the settings: {error.args[0].str()}") from error
         title = f"{count} matches into topic {topic}, seed {chosen}"
         try:
             with console.status(title) as shown, stop_on_signals(stop, console):

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ottla.console.broker_control import Action
     from ottla.local.cluster import LocalCluster
     from ottla.local.cluster_directory import ClusterDescription
+    from ottla.local.secure.folder import SecureFolder
 
 KEYS: dict[str, Action] = {"k": "kill", "p": "pause", "s": "stop", "r": "restart"}
 CONSOLE_PORT = 8080
@@ -87,61 +88,73 @@ def up(
 def _run(
     console: Console, data: Path, description: ClusterDescription, stop: threading.Event, console_port: int
 ) -> None:
-    from ottla.cli.keyboard import keyboard
     from ottla.cli.local.cluster_start import started
-    from ottla.cli.local.cluster_watch import ClusterWatch
-    from ottla.cli.local.console import console_of
-    from ottla.console.broker_control import ActionQueue
     from ottla.local.cluster import LocalCluster
-    from ottla.local.control import ControlInbox
-    from ottla.local.secure.folder import CONSOLE_PASSWORD, SecureFolder
+    from ottla.local.secure.folder import SecureFolder
 
     secure = SecureFolder(data / "secure") if description.secure else None
     cluster = LocalCluster(
         data, description.brokers, racks=description.racks, ports=description.ports(), secure=secure
     )
-    options = {} if secure is None else secure.read_client_settings()
-    options.pop("bootstrap.servers", None)
     _print(console, f"Starting the brokers {cluster.bootstrap}; data in {data}")
-    with started(cluster):
-        _print(console, f"Ready: bootstrap.servers={cluster.bootstrap}")
-        if secure is not None:
-            _print(
-                console, f"Clients: settings and credentials of the administrator in {secure.client_settings}"
-            )
-            _print(console, f"Console: its password is in {secure.path / CONSOLE_PASSWORD}")
-        watch = ClusterWatch(cluster)
-        watch.start()
-        commands = Commands(cluster, watch)
-        control = ActionQueue(watch.states)
-        try:
-            with (
-                _announced(cluster.bootstrap, data, options),
-                console_of(
-                    console,
-                    cluster.bootstrap,
-                    control,
-                    port=console_port,
-                    options=options,
-                    password=None if secure is None else secure.console_password(),
-                ),
-                ControlInbox(data) as inbox,
-                keyboard() as keys,
-                _view(console, watch, commands) as refresh,
-            ):
-                while not stop.is_set() and not commands.quit:
-                    commands.press(keys.read(REFRESH_S))
-                    control.execute_pending(commands.run)
-                    for request in inbox.requests():
-                        inbox.respond(request, *commands.perform(request.action, request.broker))
-                    inbox.publish_states(watch.states())
-                    refresh()
-        finally:
-            watch.close()
+    with started(cluster, stop):
+        if not stop.is_set():
+            _operate(console, cluster, secure, stop, console_port)
     _print(
         console,
         f"Stopped all brokers. The data are in {data}; `{program()} up --data {data}` starts them again.",
     )
+
+
+def _operate(
+    console: Console,
+    cluster: LocalCluster,
+    secure: SecureFolder | None,
+    stop: threading.Event,
+    console_port: int,
+) -> None:
+    """Show the cluster, and execute the commands of users, until `stop` is set."""
+    from ottla.cli.keyboard import keyboard
+    from ottla.cli.local.cluster_watch import ClusterWatch
+    from ottla.cli.local.console import console_of
+    from ottla.console.broker_control import ActionQueue
+    from ottla.local.control import ControlInbox
+    from ottla.local.secure.folder import CONSOLE_PASSWORD
+
+    options = {} if secure is None else secure.read_client_settings()
+    options.pop("bootstrap.servers", None)
+    _print(console, f"Ready: bootstrap.servers={cluster.bootstrap}")
+    if secure is not None:
+        _print(console, f"Clients: settings and credentials of the administrator in {secure.client_settings}")
+        _print(console, f"Console: its password is in {secure.path / CONSOLE_PASSWORD}")
+    watch = ClusterWatch(cluster)
+    watch.start()
+    commands = Commands(cluster, watch)
+    control = ActionQueue(watch.states)
+    try:
+        with (
+            _announced(cluster.bootstrap, cluster.data, options),
+            console_of(
+                console,
+                cluster.bootstrap,
+                control,
+                port=console_port,
+                options=options,
+                password=None if secure is None else secure.console_password(),
+            ),
+            ControlInbox(cluster.data) as inbox,
+            keyboard() as keys,
+            _view(console, watch, commands) as refresh,
+        ):
+            while not stop.is_set() and not commands.quit:
+                commands.press(keys.read(REFRESH_S))
+                control.execute_pending(commands.run)
+                for request in inbox.requests():
+                    inbox.respond(request, *commands.perform(request.action, request.broker))
+                inbox.publish_states(watch.states())
+                refresh()
+    finally:
+        watch.close()
 
 
 @contextmanager

@@ -23,6 +23,7 @@ from rich.spinner import Spinner
 
 from ottla.base.clock import SystemClock
 from ottla.base.errors import LocalError
+from ottla.cli.context import OwnBootstrap, Target, chosen_target
 from ottla.cli.help import Application, examples
 from ottla.cli.pipelines.views import (
     flow_line,
@@ -47,6 +48,7 @@ LINE_EVERY_S = 5.0
 
 app = Application(help="Run data pipelines on Spark.", no_args_is_help=True)
 State = Annotated[Path, typer.Option(help="Directory for checkpoints, tables, logs and progress.")]
+JsonLines = Annotated[bool, typer.Option("--json", help="Print progress as JSON, one object per line.")]
 
 
 @app.command(
@@ -58,11 +60,12 @@ State = Annotated[Path, typer.Option(help="Directory for checkpoints, tables, lo
     )
 )
 def run(
-    target: Annotated[
+    ctx: typer.Context,
+    source: Annotated[
         str,
         typer.Argument(metavar="FILE_OR_MODULE", help="Python file or module that declares the pipeline."),
     ],
-    bootstrap: Annotated[str, typer.Option(help="Bootstrap servers, HOST:PORT.")] = "127.0.0.1:9092",
+    bootstrap: OwnBootstrap = None,
     master: Annotated[
         str | None, typer.Option(help="Spark master; by default all cores of this machine.")
     ] = None,
@@ -92,22 +95,25 @@ def run(
     restarts: Annotated[
         int | None, typer.Option(help="Maximum number of consecutive restarts of a flow.")
     ] = None,
-    json: Annotated[
-        bool, typer.Option("--json", help="Print progress as JSON, one object per line.")
-    ] = False,
+    json: JsonLines = False,
 ) -> None:
     """Run a pipeline until Ctrl-C or SIGTERM, or once."""
     from ottla.pipelines.runtime.flow_query import RunOptions
     from ottla.pipelines.runtime.realtime import MASTER
 
     with report_errors() as console, _user_output_to_stderr(console, json=json and not dry_run):
-        pipeline = _load(target)
+        if realtime and once:
+            raise LocalError(
+                "--realtime never ends and --once ends when all records are read: use only one of them"
+            )
+        pipeline = _load(source)
+        target = chosen_target(ctx, bootstrap)
         home = state / pipeline.name
         options = RunOptions(
-            bootstrap=bootstrap,
+            bootstrap=target.bootstrap,
             state=home,
-            source=target,
-            connector=_connector(connector, bootstrap, _pairs("--option", option), realtime=realtime),
+            source=source,
+            connector=_connector(connector, target, _pairs("--option", option), realtime=realtime),
             checkpoints=checkpoints or str((home / "checkpoints").absolute()),
             tables=tables or str((home / "tables").absolute()),
             master=master or (MASTER if realtime else "local[*]"),
@@ -117,10 +123,6 @@ def run(
             jars=tuple(filter(None, (jars or "").split(","))),
             restarts_max=restarts,
         )
-        if realtime and once:
-            raise LocalError(
-                "--realtime never ends and --once ends when all records are read: use only one of them"
-            )
         find_java()
         make_folder("--state", home)
         if dry_run:
@@ -287,13 +289,16 @@ def _print_json(console: Console, progress: RunProgress) -> None:
     console.file.flush()
 
 
-def _connector(name: str, bootstrap: str, options: dict[str, str], *, realtime: bool) -> Any:
+def _connector(name: str, target: Target, options: dict[str, str], *, realtime: bool) -> Any:
+    """The connector with the settings of the target's context, which the options override."""
     from ottla.pipelines.io.connectors import CONNECTORS, Connector, ConnectorName
+    from ottla.pipelines.io.topics import connector_options
 
     if name not in CONNECTORS:
         raise LocalError(f"--connector must be one of {', '.join(CONNECTORS)}, got {name!r}")
     chosen: ConnectorName = "kafka" if realtime or name == "kafka" else "ottla"
-    return Connector(chosen, bootstrap, options, realtime=realtime)
+    used = connector_options(target.settings) | options
+    return Connector(chosen, target.bootstrap, used, realtime=realtime)
 
 
 def _pairs(name: str, given: list[str] | None) -> dict[str, str]:

@@ -1,11 +1,10 @@
 """Reading of records for `ottla consume`: what is read, in which order, and how it ends.
 
-A closed pipe (`| head`) ends the command quietly, and so does the first Ctrl-C or SIGTERM while it follows.
+The first Ctrl-C or SIGTERM ends the command quietly while it follows.
 """
 
 from __future__ import annotations
 
-import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -100,13 +99,10 @@ class Consumption:
 
     def run(self, writer: RecordWriter, out: BinaryIO) -> None:
         """Write all records. Must be called by the main thread, which receives signals."""
-        try:
-            with self._signals():
-                self._write(writer, out)
-            writer.finish()
-            out.flush()
-        except BrokenPipeError:
-            silence(out)
+        with self._signals():
+            self._write(writer, out)
+        writer.finish()
+        out.flush()
 
     def _write(self, writer: RecordWriter, out: BinaryIO) -> None:
         for batch in self._batches():
@@ -221,10 +217,3 @@ def matching_topics(session: Session, names: Sequence[str]) -> list[str]:
             raise LocalError(f"no topic matches {name}")
         found += matching
     return list(dict.fromkeys(found))
-
-
-def silence(out: BinaryIO) -> None:
-    """Discard what is still in the buffer of a closed pipe: Python would report it when it exits."""
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, out.fileno())
-    os.close(null)

@@ -34,6 +34,8 @@ _PARTS_MAX = 512
 """Below the limit of every system for the buffers of one `sendmsg`."""
 _SESSION_SHARE = 0.85
 """The share of a session after which the client re-authenticates, before its next request."""
+_FIRST_REQUESTS = 3
+"""ApiVersions, perhaps twice, and the first request that needs a login."""
 _CLOSED_BY_PEER = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
 """Errors of TLS if the other side closes the connection."""
 
@@ -59,6 +61,7 @@ class Connection:
     ) -> None:
         self._clock: Clock = clock or SystemClock()
         self._reauthenticate_at: float | None = None
+        self._host = host
         self.address = f"{host}:{port}"
         self.lock = threading.RLock()
         self.closed = False
@@ -184,6 +187,12 @@ class Connection:
         self.close()
         return ConnectionLost(f"{self.address} {why}")
 
+    def _ended(self, detail: str = "") -> ConnectionLost:
+        """The broker has closed the connection. At once, it may expect TLS or a login."""
+        is_new = self._settings.sasl is None and self._correlation <= _FIRST_REQUESTS
+        hint = " (check that security.protocol matches the listener)" if is_new else ""
+        return self._lost(f"closed the connection{detail}{hint}")
+
     def _write(self, parts: list[Any]) -> None:
         if self.closed:
             raise ConnectionLost(f"the connection to {self.address} was closed")
@@ -222,9 +231,9 @@ class Connection:
             except TimeoutError as error:
                 raise self._lost("did not respond in time") from error
             except OSError as error:
-                raise self._lost(f"closed the connection: {error}") from error
+                raise self._ended(f": {error}") from error
             if got == 0:
-                raise self._lost("closed the connection")
+                raise self._ended()
             position += got
         return view
 
@@ -277,9 +286,11 @@ class Connection:
         if sasl.delegation_token:
             options["tokenauth"] = "true"
         token = None if sasl.tokens is None else partial(fetch_token, sasl.tokens)
-        credentials = Credentials(sasl.mechanism, options, sasl.tokens)
+        credentials = Credentials(sasl.mechanism, options, sasl.tokens, sasl.kerberos)
         try:
-            run_client(client_exchange(credentials, lambda: secrets.token_urlsafe(24), token), send)
+            run_client(
+                client_exchange(credentials, self._host, lambda: secrets.token_urlsafe(24), token), send
+            )
         except SaslError as error:
             raise AuthenticationFailed(f"{self.address}: {error}") from error
         if session_ms > 0:

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.base.errors import LocalError
 from ottla.records.compression import CODEC_NAMES, Codec
-from ottla.security.sasl.exchange import MECHANISMS, OAUTHBEARER
+from ottla.security.sasl.exchange import GSSAPI, MECHANISMS, OAUTHBEARER
 from ottla.security.sasl.jaas import parse_jaas
+from ottla.security.sasl.kerberos.credentials import SERVICE_NAME, Initiator, client_initiator
 from ottla.security.sasl.oauth.endpoints import TokenEndpoint, check_url
 
 if TYPE_CHECKING:
@@ -23,11 +24,18 @@ if TYPE_CHECKING:
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _DEFAULT_PORT = 9092
+_FILES = (
+    "ssl.ca.location",
+    "ssl.truststore.location",
+    "ssl.certificate.location",
+    "ssl.keystore.location",
+    "ssl.key.location",
+)
 
 
 @dataclass(frozen=True)
 class Sasl:
-    """The login of a client: a name and a password, or with OAUTHBEARER where it gets its tokens."""
+    """The login of a client: a name and a password, or where it gets its tokens or tickets."""
 
     mechanism: str
     username: str
@@ -35,6 +43,7 @@ class Sasl:
     delegation_token: bool = False
     """Whether the name is the id of a delegation token and the password its HMAC."""
     tokens: TokenEndpoint | None = None
+    kerberos: Initiator | None = None
 
 
 @dataclass(frozen=True)
@@ -175,6 +184,9 @@ def _codec(text: str | None) -> Codec | None:
 def _tls(given: _Options) -> TlsSettings:
     from ottla.client.raw.tls import read_tls  # reads stores: most clients do not use it
 
+    for name in _FILES:
+        if given.text(name) == "":
+            raise LocalError(f"{name} is empty: give the path of a file, or omit it")
     check_certificate = given.flag("enable.ssl.certificate.verification") is not False
     return read_tls(given.text, check_certificate=check_certificate)
 
@@ -191,6 +203,8 @@ def _sasl(given: _Options) -> Sasl:
             raise LocalError(f"sasl.jaas.config: {error}") from error
     if mechanism == OAUTHBEARER:
         return _oauth(given, options)
+    if mechanism == GSSAPI:
+        return _gssapi(given, options)
     username = given.text("sasl.username") or options.get("username")
     password = given.text("sasl.password") or options.get("password")
     if username is None or password is None:
@@ -199,6 +213,21 @@ def _sasl(given: _Options) -> Sasl:
             " or a sasl.jaas.config with username and password"
         )
     return Sasl(mechanism, username, password, options.get("tokenauth", "").lower() == "true")
+
+
+def _gssapi(given: _Options, options: dict[str, str]) -> Sasl:
+    from ottla.security.sasl.kerberos.library import require_gssapi  # most clients do not use it
+
+    if (key_table := given.text("sasl.kerberos.keytab")) is not None:
+        options |= {"useKeyTab": "true", "keyTab": key_table}
+    if (principal := given.text("sasl.kerberos.principal")) is not None:
+        options["principal"] = principal
+    try:
+        initiator = client_initiator(given.text(SERVICE_NAME), options)
+    except ValueError as error:
+        raise LocalError(f"{error}; sasl.mechanism can be {', '.join(MECHANISMS)}") from error
+    require_gssapi()
+    return Sasl(GSSAPI, initiator.principal or "of the ticket cache", "", kerberos=initiator)
 
 
 def _oauth(given: _Options, options: Mapping[str, str]) -> Sasl:

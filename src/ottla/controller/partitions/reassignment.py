@@ -56,7 +56,7 @@ def decide_reassign(
         responses.append(ReassignableTopicResponse(name=topic_data.name, partitions=results))
     check_record_count(len(records))
     response = AlterPartitionReassignmentsResponse(
-        allow_replication_factor_change=request.allow_replication_factor_change,
+        allow_replication_factor_change=request.allow_replication_factor_change or not request.topics,
         error_message=None if request.topics else "",
         responses=responses,
     )

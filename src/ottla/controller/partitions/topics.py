@@ -367,6 +367,17 @@ def _deletion_targets(
     return [n for n, count in names.items() if count == 1], [i for i, count in ids.items() if count == 1]
 
 
+def has_valid_names(wanted: Sequence[CreatableTopic | CreatePartitionsTopic]) -> bool:
+    """Return whether a topic has a name that no other has: the others are refused without a decision."""
+    times = Counter(topic.name for topic in wanted)
+    return any(count == 1 and name != METADATA_TOPIC for name, count in times.items())
+
+
+def valid_deletions(request: DeleteTopicsRequest) -> tuple[list[str], list[Uuid]]:
+    """Return the names and the ids that the request contains once: the others are refused without a decision."""
+    return _deletion_targets(request, [])
+
+
 def refuse_create(
     request: CreateTopicsRequest, code: ErrorCode, message: str | None = None
 ) -> CreateTopicsResponse:

@@ -119,6 +119,7 @@ class ConfigRules:
         self, image: MetadataImage, name: str, configs: Mapping[str, str], changed: Collection[str]
     ) -> None:
         """Refuse settings that cannot be changed at run time, for one broker or for all (empty name)."""
+        check_dynamic(configs, changed, self.layers(image), for_all_brokers=not name)
         if image.elr_enabled and _MIN_ISR in changed:
             if name:
                 raise _invalid(
@@ -126,7 +127,6 @@ class ConfigRules:
                 )
             if _MIN_ISR not in configs:
                 raise _invalid(f"with eligible leader replicas {_MIN_ISR} cannot be removed")
-        check_dynamic(configs, changed, self.layers(image), for_all_brokers=not name)
 
     def check_client_metrics(self, name: str, configs: Mapping[str, str]) -> None:
         """Refuse settings that a client metrics subscription cannot have."""

@@ -14,9 +14,9 @@ because a repeated record makes brokers reload the files that a setting names.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
-from typing import Final
+from typing import Final, TypeVar
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.config.dynamic_rules import check_definitions
@@ -43,6 +43,8 @@ from ottla.wire.messages.incremental_alter_configs import (
 )
 from ottla.wire.schema import Message
 
+_Resource = TypeVar("_Resource", AlterConfigsResource, IncrementalResource)
+_Response = TypeVar("_Response", AlterConfigsResourceResponse, IncrementalResourceResponse)
 _STORED: Final = frozenset(
     {ResourceType.TOPIC, ResourceType.BROKER, ResourceType.CLIENT_METRICS, ResourceType.GROUP}
 )
@@ -68,19 +70,9 @@ class ConfigManager:
         self, image: MetadataImage, request: IncrementalAlterConfigsRequest
     ) -> Decision[IncrementalAlterConfigsResponse]:
         """Apply single operations to what is stored."""
-        times = Counter((r.resource_type, r.resource_name) for r in request.resources)
-        records: list[Message] = []
-        responses = []
-        for resource in request.resources:
-            try:
-                check_shape(resource, times)
-                records += self._alter_incrementally(image, resource)
-            except ApiError as error:
-                responses.append(_incremental_response(resource, error.code, error.message))
-            else:
-                responses.append(_incremental_response(resource, ErrorCode.NONE, None))
-        records += _clear_elr(image, records)
-        check_record_count(len(records))
+        records, responses = _decide_each(
+            image, request.resources, self._alter_incrementally, _incremental_response
+        )
         response = IncrementalAlterConfigsResponse(responses=responses)
         return Decision([] if request.validate_only else records, response)
 
@@ -88,19 +80,7 @@ class ConfigManager:
         self, image: MetadataImage, request: AlterConfigsRequest
     ) -> Decision[AlterConfigsResponse]:
         """Replace the stored settings of each resource."""
-        times = Counter((r.resource_type, r.resource_name) for r in request.resources)
-        records: list[Message] = []
-        responses = []
-        for resource in request.resources:
-            try:
-                check_shape(resource, times)
-                records += self._replace(image, resource)
-            except ApiError as error:
-                responses.append(_response(resource, error.code, error.message))
-            else:
-                responses.append(_response(resource, ErrorCode.NONE, None))
-        records += _clear_elr(image, records)
-        check_record_count(len(records))
+        records, responses = _decide_each(image, request.resources, self._replace, _response)
         return Decision([] if request.validate_only else records, AlterConfigsResponse(responses=responses))
 
     def _alter_incrementally(self, image: MetadataImage, resource: IncrementalResource) -> list[Message]:
@@ -181,6 +161,29 @@ class ConfigManager:
             self._rules.check_topic(image, configs, changes)
             if name not in image.topics.by_name:
                 raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name} does not exist")
+
+
+def _decide_each(
+    image: MetadataImage,
+    resources: Sequence[_Resource],
+    change: Callable[[MetadataImage, _Resource], list[Message]],
+    respond: Callable[[_Resource, ErrorCode, str | None], _Response],
+) -> tuple[list[Message], list[_Response]]:
+    """The records of all resources that can be changed, and a response for each resource."""
+    times = Counter((each.resource_type, each.resource_name) for each in resources)
+    records: list[Message] = []
+    responses = []
+    for resource in resources:
+        try:
+            check_shape(resource, times)
+            records += change(image, resource)
+        except ApiError as error:
+            responses.append(respond(resource, error.code, error.message))
+        else:
+            responses.append(respond(resource, ErrorCode.NONE, None))
+    records += _clear_elr(image, records)
+    check_record_count(len(records))
+    return records, responses
 
 
 def check_shape(

@@ -1,1 +1,1 @@
-"""The protection of a node: TLS, SASL, its authorizer, and the check of listeners that other machines can reach."""
+"""The protection of a node: TLS, SASL, its authorizer."""

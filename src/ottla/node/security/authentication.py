@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from ottla.broker.net.authentication import SaslListener
 from ottla.broker.net.authentication_failures import AuthenticationFailures
 from ottla.metadata.image import MetadataImage
-from ottla.security.sasl.exchange import PLAIN, ServerExchange
+from ottla.security.sasl.exchange import OAUTHBEARER, PLAIN, ServerExchange
 from ottla.security.scram_keys import MECHANISMS, ScramMechanism
 from ottla.security.tokens import SECRET_KEY
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ottla.config.broker import BrokerConfig
     from ottla.node.machine import Machine
     from ottla.node.settings.config import NodeConfig
+    from ottla.security.sasl.kerberos.settings import KerberosListener
     from ottla.security.sasl.login import NodeLogin
     from ottla.security.sasl.oauth.settings import OauthSettings
     from ottla.security.sasl.scram import Find, ScramServer
@@ -64,6 +65,11 @@ def node_login(credentials: Credentials | None, machine: Machine) -> NodeLogin |
 
     executor: Executor = machine.executor
     token = None
+    if credentials.kerberos is not None:
+        from ottla.security.sasl.kerberos.library import require_gssapi
+
+        require_gssapi()
+        executor = LoopExecutor(asyncio.get_running_loop())
     if credentials.tokens is not None:
         from ottla.security.sasl.oauth.endpoints import fetch_token
         from ottla.security.sasl.oauth.token_source import TokenSource
@@ -75,7 +81,10 @@ def node_login(credentials: Credentials | None, machine: Machine) -> NodeLogin |
 
 
 class LoopExecutor:
-    """The executor of the event loop, for requests to an identity provider: they must not delay those to disks."""
+    """The executor of the event loop, for requests to an identity provider or to a server of Kerberos.
+
+    They must not delay requests to disks, nor logins of clients, which need disks and processors only.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -110,8 +119,10 @@ def _mechanisms(
                 machine.executor,
             )
             mechanisms[name] = partial(_scram, MECHANISMS[name], store.find)
-        elif listener.oauth is not None:
+        elif name == OAUTHBEARER and listener.oauth is not None:
             mechanisms[name] = _oauth(listener.oauth, machine, log)
+        elif listener.kerberos is not None:
+            mechanisms[name] = _gssapi(listener.kerberos, machine)
     return mechanisms
 
 
@@ -135,6 +146,16 @@ def _oauth(
         machine.clock.now_ms,
         lambda reason: log.info("token refused", reason=reason),
     )
+
+
+def _gssapi(settings: KerberosListener, machine: Machine) -> Callable[[], ServerExchange]:
+    from ottla.security.sasl.kerberos.exchange import GssapiServer
+    from ottla.security.sasl.kerberos.library import default_realm, new_acceptor
+    from ottla.security.sasl.kerberos.short_names import ShortNames
+
+    new_context = new_acceptor(settings.table)
+    names = ShortNames(settings.rules, default_realm())
+    return partial(GssapiServer, new_context, names, machine.executor)
 
 
 def _scram(mechanism: ScramMechanism, find: Find) -> ScramServer:

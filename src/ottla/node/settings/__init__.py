@@ -1,1 +1,1 @@
-"""The settings of a node at its start: properties files, their precedence, listeners, voters."""
+"""The settings of a node at its start: properties files, their precedence, listeners, voters, SASL, authorizer."""

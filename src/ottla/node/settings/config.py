@@ -28,12 +28,12 @@ from ottla.config import BROKER_KEYS, BrokerConfig, ConfigRefused, Status, parse
 from ottla.config.resolve import BrokerLayers, listener_setting
 from ottla.config.static_rules import check_static
 from ottla.metadata.records import UserScramCredentialRecord
-from ottla.node.security.authorization import AUTHORIZER_SETTINGS, AuthorizerConfig, parse_authorizer
-from ottla.node.security.exposure import ALLOW_INSECURE, checked
-from ottla.node.security.sasl_config import SaslConfig, parse_sasl
+from ottla.node.settings.authorizer_config import AUTHORIZER_SETTINGS, AuthorizerConfig, parse_authorizer
+from ottla.node.settings.exposure import ALLOW_INSECURE, checked
 from ottla.node.settings.listeners import parse_listeners
 from ottla.node.settings.properties import parse_properties
 from ottla.node.settings.quorum_config import QuorumConfig, Role, parse_quorum, parse_roles, parse_voters
+from ottla.node.settings.sasl_config import SaslConfig, parse_sasl
 from ottla.security.protocol import SecurityProtocol
 from ottla.security.sasl.exchange import ALLOWED_URLS
 
@@ -164,6 +164,8 @@ def _read(path: str) -> str:
         raw = Path(path).read_bytes()
     except OSError as error:
         raise LocalError(f"cannot read {path}: {error.strerror}") from error
+    if b"\0" in raw:
+        raise LocalError(f"cannot read {path}: it is not a text file")  # it would have no known setting
     try:
         return raw.decode()
     except UnicodeDecodeError:

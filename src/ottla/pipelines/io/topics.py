@@ -67,6 +67,11 @@ def _cluster(bootstrap: str, options: Mapping[str, str], on_step: OnStep | None)
     return Cluster(client_settings(bootstrap, options), on_unreachable=waiting)
 
 
+def connector_options(settings: Mapping[str, str]) -> dict[str, str]:
+    """Settings of a client as options of a connector."""
+    return {f"{_CLIENT}{name}": value for name, value in settings.items()}
+
+
 def client_settings(bootstrap: str, options: Mapping[str, str]) -> ClientSettings:
     """The settings of Ottla's client for the options of a connector; raises `SettingsRejected`."""
     given = {

@@ -1,1 +1,1 @@
-"""SASL mechanisms without input and output: PLAIN, SCRAM and OAUTHBEARER, for both sides of a connection."""
+"""SASL mechanisms without input and output: PLAIN, SCRAM, OAUTHBEARER and GSSAPI, for both sides of a connection."""

@@ -20,7 +20,8 @@ PLAIN: Final = "PLAIN"
 SCRAM_SHA_256: Final = "SCRAM-SHA-256"
 SCRAM_SHA_512: Final = "SCRAM-SHA-512"
 OAUTHBEARER: Final = "OAUTHBEARER"
-MECHANISMS: Final = (PLAIN, SCRAM_SHA_256, SCRAM_SHA_512, OAUTHBEARER)
+GSSAPI: Final = "GSSAPI"
+MECHANISMS: Final = (PLAIN, SCRAM_SHA_256, SCRAM_SHA_512, OAUTHBEARER, GSSAPI)
 ALLOWED_URLS: Final = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
 """URLs that OAUTHBEARER may use: a system property in Kafka, a setting of the broker in Ottla."""
 
@@ -43,12 +44,14 @@ class SaslRefused(SaslError):
     """The client is not authenticated. The message of the exception is for the log and contains no secret.
 
     `shown` is sent to the client. If it is None the client gets one text for all causes, so that it cannot
-    distinguish, for example, an unknown user from a wrong password.
+    distinguish, for example, an unknown user from a wrong password. If `retriable` is set the client gets no response:
+    the connection is closed, so that the client tries again.
     """
 
-    def __init__(self, message: str, *, shown: str | None = None) -> None:
+    def __init__(self, message: str, *, shown: str | None = None, retriable: bool = False) -> None:
         super().__init__(message)
         self.shown = shown
+        self.retriable = retriable
 
 
 class SaslFailed(SaslError):

@@ -1,8 +1,8 @@
-"""Parser of `sasl.jaas.config`: one login module of Kafka with its options.
+"""Parser of `sasl.jaas.config`: one login module of Kafka or Java with its options.
 
     org.apache.kafka.common.security.plain.PlainLoginModule required username="a" password="b" user_a="b";
 
-Only the class names of Kafka's login modules are accepted, also behind the name of a package in which Kafka's client is
+Only the class names of these login modules are accepted, also behind the name of a package in which Kafka's client is
 included; they select no code. Error messages contain no values.
 """
 
@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from ottla.security.sasl.exchange import OAUTHBEARER, PLAIN, SCRAM_SHA_256, SCRAM_SHA_512
+from ottla.security.sasl.exchange import GSSAPI, OAUTHBEARER, PLAIN, SCRAM_SHA_256, SCRAM_SHA_512
 
 _PACKAGE: Final = "org.apache.kafka.common.security."
 _MODULES: Final = {
@@ -20,6 +20,7 @@ _MODULES: Final = {
     SCRAM_SHA_256: f"{_PACKAGE}scram.ScramLoginModule",
     SCRAM_SHA_512: f"{_PACKAGE}scram.ScramLoginModule",
     OAUTHBEARER: f"{_PACKAGE}oauthbearer.OAuthBearerLoginModule",
+    GSSAPI: "com.sun.security.auth.module.Krb5LoginModule",
 }
 _FLAGS: Final = frozenset({"required", "requisite", "sufficient", "optional"})
 _USER_PREFIX: Final = "user_"

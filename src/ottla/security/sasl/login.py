@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 
 from ottla.base.errors import violated
@@ -22,8 +23,8 @@ class Login(Protocol):
     @property
     def mechanism(self) -> str: ...
 
-    def new_exchange(self) -> ClientExchange:
-        """The client side for a new connection."""
+    def new_exchange(self, host: str) -> ClientExchange:
+        """The client side for a new connection to a host."""
         ...
 
     def run(self, work: Work) -> Promise[Any]:
@@ -32,9 +33,9 @@ class Login(Protocol):
 
 
 def client_exchange(
-    credentials: Credentials, nonce: Callable[[], str], token: Callable[[], str] | None = None
+    credentials: Credentials, host: str, nonce: Callable[[], str], token: Callable[[], str] | None = None
 ) -> ClientExchange:
-    """The client side of the mechanism of `credentials`; `token` returns a token for OAUTHBEARER."""
+    """The client side of the mechanism of `credentials` for a host; `token` returns a token for OAUTHBEARER."""
     options, mechanism = credentials.options, credentials.mechanism
     if mechanism == PLAIN:
         return plain_client(options["username"], options["password"])
@@ -45,6 +46,11 @@ def client_exchange(
         )
     if token is not None:
         return oauth_client(token)
+    if credentials.kerberos is not None:
+        from ottla.security.sasl.kerberos.exchange import gssapi_client
+        from ottla.security.sasl.kerberos.library import new_initiator
+
+        return gssapi_client(partial(new_initiator, credentials.kerberos, host))
     violated(f"mechanism {mechanism} has passed the check of settings")
 
 
@@ -68,8 +74,8 @@ class NodeLogin:
     def mechanism(self) -> str:
         return self._credentials.mechanism
 
-    def new_exchange(self) -> ClientExchange:
-        return client_exchange(self._credentials, self._nonce, self._token)
+    def new_exchange(self, host: str) -> ClientExchange:
+        return client_exchange(self._credentials, host, self._nonce, self._token)
 
     def run(self, work: Work) -> Promise[Any]:
         if self._kept is not None and work.key is not None and self._kept[0] == work.key:

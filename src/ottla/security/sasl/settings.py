@@ -2,7 +2,7 @@
 
 As in Kafka, `sasl.jaas.config` of a server is read with the listener and the mechanism only
 (`listener.name.<listener>.<mechanism>.sasl.jaas.config`). SCRAM and OAUTHBEARER need no login configuration to
-authenticate clients.
+authenticate clients, PLAIN and GSSAPI do.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ from typing import Final
 from msgspec import Struct
 
 from ottla.config import BrokerConfig, ConfigRefused
-from ottla.security.sasl.exchange import MECHANISMS, OAUTHBEARER, PLAIN
+from ottla.security.sasl.exchange import GSSAPI, MECHANISMS, OAUTHBEARER, PLAIN
 from ottla.security.sasl.jaas import Login, parse_jaas
+from ottla.security.sasl.kerberos.credentials import Initiator
+from ottla.security.sasl.kerberos.settings import KerberosListener, parse_initiator, parse_kerberos
 from ottla.security.sasl.listener_values import ListenerValues
 from ottla.security.sasl.oauth.endpoints import TokenEndpoint
 from ottla.security.sasl.oauth.settings import (
@@ -40,6 +42,8 @@ class ListenerSasl(Struct, frozen=True):
     """The largest frame before the client is authenticated."""
     oauth: OauthSettings | None = None
     """How tokens are verified, with OAUTHBEARER."""
+    kerberos: KerberosListener | None = None
+    """The key of the listener and its rules for names, with GSSAPI."""
 
 
 class Credentials(Struct, frozen=True):
@@ -50,6 +54,8 @@ class Credentials(Struct, frozen=True):
     """The options of the login module, such as username and password."""
     tokens: TokenEndpoint | None = None
     """Where tokens come from, with OAUTHBEARER."""
+    kerberos: Initiator | None = None
+    """Where tickets come from, with GSSAPI."""
 
     def __repr__(self) -> str:
         return f"Credentials({self.mechanism})"
@@ -80,6 +86,7 @@ def parse_listener_sasl(config: BrokerConfig, listener: str) -> ListenerSasl:
         },
         receive_bytes_max=values.number("sasl.server.max.receive.size"),
         oauth=parse_oauth(config, listener) if OAUTHBEARER in mechanisms else None,
+        kerberos=_kerberos(config, listener, logins[GSSAPI]) if GSSAPI in mechanisms else None,
     )
 
 
@@ -96,12 +103,23 @@ def parse_credentials(config: BrokerConfig, listener: str, setting: str) -> Cred
     options = {} if login is None else login.options
     if mechanism == OAUTHBEARER:
         return Credentials(mechanism, options, parse_token_endpoint(config, listener, login))
+    if mechanism == GSSAPI:
+        name = jaas_name(listener, GSSAPI)
+        return Credentials(mechanism, options, kerberos=parse_initiator(config, listener, name, options))
     if not (options.get("username") and options.get("password")):
         name = jaas_name(listener, mechanism)
         raise ConfigRefused(
             name, f"{name} needs username and password, with which this node authenticates to other nodes"
         )
     return Credentials(mechanism, options)
+
+
+def _kerberos(config: BrokerConfig, listener: str, login: Login | None) -> KerberosListener:
+    name = jaas_name(listener, GSSAPI)
+    if login is None:
+        text = f"{name} is missing; it has the principal of the broker and its key table"
+        raise ConfigRefused(name, f"{text} (sasl.enabled.mechanisms is GSSAPI if it is not set)")
+    return parse_kerberos(config, listener, name, login.options)
 
 
 def server_login(config: BrokerConfig, listener: str, mechanism: str) -> Login | None:

@@ -187,7 +187,13 @@ class ProducerState:
     def start_verification(
         self, producer_id: int, epoch: int, base_sequence: int, now_ms: int
     ) -> Verification | None:
-        """Return the verification that the first batch of a transaction needs; None if the transaction has begun."""
+        """Return the verification that the first batch of a transaction needs; None if the transaction has begun.
+
+        Raise ApiError if the producer has a later epoch here.
+        """
+        entry = self._producers.get(producer_id)
+        if entry is not None and epoch < entry.epoch:
+            raise ApiError(ErrorCode.INVALID_PRODUCER_EPOCH)
         if self.in_transaction(producer_id, epoch):
             return None
         known = self._verifications.get(producer_id)

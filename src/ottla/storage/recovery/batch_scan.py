@@ -24,6 +24,8 @@ from ottla.records.batch import (
 _PLACE: Final = Struct(">qi11xi8xq")
 """Base offset, batch length, last offset delta, max timestamp: what finding a batch needs."""
 
+_ANY: Final = -(1 << 63)
+"""Below every offset and every timestamp."""
 _WALK_CHUNK: Final = 64 * 1024
 _VERIFY_CHUNK: Final = 1024 * 1024
 
@@ -38,6 +40,18 @@ class BatchPosition(NamedTuple):
 
 def find_offset(file: File, position: int, end: int, offset: int, chunk: int) -> BatchPosition | None:
     """The first batch in [position, end) whose last offset is at or above `offset`."""
+    return _find(file, position, end, chunk, offset, _ANY)
+
+
+def find_timestamp(file: File, position: int, end: int, timestamp: int) -> BatchPosition | None:
+    """The first batch in [position, end) that holds a record at or after `timestamp`."""
+    return _find(file, position, end, _WALK_CHUNK, _ANY, timestamp)
+
+
+def _find(
+    file: File, position: int, end: int, chunk: int, offset: int, timestamp: int
+) -> BatchPosition | None:
+    """The first batch that has both, an offset and a timestamp at or above these."""
     unpack = _PLACE.unpack_from
     while end - position >= HEADER_SIZE:
         start = position
@@ -50,29 +64,7 @@ def find_offset(file: File, position: int, end: int, offset: int, chunk: int) ->
             base_offset, length, delta, max_timestamp = unpack(data, at)
             if length < HEADER_SIZE - LOG_OVERHEAD:
                 return None
-            if base_offset + delta >= offset:
-                size = length + LOG_OVERHEAD
-                return BatchPosition(start + at, size, base_offset, base_offset + delta, max_timestamp)
-            at += length + LOG_OVERHEAD
-        position = start + at
-    return None
-
-
-def find_timestamp(file: File, position: int, end: int, timestamp: int) -> BatchPosition | None:
-    """The first batch in [position, end) that holds a record at or after `timestamp`."""
-    unpack = _PLACE.unpack_from
-    while end - position >= HEADER_SIZE:
-        start = position
-        data = file.pread(min(_WALK_CHUNK, end - start), start)
-        last = len(data) - HEADER_SIZE
-        if last < 0:
-            return None
-        at = 0
-        while at <= last:
-            base_offset, length, delta, max_timestamp = unpack(data, at)
-            if length < HEADER_SIZE - LOG_OVERHEAD:
-                return None
-            if max_timestamp >= timestamp:
+            if base_offset + delta >= offset and max_timestamp >= timestamp:
                 size = length + LOG_OVERHEAD
                 return BatchPosition(start + at, size, base_offset, base_offset + delta, max_timestamp)
             at += length + LOG_OVERHEAD

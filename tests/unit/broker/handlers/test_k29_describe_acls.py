@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import cast
-
 import pytest
 from msgspec.structs import replace
 
@@ -10,6 +7,8 @@ from ottla.base.errors import ErrorCode, RemoteProtocolError
 from ottla.broker.authorization import AclAuthorization, Authorization
 from ottla.broker.dependencies import MetadataCache
 from ottla.broker.handlers.k29_describe_acls import DescribeAcls
+from ottla.broker.net.listeners import Listener
+from ottla.broker.net.origin import Origin
 from ottla.broker.registry import Call
 from ottla.security.acls.authorizer import AclAuthorizer
 from ottla.security.resources import Operation, PatternType, Permission, ResourceType
@@ -40,8 +39,15 @@ EVERYTHING = DescribeAclsRequest(
 def describe(
     request: DescribeAclsRequest, authorization: Authorization | None = None
 ) -> DescribeAclsResponse:
-    handler = DescribeAcls(MetadataCache(IMAGE), authorization or AclAuthorization(AclAuthorizer()))
-    return handler.handle(request, cast(Call, SimpleNamespace(api_version=3)))
+    handler = DescribeAcls(MetadataCache(IMAGE), authorization or _allowing("User:ANONYMOUS"))
+    origin = Origin(Listener("PLAINTEXT", "", 0, "", 0), "127.0.0.1", 1)
+    return handler.handle(request, Call(3, 1, None, origin))
+
+
+def _allowing(*super_users: str) -> Authorization:
+    authorizer = AclAuthorizer(super_users)
+    authorizer.loaded = True
+    return AclAuthorization(authorizer)
 
 
 def test_entries_are_listed_by_resource_in_one_order() -> None:
@@ -65,9 +71,17 @@ def test_without_an_authorizer_there_are_no_entries() -> None:
     assert not response.resources
 
 
+def test_a_client_without_the_right_sees_no_entries() -> None:
+    response = describe(EVERYTHING, _allowing())
+    assert response.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert response.error_message
+    assert not response.resources
+
+
+@pytest.mark.parametrize("allowed", [True, False])
 @pytest.mark.parametrize(
     "field", ["resource_type_filter", "pattern_type_filter", "operation", "permission_type"]
 )
-def test_an_unknown_field_closes_the_connection(field: str) -> None:
+def test_an_unknown_field_closes_the_connection(field: str, allowed: bool) -> None:
     with pytest.raises(RemoteProtocolError):
-        describe(replace(EVERYTHING, **{field: 0}))
+        describe(replace(EVERYTHING, **{field: 0}), None if allowed else _allowing())

@@ -26,6 +26,6 @@ class Controller:
 def test_every_version_can_carry_a_refusal(version: int, code: int) -> None:
     handler = ElectLeaders(cast(ControllerPort, Controller()))
     call = Call(version, 1, None, Origin(Listener("PLAINTEXT", "", 0, "", 0), "127.0.0.1", 1))
-    response = asyncio.run(handler.handle(ElectLeadersRequest(), call))
+    response = asyncio.run(handler.handle(ElectLeadersRequest(topic_partitions=None), call))
     assert response.error_code == code
     codec.encode(response, version)

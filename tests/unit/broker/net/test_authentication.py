@@ -443,6 +443,15 @@ class TestSlowExchanges:
 
         run(scenario)
 
+    def test_a_retriable_refusal_closes_without_a_response(self) -> None:
+        async def scenario(setup: Setup, client: Client) -> None:
+            await self.begin(setup, client)
+            setup.slow.response.fail(SaslRefused("a replay", retriable=True))
+            setup.timers.advance(0.1)
+            assert await client.frame() is None
+
+        run(scenario)
+
     def test_a_bug_closes_the_connection(self) -> None:
         async def scenario(setup: Setup, client: Client) -> None:
             await self.begin(setup, client)

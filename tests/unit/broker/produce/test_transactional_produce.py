@@ -178,12 +178,10 @@ def test_a_transaction_that_is_being_ended_is_reported_to_newer_clients_only(
 def test_requests_that_are_refused_as_a_whole() -> None:
     producing = Producing()
     producing.put(producing.batch(0), transactional_id=None)
-    producing.put(producing.batch(0), producing.batch(0, producer_id=4))
     producing.put(producing.batch(0), acks=2)
     producing.stage.run()
     assert [[code for code, _ in each] for each in producing.responses()] == [
         [ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED],
-        [ErrorCode.INVALID_PRODUCER_ID_MAPPING] * 2,
         [ErrorCode.INVALID_REQUIRED_ACKS],
     ]
     assert producing.stage.leaders.get("t", 0).log.log_end_offset == 0

@@ -15,7 +15,7 @@ class Cluster:
         self.fails = fails
         self.stopped = 0
 
-    def start(self) -> None:
+    def start(self, stop: object = None) -> None:
         if self.fails is not None:
             raise self.fails
 

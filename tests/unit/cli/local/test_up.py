@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -107,8 +108,8 @@ def test_commands_of_other_processes(commands: Commands, brokers: dict[int, Brok
     assert brokers[1].calls == ["pause", "resume", "kill", "launch"]
 
 
-def run_until_ready(*arguments: str) -> tuple[int, str]:
-    """Run the command until it is ready, then send SIGINT; its exit code and output."""
+def run_until(prefix: str, *arguments: str) -> tuple[int, str]:
+    """Run the command until it prints a line with the prefix, then send SIGINT; its exit code and output."""
     process = subprocess.Popen([*OTTLA, *arguments], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     lines = []
@@ -116,7 +117,7 @@ def run_until_ready(*arguments: str) -> tuple[int, str]:
     with process.stdout as output:
         for line in output:
             lines.append(line)
-            if line.startswith("active controller") and not interrupted:
+            if line.startswith(prefix) and not interrupted:
                 interrupted = True  # a second signal ends the command at once
                 os.kill(process.pid, signal.SIGINT)
     return process.wait(60), "".join(lines)
@@ -124,15 +125,36 @@ def run_until_ready(*arguments: str) -> tuple[int, str]:
 
 def test_a_cluster_is_started_stopped_and_opened_again(tmp_path: Path) -> None:
     data, port = str(tmp_path / "data"), str(free_port())
-    code, output = run_until_ready("--brokers", "1", "--racks", "R1", "--port", port, "--data", data)
+    arguments = ("--brokers", "1", "--racks", "R1", "--port", port, "--data", data)
+    code, output = run_until("active controller", *arguments)
     assert code == 0
     assert f"Ready: bootstrap.servers=127.0.0.1:{port}\n" in output
     assert "broker 0: running\n" in output
     assert output.splitlines()[-1].startswith("Stopped all brokers.")
     assert (tmp_path / "data" / "broker-0" / ".kafka_cleanshutdown").exists()
-    code, output = run_until_ready("--data", data)
+    code, output = run_until("active controller", "--data", data)
     assert code == 0
     assert f"Ready: bootstrap.servers=127.0.0.1:{port}\n" in output, "port and size are kept"
+
+
+def processes_of(data: str) -> list[str]:
+    """The command lines of the processes with this directory."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            found.append(path.read_text())
+    return [each for each in found if data in each]
+
+
+def test_a_signal_during_the_start_ends_it(tmp_path: Path) -> None:
+    data, port = str(tmp_path / "data"), str(free_port())
+    code, output = run_until("Starting", "--brokers", "3", "--port", port, "--data", data)
+    assert code == 0
+    starting, stopping, stopped = output.splitlines()
+    assert starting.startswith("Starting the brokers")
+    assert stopping == "Stopping ..."
+    assert stopped.startswith("Stopped all brokers.")
+    assert processes_of(data) == []
 
 
 def test_a_port_in_use_is_reported_in_one_line(tmp_path: Path) -> None:

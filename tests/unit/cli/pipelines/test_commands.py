@@ -15,10 +15,12 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner, Result
 
+from ottla.admin.contexts import Context, ContextFolder
 from ottla.cli.main import _app
 from ottla.cli.pipelines import commands as pipelines
 from ottla.cli.pipelines.commands import app
 from ottla.cli.pipelines.views import flow_line, progress_table, status_table
+from ottla.pipelines.io.connectors import Connector
 from ottla.pipelines.progress import FlowProgress, RunProgress
 from ottla.pipelines.runtime.runner import Runner
 
@@ -245,6 +247,41 @@ def test_json_lines_are_alone_whatever_the_pipeline_prints(
     (line,) = result.stdout.splitlines()
     assert json.loads(line)["pipeline"] == "mine"
     assert result.stderr == "from the file\nfrom the flow's function\n"
+
+
+def test_a_run_uses_the_cluster_of_its_option_then_of_the_global_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each step adds what precedes all steps before it."""
+    chosen: list[Connector] = []
+
+    def runs(self: Runner) -> bool:
+        chosen.append(self._options.connector)
+        return True
+
+    monkeypatch.setattr(pipelines, "find_java", lambda: None)
+    monkeypatch.setattr(Runner, "run", runs)
+    settings = {"XDG_CONFIG_HOME": str(tmp_path), "OTTLA_BOOTSTRAP": "", "OTTLA_CONTEXT": ""}
+    before, after = list[str](), list[str]()
+
+    def run() -> str:
+        words = [*before, "pipelines", "run", "ottla.scoreboard.pipeline", "--state", str(tmp_path), *after]
+        result = CliRunner().invoke(_app(), words, env=settings)
+        assert result.exit_code == 0, result.output
+        return chosen[-1].bootstrap
+
+    assert run() == "127.0.0.1:9092"
+    context = Context("local", "context:1", {"security.protocol": "SSL", "client.id": "a"})
+    ContextFolder.of_user(settings).save(context)
+    after += ["--option", "kafka.client.id=b"]
+    assert run() == "context:1"
+    assert chosen[-1].options == {"kafka.security.protocol": "SSL", "kafka.client.id": "b"}
+    settings["OTTLA_BOOTSTRAP"] = "environment:1"
+    assert run() == "environment:1"
+    before += ["-b", "global:1"]
+    assert run() == "global:1"
+    after += ["--bootstrap", "own:1"]
+    assert run() == "own:1"
 
 
 def test_an_address_in_brackets_is_shown_as_it_is() -> None:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import io
-import os
 import signal
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,7 +21,7 @@ from tests.support.fake_log import FakeLog, numbered, session_of
 
 
 class Collected(RecordWriter):
-    """Keeps the values of records; may fail as a closed pipe does, or be interrupted."""
+    """Keeps the values of records; may be interrupted."""
 
     def __init__(
         self, out: io.BytesIO, fails_at: int | None = None, error: BaseException | None = None
@@ -130,21 +128,6 @@ def test_the_progress_is_reported() -> None:
         Collected(out), out
     )
     assert reported[-1] == Progress(7, 7, 1)
-
-
-def test_a_closed_pipe_is_quiet(tmp_path: Path) -> None:
-    reader, end = os.pipe()
-    os.close(reader)
-    with os.fdopen(end, "wb") as out:
-        writer = consume_lines(out)
-        Consumption(session(), ConsumeOptions(("t",))).run(writer, out)
-
-
-def consume_lines(out: Any) -> RecordWriter:
-    from ottla.admin.records.decode import Form
-    from ottla.cli.records.record_output import JsonLinesWriter
-
-    return JsonLinesWriter(out, Form.AUTO)
 
 
 def test_default_positions() -> None:

@@ -174,6 +174,19 @@ def test_invalid_responses_close_the_connection(answer: Answer, said: str) -> No
             connection.request(MetadataRequest(), MetadataResponse)
 
 
+@pytest.mark.parametrize("before", [[], [versions], [versions, metadata, metadata]])
+def test_a_listener_that_closes_new_connections_may_need_another_protocol(before: list[Answer]) -> None:
+    def connect_and_request() -> None:
+        with talking(*before, lambda _: None) as connection:
+            for _ in range(3):
+                connection.request(MetadataRequest(), MetadataResponse)
+
+    with pytest.raises(ConnectionLost) as lost:
+        connect_and_request()
+    is_new = len(before) < 3
+    assert str(lost.value).endswith("(check that security.protocol matches the listener)") == is_new
+
+
 def test_a_request_may_be_larger_than_one_system_call_sends() -> None:
     sizes = [5 << 20, 10, 5 << 20]
     data = [PartitionProduceData(index=at, records=bytes([at]) * size) for at, size in enumerate(sizes)]

@@ -112,6 +112,16 @@ def test_secrets_are_not_part_of_the_text_form() -> None:
     [
         ({"security.protocol": "TLS"}, "SASL_SSL"),
         ({"security.protocol": "SASL_SSL"}, "SCRAM-SHA-256"),
+        ({"security.protocol": "SASL_SSL", "sasl.mechanism": "CRAM-MD5"}, "SCRAM-SHA-256"),
+        ({"security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI"}, r"sasl\.kerberos\.service\.name"),
+        (
+            {
+                "security.protocol": "SASL_SSL",
+                "sasl.kerberos.service.name": "kafka",
+                "sasl.kerberos.keytab": "/etc/client.keytab",
+            },
+            "keyTab and principal",
+        ),
         ({"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}, r"sasl\.username"),
         ({"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}, r"token\.endpoint\.url"),
         (
@@ -127,6 +137,7 @@ def test_secrets_are_not_part_of_the_text_form() -> None:
             r"sasl\.jaas\.config",
         ),
         ({"security.protocol": "SSL", "ssl.enabled.protocols": "SSLv3"}, r"TLSv1\.2"),
+        ({"security.protocol": "SSL", "ssl.ca.location": ""}, r"ssl\.ca\.location is empty"),
         ({"isolation.level": "serializable"}, "read_committed"),
         ({"compression.type": "brotli"}, "zstd"),
         ({"request.timeout.ms": "soon"}, "whole number"),

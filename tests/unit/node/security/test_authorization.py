@@ -4,7 +4,8 @@ import pytest
 
 from ottla.broker.authorization import AclAuthorization
 from ottla.config import ConfigRefused
-from ottla.node.security.authorization import AuthorizerConfig, make_authorization
+from ottla.node.security.authorization import make_authorization
+from ottla.node.settings.authorizer_config import AuthorizerConfig
 from ottla.node.settings.config import assemble
 
 STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"

@@ -84,6 +84,13 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
         load(str(tmp_path / "no.properties"), {})
 
 
+def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    path.write_bytes(b"\x00\x01\xff")
+    with pytest.raises(LocalError, match="data: it is not a text file"):
+        load(str(path), {})
+
+
 def test_a_file_in_latin_1_is_read(tmp_path: Path) -> None:
     path = tmp_path / "server.properties"
     path.write_bytes("broker.rack=Zürich\n".encode("latin-1"))
@@ -149,7 +156,6 @@ def test_an_override_needs_a_name_and_a_value(entry: str) -> None:
         ("ssl.engine.factory.class", "hunter2"),
         ("ssl.provider", "hunter2"),
         ("sasl.jaas.config", "hunter2"),
-        ("sasl.kerberos.service.name", "kafka"),
         ("security.inter.broker.protocol", "SSL"),
         ("create.topic.policy.class.name", "a.B"),
         ("config.providers", "env"),

@@ -76,8 +76,11 @@ class ClassicMembers:
                 raise ApiError(ErrorCode.MEMBER_ID_REQUIRED)
             return self._join(group, request, client, member_id)
         except ApiError as error:
-            given = member_id if error.code is ErrorCode.MEMBER_ID_REQUIRED else request.member_id
-            return Decision(JoinGroupResponse(error_code=error.code, member_id=given))
+            given = {
+                ErrorCode.MEMBER_ID_REQUIRED: member_id,
+                ErrorCode.INVALID_SESSION_TIMEOUT: request.member_id,
+            }
+            return Decision(JoinGroupResponse(error_code=error.code, member_id=given.get(error.code, "")))
 
     def _check_join(self, group: ConsumerGroup, request: JoinGroupRequest, member_id: str) -> None:
         settings = self._context.settings
@@ -101,7 +104,7 @@ class ClassicMembers:
         try:
             subscription = embedded_protocol.read_subscription(request.protocols[0].metadata)
         except RemoteProtocolError:
-            raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL) from None
+            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR) from None
         after = _updated(before, request, client, subscription)
         names_changed = append_subscription(group, before, after, records)
         regex = self._regexes.update(group, before, after, records, client.describes)

@@ -69,7 +69,7 @@ def test_a_broker_without_controller_role_logs_in_to_controllers() -> None:
         ({"sasl_mechanism_controller_protocol": "GSSAPI"}, "sasl.mechanism.controller.protocol"),
         ({"sasl_mechanism_controller_protocol": "SCRAM-SHA-256"}, "sasl.mechanism.controller.protocol"),
         ({"sasl_jaas_config": plain_jaas()}, "sasl.jaas.config"),
-        ({"sasl_enabled_mechanisms": "GSSAPI"}, "sasl.enabled.mechanisms"),
+        ({"sasl_enabled_mechanisms": "GSSAPI"}, "listener.name.sasl_plaintext.gssapi.sasl.jaas.config"),
         ({"security_inter_broker_protocol": "SSL"}, "security.inter.broker.protocol"),
     ],
 )

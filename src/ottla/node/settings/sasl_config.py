@@ -80,5 +80,5 @@ def _controller(
     found = _login(config, listeners.controller_name, _CONTROLLER)
     if found.mechanism in MECHANISMS and Role.CONTROLLER in roles:
         text = f"{_CONTROLLER}={found.mechanism} is not possible with several controllers"
-        raise ConfigRefused(_CONTROLLER, f"{text}; use PLAIN, OAUTHBEARER or TLS client certificates")
+        raise ConfigRefused(_CONTROLLER, f"{text}; use PLAIN, OAUTHBEARER, GSSAPI or TLS client certificates")
     return found
