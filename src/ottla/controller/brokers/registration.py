@@ -207,7 +207,7 @@ def decide_unregister(
     records = view.forget_broker(broker.broker_id, keep_eligible=lambda _: False)
     records.append(UnregisterBrokerRecord(broker_id=broker.broker_id, broker_epoch=broker.epoch))
     sessions.end(broker.broker_id)
-    return SplittableDecision(records, UnregisterBrokerResponse(error_message=None))
+    return SplittableDecision(records, UnregisterBrokerResponse())
 
 
 def _invalid(text: str) -> ApiError:

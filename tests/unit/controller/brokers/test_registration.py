@@ -22,7 +22,7 @@ from ottla.wire.messages.controller_registration import (
 from ottla.wire.messages.controller_registration import (
     Listener as ControllerListener,
 )
-from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest
+from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from tests.support.controller import ControllerBench, cluster, directory_of
 from tests.support.metadata import broker_record, features, replayed, topic_records
 
@@ -309,7 +309,9 @@ def test_unregistered_broker_leaves_every_isr_and_elr() -> None:
     bench = cluster(min_insync_replicas="3", assignments=[[1, 2, 3], [2, 1, 3]])
     bench.fence(2)
     assert bench.partition().eligible_leader_replicas == (2,)
-    bench.apply(decide_unregister(bench.view, bench.sessions, UnregisterBrokerRequest(broker_id=2)))
+    decision = decide_unregister(bench.view, bench.sessions, UnregisterBrokerRequest(broker_id=2))
+    assert decision.response == UnregisterBrokerResponse()
+    bench.apply(decision)
     assert 2 not in bench.image.brokers
     for index in (0, 1):
         assert 2 not in bench.partition(index=index).isr
