@@ -32,7 +32,7 @@ def login(mechanism: str = "PLAIN", token: Callable[[], str] | None = None, **op
 def test_the_first_message_of_each_mechanism(mechanism: str, options: dict[str, str], first: bytes) -> None:
     made = login(mechanism, **options)
     assert made.mechanism == mechanism
-    assert next(made.new_exchange()) == first
+    assert next(made.new_exchange("broker")) == first
 
 
 def test_oauthbearer_sends_the_token() -> None:
@@ -42,7 +42,7 @@ def test_oauthbearer_sends_the_token() -> None:
         sent.append(message)
         return b""
 
-    run_client(login("OAUTHBEARER", lambda: "header.claims.signature").new_exchange(), send)
+    run_client(login("OAUTHBEARER", lambda: "header.claims.signature").new_exchange("broker"), send)
     assert b"auth=Bearer header.claims.signature" in sent[0]
 
 
