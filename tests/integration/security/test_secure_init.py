@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient
 
 from ottla.admin.contexts import parse_properties
 from ottla.local.broker_process import BrokerProcess
-from ottla.local.ports import free_ports
+from ottla.local.cluster_directory import ClusterDescription, on_free_ports
 from tests.support.waiting import wait_until
 
 OTTLA = [sys.executable, "-m", "ottla.cli.main"]
@@ -34,7 +34,7 @@ def run(*arguments: object, code: int = 0) -> str:
 @pytest.fixture(scope="module")
 def credentials(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("secure") / "credentials"
-    port = free_ports(3)[0]
+    port = on_free_ports(ClusterDescription(3, secure=True)).port
     run("secure", "init", folder, "--port", port, "--data", folder.parent / "data")
     return folder
 
@@ -116,7 +116,7 @@ def test_a_bad_host_is_refused(tmp_path: Path) -> None:
 
 
 def test_up_secure_starts_three_brokers_that_only_the_administrator_can_use(tmp_path: Path) -> None:
-    port = free_ports(1)[0] % 50_000 + 10_000
+    port = on_free_ports(ClusterDescription(3, secure=True)).port
     environment = {**os.environ, "XDG_CONFIG_HOME": str(tmp_path / "config")}
     data = tmp_path / "cluster"
     command = [*OTTLA, "up", "--secure", "--data", str(data), "--port", str(port), "--console-port", "0"]

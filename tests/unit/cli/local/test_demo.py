@@ -35,7 +35,8 @@ def test_the_stop_is_reported_at_once_and_requested_once(console: Console, numbe
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(number)
         signal.raise_signal(number)
-        assert console.export_text() == "Stopping ...\n"
+        assert isinstance(console.file, io.StringIO)
+        assert console.file.getvalue() == "Stopping ...\n"
 
 
 def test_the_directory_of_a_single_broker_is_refused(tmp_path: Path) -> None:

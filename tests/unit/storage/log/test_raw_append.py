@@ -11,8 +11,7 @@ from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.rng import Random
 from ottla.records.batch import iter_batches
 from ottla.records.builder import NewRecord, build_batch
-from ottla.storage.log import log as log_module
-from ottla.storage.log import raw_append, raw_reference
+from ottla.storage.log import appendable_log, raw_append, raw_reference
 from ottla.storage.log.log import Log
 from ottla.storage.log.log_config import LogConfig
 from ottla.testing.disk import SimDisk
@@ -26,7 +25,7 @@ LEADER, FOLLOWER = "/leader/topic-0", "/follower/topic-0"
 )
 def _scan(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     scan: Callable[..., object] = request.param
-    monkeypatch.setattr(log_module, "scan_raw", scan)
+    monkeypatch.setattr(appendable_log, "scan_raw", scan)
 
 
 def log_at(disk: SimDisk, directory: str, **settings: object) -> Log:
