@@ -6,6 +6,7 @@ import base64
 import os
 import shutil
 import subprocess
+import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -67,14 +68,16 @@ class KafkaProcess(BrokerProcess):
         self.prepare()
         super().launch()
 
-    def wait_ready(self) -> None:
-        """Wait until it responds: it prints nothing."""
+    def wait_ready(self, stop: threading.Event | None = None) -> None:
+        """Wait until it responds, or until `stop` is set: it prints nothing."""
         deadline = time.monotonic() + START_TIMEOUT_S
         while time.monotonic() < deadline:
             if request_metadata("127.0.0.1", self.port) is not None:
                 return
             if not self.running:
                 raise BrokerNotStarted(self.output()[-4000:])
+            if stop is not None and stop.is_set():
+                return
             time.sleep(0.05)
         raise TimeoutError(f"Apache Kafka was not ready within {START_TIMEOUT_S} s")
 

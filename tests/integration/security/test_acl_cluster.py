@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import (
     AclBinding,
     AclBindingFilter,
@@ -95,9 +95,12 @@ def create(admin: AdminClient, *bindings: AclBinding) -> None:
 
 
 def write(producer: Producer) -> KafkaError | None:
-    """Send one record; returns the error of its delivery."""
+    """Send one record; returns the error of its delivery, or of an earlier one that the client remembers."""
     errors: list[KafkaError | None] = []
-    producer.produce("orders", b"value", on_delivery=lambda error, _: errors.append(error))
+    try:
+        producer.produce("orders", b"value", on_delivery=lambda error, _: errors.append(error))
+    except KafkaException as error:
+        return cast(KafkaError, error.args[0])
     assert producer.flush(TIMEOUT_S) == 0
     return errors[0]
 
