@@ -17,21 +17,11 @@ from ottla.replication.partition import Partition
 from ottla.replication.quota import ReplicationQuota
 from ottla.storage.log_move import MoveEnvironment
 from tests.support.logs import append, batch
+from tests.support.replica_fetches import FakeClock
 from tests.unit.replication.test_replicas import NODE, TOPIC_ID, FixedClock, Setup
 
 A, B, C = "/a", "/b", "/c"
 NONE, NOT_HERE = ErrorCode.NONE, ErrorCode.REPLICA_NOT_AVAILABLE
-
-
-class StepClock:
-    def __init__(self) -> None:
-        self.seconds = 0.0
-
-    def now_ms(self) -> int:
-        return 0
-
-    def monotonic(self) -> float:
-        return self.seconds
 
 
 class Moves(Setup):
@@ -48,7 +38,7 @@ class Moves(Setup):
             lambda _, call: self.timers.append(call),
             self.write,
         )
-        self.clock = StepClock()
+        self.clock = FakeClock()
         self.quota = quota or ReplicationQuota(11, 1000, self.clock)
         self.moves = LogMoves(
             NODE, self.replicas, environment, lambda: self.image, self.moved.append, self.quota
@@ -233,7 +223,7 @@ def test_moves_pause_while_their_limit_is_exceeded(setup: Moves) -> None:
         setup.run(steps=20)
     assert setup.where() == A
     assert [move.size_bytes for move in setup.moves] == [0]
-    setup.clock.seconds = 60.0
+    setup.clock.seconds += 60.0
     setup.run()
     assert setup.where() == B
 
@@ -246,7 +236,7 @@ def test_copied_bytes_count_toward_the_limit_of_moves(setup: Moves) -> None:
     setup.run(steps=50)
     assert [move.size_bytes for move in setup.moves] == [size]
     assert setup.quota.exceeded
-    setup.clock.seconds = 60.0
+    setup.clock.seconds += 60.0
     setup.run()
     assert setup.where() == B
 
@@ -262,7 +252,7 @@ class ExceededWhileHeld(ReplicationQuota):
 
 
 def test_a_held_log_is_not_delayed_by_the_limit() -> None:
-    quota = ExceededWhileHeld(11, 1000, StepClock())
+    quota = ExceededWhileHeld(11, 1000, FakeClock())
     setup = Moves(quota)
     quota.moves = setup.moves
     quota.set_bound(1)

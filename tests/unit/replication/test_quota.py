@@ -5,26 +5,16 @@ from __future__ import annotations
 import pytest
 
 from ottla.replication.quota import UNLIMITED, ReplicationQuota, is_throttled
-
-
-class StepClock:
-    def __init__(self) -> None:
-        self.seconds = 100.0
-
-    def now_ms(self) -> int:
-        return 0
-
-    def monotonic(self) -> float:
-        return self.seconds
+from tests.support.replica_fetches import FakeClock
 
 
 @pytest.fixture
-def clock() -> StepClock:
-    return StepClock()
+def clock() -> FakeClock:
+    return FakeClock()
 
 
 @pytest.fixture
-def quota(clock: StepClock) -> ReplicationQuota:
+def quota(clock: FakeClock) -> ReplicationQuota:
     return ReplicationQuota(11, 1000, clock)
 
 
@@ -51,7 +41,7 @@ def test_nothing_is_limited_at_first(quota: ReplicationQuota) -> None:
 
 
 def test_a_burst_is_measured_over_one_window_and_forgotten_after_all(
-    quota: ReplicationQuota, clock: StepClock
+    quota: ReplicationQuota, clock: FakeClock
 ) -> None:
     quota.set_bound(1000)
     quota.record(1000)
