@@ -1,9 +1,9 @@
 """The moves of replicas between the log directories of this broker (AlterReplicaLogDirs).
 
 A request to move a replica to the directory that it is in ends a move of it; a request for another directory replaces
-the move. Two moves copy at the same time, the others wait with empty copies. While the limit of bytes per second is
-exceeded, none copies. A broker that stops leaves the copies;
-`resume` moves these replicas again after the start.
+the move. A request is answered when the directory of the copy is durable, so that a crash does not forget the move: a
+broker that stops leaves the copies, and `resume` moves these replicas again after the start. Two moves copy at the same
+time, the others wait with empty copies. While the limit of bytes per second is exceeded, none copies.
 
 The directory of a replica that does not exist here yet is remembered for its creation.
 
@@ -60,17 +60,16 @@ class LogMoves:
     def __iter__(self) -> Iterator[LogMove]:
         return iter(list(self._moves.values()))
 
-    def alter(self, partition: TopicPartition, path: str) -> ErrorCode:
+    def alter(self, partition: TopicPartition, path: str) -> Promise[ErrorCode]:
         """Move the replica of a partition to a log directory; the code of Kafka's response."""
         try:
             log_files.future_dir(partition, _UNIQUE)
         except ValueError:
-            return ErrorCode.INVALID_TOPIC_EXCEPTION
+            return Promise.kept(ErrorCode.INVALID_TOPIC_EXCEPTION)
         try:
-            self._alter(partition, self._directory(path))
+            return self._alter(partition, self._directory(path))
         except ApiError as error:
-            return error.code
-        return ErrorCode.NONE
+            return Promise.kept(error.code)
 
     def _directory(self, path: str) -> LogDir:
         dirs = self._environment.dirs
@@ -81,7 +80,7 @@ class LogMoves:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
         return found
 
-    def _alter(self, partition: TopicPartition, target: LogDir) -> None:
+    def _alter(self, partition: TopicPartition, target: LogDir) -> Promise[ErrorCode]:
         try:
             log = self._replicas.get(partition.topic, partition.partition).log
         except ApiError as error:
@@ -93,23 +92,31 @@ class LogMoves:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
         move = self._moves.get(partition)
         if move is not None and move.target is target and move.log is log:
-            return
+            return move.created
         if move is not None:
             move.cancel()
-        if log.log_dir != target.path and not self._stopping:
-            if move is None or move.done.done:
-                self._start(log, target)
-            else:  # the copy is being removed, or has just replaced the log
-                move.done.when_done(lambda _, __: self._alter_again(partition, target.path))
+        if log.log_dir == target.path or self._stopping:
+            return Promise.kept(ErrorCode.NONE)
+        if move is None or move.done.done:
+            return self._start(log, target).created
+        return self._alter_after(move, target.path)
 
-    def _alter_again(self, partition: TopicPartition, path: str) -> None:
-        self.alter(partition, path)
+    def _alter_after(self, move: LogMove, path: str) -> Promise[ErrorCode]:
+        """Wait for the end of a move: its copy is being removed, or has just replaced the log."""
+        code: Promise[ErrorCode] = Promise()
 
-    def _start(self, log: Log, target: LogDir, leftover: str = "") -> None:
+        def ended(_: None, __: BaseException | None) -> None:
+            self.alter(move.partition, path).when_done(lambda found, _: code.keep(found or ErrorCode.NONE))
+
+        move.done.when_done(ended)
+        return code
+
+    def _start(self, log: Log, target: LogDir, leftover: str = "") -> LogMove:
         move = LogMove(log, target, self._environment, self, leftover)
         self._moves[log.topic_partition] = move
         move.done.when_done(lambda _, __: self._ended(move))
         move.start()
+        return move
 
     def _ended(self, move: LogMove) -> None:
         self._copying.pop(move, None)

@@ -31,7 +31,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 import structlog
 
 from ottla.base.clock import Clock
-from ottla.base.errors import ApiError, LocalError, StorageFault
+from ottla.base.errors import ApiError, ErrorCode, LocalError, StorageFault
 from ottla.base.executor import Executor
 from ottla.base.files import Disk
 from ottla.base.promise import Promise
@@ -107,7 +107,10 @@ class LogMove:
         """The copy has the records below it ..."""
         self.size_bytes = 0
         """... in so many bytes."""
+        self.created: Promise[ErrorCode] = Promise()
+        """Kept when the directory of the copy is durable, or when the move ends without one."""
         self.done: Promise[None] = Promise()
+        self.done.when_done(lambda _, __: self._answer(ErrorCode.NONE))
         self._environment = environment
         self._owner = owner
         self._directory = ""
@@ -189,7 +192,12 @@ class LogMove:
 
     def _created(self, copy: Log) -> None:
         self._copy = copy
+        self._answer(ErrorCode.NONE)
         self._continue()
+
+    def _answer(self, code: ErrorCode) -> None:
+        if not self.created.done:
+            self.created.keep(code)
 
     def _continue(self) -> None:
         """Copy the next records, or proceed if there are none."""
@@ -422,6 +430,7 @@ class LogMove:
         _logger.warning(
             "log cannot be moved", log=str(self.partition), target=self.target.path, reason=str(error)
         )
+        self._answer(ErrorCode.KAFKA_STORAGE_ERROR)
         self.cancel()
 
     # Steps

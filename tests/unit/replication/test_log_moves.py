@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import random
 import uuid
 from collections import deque
@@ -16,6 +17,7 @@ from ottla.replication.log_moves import LogMoves
 from ottla.replication.partition import Partition
 from ottla.replication.quota import ReplicationQuota
 from ottla.storage.log_move import MoveEnvironment
+from ottla.testing.disk import Survival
 from tests.support.logs import append, batch
 from tests.support.replica_fetches import FakeClock
 from tests.unit.replication.test_replicas import NODE, TOPIC_ID, FixedClock, Setup
@@ -76,7 +78,12 @@ class Moves(Setup):
         return self.replicas.get("t", index).log.log_dir
 
     def alter(self, path: str, index: int = 0, topic: str = "t") -> ErrorCode:
-        return self.moves.alter(TopicPartition(topic, index), path)
+        """The code of the response; NONE while it waits for the copy."""
+        code = self.moves.alter(TopicPartition(topic, index), path)
+        return code.result() if code.done else NONE
+
+    def copies(self, path: str) -> list[str]:
+        return [name for name in self.disk.listdir(path) if name.endswith("-future")]
 
 
 @pytest.fixture
@@ -178,7 +185,33 @@ def test_a_deleted_topic_ends_its_move(setup: Moves) -> None:
     setup.run()
     assert list(setup.moves) == []
     assert setup.moved == []
-    assert not [name for name in setup.disk.listdir(B) if name.endswith("-future")]
+    assert not setup.copies(B)
+
+
+def test_a_move_is_answered_when_its_copy_is_durable(setup: Moves) -> None:
+    """A crash after the response does not forget the move."""
+    first = setup.moves.alter(TopicPartition("t", 0), B)
+    assert not first.done
+    while not first.done:
+        setup.run(1)
+    assert (first.result(), len(setup.copies(B))) == (NONE, 1)
+    second = setup.moves.alter(TopicPartition("t", 0), C)
+    assert not second.done
+    while not second.done:
+        setup.run(1)
+    assert (second.result(), setup.copies(B), len(setup.copies(C))) == (NONE, [], 1)
+    assert setup.moves.alter(TopicPartition("t", 0), C).result() is NONE
+    after_crash = setup.disk.crash(Survival.NONE)
+    assert [name for name in after_crash.listdir(C) if name.endswith("-future")] == setup.copies(C)
+
+
+def test_a_directory_that_fails_before_the_copy_exists_is_in_the_response(setup: Moves) -> None:
+    code = setup.moves.alter(TopicPartition("t", 0), B)
+    setup.disk.fail_at(0, errno.EIO)
+    setup.run()
+    setup.disk.fail_at(-1)
+    assert code.result() is ErrorCode.KAFKA_STORAGE_ERROR
+    assert (setup.where(), list(setup.moves)) == (A, [])
 
 
 def test_a_failed_target_ends_its_moves(setup: Moves) -> None:

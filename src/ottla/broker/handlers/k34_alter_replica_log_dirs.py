@@ -1,7 +1,7 @@
 """AlterReplicaLogDirs (key 34), versions 1-2: moves replicas between the log directories of this broker (KIP-113).
 
-The response is sent when the moves have been accepted; DescribeLogDirs shows their progress. A partition that a request
-contains twice has the last directory.
+The response is sent when a restart would continue the moves; DescribeLogDirs shows their progress. A partition that a
+request contains twice has the last directory.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ottla.base.ids import TopicPartition
+from ottla.base.settled import settled
 from ottla.broker.registry import Call, handles
 from ottla.broker.requirements import cluster
 from ottla.replication.log_moves import LogMoves
@@ -34,7 +35,7 @@ class AlterReplicaLogDirs:
 
     log_moves: LogMoves
 
-    def handle(self, request: AlterReplicaLogDirsRequest, call: Call) -> AlterReplicaLogDirsResponse:
+    async def handle(self, request: AlterReplicaLogDirsRequest, call: Call) -> AlterReplicaLogDirsResponse:
         wanted = {
             TopicPartition(topic.name, index): directory.path
             for directory in request.dirs
@@ -42,8 +43,9 @@ class AlterReplicaLogDirs:
             for index in topic.partitions
         }
         results: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
-        for partition, path in wanted.items():
-            code = self.log_moves.alter(partition, path)
+        codes = {partition: self.log_moves.alter(partition, path) for partition, path in wanted.items()}
+        for partition, pending in codes.items():
+            code = await settled(pending)
             result = AlterReplicaLogDirPartitionResult(partition_index=partition.partition, error_code=code)
             results.setdefault(partition.topic, []).append(result)
         return AlterReplicaLogDirsResponse(
