@@ -25,7 +25,6 @@ import fcntl
 import os
 import stat
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final, Protocol
 
 from ottla.base.errors import LocalError
@@ -276,13 +275,17 @@ class OsDisk:
 
     def makedirs(self, path: str) -> None:
         missing = []
-        walk = Path(path)
-        while not walk.exists():
+        walk = os.path.abspath(path)
+        while not os.path.exists(walk):
             missing.append(walk)
-            walk = walk.parent
+            walk = os.path.dirname(walk)
         for directory in reversed(missing):
-            directory.mkdir(_DIRECTORY_MODE, exist_ok=True)
-            self.sync_dir(str(directory.parent))
+            try:
+                os.mkdir(directory, _DIRECTORY_MODE)
+            except FileExistsError:
+                if not self.is_dir(directory):
+                    raise
+            self.sync_dir(os.path.dirname(directory))
 
     def mkdir(self, path: str) -> None:
         os.mkdir(path, _DIRECTORY_MODE)

@@ -10,7 +10,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
+from contextlib import suppress
 
 HELP = "Run a node until SIGTERM or SIGINT. In an empty directory, create a cluster, of one node by default."
 
@@ -28,13 +28,27 @@ docs/CONFIG.md lists all settings.
 """
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run a broker; return the exit code."""
+class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Has a width of its own: argparse would load shutil, with modules for compression, to find one at each start."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=_columns() - 2)
+
+
+def _columns() -> int:
+    with suppress(KeyError, ValueError):
+        return int(os.environ["COLUMNS"])
+    with suppress(OSError):
+        return os.get_terminal_size().columns
+    return 80
+
+
+def argument_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         "ottla broker",
         description=HELP,
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=_HelpFormatter,
         allow_abbrev=False,
     )
     parser.add_argument("--config", metavar="FILE", help="a server.properties file")
@@ -67,6 +81,12 @@ def main(arguments: Sequence[str]) -> int:
         help="found a new cluster although some voters are not reachable; metadata on them would be lost",
     )
     _add_scram_options(parser)
+    return parser
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run a broker; return the exit code."""
+    parser = argument_parser()
     chosen = parser.parse_args(arguments)
     if chosen.add_scram:
         _hide(arguments, chosen.add_scram)
@@ -113,7 +133,8 @@ def _users(paths: Sequence[str]) -> list[str]:
 
     found = []
     for path in paths:
-        found += user_lines(Path(path).read_text(encoding="utf-8"))
+        with open(path, encoding="utf-8") as file:  # noqa: PTH123 - a broker does not load pathlib otherwise
+            found += user_lines(file.read())
     return found
 
 

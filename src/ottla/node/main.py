@@ -9,6 +9,7 @@ A node without other brokers whose disk is full is started again in the same pro
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import gc
 import os
 import signal
@@ -126,6 +127,7 @@ async def _serve(config: NodeConfig) -> int | NodeConfig:
         node.release()
         raise
     _tune_garbage_collector()
+    _return_free_memory()
     _print_ready(listeners)
     await asyncio.wait({*ends, node.disk_full}, return_when=asyncio.FIRST_COMPLETED)
     if not any(end.done() for end in ends) and await _space_found(node.disk_full.result(), ends):
@@ -183,6 +185,12 @@ def _tune_garbage_collector() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(_GC_THRESHOLD)
+
+
+def _return_free_memory() -> None:
+    """Return to the system what the start has freed; only glibc has this function."""
+    with suppress(AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _print_ready(listeners: Sequence[Listener]) -> None:

@@ -21,9 +21,11 @@ UNUSED = (
     "ottla.security.sasl.settings",
     "ottla.security.tls.contexts",
     "ottla.security.tls.settings",
+    "pathlib",
     "pyarrow",
     "re2",
     "rich",
+    "shutil",
     "typer",
     "urllib.request",
 )
@@ -32,6 +34,7 @@ UNUSED = (
 def test_packages_that_an_idle_broker_without_security_does_not_need_are_not_imported(tmp_path: Path) -> None:
     code = (
         "import sys, ottla.cli.broker, ottla.node.main, ottla.broker.handlers as handlers; handlers.load_all(); "
+        "ottla.cli.broker.argument_parser().parse_args([]); "
         f"ottla.node.main.load(None, {{}}, [], {str(tmp_path)!r}); "
         f"print(*({set(UNUSED)!r} & sys.modules.keys()))"
     )

@@ -16,7 +16,6 @@ from __future__ import annotations
 import socket
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from pathlib import Path
 
 import msgspec
 from msgspec import Struct
@@ -161,7 +160,8 @@ def load(
 
 def _read(path: str) -> str:
     try:
-        raw = Path(path).read_bytes()
+        with open(path, "rb") as file:  # noqa: PTH123 - a broker does not load pathlib otherwise
+            raw = file.read()
     except OSError as error:
         raise LocalError(f"cannot read {path}: {error.strerror}") from error
     if b"\0" in raw:
