@@ -13,6 +13,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from ottla.broker.turn import Turn
+
 _SWEEP_SECONDS: Final = 0.05
 
 
@@ -27,8 +29,9 @@ class Expiring(Protocol):
 class Purgatory:
     """The deadlines of the pending requests of one broker."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, turn: Turn) -> None:
         self._loop = loop
+        self._turn = turn
         self._waiting: dict[Expiring, None] = {}
         self._sweeping = False
 
@@ -51,8 +54,8 @@ class Purgatory:
         return self._loop.call_later(seconds, expire)
 
     def soon(self, callback: Callable[[], None]) -> None:
-        """Call `callback` after everything that is ready in this iteration of the loop."""
-        self._loop.call_soon(callback)
+        """Call `callback` after everything that is ready in this iteration of the loop, and after the writes."""
+        self._turn.check(callback)
 
     def _sweep(self) -> None:
         now = self._loop.time()

@@ -41,6 +41,7 @@ from ottla.broker.registry import Handlers, ListedApis, Route
 from ottla.broker.replica.following import Following
 from ottla.broker.replica.settings import ReplicaFetchSettings
 from ottla.broker.router import Router
+from ottla.broker.turn import Turn
 from ottla.coordinator.runtime.ports import LeadershipLease
 from ottla.metadata.image import MetadataImage, ResourceType
 from ottla.metadata.publisher import MetadataPublisher
@@ -131,10 +132,11 @@ class BrokerNode:
         )
         settings.update(metadata.publisher.image.configs)
         log_dirs.keep_producers(settings.int("producer.id.expiration.ms"))
+        self._turn = Turn(self._loop)
         self._group_commit = GroupCommit(
             self._executor,
             self._clock,
-            defer=self._loop.call_soon,
+            defer=self._turn.write,
             on_progress=lambda log: self.replicas.progressed(log),  # noqa: PLW0108 - the two refer to each other
             on_fault=log_dirs.fail,
             on_start=lambda log: self.replicas.write_started(log),  # noqa: PLW0108 - as above
@@ -322,7 +324,16 @@ class BrokerNode:
         limits = Limits.from_config(self._settings)
         handled = {ListenerType.BROKER: router}
         sasl = sasl_listeners(self._config, lambda: self._metadata_cache.image, self._machine, self._log)
-        return Edge(self._loop, limits, handled, self._log, self._request_times, self._tls.listeners(), sasl)
+        return Edge(
+            self._loop,
+            limits,
+            handled,
+            self._log,
+            self._request_times,
+            self._tls.listeners(),
+            sasl,
+            self._turn,
+        )
 
     def _listed_apis(self, routes: list[Route]) -> ListedApis:
         return ListedApis(routes, self._config.broker, telemetry=self._telemetry is not None)
@@ -346,7 +357,7 @@ class BrokerNode:
             replicas=self.replicas,
             log_dirs=self._log_dirs,
             log_moves=self._log_moves,
-            purgatory=Purgatory(self._loop),
+            purgatory=Purgatory(self._loop, self._turn),
             fetch_sessions=FetchSessions(self._rng, sessions_max),
             fetch_bytes_max=self._config.broker.int("fetch.max.bytes"),
             read_buffers=ReadBuffers(),

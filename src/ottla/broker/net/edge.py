@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Protocol
 from ottla.base.buffers import lazy_buffer
 from ottla.broker.metrics.request_times import ResponseTimer
 from ottla.broker.net.limits import ConnectionCount, Limits
+from ottla.broker.turn import Turn
 from ottla.wire.frame_reader import LARGE_FRAME_BYTES
 
 if TYPE_CHECKING:
@@ -55,8 +56,11 @@ class Edge:
         request_times: RequestTimes | None = None,
         tls: TlsListeners | None = None,
         sasl_listeners: Mapping[str, SaslListener] | None = None,
+        turn: Turn | None = None,
     ) -> None:
+        """`turn` is that of the writes which complete responses; without it the connections have their own."""
         self.loop = loop
+        self._turn = turn or Turn(loop)
         self.sasl_listeners = sasl_listeners or {}
         """What the connections of listeners with SASL share, by the names of the listeners."""
         self._request_times = request_times
@@ -83,7 +87,7 @@ class Edge:
     def schedule_flush(self, connection: Connection) -> None:
         """Flush `connection` at the end of this iteration of the loop."""
         if not self._dirty:
-            self.loop.call_soon(self._flush)
+            self._turn.send(self._flush)
         self._dirty.append(connection)
 
     def _flush(self) -> None:
