@@ -142,9 +142,9 @@ def measure(broker: str, quick: bool, report: Callable[[str], None]) -> Figures:
         found["CPU of the busiest broker, idle"] = idle_percent(cluster, IDLE_S)
         found["memory, idle"] = rss_bytes(cluster) / 1e6
         create(cluster, "bench", [replicas_led_by(number % 3) for number in range(6)])
-        # The JVM compiles what has run for some seconds: without it Kafka's first figures are several times as large.
         client(cluster, "produce", "bench", records, 1000)
-        client(cluster, "latency", "bench", 500, 3 * seconds)
+        # The JVM compiles during the first minute: until then Kafka's latency is hundreds of times as large.
+        client(cluster, "latency", "bench", 500, seconds * (10 if broker == KAFKA else 1))
         for row in (produce, latency, large, small):
             report(row.__name__)
             os.sync()
