@@ -12,7 +12,7 @@ from ottla.base.ids import METADATA_TOPIC_ID
 from ottla.base.promise import Promise
 from ottla.quorum.quorum import ListenerAddress
 from ottla.quorum.raft.driver import RaftQuorum, RaftSettings
-from ottla.quorum.raft.messages import BeginEpoch, Fetch, Request, Response, Vote, VoteResponse
+from ottla.quorum.raft.messages import BeginEpoch, Fetch, FetchResponse, Request, Response, Vote, VoteResponse
 from ottla.quorum.raft.storage_log import StorageRaftLog
 from ottla.quorum.raft.translation import decode_request, decode_response, encode_request, encode_response
 from ottla.quorum.raft.voters import ReplicaKey, Voter, VoterSet
@@ -219,3 +219,7 @@ class Replica:
     def follow(self, epoch: int = 5) -> None:
         """Follow node 1."""
         self.ask(BeginEpoch(1, ReplicaKey(0), epoch))
+
+    def respond(self, high_watermark: int, records: bytes = b"", epoch: int = 5) -> None:
+        """The leader, node 1, responds to the outstanding fetch."""
+        self.answer(1, FetchResponse(ErrorCode.NONE, epoch, 1, high_watermark, records))

@@ -1,8 +1,9 @@
-"""What a replica delivers and reports: committed batches, snapshots, leadership and failures."""
+"""What a replica delivers and reports: committed batches, leadership, failures and its description."""
 
 from __future__ import annotations
 
-import errno
+import uuid
+from collections.abc import Sequence
 
 import pytest
 
@@ -10,22 +11,15 @@ from ottla.base.errors import ErrorCode, RemoteProtocolError
 from ottla.quorum.quorum import CommittedBatch, ListenerAddress, NotLeader, ReplicaStatus
 from ottla.quorum.raft.messages import (
     BeginEpoch,
+    Fetch,
     FetchResponse,
-    FetchSnapshot,
-    FetchSnapshotResponse,
     OffsetAndEpoch,
 )
 from ottla.quorum.raft.translation import decode_response
 from ottla.quorum.raft.voters import ReplicaKey
-from ottla.quorum.snapshots import SnapshotId, SnapshotStore
-from tests.support.raft_log import DIRECTORY, Bench, fetched, file_name, snapshot_data, store
+from ottla.records.builder import NewRecord, build_batch
+from tests.support.raft_log import fetched
 from tests.support.raft_replica import WALL_MS, Replica
-
-
-def respond(replica: Replica, high_watermark: int, records: bytes = b"", epoch: int = 5) -> None:
-    """The leader, node 1, responds to the outstanding fetch."""
-    replica.answer(1, FetchResponse(ErrorCode.NONE, epoch, 1, high_watermark, records))
-
 
 # Leadership
 
@@ -47,7 +41,7 @@ def test_leadership_waits_for_the_batch_of_its_own_epoch() -> None:
     """Records of earlier epochs are delivered before it, with it."""
     replica = Replica().start()
     replica.follow()
-    respond(replica, 1, fetched(0, 5, b"a", b"b") + fetched(2, 5, b"c"))
+    replica.respond(1, fetched(0, 5, b"a", b"b") + fetched(2, 5, b"c"))
     replica.run()
     assert replica.seen.events == []
     replica.sent.clear()
@@ -87,7 +81,7 @@ def test_an_election_whose_batch_is_not_committed_is_not_reported() -> None:
     replica = Replica().start()
     epoch = replica.elect()
     replica.ask(BeginEpoch(1, ReplicaKey(0), epoch + 1))
-    respond(replica, 1, epoch=epoch + 1)
+    replica.respond(1, epoch=epoch + 1)
     replica.run()
     assert replica.seen.events == [("committed", 0)]
 
@@ -154,23 +148,51 @@ def test_an_own_record_counts_when_it_is_durable() -> None:
 def test_a_follower_delivers_what_is_committed_and_in_its_log() -> None:
     replica = Replica().start()
     replica.follow()
-    respond(replica, 9, fetched(0, 5, b"a") + fetched(1, 5, b"b"))
+    replica.respond(9, fetched(0, 5, b"a") + fetched(1, 5, b"b"))
     assert replica.seen.values() == [], "the batches are not written"
     replica.run()
     assert replica.seen.values() == [b"a", b"b"]
-    respond(replica, 3, fetched(2, 5, b"c") + fetched(3, 5, b"d"))
+    replica.respond(3, fetched(2, 5, b"c") + fetched(3, 5, b"d"))
     replica.run()
     assert replica.seen.values() == [b"a", b"b", b"c"]
-    respond(replica, 4)
+    replica.respond(4)
     assert replica.seen.values() == [b"a", b"b", b"c", b"d"]
     assert [batch.last_offset for batch in replica.seen.batches] == [0, 1, 2, 3]
+
+
+def test_a_record_without_a_value_is_delivered_as_empty() -> None:
+    replica = Replica().start()
+    replica.follow()
+    null = build_batch([NewRecord(None, None, (), 5)], base_offset=0, leader_epoch=5)
+    replica.respond(1, null)
+    replica.run()
+    assert replica.seen.values() == [b""]
+
+
+def test_the_listener_is_not_called_while_it_applies_records() -> None:
+    replica = Replica().start()
+    epoch = replica.lead()
+    for value in (b"a", b"b"):
+        replica.quorum.append(epoch, [value])
+        replica.run()
+    applied: list[str] = []
+
+    def apply(batches: Sequence[CommittedBatch]) -> None:
+        applied.append(f"begin {batches[-1].last_offset}")
+        replica.fetch(3)  # commits the next batch
+        applied.append(f"end {batches[-1].last_offset}")
+
+    replica.seen.committed = apply  # type: ignore[method-assign]
+    replica.fetch(2)
+    replica.fetch(3)
+    assert applied == ["begin 1", "end 1", "begin 2", "end 2"]
 
 
 def test_the_log_knows_what_is_committed() -> None:
     """Otherwise a snapshot could not delete the log below it."""
     replica = Replica(interval=1).start()
     replica.follow()
-    respond(replica, 2, fetched(0, 5, b"a") + fetched(1, 5, b"b"))
+    replica.respond(2, fetched(0, 5, b"a") + fetched(1, 5, b"b"))
     replica.run()
     for last_offset in (0, 1):
         replica.quorum.write_snapshot(last_offset, 5, [b"state"])
@@ -179,128 +201,19 @@ def test_the_log_knows_what_is_committed() -> None:
     assert replica.seen.events == [("committed", 1)]
 
 
-# Snapshots
-
-
-def test_the_latest_snapshot_is_delivered_at_the_start() -> None:
-    bench = Bench()
-    for value in (b"a", b"b", b"c"):
-        bench.append(5, value)
-    store(bench.disk, 2, 5)
-    replica = Replica(bench.disk).start()
-    assert replica.seen.events == [("snapshot", 1, 5)]
-    assert replica.seen.snapshot == [b"state"]
-    replica.follow()
-    respond(replica, 3)
-    assert replica.seen.events == [("snapshot", 1, 5), ("committed", 2)]
-    assert replica.seen.values() == [b"state", b"c"]
-
-
-def test_the_snapshot_of_formatting_is_not_delivered() -> None:
-    bench = Bench()
-    store(bench.disk, 0, 0)
-    assert Replica(bench.disk).start().seen.events == []
-
-
-def test_a_fetched_snapshot_replaces_the_state() -> None:
-    replica = Replica().start()
-    replica.follow()
-    respond(replica, 1, fetched(0, 5, b"old"))
-    replica.run()
-    snapshot, data = OffsetAndEpoch(40, 4), snapshot_data(b"x", b"y")
-    replica.answer(1, FetchResponse(ErrorCode.NONE, 5, 1, 50, snapshot=snapshot))
-    assert replica.outstanding(1).request == FetchSnapshot(ReplicaKey(0), 5, snapshot, 0)
-    replica.answer(1, FetchSnapshotResponse(ErrorCode.NONE, 5, 1, snapshot, len(data), 0, data))
-    assert replica.seen.events == [("committed", 0), ("snapshot", 39, 4)]
-    assert replica.seen.snapshot == [b"x", b"y"]
-    respond(replica, 41, fetched(40, 5, b"z"))
-    replica.run()
-    assert replica.seen.events[2:] == [("committed", 40)]
-
-
-def test_a_snapshot_is_written_with_the_offset_after_its_last_record() -> None:
-    replica = Replica().start()
-    epoch = replica.lead()
-    replica.quorum.append(epoch, [b"a"])
-    replica.run()
-    replica.fetch(2)
-    appended_ms = replica.seen.batches[-1].timestamp_ms
-    replica.advance(0.5)
-    replica.quorum.write_snapshot(1, epoch, [b"a"])
-    assert replica.log.latest_snapshot() is None, "it is not written yet"
-    replica.run()
-    assert replica.log.latest_snapshot() == (2, epoch)
-    written = SnapshotStore(replica.disk, DIRECTORY).read(SnapshotId(2, epoch))
-    assert written.last_timestamp_ms == appended_ms
-    assert written.batches == [[b"a"]]
-    assert f"{2:020d}.log" in replica.disk.listdir(DIRECTORY), "a new segment begins"
-
-
-def test_a_snapshot_keeps_the_timestamp_of_the_one_that_was_loaded() -> None:
-    bench = Bench()
-    bench.append(5, b"a")
-    store(bench.disk, 1, 5)
-    replica = Replica(bench.disk).start()
-    replica.follow()
-    respond(replica, 1)
-    replica.quorum.write_snapshot(0, 6, [b"a"])
-    replica.run()
-    assert SnapshotStore(replica.disk, DIRECTORY).read(SnapshotId(1, 6)).last_timestamp_ms == 5
-
-
-def test_a_snapshot_of_an_empty_log_has_timestamp_0() -> None:
-    replica = Replica().start()
-    replica.quorum.write_snapshot(-1, 0, [])
-    replica.run()
-    assert SnapshotStore(replica.disk, DIRECTORY).read(SnapshotId(0, 0)).last_timestamp_ms == 0
-
-
-def test_a_snapshot_is_due_after_the_interval_unless_one_is_being_written() -> None:
-    size = len(fetched(0, 5, b"a"))
-    replica = Replica(interval=2 * size).start()
-    replica.follow()
-    respond(replica, 1, fetched(0, 5, b"a"))
-    replica.run()
-    due = [replica.quorum.snapshot_due]
-    respond(replica, 2, fetched(1, 5, b"b"))
-    replica.run()
-    due.append(replica.quorum.snapshot_due)
-    replica.quorum.write_snapshot(1, 5, [b"state"])
-    due.append(replica.quorum.snapshot_due)
-    replica.run()
-    due.append(replica.quorum.snapshot_due)
-    assert due == [False, True, False, False]
-
-
-def test_a_snapshot_that_cannot_be_written_is_tried_again() -> None:
-    replica = Replica(interval=1).start()
-    replica.follow()
-    respond(replica, 1, fetched(0, 5, b"a"))
-    replica.run()
-    replica.quorum.write_snapshot(0, 5, [b"a"])
-    replica.disk.fail_at(0, errno.ENOSPC)
-    replica.run()
-    assert replica.log.latest_snapshot() is None
-    assert replica.quorum.snapshot_due
-    assert replica.seen.events == [("committed", 0)]
-    replica.quorum.write_snapshot(0, 5, [b"a"])
-    replica.run()
-    assert replica.log.latest_snapshot() == (1, 5)
-
-
-def test_a_closed_replica_deletes_nothing_after_a_snapshot() -> None:
-    replica = Replica(interval=1).start()
-    replica.follow()
-    respond(replica, 1, fetched(0, 5, b"a"))
-    replica.run()
-    replica.quorum.write_snapshot(0, 5, [b"a"])
-    replica.quorum.close()
-    replica.run()
-    assert replica.log.latest_snapshot() is None
-    assert file_name(1, 5) in replica.disk.listdir(DIRECTORY)
-
-
 # Failures
+
+
+def test_a_truncation_that_fails_ends_the_replica() -> None:
+    replica = Replica().start()
+    replica.follow()
+    replica.respond(0, fetched(0, 4, b"a") + fetched(1, 5, b"b"))
+    replica.run()
+    replica.advance(0.1)
+    replica.disk.fail_at(0)
+    replica.answer(1, FetchResponse(ErrorCode.NONE, 5, 1, 0, diverging=OffsetAndEpoch(1, 4)))
+    assert [event for event, _ in replica.seen.events] == ["failed"]
+    assert replica.armed == []
 
 
 def test_a_vote_that_cannot_be_stored_ends_the_replica() -> None:
@@ -363,9 +276,10 @@ def test_the_leader_describes_the_progress_of_the_replicas() -> None:
     epoch = replica.elect()
     replica.fetch(0)
     replica.advance(0.25)
-    replica.fetch(1)
+    replica.receive(Fetch(ReplicaKey(1, uuid.UUID(int=7)), epoch, 1, epoch, 0, 0))
     fetched_ms = replica.now_ms()
     replica.fetch(0, node_id=9)
+    replica.fetch(0, node_id=0)  # a request with a wrong node id
     replica.advance(0.5)
     status = replica.quorum.describe()
     zero = ReplicaKey(0).directory_id
