@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Sequence
 
 from ottla.base.errors import ErrorCode
+from ottla.quorum.quorum import CommittedBatch
 from ottla.quorum.raft.messages import (
     FetchResponse,
     FetchSnapshot,
@@ -133,3 +135,20 @@ def test_a_closed_replica_deletes_nothing_after_a_snapshot() -> None:
     replica.run()
     assert replica.log.latest_snapshot() is None
     assert file_name(1, 5) in replica.disk.listdir(DIRECTORY)
+
+
+def test_the_only_voter_writes_a_snapshot_while_its_election_is_stored() -> None:
+    bench = Bench()
+    bench.append(5, b"a")
+    store(bench.disk, 1, 5)
+    replica = Replica(bench.disk, voters=1, interval=1)
+
+    def apply(batches: Sequence[CommittedBatch]) -> None:
+        if replica.quorum.snapshot_due:
+            replica.quorum.write_snapshot(batches[-1].last_offset, batches[-1].epoch, [b"a"])
+
+    replica.seen.committed = apply  # type: ignore[method-assign]
+    replica.start()
+    assert replica.seen.events == [("snapshot", 0, 5), ("leading", 6)]
+    assert replica.log.latest_snapshot() == (2, 6)
+    assert replica.log.start_offset == 1
