@@ -212,8 +212,6 @@ COVERED_BY = {
     "pipelines/runtime/run_lock.py": "tests/unit/pipelines/runtime/test_runner.py",
     "quorum/raft/follower.py": "tests/unit/quorum/raft/test_core.py",
     "quorum/raft/outbound.py": "tests/unit/quorum/raft/test_core.py",
-    "quorum/raft/storage_log.py": "tests/integration/test_raft_quorum.py",
-    "quorum/raft/translation.py": "tests/integration/test_raft_quorum.py",
     "quorum/voter.py": "tests/unit/quorum/test_single.py",
     "records/_columns_reference.py": "tests/unit/records/test_columns.py",
     "records/_reference.py": "tests/unit/records/test_kernel.py",

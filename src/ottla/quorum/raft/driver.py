@@ -168,6 +168,7 @@ class RaftQuorum:
         self._failed = False
         self._timer: Timer | None = None
         self._timer_at_ms = 0.0
+        self._committed = 0
         self._delivered = 0
         self._elected: tuple[int, int] | None = None  # epoch and its first offset, until that is delivered
         self._leading_epoch: int | None = None
@@ -310,6 +311,7 @@ class RaftQuorum:
                 del self._received[promise]
                 promise.keep(encode_response(response, self._log.start_offset))
             case Committed(high_watermark):
+                self._committed = high_watermark
                 self._log.committed(high_watermark)
             case LeaderChanged():
                 self._leader_changed(effect)
@@ -415,8 +417,11 @@ class RaftQuorum:
         self._delivered = snapshot.offset
 
     def _deliver(self) -> None:
-        """Deliver the committed batches that are in the local log."""
-        upto = min(self._core.high_watermark, self._log.end_offset)
+        """Deliver the committed batches that are in the local log.
+
+        The high watermark of the core may be higher while `Committed` waits behind `Persist`: the log does not know it.
+        """
+        upto = min(self._committed, self._log.end_offset)
         if upto <= self._delivered:
             return
         batches = []
