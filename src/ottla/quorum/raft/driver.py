@@ -492,7 +492,7 @@ class RaftQuorum:
         """Resign if this node leads, and close when the voters know it and no write is in flight."""
         stopping: Promise[None] = Promise()
         deadline = self._timers.time() + _STOP_S
-        self._step(self._core.resign)
+        self.resign()
 
         def check() -> None:
             is_resigning = self._core.role is Role.RESIGNED and self._core.unacknowledged
