@@ -6,6 +6,7 @@ import asyncio
 import errno
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from ottla.base.clock import SystemClock
 from ottla.base.executor import ThreadExecutor
 from ottla.base.files import Buffer, OsDisk, OsFile
 from ottla.base.writer import ExecutorWriter, NativeWriter
+from tests.support.waiting import wait_until
 
 Writer = ExecutorWriter | NativeWriter
 TIMEOUT_S = 20
@@ -129,3 +131,26 @@ def test_the_compiled_threads_hold_a_buffer_until_it_is_reported(
     loop.run_until_complete(asyncio.wait_for(answer, TIMEOUT_S))
     data.clear()
     writer.close()
+
+
+def test_an_exception_of_one_report_does_not_lose_the_others(
+    writer: Writer, file: OsFile, loop: asyncio.AbstractEventLoop
+) -> None:
+    reported: list[int] = []
+    exceptions: list[object] = []
+    everything = loop.create_future()
+    loop.set_exception_handler(lambda _, context: exceptions.append(context["exception"]))
+
+    def done(number: int, _: BaseException | None) -> None:
+        reported.append(number)
+        if len(reported) == 20:
+            everything.set_result(None)
+        raise ValueError(number)
+
+    for number in range(20):
+        writer.write(file, [b"x"], number, True, partial(done, number))
+    wait_until(lambda: file.pread(30, 0) == b"x" * 20, "all writes")
+    loop.run_until_complete(asyncio.wait_for(everything, TIMEOUT_S))
+    assert sorted(reported) == list(range(20))
+    loop.run_until_complete(asyncio.sleep(0))
+    assert len(exceptions) == 20

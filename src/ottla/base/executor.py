@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from queue import SimpleQueue
 from typing import Protocol
 
@@ -61,17 +61,24 @@ class ThreadExecutor:
                 work()
             except BaseException as error:  # noqa: BLE001 - passed to the loop, which handles it
                 failure = error
-            with self._lock:
-                self._finished.append((done, failure))
-                must_wake = not self._woken
-                self._woken = True
-            if must_wake:
-                self._wake(self._deliver)
+            self._add([(done, failure)])
+
+    def _add(self, finished: Iterable[tuple[Done, BaseException | None]]) -> None:
+        with self._lock:
+            self._finished.extend(finished)
+            must_wake = not self._woken
+            self._woken = True
+        if must_wake:
+            self._wake(self._deliver)
 
     def _deliver(self) -> None:
         with self._lock:
             self._woken = False
-            ready = list(self._finished)
-            self._finished.clear()
-        for done, failure in ready:
-            done(failure)
+            ready, self._finished = self._finished, deque()
+        try:
+            while ready:
+                done, failure = ready.popleft()
+                done(failure)
+        finally:
+            if ready:  # after an exception of one callback: the others are not lost
+                self._add(ready)

@@ -13,6 +13,7 @@ wait while it writes back) the following writes are done by the threads, until `
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Final, Protocol
@@ -56,6 +57,7 @@ class NativeWriter:
 
         self._clock = clock
         self._wary_until = 0.0
+        self._ended: deque[tuple[Done, int]] = deque()
         self._event = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._threads = WriterThreads(threads, self._event)
         watch(self._event, self._deliver)
@@ -85,14 +87,23 @@ class NativeWriter:
 
     def _deliver(self) -> None:
         os.eventfd_read(self._event)
-        for done, error in self._threads.take():
+        try:
+            self._report()
+        finally:
+            if self._ended:  # after an exception of one callback: the others are called in the next iteration
+                os.eventfd_write(self._event, 1)
+
+    def _report(self) -> None:
+        ended = self._ended
+        ended.extend(self._threads.take())
+        while ended:
+            done, error = ended.popleft()
             done(OSError(error, os.strerror(error)) if error else None)
 
     def close(self) -> None:
         """Finish what is queued; what ended since the last iteration of the loop is still reported."""
         self._threads.close()
-        for done, error in self._threads.take():
-            done(OSError(error, os.strerror(error)) if error else None)
+        self._report()
         os.close(self._event)
 
 

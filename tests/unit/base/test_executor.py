@@ -4,6 +4,8 @@ import threading
 from collections.abc import Callable
 from queue import SimpleQueue
 
+import pytest
+
 from ottla.base.executor import ThreadExecutor
 from ottla.testing.executor import InlineExecutor
 
@@ -47,6 +49,25 @@ def test_what_work_raises_is_handed_over() -> None:
     executor.close()
     assert isinstance(results[0], IndexError)
     assert results[1] is None
+
+
+def test_an_exception_of_one_callback_does_not_lose_the_others() -> None:
+    loop = Loop()
+    executor = ThreadExecutor(loop.wake, 1)
+    results: list[BaseException | None] = []
+
+    def fail(_: BaseException | None) -> None:
+        raise ValueError("broken")
+
+    executor.submit(lambda: None, fail)
+    for _ in range(3):
+        executor.submit(lambda: None, results.append)
+    executor.close()
+    with pytest.raises(ValueError, match="broken"):
+        loop.calls.get(timeout=10)()
+    assert results == []
+    loop.run_until(lambda: len(results) == 3)
+    assert loop.wakes == 2
 
 
 def test_a_burst_of_completions_wakes_the_loop_once() -> None:

@@ -16,6 +16,7 @@ Concurrency: the event loop only.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 
@@ -74,11 +75,15 @@ class GroupCommit:
         self._notify_idle()
 
     def _start_scheduled(self) -> None:
-        scheduled, self._scheduled = self._scheduled, {}
+        waiting, self._scheduled = deque(self._scheduled.values()), {}
         self._jobs += 1  # a write may finish at once, before the others have started
-        for log in scheduled.values():
-            self._start(log)
-        self._finish_job()
+        try:
+            while waiting:
+                self._start(waiting.popleft())
+        finally:
+            for log in waiting:  # after an exception, which must not keep other logs from being written
+                self.schedule(log)
+            self._finish_job()
 
     def _start(self, log: Log) -> None:
         job = log.take_staged()
@@ -94,14 +99,16 @@ class GroupCommit:
                 self._on_start(log)
 
     def _written(self, log: Log, job: WriteJob, failure: BaseException | None) -> None:
-        if self._survived(log, failure):
-            log.written(job, self._clock.now_ms())
-            if not log.closed:
-                self._start(log)
-                if not job.sync:
-                    self.flush(log, sealed_only=True)
-                self._on_progress(log)
-        self._finish_job()
+        try:
+            if self._survived(log, failure):
+                log.written(job, self._clock.now_ms())
+                if not log.closed:
+                    self._start(log)
+                    if not job.sync:
+                        self.flush(log, sealed_only=True)
+                    self._on_progress(log)
+        finally:
+            self._finish_job()
 
     def _flushed(self, log: Log, job: FlushJob, failure: BaseException | None) -> None:
         if self._survived(log, failure):

@@ -236,6 +236,39 @@ def test_idle_is_not_reported_while_other_logs_are_yet_to_start() -> None:
     assert calls == ["idle"]
 
 
+def test_an_exception_of_one_log_does_not_keep_others_from_being_written() -> None:
+    logs, writer = [Bench().log for _ in range(3)], SomeInlineWriter()
+    deferred: list[Callable[[], None]] = []
+    progress: list[Log] = []
+
+    def on_progress(log: Log) -> None:
+        progress.append(log)
+        if log is logs[0]:
+            raise ValueError("broken")
+
+    commit = GroupCommit(
+        InlineExecutor(stepped=False),
+        StillClock(),
+        defer=deferred.append,
+        on_progress=on_progress,
+        on_fault=lambda fault: None,
+        writer=writer,
+    )
+    for log in logs:
+        log.append(batch(), 0, NOW_MS)
+        log.flush(NOW_MS)
+        log.append(batch(), 0, NOW_MS)
+        commit.schedule(log)
+    with pytest.raises(ValueError, match="broken"):
+        deferred.pop()()
+    assert progress == logs[:1]
+    deferred.pop()()
+    for finish in writer.later:
+        finish()
+    assert progress == logs
+    assert commit.idle
+
+
 def test_what_is_reported_survives_the_loss_of_power() -> None:
     """Of a new log, of a segment that was there, and of every new segment."""
     config = LogConfig(segment_bytes=300, index_interval_bytes=100)
