@@ -59,7 +59,7 @@ def test_values_that_do_not_fit_are_refused(
 def test_a_port_in_use_is_reported() -> None:
     with socket.create_server(("127.0.0.1", free_port())) as server:
         taken = server.getsockname()[1]
-        with pytest.raises(LocalError, match=f"{taken} in use on 127.0.0.1"):
+        with pytest.raises(LocalError, match=rf"\b{taken}\b.* in use on 127\.0\.0\.1"):
             check_ports(ClusterDescription(2, (), taken - 1))
 
 
