@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ottla.base.errors import ErrorCode, OttlaError
-from ottla.base.ids import METADATA_TOPIC_ID
 from ottla.base.promise import Promise
 from ottla.quorum.quorum import ListenerAddress
 from ottla.quorum.raft.driver import RaftQuorum, RaftSettings
@@ -16,12 +15,11 @@ from ottla.quorum.raft.messages import BeginEpoch, Fetch, FetchResponse, Request
 from ottla.quorum.raft.storage_log import StorageRaftLog
 from ottla.quorum.raft.translation import decode_request, decode_response, encode_request, encode_response
 from ottla.quorum.raft.voters import ReplicaKey, Voter, VoterSet
-from ottla.storage.recovery.recovery import LastKnown, open_log
 from ottla.testing.disk import SimDisk
 from ottla.testing.executor import InlineExecutor
 from ottla.wire.schema import Message
 from tests.support.quorum import Recorder
-from tests.support.raft_log import CONFIG, DIRECTORY, PARTITION
+from tests.support.raft_log import DIRECTORY, opened
 
 CLUSTER = "c" * 22
 WALL_MS = 1_700_000_000_000
@@ -79,12 +77,7 @@ class Replica:
         self.seen = Recorder()
         self.recovered = 0
         self.foreign = 0
-        rng = random.Random(1)
-        last = LastKnown(cut_good=False)
-        log = open_log(
-            self.disk, DIRECTORY, PARTITION, METADATA_TOPIC_ID, CONFIG, last=last, rng=rng, now_ms=0
-        )
-        self.log = StorageRaftLog(self.disk, DIRECTORY, log, self.executor, self)
+        self.log = StorageRaftLog(self.disk, DIRECTORY, opened(self.disk), self.executor, self)
         voter_set = VoterSet(Voter(ReplicaKey(node_id), listeners) for node_id in range(voters))
         self.quorum = RaftQuorum(
             RaftSettings(CLUSTER, ReplicaKey(0), voter_set, interval, **settings),

@@ -4,7 +4,7 @@
     check   requests that wait for records are checked once, not for each append
     send    all responses of a connection are sent together
 
-The phases run one after the other, once: a record that arrives is on its way to the followers in the same iteration.
+The phases run one after the other, once: a record is sent to the followers in the iteration in which it arrives.
 What a phase adds to itself or to an earlier one runs in the next iteration, after the sockets that are readable
 meanwhile. An exception ends the iteration; the other callbacks run in the next one.
 

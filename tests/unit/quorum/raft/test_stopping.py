@@ -67,36 +67,31 @@ def test_a_replica_that_has_failed_does_not_wait_for_voters() -> None:
     assert stopping.done
 
 
-def test_a_stop_waits_for_the_election_state() -> None:
-    replica = Replica().start()
-    replica.receive(Vote(ReplicaKey(1), ReplicaKey(0), 7, OffsetAndEpoch(0, 0), False))
+def check_stop_waits(replica: Replica) -> None:
+    """A stop ends after the work that waits in the executor, not before."""
     stopping = replica.quorum.stop()
     pass_time(replica, 0.01)
     assert not stopping.done
     replica.executor.run_all()
     pass_time(replica, 0.01)
     assert stopping.done
+
+
+def test_a_stop_waits_for_the_election_state() -> None:
+    replica = Replica().start()
+    replica.receive(Vote(ReplicaKey(1), ReplicaKey(0), 7, OffsetAndEpoch(0, 0), False))
+    check_stop_waits(replica)
 
 
 def test_a_stop_waits_for_a_snapshot() -> None:
     replica = Replica().start()
     replica.quorum.write_snapshot(-1, 0, [])
-    stopping = replica.quorum.stop()
-    pass_time(replica, 0.01)
-    assert not stopping.done
-    replica.executor.run_all()
-    pass_time(replica, 0.01)
-    assert stopping.done
+    check_stop_waits(replica)
 
 
 def test_a_stop_waits_for_the_log() -> None:
     replica = Replica(voters=1).start()
     epoch = replica.quorum.epoch
     replica.quorum.append(epoch, [b"a"])
-    stopping = replica.quorum.stop()
-    pass_time(replica, 0.01)
-    assert not stopping.done
-    replica.executor.run_all()
-    pass_time(replica, 0.01)
-    assert stopping.done
+    check_stop_waits(replica)
     assert replica.log.durable_offset == 2
