@@ -180,7 +180,11 @@ class Node:
         self._release_metadata_dir()
 
     def release(self) -> None:
-        """Release the locks of the directories after a failed start."""
+        """End the worker threads and release the locks of the directories after a failed start.
+
+        A thread that ends its work later would use a closed event loop, or write to a directory of another process.
+        """
+        self._machine.executor.close()
         self._log_dirs.release()
         self._release_metadata_dir()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from pathlib import Path
 
 import pytest
@@ -92,6 +93,26 @@ def test_a_broker_without_log_directories_stops_if_others_can_take_over(
     tmp_path: Path, brokers: int, stops: bool
 ) -> None:
     assert asyncio.run(fail_only_directory(tmp_path, brokers)) is stops
+
+
+def test_the_worker_threads_have_ended_when_a_node_is_released(tmp_path: Path) -> None:
+    """One that ended later would use a closed event loop and write a traceback to the log."""
+    began, ended, released = threading.Event(), threading.Event(), threading.Event()
+
+    def work() -> None:
+        began.set()
+        released.wait(0.2)  # whoever does not wait for this thread comes first
+        ended.set()
+
+    async def fail_to_start() -> bool:
+        node = Node(config(tmp_path), structlog.get_logger())
+        node._machine.executor.submit(work, lambda _: None)
+        assert began.wait(10)
+        node.release()
+        released.set()
+        return ended.is_set()
+
+    assert asyncio.run(fail_to_start())
 
 
 def test_a_new_node_is_refused_in_a_directory_that_contains_other_nodes(tmp_path: Path) -> None:
