@@ -32,6 +32,7 @@ from ottla.quorum.raft.election import Election
 from ottla.quorum.raft.follower import Following, LeaderContact
 from ottla.quorum.raft.leader import Leadership, leader_change, snapshot_part
 from ottla.quorum.raft.messages import (
+    EPOCH_MAX,
     NO_LEADER,
     UNKNOWN_OFFSET,
     BeginEpoch,
@@ -340,13 +341,11 @@ class Core:
                 self._send_begin_epoch(now_ms)
             case Role.RESIGNED:
                 self._send_end_epoch(now_ms)
-        if self._recovery is not None:
+        if self._recovery is not None and self._following is not None:
             self._recover(self._recovery)
 
     def _recover(self, recovery: Recovery) -> None:
         """Request the epochs of the voters, and vote again when the log is complete."""
-        if self._following is None:
-            return
         if recovery.is_complete(self.voters, self._log, self.epoch, self.high_watermark):
             self._recovery = None
             self._effects.append(Recovered())
@@ -356,16 +355,14 @@ class Core:
 
     def _timed_out(self, now_ms: float) -> None:
         match self.role:
-            case Role.UNATTACHED | Role.FOLLOWER if self.can_vote:
-                self._become_prospective(now_ms)
-            case Role.UNATTACHED | Role.FOLLOWER:
+            case Role.UNATTACHED | Role.FOLLOWER if not self.can_vote:
                 self._become_unattached(now_ms, self.epoch)
+            case Role.UNATTACHED | Role.FOLLOWER | Role.CANDIDATE:
+                self._become_prospective(now_ms)
             case Role.PROSPECTIVE:
                 self._pre_vote_lost(now_ms)
-            case Role.CANDIDATE:
-                self._become_prospective(now_ms)
             case Role.RESIGNED:
-                self._become_unattached(now_ms, self.epoch + 1)
+                self._become_unattached(now_ms, min(self.epoch + 1, EPOCH_MAX))
             case Role.LEADER:
                 self._check_quorum(now_ms)
 
@@ -457,10 +454,12 @@ class Core:
             return
         self._election.count(node_id, granted=granted)
         if self._election.won(self.voters):
-            if self.role is Role.PROSPECTIVE:
+            if self.role is Role.CANDIDATE:
+                self._become_leader(now_ms)
+            elif self.epoch < EPOCH_MAX:
                 self._become_candidate(now_ms)
             else:
-                self._become_leader(now_ms)
+                self._pre_vote_lost(now_ms)
         elif self._election.lost(self.voters):
             if self.role is Role.PROSPECTIVE:
                 self._pre_vote_lost(now_ms)

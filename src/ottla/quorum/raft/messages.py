@@ -15,6 +15,8 @@ from ottla.quorum.raft.voters import ReplicaKey
 
 NO_LEADER = -1
 UNKNOWN_OFFSET = -1
+EPOCH_MAX = 2**31 - 1
+"""The largest epoch that the messages can carry. No election begins in it."""
 
 
 class OffsetAndEpoch(NamedTuple):

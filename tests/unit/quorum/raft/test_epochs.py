@@ -6,6 +6,7 @@ import pytest
 
 from ottla.base.errors import ErrorCode
 from ottla.quorum.raft.messages import (
+    EPOCH_MAX,
     BeginEpoch,
     ElectionState,
     FetchResponse,
@@ -17,7 +18,7 @@ from ottla.quorum.raft.messages import (
 )
 from ottla.quorum.raft.roles import Role
 from ottla.testing.cores.memory_log import Batch, Image
-from tests.unit.quorum.raft.test_core import LONG_MS, batches, elected, following, key, started
+from tests.unit.quorum.raft.test_core import LONG_MS, Node, batches, elected, following, key, make, started
 
 
 def test_an_epoch_is_persisted_before_the_vote_in_it_is_refused() -> None:
@@ -145,3 +146,38 @@ def test_the_high_watermark_of_a_follower_is_limited_to_its_log() -> None:
     ((_, fetch),) = node.sent()
     node.core.responded(node.now, 1, fetch, FetchResponse(ErrorCode.NONE, 5, 1, 50))
     assert node.core.high_watermark == 1
+
+
+def win(node: Node) -> None:
+    """Node 1 grants the vote, or the pre-vote, that node 0 requests."""
+    votes = dict(node.sent())
+    node.core.responded(node.now, 1, votes[1], VoteResponse(ErrorCode.NONE, node.core.epoch, -1, True))
+
+
+def test_no_election_begins_in_the_largest_epoch() -> None:
+    """Another node can name any epoch; the epoch that follows the largest cannot be sent."""
+    node = started(0)
+    node.ask(Vote(key(1), key(0), EPOCH_MAX, OffsetAndEpoch(0, 0), False))
+    for _ in range(2):
+        node.pass_time(LONG_MS)
+        assert node.core.role is Role.PROSPECTIVE
+        win(node)
+        assert (node.core.role, node.core.epoch) == (Role.UNATTACHED, EPOCH_MAX)
+
+
+def test_the_largest_epoch_can_be_led_and_given_up() -> None:
+    node = started(0)
+    node.ask(Vote(key(1), key(0), EPOCH_MAX - 1, OffsetAndEpoch(0, 0), False))
+    node.pass_time(LONG_MS)
+    win(node)
+    win(node)
+    assert (node.core.role, node.core.epoch) == (Role.LEADER, EPOCH_MAX)
+    node.core.resign(node.now)
+    node.pass_time(LONG_MS)
+    assert (node.core.role, node.core.epoch) == (Role.UNATTACHED, EPOCH_MAX)
+
+
+def test_the_only_voter_does_not_lead_after_the_largest_epoch() -> None:
+    node = make(voters=1, state=ElectionState(EPOCH_MAX))
+    node.core.start(0)
+    assert (node.core.role, node.core.epoch) == (Role.UNATTACHED, EPOCH_MAX)
