@@ -101,7 +101,7 @@ def test_the_worker_threads_have_ended_when_a_node_is_released(tmp_path: Path) -
 
     def work() -> None:
         began.set()
-        released.wait(0.2)  # whoever does not wait for this thread comes first
+        released.wait(0.2)  # without a join, `release` returns before this
         ended.set()
 
     async def fail_to_start() -> bool:
