@@ -275,9 +275,15 @@ class RaftQuorum:
         return self._timers.time() * 1000
 
     def _step(self, act: Callable[[float], None]) -> None:
-        if not self._failed:
+        """One event of the core. If it raises, an effect may be missing, such as that of a vote: the replica ends."""
+        if self._failed:
+            return
+        try:
             act(self._now_ms())
-            self._pump()
+        except Exception as error:
+            self._fail(error)
+            raise
+        self._pump()
 
     def _on_durable(self) -> None:
         self._step(self._core.durable)

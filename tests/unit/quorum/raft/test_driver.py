@@ -74,6 +74,25 @@ def test_a_candidate_requests_votes_when_its_own_vote_is_durable() -> None:
     assert [one.node_id for one in requests] == [1, 2]
 
 
+def test_a_replica_ends_when_its_core_raises(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A vote may be in memory without the effect that persists it; the next response would send it."""
+    replica = Replica().start()
+
+    def vote_and_fail(*_: object) -> None:
+        replica.quorum._core.voted = ReplicaKey(1)
+        raise KeyError("voter")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(replica.quorum._core, "receive", vote_and_fail)
+        with pytest.raises(KeyError):
+            replica.receive(vote_of(1))
+    assert [event for event, _ in replica.seen.events][-1] == "failed"
+    refused = replica.receive(vote_of(1))
+    with pytest.raises(RemoteProtocolError, match="has stopped"):
+        refused.result()
+    assert durable_vote(replica) == (0, -1)
+
+
 def test_everything_behind_a_vote_waits_for_it() -> None:
     replica = Replica().start()
     first = replica.receive(vote_of(1))
