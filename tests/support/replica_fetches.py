@@ -271,6 +271,7 @@ class Follower:
         version: int = VERSION,
         wait_ms: int = 500,
         isolation: int = 0,
+        log_start: int = 0,
     ) -> None:
         key = TOPIC_ID.bytes if version >= FIRST_TOPIC_IDS else b"t"
         self.version = version
@@ -286,7 +287,7 @@ class Follower:
                 (
                     key,
                     [
-                        FetchPartition(index, epoch, at, last_epoch, 0, 1 << 20)
+                        FetchPartition(index, epoch, at, last_epoch, log_start, 1 << 20)
                         for index, at in offsets.items()
                     ],
                 )

@@ -119,7 +119,6 @@ COVERED_BY = {
     "broker/handlers/k33_alter_configs.py": "tests/unit/broker/forwarding/test_config_resources.py",
     "broker/handlers/k37_create_partitions.py": "tests/compat/differential/topics.py",
     "broker/handlers/k44_incremental_alter_configs.py": "tests/unit/broker/forwarding/test_config_resources.py",
-    "broker/handlers/k21_delete_records.py": "tests/contract/test_disk_calls.py",
     "broker/handlers/k22_init_producer_id.py": "tests/integration/test_raw_client.py",
     "broker/handlers/k23_offset_for_leader_epoch.py": "tests/compat/differential/chance.py",
     "broker/handlers/k24_add_partitions_to_txn.py": "tests/compat/differential/transactions.py",

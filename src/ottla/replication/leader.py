@@ -203,6 +203,15 @@ class LeaderState:
             lowest = min(lowest, follower.end_offset)
         return lowest if lowest > current else current
 
+    def low_watermark(self, log_start_offset: int, brokers: Brokers) -> int:
+        """The smallest log start of all replicas whose brokers are not fenced, given the leader's."""
+        live = (
+            follower.log_start_offset
+            for one, follower in self.followers.items()
+            if (broker := brokers.get(one)) is not None and not broker.fenced
+        )
+        return min([log_start_offset, *live])
+
     # Changes of the ISR
 
     def _is_eligible(self, replica_id: int, brokers: Brokers) -> bool:

@@ -25,6 +25,7 @@ from typing import Final, Protocol
 
 from ottla.base.errors import ApiError, ErrorCode, StorageFault
 from ottla.base.ids import Uuid
+from ottla.base.promise import Promise
 from ottla.metadata.image import PartitionImage
 from ottla.records.batch import HEADER_SIZE, TimestampType, read_header
 from ottla.records.control import EndTxnMarker, build_end_txn_batch
@@ -71,6 +72,10 @@ class ReplicaWaiter(ReadWaiter, Protocol):
         """The follower gets the offsets with its next response; a move of them alone does not cause one."""
         ...
 
+    def log_start_moved(self, partition: Partition) -> None:
+        """The follower gets the log start with a response at once, and reports its own with its next request."""
+        ...
+
 
 class Partition(ReadablePartition):
     """A partition of which this broker has a replica."""
@@ -78,6 +83,7 @@ class Partition(ReadablePartition):
     __slots__ = (
         "_all_waiters",
         "_commit_waiters",
+        "_deletions",
         "_local_waiters",
         "_min_insync_replicas",
         "_refusals",
@@ -106,6 +112,7 @@ class Partition(ReadablePartition):
         self._local_waiters: deque[tuple[int, AppendWaiter]] = deque()
         self._all_waiters: deque[tuple[int, AppendWaiter]] = deque()
         self._commit_waiters: deque[tuple[int, AppendWaiter]] = deque()
+        self._deletions: list[tuple[int, Promise[int]]] = []
         self.reconfigure(log.config)
 
     # Leadership and settings
@@ -129,6 +136,7 @@ class Partition(ReadablePartition):
                 self.log.epochs.assign(self.leader_epoch, self.epoch_start_offset)
             self._follow_isr(image)
             self.progressed()
+            self._check_deletions()
 
     def _follow_isr(self, image: PartitionImage) -> None:
         """Update the leader's state of the followers; there is none while no other broker has a replica."""
@@ -414,6 +422,7 @@ class Partition(ReadablePartition):
                 )
             )
         self._advance()
+        self._check_deletions()
 
     def fetched_before(self, replica_id: int, at: float) -> None:
         """A follower had all readable records at the time of its last fetch, which did not list this partition."""
@@ -447,10 +456,11 @@ class Partition(ReadablePartition):
             )
 
     def brokers_changed(self) -> None:
-        """Brokers were fenced or unfenced: the high watermark does not wait for a fenced one to join."""
+        """Brokers were fenced or unfenced: no deletion, and no high watermark, waits for a fenced one."""
         leading, cluster = self._leading, self._cluster
         if leading is None:
             return
+        self._check_deletions()
         if leading.review(cluster.brokers, cluster.clock.monotonic(), cluster.lag_max_s):
             self._advance()
         self._propose_idle(leading)
@@ -475,15 +485,35 @@ class Partition(ReadablePartition):
             if reached > log.high_watermark:
                 self._move_high_watermark(reached)
 
-    def delete_records(self, offset: int) -> int:
-        """Delete the records below `offset`; returns the new log start offset."""
+    @property
+    def low_watermark(self) -> int:
+        """The smallest log start of the replicas on live brokers: what is below is deleted on all of them."""
+        start, leading = self.log.log_start_offset, self._leading
+        return start if leading is None else leading.low_watermark(start, self._cluster.brokers)
+
+    def delete_records(self, offset: int) -> Promise[int]:
+        """Delete the records below `offset`; the result is the low watermark, when it has reached `offset`."""
         if not self.log.config.deleted:
             raise ApiError(ErrorCode.POLICY_VIOLATION, "the topic's cleanup.policy does not delete")
         if offset < 0:
             raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
         self.log.increment_log_start_offset(offset)
-        self._report_offsets()
-        return self.log.log_start_offset
+        deleted: Promise[int] = Promise()
+        self._deletions.append((offset, deleted))
+        for waiter in list(self.replica_waiters):
+            waiter.log_start_moved(self)
+        self._check_deletions()
+        return deleted
+
+    def _check_deletions(self) -> None:
+        """Complete the deletions that all live replicas have made."""
+        if not self._deletions:
+            return
+        low_watermark, waiting = self.low_watermark, self._deletions
+        self._deletions = [one for one in waiting if one[0] > low_watermark]
+        for offset, deleted in waiting:
+            if offset <= low_watermark:
+                deleted.keep(low_watermark)
 
     def failed(self) -> None:
         """The log directory went offline."""
@@ -498,6 +528,9 @@ class Partition(ReadablePartition):
     def _fail_waiters(self, error: ErrorCode) -> None:
         for waiters in (self._local_waiters, self._all_waiters, self._commit_waiters):
             self._fail(waiters, error)
+        deletions, self._deletions = self._deletions, []
+        for _, deleted in deletions:
+            deleted.fail(ApiError(error))
         self._notify(self.read_waiters)
         self._notify(self.replica_waiters)
 

@@ -242,7 +242,7 @@ def test_delete_records_moves_the_start_and_refuses_what_is_not_committed(setup:
     setup.produce(4)
     setup.write()
     setup.produce(2)
-    assert setup.partition.delete_records(3) == 3
+    assert setup.partition.delete_records(3).result() == 3
     for offset in (-1, 5):
         with pytest.raises(ApiError) as refused:
             setup.partition.delete_records(offset)

@@ -65,6 +65,8 @@ class PendingReplicaFetch(PendingFetch):
         if self._session is not None:
             self._context.wanted = self._session.wanted()
         super()._make_plan()
+        if self._session is not None and self._session.must_respond:
+            self._must_respond = True
 
     def _watch(self) -> bool:
         if self._session is not None:
@@ -83,6 +85,9 @@ class PendingReplicaFetch(PendingFetch):
 
     def high_watermark_moved(self, partition: Partition) -> None:
         """The response will contain it, but is not sent because of it."""
+
+    def log_start_moved(self, partition: Partition) -> None:
+        """The same without a session."""
 
     def _check(self) -> None:
         """Respond if there are enough bytes now."""

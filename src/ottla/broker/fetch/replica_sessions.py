@@ -40,6 +40,7 @@ class ReplicaSession(FetchSession):
         "_moves",
         "_planned",
         "_watched",
+        "must_respond",
         "replica_epoch",
         "replica_id",
         "waiting",
@@ -53,6 +54,8 @@ class ReplicaSession(FetchSession):
         self.replica_epoch = replica_epoch
         self.waiting: ReplicaWaiter | None = None
         """The request that waits for more records."""
+        self.must_respond = False
+        """Whether the next response is sent at once, with or without records."""
         self._moves = 0
         self._due: dict[PartitionKey, int] = {}
         """Due partitions, each with the number of its last move."""
@@ -82,6 +85,7 @@ class ReplicaSession(FetchSession):
         self, results: Iterable[tuple[bytes, PartitionData]], *, reorder: bool
     ) -> list[tuple[bytes, PartitionData]]:
         sent = super().changed(results, reorder=False)
+        self.must_respond = False
         for key, move in self._planned.items():
             if self._due.get(key) != move:
                 continue
@@ -120,6 +124,16 @@ class ReplicaSession(FetchSession):
 
     def high_watermark_moved(self, partition: Partition) -> None:
         self._mark(self._watched[partition])
+
+    def log_start_moved(self, partition: Partition) -> None:
+        """The follower gets it even if it has got it before: it then reports its own log start, which may be newer."""
+        key = self._watched[partition]
+        if key in self.partitions:
+            self.partitions[key].log_start_offset = -1
+            self.must_respond = True
+            self._mark(key)
+            if self.waiting is not None:
+                self.waiting.partition_moved(partition)
 
     def _mark(self, key: PartitionKey) -> None:
         if key in self.partitions:

@@ -76,6 +76,9 @@ class _ParkedFetch:
     def high_watermark_moved(self, partition: Partition) -> None:
         """Do nothing: the follower gets the high watermark with the next response."""
 
+    def log_start_moved(self, partition: Partition) -> None:
+        self._respond()
+
 
 class ReplicationSimulation(EventQueue):
     """One run."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
-from ottla.base.errors import ErrorCode
+from ottla.base.errors import ApiError, ErrorCode
 from ottla.replication.partition import Partition
 from tests.support.replica_fetches import TOPIC_ID, Broker, Follower
 
@@ -428,10 +429,88 @@ def test_a_follower_gets_a_log_start_that_moved() -> None:
         follower.fetch({0: 1})
     broker.expire()
     two.received()
-    assert partition.delete_records(1) == 1
+    assert not partition.delete_records(1).done
     two.fetch({})
-    broker.expire()
     assert two.received()[0].log_start_offset == 1
+
+
+def with_record() -> tuple[Broker, Partition, list[Follower]]:
+    """A record that is committed on three brokers, and the fetches of two of them, which wait."""
+    broker = Broker()
+    followers = [Follower(broker, 2), Follower(broker, 3)]
+    broker.append()
+    broker.write()
+    for follower in followers:
+        follower.fetch({0: 1})
+    broker.expire()
+    for follower in followers:
+        follower.received()
+        follower.fetch({})
+        assert follower.waits
+    return broker, broker.partitions[0], followers
+
+
+def test_records_are_deleted_when_all_replicas_have_deleted_them() -> None:
+    broker, partition, followers = with_record()
+    deleted = partition.delete_records(1)
+    broker.turn()
+    for follower in followers:
+        assert (deleted.done, partition.low_watermark) == (False, 0)
+        assert follower.received()[0].log_start_offset == 1
+        follower.fetch({0: 1}, log_start=1)
+    assert (deleted.result(), partition.low_watermark) == (1, 1)
+
+
+def test_a_follower_reports_its_log_start_although_it_has_that_of_the_leader() -> None:
+    """Its own retention has moved it meanwhile."""
+    broker, partition, followers = with_record()
+    partition.log.increment_log_start_offset(1)
+    broker.expire()
+    for follower in followers:
+        follower.received()
+        follower.fetch({0: 1})
+    broker.expire()
+    assert [follower.received()[0].log_start_offset for follower in followers] == [1, 1]
+    deleted = partition.delete_records(1)
+    for follower in followers:
+        follower.fetch({})
+        assert follower.received()[0].log_start_offset == 1
+        follower.fetch({0: 1}, log_start=1)
+        assert follower.waits
+    assert deleted.result() == 1
+
+
+def test_a_deletion_does_not_wait_for_a_fenced_follower() -> None:
+    broker, partition, (two, _) = with_record()
+    deleted = partition.delete_records(1)
+    broker.turn()
+    two.received()
+    two.fetch({0: 1}, log_start=1)
+    assert not deleted.done
+    fenced = msgspec.structs.replace(broker.cluster.brokers[3], fenced=True)
+    broker.cluster.brokers = {**broker.cluster.brokers, 3: fenced}
+    partition.brokers_changed()
+    assert deleted.result() == 1
+    assert partition.delete_records(1).result() == 1
+
+
+def test_a_deletion_ends_with_a_replica_that_is_removed() -> None:
+    broker, partition, (two, _) = with_record()
+    deleted = partition.delete_records(1)
+    broker.turn()
+    two.received()
+    two.fetch({0: 1}, log_start=1)
+    assert not deleted.done
+    partition.become(broker.image((1, 2), replicas=(1, 2), partition_epoch=1))
+    assert deleted.result() == 1
+
+
+def test_a_deletion_fails_when_the_leadership_ends() -> None:
+    broker, partition, _ = with_record()
+    deleted = partition.delete_records(1)
+    partition.become(broker.image(leader=2, epoch=1, partition_epoch=1))
+    with pytest.raises(ApiError, match="NOT_LEADER_OR_FOLLOWER"):
+        deleted.result()
 
 
 def test_a_partition_of_another_broker_ends_the_wait_of_a_consumer() -> None:
