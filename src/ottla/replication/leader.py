@@ -167,7 +167,7 @@ class LeaderState:
         if UNKNOWN < broker_epoch < newest:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker epoch {broker_epoch} is stale")
         follower.note_fetch(broker_epoch, offset, log_start_offset, leader_end, now)
-        if replica_id in self._awaited or replica_id not in self.image.isr:
+        if replica_id not in self.image.isr:
             self._await(replica_id, brokers, now, lag_max)
 
     def fetched_before(self, replica_id: int, at: float) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from ottla.base.errors import ErrorCode
+from ottla.base.errors import ErrorCode, InvariantViolation
 from ottla.replication.follower import (
     Action,
     Fetched,
@@ -171,11 +171,48 @@ def test_an_offset_out_of_range() -> None:
     respond(state, log, refused)
     assert state.found_offsets(1, 4, log).action is Action.NONE
     assert state.phase is Phase.FETCHING
+    with pytest.raises(InvariantViolation):
+        state.found_offsets(1, 4, log)
+
+
+@pytest.mark.parametrize(("start", "end"), [(0, 2), (2, 2), (2, 9)])
+def test_a_log_that_ends_at_an_end_of_the_leaders_log_is_kept(start: int, end: int) -> None:
+    state, log = FollowerState(LEADER, EPOCH), log_of(3, 3)
+    respond(state, log, Fetched(ErrorCode.OFFSET_OUT_OF_RANGE, -1, -1))
+    assert state.found_offsets(start, end, log).action is Action.NONE
+    assert state.phase is Phase.FETCHING
+
+
+def test_nothing_is_fetched_after_a_stop() -> None:
+    state, log = FollowerState(LEADER, EPOCH), log_of(3)
+    state.stop()
+    state.resume()
+    assert state.position(log) is None
+
+
+@pytest.mark.parametrize(("watermark", "behind"), [(0, False), (1, False), (2, False), (3, True)])
+def test_a_follower_is_behind_if_the_leader_has_committed_more(watermark: int, behind: bool) -> None:
+    state, log = FollowerState(LEADER, EPOCH), log_of(3, 3)
+    assert state.is_behind(log), "it may be, before the first response"
+    respond(state, log, Fetched(0, watermark, 0))
+    assert state.is_behind(log) is behind
+
+
+def test_an_empty_log_is_not_behind_an_empty_leader() -> None:
+    state, log = FollowerState(LEADER, EPOCH), log_of()
+    respond(state, log, Fetched(0, 0, 0))
+    assert not state.is_behind(log)
+
+
+def test_no_log_start_is_taken_over_before_the_first_response() -> None:
+    state, log = FollowerState(LEADER, EPOCH), log_of(3, 3, watermark=1)
+    assert state.log_start(log) == -1
 
 
 def test_a_log_start_within_a_batch() -> None:
     state, log = FollowerState(LEADER, EPOCH), ModelLog(start=5, synced=5)
     assert state.begins_below(2, 9, log) == Step(Action.RESTART, 2)
+    assert FollowerState(LEADER, EPOCH).begins_below(2, 5, log) == Step(Action.RESTART, 2)
     state = FollowerState(LEADER, EPOCH)
     assert state.begins_below(2, 4, log).action is Action.DELAY
     assert FollowerState(LEADER, EPOCH).begins_below(0, 9, log_of(1, 1)).action is Action.DELAY

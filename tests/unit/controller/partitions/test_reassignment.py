@@ -116,6 +116,28 @@ def test_cancelling_that_needs_an_unclean_election(enabled: str, code: int) -> N
     bench.fence(1)
     assert bench.partition().isr == (3,)
     assert bench.reassign(None) == code
+    assert bench.partition().isr == ((3,) if code else (2,))
+
+
+def test_an_assignment_that_only_removes_replicas_is_in_progress_until_the_others_are_in_sync() -> None:
+    bench = cluster(4, [[1, 2, 3]])
+    bench.alter_partition([1, 3])
+    assert bench.reassign([1, 2]) == 0
+    assert state(bench) == ((1, 2, 3), (), (3,))
+    (topic,) = list_reassignments(bench.view, ListPartitionReassignmentsRequest(topics=None)).topics
+    assert topic.partitions[0].removing_replicas == [3]
+    assert bench.reassign(None) == 0
+    assert state(bench) == ((1, 2, 3), (), ())
+
+
+def test_a_request_without_topics() -> None:
+    request = AlterPartitionReassignmentsRequest(topics=[], allow_replication_factor_change=False)
+    _, response = decide_reassign(two().view, request)
+    assert (response.allow_replication_factor_change, response.error_message) == (True, "")
+    target = ReassignablePartition(partition_index=0, replicas=[1, 2])
+    request.topics = [ReassignableTopic(name="t", partitions=[target])]
+    _, response = decide_reassign(two().view, request)
+    assert (response.allow_replication_factor_change, response.error_message) == (False, None)
 
 
 def test_unknown_partitions() -> None:
