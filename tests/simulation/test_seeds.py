@@ -18,6 +18,7 @@ FAULT_MS = 8_000
 SEEDS = range(1, 25)
 CLUSTER_FAULT_MS = 5_000
 CLUSTER_SEEDS = range(1, 9)
+LONG_FAULT_MS = 25_000
 
 
 def run(seed: int, fault_ms: int = FAULT_MS) -> Result:
@@ -68,6 +69,19 @@ def test_no_seed_of_a_cluster_violates_an_invariant_and_leaders_are_elected() ->
     assert happened["quorum elections"] > len(results)
     assert happened["partition elections"] > 10 * len(results)
     assert happened["records acknowledged"] > 0
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(9004, id="a replaced coordinator that never finished loading kept members alive"),
+        pytest.param(
+            9011, id="recovery cut compacted logs because it did not know the settings of their topics"
+        ),
+    ],
+)
+def test_a_seed_that_violated_an_invariant_does_not_any_more(seed: int) -> None:
+    assert Run(seed, fault_ms=LONG_FAULT_MS).finish().violation is None
 
 
 def test_a_seed_of_a_cluster_is_reproducible() -> None:

@@ -155,7 +155,6 @@ class BrokerNode:
     async def start(self) -> list[Listener]:
         """Start the broker; returns its listeners with their real ports."""
         metadata = self._metadata
-        await self._load_logs(metadata.publisher.image)
         self._cleaner = self._make_cleaner()
         self._log_dirs.watch(self._cleaner)
         self.coordinators = Coordinators(
@@ -179,12 +178,17 @@ class BrokerNode:
         self._server = Server(self._edge, self._machine.listen, self._quotas)
         self._set_connection_rates()
         self._quotas.set_replication_rates(self._settings)
+        # Several nodes learn the settings in the metadata after their registration.
+        self._settings.subscribe(self._settings_changed)
         listeners = self._server.bind(self._config.listeners)
         await settled(
             self.lifecycle.start(
                 registration(self._config, self._cluster_id, listeners, self._log_dirs.dirs, self._rng)
             )
         )
+        # Not earlier: recovery depends on the settings of the topics, and a broker that did not stop cleanly must not
+        # be in an ISR any more when its logs are cut.
+        await self._load_logs(metadata.publisher.image)
         image = await self._follow(metadata.publisher)
         self._reports = DirectoryReports(
             self._config.node_id,
@@ -198,7 +202,6 @@ class BrokerNode:
         self._reports.assigned(image, image.topics.by_id)
         self._log_moves.resume()
         await settled(self.lifecycle.ready())
-        self._settings.subscribe(self._settings_changed)
         self._start_housekeeping()
         self._server.serve()
         await self._start_metrics()
@@ -281,6 +284,8 @@ class BrokerNode:
             self.lifecycle.directory_failed(directory.directory_id)
 
     async def _load_logs(self, image: MetadataImage) -> None:
+        """Open the logs of all directories, and recover them after an unclean stop."""
+        self._settings.update(image.configs)
         await settled(self._log_dirs.load(lambda tp: self._log_config(image, tp.topic), self._clock.now_ms()))
         if not any(each.online for each in self._log_dirs.dirs):
             reasons = "; ".join(str(each.fault) for each in self._log_dirs.dirs)

@@ -89,6 +89,7 @@ class LogDir:
         self.unfinished: list[tuple[TopicPartition, str]] = []
         """Copies that the last stop interrupted, with their directories."""
         self.previous_broker_epoch = -1
+        """That of the process that stopped cleanly; -1 if there is none."""
         self._written_points: dict[TopicPartition, int] = {}
         self._written_starts: dict[TopicPartition, int] = {}
         self._written_watermarks: dict[TopicPartition, int] = {}
@@ -97,6 +98,8 @@ class LogDir:
         self._lock: Lock | None = disk.lock(self.file(_LOCK_FILE))
         try:
             self.meta: MetaProperties | None = read_meta_properties(disk, self.file(META_PROPERTIES_FILE))
+            stopped = read_clean_shutdown(disk, self.file(CLEAN_SHUTDOWN_FILE))
+            self.previous_broker_epoch = -1 if stopped is None else stopped
         except CorruptCheckpoint as error:
             self.release()
             raise LocalError(
@@ -140,7 +143,6 @@ class LogDir:
         points = self._read(RECOVERY_POINT_FILE)
         starts = self._read(LOG_START_FILE)
         if epoch is not None:
-            self.previous_broker_epoch = epoch
             self.disk.remove(marker)
             self.disk.sync_dir(self.path)
         else:

@@ -124,8 +124,11 @@ class Shard(Generic[M]):
             self.machine.on_unloaded()
 
     def check_active(self) -> None:
-        """Raise the error for the client unless the shard is active."""
-        if self.state is ShardState.LOADING:
+        """Raise the error for the client unless the shard is active.
+
+        Members of a group keep their partitions while their coordinator is loading: that needs the lease, too.
+        """
+        if self.state is ShardState.LOADING and self._runtime.lease.holds():
             raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         if self.state is not ShardState.ACTIVE:
             raise ApiError(ErrorCode.NOT_COORDINATOR)

@@ -49,6 +49,17 @@ def test_loading_is_spread_over_turns() -> None:
     assert len(bench.machine.counts) == SLICE_RECORDS * 2
 
 
+def test_a_client_is_not_told_to_wait_for_a_coordinator_that_may_have_been_replaced() -> None:
+    """A member that hears of loading keeps its partitions, which the next coordinator may have given to another."""
+    bench = Bench()
+    bench.runtime.elect(0, 0)
+    assert code_of(bench) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    bench.lease.held = False
+    assert code_of(bench) is ErrorCode.NOT_COORDINATOR
+    bench.lease.held = True
+    assert code_of(bench) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
 def test_many_empty_partitions_are_loaded_in_few_turns() -> None:
     bench = Bench()
     for partition in range(50):
