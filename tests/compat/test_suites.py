@@ -89,4 +89,4 @@ def test_tokens_without_a_signature_are_left_out(tmp_path: Path) -> None:
     assert settings["listener.name.controller.sasl.enabled.mechanisms"] == "PLAIN,SCRAM-SHA-256"
     assert "listener.name.sasl_plaintext.sasl.enabled.mechanisms" not in settings
     assert settings[allowed] == "http://localhost:3/keys"
-    assert settings["ssl.enabled.protocols"] == "TLSv1.2"
+    assert settings["ssl.enabled.protocols"] == "TLSv1.2,TLSv1.1,TLSv1"

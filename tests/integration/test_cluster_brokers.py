@@ -21,6 +21,7 @@ from ottla.wire.messages.incremental_alter_configs import (
 )
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from tests.support.raw import Address, RawClient
 
 BROKER = 4
@@ -154,6 +155,19 @@ def test_a_paused_broker_is_fenced_after_its_session_and_returns(tmp_path: Path)
         wait_listed(cluster, {0, 1, 2} - {paused})
         cluster.resume(paused)
         wait_listed(cluster, {0, 1, 2})
+
+
+def test_a_running_broker_that_is_unregistered_returns_to_the_isr_of_idle_partitions(tmp_path: Path) -> None:
+    with LocalCluster(tmp_path, 3) as cluster:
+        create(cluster, 0, "idle", 3, 3)
+        # The response is sent when broker 0 has applied that broker 2 has left every ISR.
+        with raw(cluster, 0) as client:
+            response = client.ask(UnregisterBrokerRequest(broker_id=2), 0, UnregisterBrokerResponse)
+        assert response.error_code == 0
+        cluster.wait_until(
+            lambda: all(cluster.in_sync("idle", index, at=0) == {0, 1, 2} for index in range(3)),
+            "all replicas to be in sync again",
+        )
 
 
 def test_a_clean_stop_moves_leaders_first(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
+from ottla.base.errors import ErrorCode
 from ottla.local.broker_process import BrokerProcess
 from ottla.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
@@ -134,6 +135,17 @@ def test_a_move_continues_after_a_restart(broker: BrokerProcess, places: list[st
         for index in range(4):
             assert len(values(broker, index, 500)) == 500
         target = places[0]
+
+
+def test_a_directory_that_cannot_be_used_at_the_start_is_described_as_offline(
+    make_broker: MakeBroker, places: list[str]
+) -> None:
+    Path(places[1]).write_text("a file")
+    broker = make_broker({"log.dirs": ",".join(places)})
+    with RawClient(Address.parse(broker.bootstrap)) as client:
+        response: Any = client.ask(DescribeLogDirsRequest(topics=None), 4, DescribeLogDirsResponse)
+    described = {one.log_dir: (one.error_code, one.topics) for one in response.results}
+    assert described == {places[0]: (0, []), places[1]: (ErrorCode.KAFKA_STORAGE_ERROR, [])}
 
 
 def test_refusals(broker: BrokerProcess, places: list[str]) -> None:

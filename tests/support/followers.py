@@ -174,6 +174,7 @@ class FollowingBroker:
             lambda image, topic: config or LogConfig(),
             self._error,
         )
+        self.broker_epoch = 5
         self.fetchers = ReplicaFetchers(
             self.replicas,
             FetcherEnvironment(
@@ -184,7 +185,7 @@ class FollowingBroker:
                 clock,
                 self.loop,
                 ReplicaFetchSettings(**settings),
-                lambda: 5,
+                lambda: self.broker_epoch,
                 self.quota,
             ),
         )

@@ -78,7 +78,6 @@ COVERED_BY = {
     "node/settings/quorum_config.py": "tests/unit/node/settings/test_config.py",
     "node/quorum/controller_server.py": "tests/unit/node/quorum/test_replica.py",
     "node/quorum/controller_apis.py": "tests/unit/node/quorum/test_replica.py",
-    "node/broker_node.py": "tests/unit/node/test_build.py",
     "base/errors.py": "tests/unit/base/test_files.py",
     "base/ids.py": "tests/unit/node/test_build.py",
     "base/promise.py": "tests/unit/node/test_build.py",

@@ -1,7 +1,8 @@
 """DescribeLogDirs (key 35), versions 1-5: the log directories, their partitions, and their free space.
 
-Topics null means all. A directory that is offline is listed with KAFKA_STORAGE_ERROR and no partitions. A copy that is
-to replace a replica in another directory is listed as a future replica, with its lag.
+Topics null means all. A directory that is offline, or that could not be used at the start, is listed with
+KAFKA_STORAGE_ERROR and no partitions. A copy that is to replace a replica in another directory is listed as a future
+replica, with its lag.
 """
 
 from __future__ import annotations
@@ -58,12 +59,12 @@ class DescribeLogDirs:
                     is_future_key=True,
                 )
                 by_directory.setdefault(move.target.path, []).append((move.partition.topic, described))
-        return DescribeLogDirsResponse(
-            results=[
-                self._directory(directory.path, directory.online, by_directory.get(directory.path, []))
-                for directory in self.log_dirs.dirs
-            ]
-        )
+        results = [
+            self._directory(directory.path, directory.online, by_directory.get(directory.path, []))
+            for directory in self.log_dirs.dirs
+        ]
+        results += [self._directory(path, False, []) for path in self.log_dirs.unusable]
+        return DescribeLogDirsResponse(results=results)
 
     def _directory(
         self, path: str, online: bool, partitions: list[tuple[str, DescribeLogDirsPartition]]

@@ -64,6 +64,7 @@ class LeaderFetcher:
         ] = {}  # partitions whose position in the session may be outdated
         self._forgotten: dict[Key, FollowedPartition] = {}
         self._in_session = 0
+        self._broker_epoch = environment.broker_epoch()
         self._session_id = _NO_SESSION
         self._session_epoch = _INITIAL_EPOCH
         self._number = 0
@@ -143,6 +144,11 @@ class LeaderFetcher:
 
     def _send(self) -> None:
         self._stop_slow_timer()
+        broker_epoch = self._environment.broker_epoch()
+        if broker_epoch != self._broker_epoch:
+            # Registered again: the leader learns the new epoch of a replica only from a request that lists it.
+            self._broker_epoch = broker_epoch
+            self._restart_session()
         topics = self._take_positions()
         if not self._in_session:
             self._restart_session()
@@ -152,9 +158,7 @@ class LeaderFetcher:
         forgotten = [] if starts else self._take_forgotten()
         self._forgotten.clear()
         message = FetchRequest(
-            replica_state=ReplicaState(
-                replica_id=self._environment.node_id, replica_epoch=self._environment.broker_epoch()
-            ),
+            replica_state=ReplicaState(replica_id=self._environment.node_id, replica_epoch=broker_epoch),
             max_wait_ms=settings.wait_max_ms,
             min_bytes=settings.min_bytes,
             max_bytes=settings.response_bytes_max,

@@ -346,6 +346,20 @@ def test_a_lost_session_is_started_again(broker: FollowingBroker, error: ErrorCo
     assert len(broker.positions()) == 3
 
 
+def test_a_broker_that_registers_again_reports_all_replicas_in_a_new_session(broker: FollowingBroker) -> None:
+    """Idle partitions, too: a leader lets only the current incarnation into the ISR."""
+    broker.respond()
+    broker.settle()
+    assert broker.next_request().topics == []
+    broker.broker_epoch = 9
+    broker.respond()
+    broker.settle()
+    request = broker.next_request()
+    assert (request.session_id, request.session_epoch) == (SESSION, 0)
+    assert request.replica_state.replica_epoch == 9
+    assert len(broker.positions()) == 3
+
+
 def test_a_leader_without_room_for_a_session(broker: FollowingBroker) -> None:
     for _ in range(3):
         broker.respond(session=0)

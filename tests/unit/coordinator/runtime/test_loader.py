@@ -49,7 +49,7 @@ def test_loading_is_spread_over_turns() -> None:
     assert len(bench.machine.counts) == SLICE_RECORDS * 2
 
 
-def test_a_client_is_not_told_to_wait_for_a_coordinator_that_may_have_been_replaced() -> None:
+def test_no_client_waits_for_a_coordinator_that_may_have_been_replaced() -> None:
     """A member that hears of loading keeps its partitions, which the next coordinator may have given to another."""
     bench = Bench()
     bench.runtime.elect(0, 0)

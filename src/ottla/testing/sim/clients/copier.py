@@ -18,6 +18,9 @@ from ottla.testing.sim.cluster import Cluster
 
 OUT_TOPIC = "out"
 
+_BATCH_RECORDS_MAX = 12
+"""A larger batch may not fit into a tiny segment."""
+
 
 class _Copier(Member):
     """Replaces processing and committing of a member by transactions."""
@@ -62,7 +65,8 @@ class _Copier(Member):
                     ]
                     number += len(values)
                     await self.session.add([target])
-                    await self.session.produce(target, values, txn)
+                    for first in range(0, len(values), _BATCH_RECORDS_MAX):
+                        await self.session.produce(target, values[first : first + _BATCH_RECORDS_MAX], txn)
             offsets: dict[TopicPartition, tuple[int, str]] = {}
             for tp, offset in moved.items():
                 self._copies += 1
