@@ -27,10 +27,11 @@ _STAYS: Final = frozenset({E.NOT_ENOUGH_REPLICAS, E.NOT_ENOUGH_REPLICAS_AFTER_AP
 
 
 class _Batch:
-    __slots__ = ("in_flight", "not_before_ms", "request", "was_sent")
+    __slots__ = ("in_flight", "not_before_ms", "number", "request", "was_sent")
 
-    def __init__(self, request: ProduceRequest) -> None:
+    def __init__(self, request: ProduceRequest, number: int) -> None:
         self.request = request
+        self.number = number
         self.in_flight = False
         self.was_sent = False
         self.not_before_ms = 0.0
@@ -75,6 +76,7 @@ class _Queue:
         self._tp = tp
         self._retries_singly = retries_singly
         self._batches: dict[_Batch, list[str]] = {}
+        self._added = 0
         self._sequence = 0
         self._connections: dict[tuple[str, int], Connection] = {}
         self._connection: Connection | None = None
@@ -88,7 +90,8 @@ class _Queue:
         client, timeout_ms = self._client, self._client.rng.choice((300, 1000, 3000))
         client.cluster.txns.sent(None, f"{client.client_id}/{client.incarnation}", values)
         request = self._ids.request(self._tp, values, self._sequence, timeout_ms=timeout_ms)
-        self._batches[_Batch(request)] = values
+        self._batches[_Batch(request, self._added)] = values
+        self._added += 1
         self._sequence += len(values)
 
     async def _serve(self) -> None:
@@ -119,10 +122,14 @@ class _Queue:
         self._connection = self._connections[address]
 
     def _next(self) -> _Batch | None:
-        """The first batch that is not in flight, if it may be sent now."""
+        """The first batch that is not in flight, if it may be sent now.
+
+        A leader remembers the last five batches of a producer: the oldest that is not acknowledged must be among them.
+        """
         for number, batch in enumerate(self._batches):
             if not batch.in_flight:
                 waits = self._client.kernel.now_ms < batch.not_before_ms
+                waits = waits or batch.number - next(iter(self._batches)).number >= IN_FLIGHT_MAX
                 waits = waits or (self._retries_singly and batch.was_sent and number > 0)
                 return None if waits else batch
         return None
@@ -131,7 +138,7 @@ class _Queue:
         client, kernel = self._client, self._client.kernel
         version = self._ids.produce_version
         try:
-            response = await connection.request(batch.request, version, ProduceResponse)
+            response = await connection.request(batch.request, version, ProduceResponse, backs_off=False)
         except NoResponse:
             client.routes.forget()
             self._connection = None

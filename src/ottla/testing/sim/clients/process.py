@@ -98,9 +98,18 @@ class Connection:
         self._in_flight: deque[asyncio.Future[bytes]] = deque()
 
     async def request(
-        self, request: Message, version: int, response: type[R], timeout_ms: int | None = None
+        self,
+        request: Message,
+        version: int,
+        response: type[R],
+        timeout_ms: int | None = None,
+        *,
+        backs_off: bool = True,
     ) -> R:
-        """Send a request and wait for its response; raises NoResponse."""
+        """Send a request and wait for its response; raises NoResponse, after a pause if the connection was refused.
+
+        `backs_off` is false for a client that sends other requests meanwhile: it must know at once.
+        """
         process = self._process
         self._correlation += 1
         correlation = self._correlation
@@ -117,7 +126,7 @@ class Connection:
         except NoResponse as error:
             process.kernel.count("requests without response")
             process.kernel.note(process.name, f"{type(request).__name__}: {error}")
-            if isinstance(error, _Refused):
+            if backs_off and isinstance(error, _Refused):
                 await process.backoff()
             raise
         finally:
