@@ -28,7 +28,8 @@ class DiskFaults(Faults):
         if node.running:
             node.kill()
             for directory in node.spec.log_dirs:
-                self._damage_indexes(node, directory)
+                if directory != node.disk.failed_dir:
+                    self._damage_indexes(node, directory)
             self._restart(node)
 
     def _damage_indexes(self, node: SimNode, directory: str) -> None:
