@@ -76,7 +76,7 @@ class RefusedBatches:
     ) -> ErrorCode | None:
         """The error of the refused batch that must be appended before this one; None if there is none.
 
-        A refused batch that is sent again is forgotten.
+        A refused batch that is sent again is forgotten, unless one before it is still missing.
         """
         if len(records) < HEADER_SIZE:
             return None
@@ -84,14 +84,17 @@ class RefusedBatches:
         refused = self._producers.get(producer_id)
         if refused is None or refused.epoch != epoch:
             return None
-        if sequence in refused.errors or abs(now_ms - refused.at_ms) > VALID_MS:
-            refused.errors.pop(sequence, None)
-            if not refused.errors or abs(now_ms - refused.at_ms) > VALID_MS:
-                del self._producers[producer_id]
+        if abs(now_ms - refused.at_ms) > VALID_MS:
+            del self._producers[producer_id]
             return None
         entry = producers.get(producer_id)
         if entry is not None and entry.epoch == epoch:
             missing = (entry.last_sequence + 1) & _SEQUENCE_MASK
         else:
             missing = min(refused.errors)
-        return refused.errors.get(missing) if missing < sequence else None
+        if missing < sequence and (error := refused.errors.get(missing)) is not None:
+            return error
+        refused.errors.pop(sequence, None)
+        if not refused.errors:
+            del self._producers[producer_id]
+        return None

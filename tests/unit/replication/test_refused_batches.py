@@ -51,6 +51,17 @@ def test_a_batch_gets_the_error_of_the_one_that_is_missing_before_it(refused: Re
     assert refused.error_of_predecessor(batch(14), written(8, 10), NOW_MS) is ISR
 
 
+def test_a_refused_batch_that_is_sent_again_waits_for_the_one_before_it(refused: RefusedBatches) -> None:
+    """Both were refused, and only the first one has been refused again meanwhile."""
+    assert refused.error_of_predecessor(batch(10), written(8), NOW_MS) is None
+    refused.add(batch(10), ISR, NOW_MS)
+    assert refused.error_of_predecessor(batch(12), written(8), NOW_MS) is ISR
+    assert refused.error_of_predecessor(batch(12), ProducerState(86_400_000), NOW_MS) is ISR
+    assert refused.error_of_predecessor(batch(10), written(8), NOW_MS) is None
+    assert refused.error_of_predecessor(batch(12), written(8, 10), NOW_MS) is None
+    assert not len(refused)
+
+
 def test_a_batch_whose_predecessor_is_in_the_log_is_accepted(refused: RefusedBatches) -> None:
     """The response to the first attempt was lost, and the second attempt was refused."""
     assert refused.error_of_predecessor(batch(14), written(8, 10, 12), NOW_MS) is None
