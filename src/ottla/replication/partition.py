@@ -137,6 +137,9 @@ class Partition(ReadablePartition):
             self._follow_isr(image)
             self.progressed()
             self._check_deletions()
+        elif not same_term:
+            # Forget an epoch in which this broker led and appended nothing: the next records may be of an earlier one.
+            self.log.epochs.truncate_from_end(self.log.log_end_offset)
 
     def _follow_isr(self, image: PartitionImage) -> None:
         """Update the leader's state of the followers; there is none while no other broker has a replica."""

@@ -238,6 +238,21 @@ def test_a_reader_with_another_history_gets_the_diverging_epoch(setup: Fixture) 
     assert newer.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
 
 
+def test_a_follower_forgets_an_epoch_in_which_it_led_without_records(setup: Fixture) -> None:
+    """Another leader continues an earlier epoch: its records do not end where the empty epoch began."""
+    setup.lead(epoch=4)
+    setup.produce()
+    setup.write()
+    setup.lead(epoch=5)
+    setup.lead(leader=2, epoch=6)
+    setup.log.append_raw(build_batch([NewRecord(None, b"v")], base_offset=1, leader_epoch=4), NOW_MS)
+    assert setup.log.latest_epoch == 4
+    setup.write()
+    setup.lead(epoch=7)
+    assert setup.log.end_offset_for_epoch(4) == (4, 2)
+    assert setup.partition.read(2, 1000, committed=False, last_fetched_epoch=4).diverging is None
+
+
 def test_delete_records_moves_the_start_and_refuses_what_is_not_committed(setup: Fixture) -> None:
     setup.produce(4)
     setup.write()
