@@ -161,48 +161,6 @@ def test_a_refused_addition_no_longer_counts_and_an_unknown_one_does() -> None:
     assert leader.state.pending is None
 
 
-def test_the_high_watermark_moves_over_a_follower_whose_addition_was_refused() -> None:
-    leader = Leader(isr=(1, 2))
-    leader.fetch(3, 0)
-    proposal = leader.expand(3)
-    assert proposal is not None
-    leader.append(5)
-    leader.fetch(2, 5)
-    leader.now += 2 * LAG
-    leader.state.review(leader.brokers, leader.now, LAG)
-    assert leader.advance() == 0
-    leader.state.withdraw(proposal)
-    assert leader.advance() == 5
-
-
-def test_a_member_of_the_isr_and_a_stranger_are_not_proposed() -> None:
-    leader = Leader()
-    leader.fetch(2, 0)
-    assert leader.expand(2) is None
-    assert leader.expand(9) is None
-
-
-def test_a_new_min_insync_replicas_holds_for_later_images() -> None:
-    leader = Leader()
-    leader.state.set_min_insync_replicas(2)
-    leader.state.update(image((1,), partition_epoch=8), leader.now)
-    leader.append(5)
-    assert leader.advance() == 0
-
-
-def test_a_fetch_that_does_not_list_the_partition_counts_as_one() -> None:
-    leader = Leader()
-    leader.append(3)
-    leader.fetch(2, 3)
-    leader.now += 2 * LAG
-    leader.state.fetched_before(2, leader.now)
-    leader.append(5)
-    leader.now += LAG / 2
-    leader.fetch(2, 3)  # what the leader had at the fetch before
-    follower = leader.state.followers[2]
-    assert (follower.caught_up_at, follower.fetched_at) == (leader.now - LAG / 2, leader.now)
-
-
 def test_a_removal_counts_only_when_the_image_contains_it() -> None:
     leader = Leader()
     leader.now += LAG + 1
