@@ -1,4 +1,4 @@
-"""The end of a command whose output is a closed pipe (`| head`): quiet, with exit code 0.
+"""The end of a command whose output cannot be written. A closed pipe (`| head`): quiet, with exit code 0.
 
 Loads nothing that `ottla broker` does not need.
 """
@@ -34,10 +34,19 @@ def discard_closed() -> bool:
     """
     closed = [each for each in (sys.stdout, sys.stderr) if _is_closed(each)]
     for each in closed:
-        null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, each.fileno())
-        os.close(null)
+        _discard(each)
     return bool(closed)
+
+
+def discard_output() -> None:
+    """Discard what is in the buffer of standard output, and later writes: it cannot be written, as to a full disk."""
+    _discard(sys.stdout)
+
+
+def _discard(stream: TextIO) -> None:
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, stream.fileno())
+    os.close(null)
 
 
 def _is_closed(stream: TextIO | None) -> bool:

@@ -6,11 +6,12 @@ broker` does not load typer at all, so that the start of a broker stays short.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from typing import TYPE_CHECKING, TextIO
 
-from ottla.cli.closed_pipe import discard_closed
+from ottla.cli.closed_pipe import discard_closed, discard_output
 
 if TYPE_CHECKING:
     import typer
@@ -48,6 +49,11 @@ def _replace_closed_streams() -> None:
 def main() -> None:
     try:
         _run()
+    except OSError as error:
+        if error.errno != errno.ENOSPC or error.filename is not None:
+            raise
+        discard_output()
+        sys.exit(f"ottla: cannot write the output: {error.strerror}")
     finally:
         discard_closed()
 

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from ottla.base.clock import SystemClock
+from ottla.base.errors import LocalError
 from ottla.base.ids import TopicPartition
 from ottla.local.broker_process import START_TIMEOUT_S, BrokerProcess
 from ottla.local.ports import free_ports
@@ -112,6 +113,11 @@ class LocalCluster:
 
     def _create_credentials(self, secure: SecureFolder) -> None:
         if not secure.exists:
+            if any((broker.data / "meta.properties").exists() for broker in self.brokers.values()):
+                raise LocalError(
+                    f"{self.data} has a cluster, but {secure.authority_certificate} does not exist. New credentials "
+                    f"would not be those of its administrator: restore {secure.path}, or choose another --data"
+                )
             plans = [NodePlan(node_id, _HOSTS, {}) for node_id in self.brokers]
             now = dt.datetime.fromtimestamp(SystemClock().now_ms() / 1000, dt.UTC)
             secure.create("Ottla", self.bootstrap, plans, now)

@@ -1,4 +1,7 @@
-"""Commands whose output is a pipe that its reader has closed: they end quietly, all with the same exit code."""
+"""Commands whose output is a pipe that its reader has closed, or a full disk.
+
+With a closed pipe they end quietly, all with the same exit code; with a full disk they say so.
+"""
 
 from __future__ import annotations
 
@@ -31,20 +34,36 @@ COMMANDS = [
 ]
 
 
+def run(broker: BrokerProcess, command: str, output: int) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [sys.executable, "-m", "ottla.cli.main", *command.split()],
+        stdout=output,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "OTTLA_BOOTSTRAP": broker.bootstrap},
+        check=False,
+        timeout=4 * TIMEOUT_S,
+    )
+
+
 def run_without_reader(broker: BrokerProcess, command: str) -> subprocess.CompletedProcess[bytes]:
     reader, writer = os.pipe()
     os.close(reader)
     try:
-        return subprocess.run(
-            [sys.executable, "-m", "ottla.cli.main", *command.split()],
-            stdout=writer,
-            stderr=subprocess.PIPE,
-            env={**os.environ, "OTTLA_BOOTSTRAP": broker.bootstrap},
-            check=False,
-            timeout=4 * TIMEOUT_S,
-        )
+        return run(broker, command, writer)
     finally:
         os.close(writer)
+
+
+@pytest.mark.parametrize("command", ["topics list", "topics list -o json", "cluster info"])
+def test_a_full_disk_is_named(broker: BrokerProcess, command: str) -> None:
+    create_topic(broker.bootstrap, fresh("full"))
+    full = os.open("/dev/full", os.O_WRONLY)
+    try:
+        result = run(broker, command, full)
+    finally:
+        os.close(full)
+    message = b"ottla: cannot write the output: No space left on device\n"
+    assert (result.returncode, result.stderr) == (1, message)
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from ottla.base.errors import LocalError
 from ottla.local.cluster import BrokerPorts, LocalCluster, rack_of, voter_count
+from ottla.local.secure.folder import SecureFolder
 
 PORTS = [BrokerPorts(11_000 + i, 12_000 + i, 13_000 + i, 14_000 + i) for i in range(6)]
 
@@ -74,3 +76,15 @@ def test_an_odd_number_of_brokers_are_controllers(tmp_path: Path) -> None:
     assert broker_only["process.roles"] == "broker"
     assert broker_only["listeners"] == "PLAINTEXT://127.0.0.1:11003"
     assert broker_only["controller.quorum.voters"] == settings_of(cluster, 0)["controller.quorum.voters"]
+
+
+def test_no_credentials_are_created_for_a_cluster_that_exists(tmp_path: Path) -> None:
+    """The cluster would keep the password of its first administrator."""
+    data, secure = tmp_path / "data", SecureFolder(tmp_path / "secure")
+    LocalCluster(data, 1, ports=PORTS[:1], secure=secure)
+    (data / "broker-0").mkdir(parents=True)
+    (data / "broker-0" / "meta.properties").touch()
+    LocalCluster(data, 1, ports=PORTS[:1], secure=secure)
+    secure.authority_certificate.unlink()
+    with pytest.raises(LocalError, match=r"secure/ca\.pem does not exist.* restore "):
+        LocalCluster(data, 1, ports=PORTS[:1], secure=secure)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import structlog
 
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from ottla.node.settings.config import NodeConfig
 
 _log = structlog.get_logger(__name__)
+_REPORT_S: Final = 10.0
 T = TypeVar("T")
 
 
@@ -81,6 +82,8 @@ class BrokerLifecycle:
         self._epoch = publisher.image.epoch
         self._registration = BrokerRegistrationRequest()
         self._registered: Promise[None] = Promise()
+        self._refusal: tuple[str, float] = ("", 0.0)
+        """Why the broker was not registered, and when that was logged."""
         self._unfenced: Promise[None] = Promise()
         self._stopped: Promise[None] = Promise()
         publisher.add_listener(self._image_changed)
@@ -174,10 +177,24 @@ class BrokerLifecycle:
             self._machine.registered(now, epoch)
             self._publisher.when_applied(epoch, lambda: self._caught_up(epoch))
         else:
-            reason = str(error) if response is None else ErrorCode(response.error_code).name
-            _log.info("the broker is not registered yet", broker=self._node_id, reason=reason)
+            self._report_refusal(str(error) if response is None else ErrorCode(response.error_code).name, now)
             self._machine.registration_failed(now)
         self._pump()
+
+    def _report_refusal(self, reason: str, now: float) -> None:
+        """Log why the broker is not registered, once in `_REPORT_S` for the same reason."""
+        known, at = self._refusal
+        if reason == known and now - at < _REPORT_S:
+            return
+        self._refusal = (reason, now)
+        if reason == ErrorCode.DUPLICATE_BROKER_REGISTRATION.name:
+            _log.warning(
+                "the broker is not registered yet: another process has this node id, or its session has not ended",
+                broker=self._node_id,
+                reason=reason,
+            )
+        else:
+            _log.info("the broker is not registered yet", broker=self._node_id, reason=reason)
 
     def _caught_up(self, epoch: int) -> None:
         """This node has applied its registration: a broker epoch is the offset of the registration."""

@@ -7,6 +7,7 @@ import uuid
 from typing import Any, cast
 
 import pytest
+import structlog
 
 from ottla.base.errors import ErrorCode, LocalError
 from ottla.base.promise import Promise
@@ -127,6 +128,20 @@ def test_a_registration_is_repeated_and_fails_in_the_end() -> None:
     test.timers.advance(10.0)
     with pytest.raises(LocalError, match="registered"):
         test.registered.result()
+
+
+def test_the_same_refusal_of_a_registration_is_logged_now_and_then() -> None:
+    test = Scenario()
+    with structlog.testing.capture_logs() as lines:
+        for error in (ErrorCode.DUPLICATE_BROKER_REGISTRATION,) * 3 + (ErrorCode.UNSUPPORTED_VERSION,):
+            _, promise = test.take()
+            promise.keep(BrokerRegistrationResponse(error_code=error))
+            test.timers.advance(1)
+    assert [(line["log_level"], line["reason"]) for line in lines] == [
+        ("warning", "DUPLICATE_BROKER_REGISTRATION"),
+        ("info", "UNSUPPORTED_VERSION"),
+    ]
+    assert "another process has this node id" in lines[0]["event"]
 
 
 def test_an_acknowledged_heartbeat_counts_from_its_sending() -> None:
