@@ -87,7 +87,7 @@ class PendingReplicaFetch(PendingFetch):
         """The response will contain it, but is not sent because of it."""
 
     def log_start_moved(self, partition: Partition) -> None:
-        """The same without a session."""
+        """The response will contain it; a follower without a session lists all its partitions in the next request."""
 
     def _check(self) -> None:
         """Respond if there are enough bytes now."""

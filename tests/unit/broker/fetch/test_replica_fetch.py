@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.base.promise import Promise
 from ottla.replication.partition import Partition
 from tests.support.replica_fetches import TOPIC_ID, Broker, Follower
 
@@ -480,13 +481,19 @@ def test_a_follower_reports_its_log_start_although_it_has_that_of_the_leader() -
     assert deleted.result() == 1
 
 
-def test_a_deletion_does_not_wait_for_a_fenced_follower() -> None:
+def deletion_without_broker_3() -> tuple[Broker, Partition, Promise[int]]:
+    """A deletion that only broker 3 has not made."""
     broker, partition, (two, _) = with_record()
     deleted = partition.delete_records(1)
     broker.turn()
     two.received()
     two.fetch({0: 1}, log_start=1)
     assert not deleted.done
+    return broker, partition, deleted
+
+
+def test_a_deletion_does_not_wait_for_a_fenced_follower() -> None:
+    broker, partition, deleted = deletion_without_broker_3()
     fenced = msgspec.structs.replace(broker.cluster.brokers[3], fenced=True)
     broker.cluster.brokers = {**broker.cluster.brokers, 3: fenced}
     partition.brokers_changed()
@@ -495,12 +502,7 @@ def test_a_deletion_does_not_wait_for_a_fenced_follower() -> None:
 
 
 def test_a_deletion_ends_with_a_replica_that_is_removed() -> None:
-    broker, partition, (two, _) = with_record()
-    deleted = partition.delete_records(1)
-    broker.turn()
-    two.received()
-    two.fetch({0: 1}, log_start=1)
-    assert not deleted.done
+    broker, partition, deleted = deletion_without_broker_3()
     partition.become(broker.image((1, 2), replicas=(1, 2), partition_epoch=1))
     assert deleted.result() == 1
 
