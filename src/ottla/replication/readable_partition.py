@@ -145,11 +145,15 @@ class ReadablePartition:
     ) -> Read:
         """Find the bytes that a follower reads next: also those that are not committed, or are being written."""
         log = self.log
-        read = self._read(offset, max_bytes, log.readable_offset, last_fetched_epoch, min_one)
-        if offset == log.readable_offset and read.diverging is None:
-            staged = log.read_staged(max_bytes)
-            if staged is not None:
-                read.slice, read.upto = staged, staged.end_offset
+        upto = log.readable_offset
+        if offset != upto or log.offline:
+            return self._read(offset, max_bytes, upto, last_fetched_epoch, min_one)
+        read = Read(self, None, upto)
+        if last_fetched_epoch > NO_EPOCH:
+            read.diverging = self._divergence(offset, last_fetched_epoch)
+        staged = log.read_staged(max_bytes) if read.diverging is None else None
+        if staged is not None:
+            read.slice, read.upto = staged, staged.end_offset
         return read
 
     def _read(self, offset: int, max_bytes: int, upto: int, last_fetched_epoch: int, min_one: bool) -> Read:

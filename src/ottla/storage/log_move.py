@@ -36,6 +36,7 @@ from ottla.base.executor import Executor
 from ottla.base.files import Disk
 from ottla.base.promise import Promise
 from ottla.base.rng import Random, random_uuid
+from ottla.records.batch import read_header
 from ottla.storage.bulk import run_one
 from ottla.storage.checkpoints import PARTITION_METADATA_FILE, write_topic_id
 from ottla.storage.log import log_files
@@ -133,11 +134,12 @@ class LogMove:
         log = self.log
         self._truncations, self._prepared = log.truncations, False
         try:
-            first = log.read(log.log_start_offset, 1, upto=log.readable_offset).base_offset
+            batch = log.read_bytes(log.log_start_offset, 1, upto=log.readable_offset)
         except (ApiError, StorageFault) as error:
             self._failed(error)
             return
         self.end_offset, self.size_bytes = log.log_start_offset, 0
+        first = read_header(batch).base_offset if batch else log.log_start_offset
         self._step(partial(self._create, first), self._created)
 
     def proceed(self) -> None:

@@ -40,9 +40,20 @@ _ENTRY_V5 = Struct(">iqqi")
 _ENTRY_V9 = Struct(">iiqqi")
 _ENTRY_V12 = Struct(">iiqiqi")
 
+# The body of nearly all requests of followers (15+): one partition, no tagged field but the state of the replica.
+# Limits, session, one topic, its id, one partition, its entry, the lengths of everything after it, replica id and epoch.
+_ONE_PARTITION = Struct(">iiibiic16sciiqiqi7siqc")
+_ONE = b"\x02"
+_AFTER_ONE = b"\0\0\1\1\1\1\x0d"
+_FIRST_REPLICA_STATE = 15
+
 # index, error, high watermark, last stable offset, log start offset (5+)
 _DATA_V4 = Struct(">ihqq")
 _DATA_V5 = Struct(">ihqqq")
+# A response with one partition (13+), up to the length of its records: size, correlation id, no tags, throttle time,
+# error, session, one topic, its id, one partition, its data, aborted transactions (none), preferred replica.
+_ONE_DATA = Struct(">iixihiB16sBihqqqBi")
+_AFTER_ONE_DATA = b"\0\0\0"
 
 
 class FetchPartition(NamedTuple):
@@ -112,10 +123,23 @@ class PartitionData:
 
 def parse_request(frame: memoryview, position: int, version: int) -> FetchRequest:
     """Decode the body that starts at `position`."""
+    if version >= _FIRST_REPLICA_STATE and len(frame) - position == _ONE_PARTITION.size:
+        request = _one_partition(frame, position)
+        if request is not None:
+            return request
     try:
         return _Reader(frame, version).request(position)
     except (IndexError, error) as cause:
         raise RemoteProtocolError("fetch request ends too early") from cause
+
+
+def _one_partition(frame: memoryview, position: int) -> FetchRequest | None:
+    """The request of a follower for one partition; None if it is another one of the same length."""
+    found = _ONE_PARTITION.unpack_from(frame, position)
+    if (found[6], found[8], found[15], found[18]) != (_ONE, _ONE, _AFTER_ONE, b"\0"):
+        return None
+    topics = [(found[7], [FetchPartition._make(found[9:15])])]
+    return FetchRequest._make((found[16], *found[:6], topics, [], "", found[17]))
 
 
 class _Reader:
@@ -284,6 +308,10 @@ def encode_response(
     throttle_ms: int = 0,
 ) -> list[Records]:
     """Encode a response frame as buffers to send one after the other. Records are not copied."""
+    if len(topics) == 1 and version >= FIRST_TOPIC_IDS and not endpoints and len(topics[0][1]) == 1:
+        key, (data,) = topics[0]
+        if not data.aborted and data.diverging is None and data.current_leader is None:
+            return _one_partition_response(key, data, correlation_id, throttle_ms, error_code, session_id)
     flexible = version >= FIRST_FLEXIBLE
     packed = bytearray(8)
     if flexible:
@@ -322,6 +350,40 @@ def encode_response(
     first = buffers[0]
     buffers[0] = SIZE_AND_CORRELATION_ID.pack(total - 4, correlation_id) + first[8:]
     return buffers
+
+
+def _one_partition_response(
+    key: bytes,
+    data: PartitionData,
+    correlation_id: int,
+    throttle_ms: int,
+    error_code: int,
+    session_id: int,
+) -> list[Records]:
+    """The response with one partition that has no aborted transactions and no tagged fields (13+)."""
+    records = data.records
+    size = len(records)
+    length = encode_uvarint(size + 1)
+    head = _ONE_DATA.pack(
+        _ONE_DATA.size - 4 + len(length) + size + len(_AFTER_ONE_DATA),
+        correlation_id,
+        throttle_ms,
+        error_code,
+        session_id,
+        2,
+        key,
+        2,
+        data.index,
+        data.error_code,
+        data.high_watermark,
+        data.last_stable_offset,
+        data.log_start_offset,
+        data.aborted is not None,
+        data.preferred_read_replica,
+    )
+    if not size:
+        return [head + length + _AFTER_ONE_DATA]
+    return [head + length, records, _AFTER_ONE_DATA]
 
 
 def _pack_partition(packed: bytearray, data: PartitionData, version: int) -> None:

@@ -16,6 +16,10 @@ from ottla.wire.primitives import skip_tags
 _TOP = Struct(">ihi")
 # index, error code, high watermark, last stable offset, log start offset
 _DATA = Struct(">ihqqq")
+# A response with one partition, up to the length of its records: the top, one topic, its id, one partition, its data,
+# aborted transactions (none), preferred replica.
+_ONE_PARTITION = Struct(">ihiB16sBihqqqBi")
+_AFTER_ONE = b"\0\0\0"
 _DIVERGING = Struct(">iq")
 _DIVERGING_TAG = 0
 _ABORTED_BYTES = 17
@@ -43,9 +47,27 @@ class FetchedResponse(NamedTuple):
 def parse_response(frame: memoryview, position: int) -> FetchedResponse:
     """Decode the body that starts at `position`. Node endpoints and hints about leaders are skipped."""
     try:
-        return _parse(frame, position)
+        return _parse_one(frame, position) or _parse(frame, position)
     except (IndexError, error) as cause:
         raise RemoteProtocolError("fetch response ends too early") from cause
+
+
+def _parse_one(frame: memoryview, position: int) -> FetchedResponse | None:
+    """The response with one partition and without tagged fields, as most are; None if it is another one."""
+    at = position + _ONE_PARTITION.size
+    if at >= len(frame):
+        return None
+    (_, error_code, session_id, topics, topic_id, partitions, index, code, high_watermark, _, log_start, aborted, _) = (
+        _ONE_PARTITION.unpack_from(frame, position)
+    )
+    if topics != 2 or partitions != 2 or aborted > 1:
+        return None
+    size, at = read_uvarint(frame, at)
+    end = at + max(0, size - 1)
+    if frame[end:] != _AFTER_ONE:
+        return None
+    found = FetchedPartition(topic_id, index, code, high_watermark, log_start, None, frame[at:end])
+    return FetchedResponse(error_code, session_id, [found])
 
 
 def _parse(frame: memoryview, position: int) -> FetchedResponse:

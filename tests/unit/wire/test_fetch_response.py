@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+import struct
 from uuid import UUID
 
 import pytest
 
 from ottla.base.errors import RemoteProtocolError
-from ottla.wire import codec
+from ottla.wire import codec, fetch_response
 from ottla.wire.fetch_response import parse_response
 from ottla.wire.messages.fetch import (
     AbortedTransaction,
@@ -94,3 +95,24 @@ def test_a_response_that_ends_too_early_is_refused() -> None:
             except RemoteProtocolError:
                 continue
             assert cut == whole, "only the tagged fields at the end may be missing"
+
+
+def test_a_response_with_one_partition_is_read_as_any_other() -> None:
+    rng = random.Random(7)
+    quick = 0
+    for _ in range(300):
+        message = random_response(rng)
+        message.responses = [one for one in message.responses if one.partitions][:1]
+        for topic in message.responses:
+            topic.partitions = topic.partitions[:1]
+        encoded = bytearray(codec.encode(message, 17))
+        encoded[rng.randrange(len(encoded))] ^= rng.choice([0, 1, 2, 128])
+        found = fetch_response._parse_one(memoryview(encoded), 0)
+        try:
+            whole = fetch_response._parse(memoryview(encoded), 0)
+        except (RemoteProtocolError, IndexError, struct.error):
+            assert found is None
+            continue
+        assert found is None or found == whole
+        quick += found is not None
+    assert quick > 30

@@ -56,6 +56,7 @@ _READ_COMMITTED = 1
 _READ, _TOPIC = Operation.READ, ResourceType.TOPIC
 _FIRST_LEADER_HINTS = 16
 _FIRST_FROM_FOLLOWERS = 11
+_SMALL_BYTES_MAX = 4096
 UNKNOWN: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
 DENIED: Final = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED})
 
@@ -385,9 +386,7 @@ class PendingFetch(PendingResponse):
         if not loaded:
             self._respond()
             return
-        buffer = self._buffer = self._services.read_buffers.take(sum(planned.size for planned in loaded))
-        self._connection.account(len(buffer))
-        view = memoryview(buffer)
+        view = self._take_buffer(sum([planned.size for planned in loaded]))
         cold: list[Planned] = []
         position = 0
         for planned in loaded:
@@ -403,6 +402,14 @@ class PendingFetch(PendingResponse):
             self._load_cold(cold)
         else:
             self._respond()
+
+    def _take_buffer(self, size: int) -> memoryview:
+        """Memory for the planned bytes; only large buffers are counted and reused."""
+        if size <= _SMALL_BYTES_MAX:
+            return memoryview(bytearray(size))
+        buffer = self._buffer = self._services.read_buffers.take(size)
+        self._connection.account(len(buffer))
+        return memoryview(buffer)
 
     def _throttled(self, quota: TrafficQuota) -> bool:
         """Respond without records if the client has exceeded its quota; False if it has not."""

@@ -36,7 +36,7 @@ class PendingReplicaFetch(PendingFetch):
 
     absent = UNKNOWN | {ErrorCode.NOT_LEADER_OR_FOLLOWER}
 
-    __slots__ = ("_recorded", "_session")
+    __slots__ = ("_recorded", "_session", "_was_planned")
 
     def __init__(
         self,
@@ -50,6 +50,7 @@ class PendingReplicaFetch(PendingFetch):
         self._committed = False
         self._recorded: set[tuple[bytes, int]] = set()
         self._session = context.session if isinstance(context.session, ReplicaSession) else None
+        self._was_planned = False
 
     def start(self) -> None:
         super().start()
@@ -62,8 +63,9 @@ class PendingReplicaFetch(PendingFetch):
         super()._stop_waiting()
 
     def _make_plan(self) -> None:
-        if self._session is not None:
-            self._context.wanted = self._session.wanted()
+        if self._session is not None and self._was_planned:
+            self._context.wanted = self._session.wanted()  # other partitions are due since the last plan
+        self._was_planned = True
         super()._make_plan()
         if self._session is not None and self._session.must_respond:
             self._must_respond = True

@@ -227,7 +227,8 @@ class Connection:
         self._next_waits = False
         if self.closed or self._muted():
             return
-        self._take_frames()
+        if self._reader.in_frame:
+            self._take_frames()
         if not self.closed and not self._reading and not self._muted():
             self._reading = True
             self._edge.loop.add_reader(self._sock, self._on_readable)

@@ -40,7 +40,7 @@ class GroupCommit:
         on_start: Callable[[Log], None] | None = None,
         writer: Writer | None = None,
     ) -> None:
-        """`on_start` is called when a write of a log that has followers starts."""
+        """`on_start` is called when a write of a log that has followers has started and not ended at once."""
         self._executor = executor
         self._writer = writer or ExecutorWriter(executor)
         self._clock = clock
@@ -95,7 +95,7 @@ class GroupCommit:
                 self._executor.submit(job.run, done)
             else:
                 self._writer.write(step.file, step.buffers, step.position, job.sync, done)
-            if log.followed and self._on_start is not None:
+            if log.followed and self._on_start is not None and log.job_outstanding:
                 self._on_start(log)
 
     def _written(self, log: Log, job: WriteJob, failure: BaseException | None) -> None:

@@ -1,6 +1,7 @@
 """Finding things in a log: batches by offset, records by timestamp.
 
-Only bytes that are written are looked at. A search by offset costs one lookup in memory and one small read; a
+Only bytes that are written are looked at. A search by offset costs one lookup in memory and one small read, or nothing
+if an earlier read ended at that offset: followers and consumers at the end of a log continue where they stopped. A
 search by timestamp may unpack a batch, since only its records know their times.
 
 Concurrency: the log's task only.
@@ -9,6 +10,7 @@ Concurrency: the log's task only.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 import msgspec
 
@@ -28,15 +30,21 @@ class FoundRecord(msgspec.Struct, frozen=True):
     leader_epoch: int
 
 
+_UNKNOWN: Final[tuple[Segment | None, int]] = (None, 0)
+_KNOWN_MAX: Final = 4
+"""Enough for followers, and consumers of either isolation level, at the end of a log."""
+
+
 class LogReader:
     def __init__(self, segments: Segments, log_dir: str) -> None:
         self._segments = segments
         self._log_dir = log_dir
-        self._known_end: tuple[int, Segment | None, int] = (-1, None, 0)
+        self._known: dict[int, tuple[Segment, int]] = {}
+        """Of the last limits: the segment, and the position of the first batch at or above the limit."""
 
     def forget(self) -> None:
         """The log was cut: positions found earlier do not hold any more."""
-        self._known_end = (-1, None, 0)
+        self._known.clear()
 
     def read(
         self, offset: int, max_bytes: int, *, limit: int, readable_offset: int, min_one: bool
@@ -54,28 +62,32 @@ class LogReader:
             if segment.base_offset >= limit:
                 break
             end = self._end_position(slot, limit, readable_offset)
+            known, position = self._known.get(offset, _UNKNOWN)
+            if known is segment and 0 < end - position <= max_bytes:
+                return LogSlice(segment.file, position, end - position, self._log_dir)
             found = segment.find(offset, end)
             if found is not None:
                 size = min(end - found.position, max_bytes)
                 if size < found.size:
                     size = found.size if min_one else 0
-                return LogSlice(segment.file, found.position, size, found.base_offset, self._log_dir)
+                return LogSlice(segment.file, found.position, size, self._log_dir)
         # There is nothing below the limit, or everything from `offset` on was removed by compaction.
         active = segments.active
-        return LogSlice(active.file, active.written_size, 0, offset, self._log_dir)
+        return LogSlice(active.file, active.written_size, 0, self._log_dir)
 
     def _end_position(self, slot: int, limit: int, readable_offset: int) -> int:
         """Where in a segment the batches below `limit` end."""
         segment = self._segments[slot]
         bases = self._segments.bases
-        if limit >= readable_offset or (slot + 1 < len(bases) and bases[slot + 1] <= limit):
+        if slot + 1 < len(bases) and (limit >= readable_offset or bases[slot + 1] <= limit):
             return segment.written_size
-        known_limit, known_segment, position = self._known_end
-        if known_limit == limit and known_segment is segment:
-            return position
-        batch_at = segment.find(limit, segment.written_size)
-        position = segment.written_size if batch_at is None else batch_at.position
-        self._known_end = (limit, segment, position)
+        known, position = self._known.get(limit, _UNKNOWN)
+        if known is not segment:
+            batch_at = None if limit >= readable_offset else segment.find(limit, segment.written_size)
+            position = segment.written_size if batch_at is None else batch_at.position
+            if len(self._known) == _KNOWN_MAX:
+                del self._known[next(iter(self._known))]
+            self._known[limit] = (segment, position)
         return position
 
     def first_at_or_after(self, timestamp: int, log_start_offset: int) -> FoundRecord | None:

@@ -18,14 +18,13 @@ from ottla.base.files import Buffer, File
 class LogSlice(msgspec.Struct, gc=False, frozen=True):
     """`size` bytes of batches at `position` of a segment's file.
 
-    The first batch is complete unless the slice is empty; the last may be cut off, as clients expect.
-    `base_offset` is that of the first batch, which may lie before the requested offset.
+    The first batch is complete unless the slice is empty; the last may be cut off, as clients expect. The first batch may
+    begin before the requested offset.
     """
 
     file: File
     position: int
     size: int
-    base_offset: int
     log_dir: str
 
     def load(self, buffer: memoryview, *, wait: bool) -> bool:
