@@ -234,7 +234,6 @@ COVERED_BY = {
     "storage/log/appendable_log.py": "tests/unit/storage/log/test_log.py",
     "storage/log/log_config.py": "tests/unit/storage/log/test_log.py",
     "storage/log/log_files.py": "tests/unit/storage/log/test_segment.py",
-    "storage/log/log_reader.py": "tests/unit/replication/test_partition.py",
     "storage/log/log_slice.py": "tests/unit/replication/test_partition.py",
     "storage/log/raw_reference.py": "tests/unit/storage/log/test_raw_append.py",
     "storage/log/readable_log.py": "tests/unit/storage/log/test_log.py",

@@ -57,9 +57,21 @@ def _parse_one(frame: memoryview, position: int) -> FetchedResponse | None:
     at = position + _ONE_PARTITION.size
     if at >= len(frame):
         return None
-    (_, error_code, session_id, topics, topic_id, partitions, index, code, high_watermark, _, log_start, aborted, _) = (
-        _ONE_PARTITION.unpack_from(frame, position)
-    )
+    (
+        _,
+        error_code,
+        session_id,
+        topics,
+        topic_id,
+        partitions,
+        index,
+        code,
+        high_watermark,
+        _,
+        log_start,
+        aborted,
+        _,
+    ) = _ONE_PARTITION.unpack_from(frame, position)
     if topics != 2 or partitions != 2 or aborted > 1:
         return None
     size, at = read_uvarint(frame, at)

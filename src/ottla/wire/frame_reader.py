@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from ottla.base.buffers import uninitialized
 from ottla.base.errors import RemoteProtocolError
 from ottla.wire.frames import SIZE
 
@@ -139,7 +140,7 @@ class FrameReader:
 
     def _grow(self, capacity: int) -> None:
         old = self._large
-        grown = memoryview(bytearray(min(self._large_size, capacity)))
+        grown = memoryview(uninitialized(min(self._large_size, capacity)))
         if old:
             grown[: self._large_filled] = old[: self._large_filled]
         self._large = grown

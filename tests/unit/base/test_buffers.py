@@ -1,10 +1,14 @@
-"""Buffers that take no memory before they are used."""
+"""Buffers that take no memory before they are used, or are not filled with zeros."""
 
 from __future__ import annotations
 
 import mmap
+from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
+from ottla.base import buffers
 from ottla.base.buffers import lazy_buffer
 
 SIZE = 64 << 20
@@ -26,3 +30,17 @@ def test_an_unused_buffer_takes_no_memory() -> None:
     buffer = lazy_buffer(SIZE)
     assert resident_bytes() - before < SIZE // 4
     assert len(buffer) == SIZE
+
+
+@pytest.mark.parametrize("allocate", [buffers.uninitialized, buffers._zeros])
+@pytest.mark.parametrize("size", [0, 1, 5 << 20])
+def test_an_uninitialized_buffer_has_its_size_and_keeps_what_is_written(
+    allocate: Callable[[int], bytearray], size: int
+) -> None:
+    buffer = allocate(size)
+    assert isinstance(buffer, bytearray)
+    assert len(buffer) == size
+    buffer[:] = b"x" * size
+    assert buffer == b"x" * size
+    with pytest.raises(ValueError, match="negative"):
+        allocate(-1)
