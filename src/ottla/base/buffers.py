@@ -1,8 +1,8 @@
 """Buffers that cost less than a new `bytearray`, which Python fills with zeros.
 
-A lazy buffer takes memory from its first use on: a receive buffer of a node is large for requests that rarely arrive, and
-an idle node never uses most of it. An uninitialized buffer is filled by its user at once: for a large frame, filling it
-with zeros before costs as much as receiving it.
+A lazy buffer takes memory from its first use on: a receive buffer of a node is large for requests that rarely arrive,
+and an idle node never uses most of it. An uninitialized buffer is filled by its user at once: for a large frame,
+filling it with zeros before costs as much as receiving it.
 """
 
 from __future__ import annotations

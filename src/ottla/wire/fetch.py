@@ -41,7 +41,7 @@ _ENTRY_V9 = Struct(">iiqqi")
 _ENTRY_V12 = Struct(">iiqiqi")
 
 # The body of nearly all requests of followers (15+): one partition, no tagged field but the state of the replica.
-# Limits, session, one topic, its id, one partition, its entry, the lengths of everything after it, replica id and epoch.
+# Limits, session, one topic, its id, one partition, its entry, the lengths of what follows, replica id and epoch.
 _ONE_PARTITION = Struct(">iiibiic16sciiqiqi7siqc")
 _ONE = b"\x02"
 _AFTER_ONE = b"\0\0\1\1\1\1\x0d"

@@ -18,8 +18,8 @@ from ottla.base.files import Buffer, File
 class LogSlice(msgspec.Struct, gc=False, frozen=True):
     """`size` bytes of batches at `position` of a segment's file.
 
-    The first batch is complete unless the slice is empty; the last may be cut off, as clients expect. The first batch may
-    begin before the requested offset.
+    The first batch is complete unless the slice is empty; the last may be cut off, as clients expect. The first batch
+    may begin before the requested offset.
     """
 
     file: File
