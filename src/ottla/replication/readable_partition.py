@@ -146,7 +146,7 @@ class ReadablePartition:
         """Find the bytes that a follower reads next: also those that are not committed, or are being written."""
         log = self.log
         upto = log.readable_offset
-        if offset != upto or log.offline:
+        if offset != upto:
             return self._read(offset, max_bytes, upto, last_fetched_epoch, min_one)
         read = Read(self, None, upto)
         if last_fetched_epoch > NO_EPOCH:
