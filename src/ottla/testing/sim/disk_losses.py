@@ -2,15 +2,21 @@
 
 They happen to one node at a time, and only if its records are on other nodes, too: `min.insync.replicas` is 2, and all
 nodes are whole, which means that they are up and in every ISR. Then no committed record may be lost.
+
+Between the fault and the replacement of the disk a topic may be created while the other brokers are fenced. Its only
+in-sync replica is then on that disk. Without it the partition would have no leader for ever, as documented. So a disk
+is replaced only if every partition has another in-sync or eligible replica; otherwise it works again with what it had.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from ottla.records.batch import HEADER_SIZE, iter_batches
 from ottla.testing.disk import Survival
+from ottla.testing.sim.clients.client_set import ClientSet
+from ottla.testing.sim.cluster import Cluster
 from ottla.testing.sim.cluster_faults import ClusterFaults
 from ottla.testing.sim.node import SimNode
 from ottla.testing.sim.topology import DATA_DIRS
@@ -22,6 +28,37 @@ _CLIENT_TOPICS: Final = ("in-", "txn-", "out-")
 
 class DiskLosses(ClusterFaults):
     """Injects faults into a cluster, including those that lose records of a node."""
+
+    def __init__(self, cluster: Cluster, clients: ClientSet, only: Sequence[str] = ()) -> None:
+        super().__init__(cluster, clients, only)
+        self._damage: dict[SimNode, tuple[str, int, int]] = {}
+        """Of a damaged segment: its path, the position of the byte that was changed, and its value before."""
+
+    def _replace(self, node: SimNode, directory: str = "") -> None:
+        if self._has_last_copy(node):
+            self._heal(node)
+        else:
+            super()._replace(node, directory)
+        self._damage.pop(node, None)
+
+    def _has_last_copy(self, node: SimNode) -> bool:
+        """Whether no other node can lead some partition without loss."""
+        return any(
+            {*partition.isr, *partition.eligible_leader_replicas} == {node.node_id}
+            for topic in self._cluster.metadata.newest.topics.by_id.values()
+            for partition in topic.partitions.values()
+        )
+
+    def _heal(self, node: SimNode) -> None:
+        """Repair a disk without loss; the node is not running."""
+        self._kernel.count("disks repaired")
+        node.damaged, node.disk.failed_dir = False, ""
+        path, position, before = self._damage.get(node, ("", 0, 0))
+        # The segment may have been removed or copied again meanwhile.
+        if path and node.disk.exists(path):
+            data = node.disk.read(path)
+            if position < len(data) and data[position] != before:
+                node.disk.corrupt(path, position)
 
     def _lose_records(self, node: SimNode, act: Callable[[], None]) -> None:
         """Act as soon as the node may lose its records."""
@@ -85,9 +122,11 @@ class DiskLosses(ClusterFaults):
         batches = list(iter_batches(node.disk.read(path))) if path else []
         if not batches:
             return
-        position, header = self._rng.choice(batches)
+        start, header = self._rng.choice(batches)
         self._kernel.count("damaged segments")
-        node.disk.corrupt(path, position + self._rng.randrange(HEADER_SIZE, header.size_in_bytes))
+        position = start + self._rng.randrange(HEADER_SIZE, header.size_in_bytes)
+        self._damage[node] = path, position, node.disk.read(path)[position]
+        node.disk.corrupt(path, position)
         node.damaged = True
         self._later(lambda: self._repair(node) if node.damaged else None)
 
