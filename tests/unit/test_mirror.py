@@ -265,6 +265,7 @@ COVERED_BY = {
     "testing/sim/clients/consumer_member.py": "tests/unit/testing/sim/test_faults.py",
     "testing/sim/clients/copier.py": "tests/unit/testing/sim/test_faults.py",
     "testing/sim/clients/fetch.py": "tests/unit/testing/sim/clients/test_member.py",
+    "testing/sim/clients/log_mover.py": "tests/simulation/test_log_moves.py",
     "testing/sim/clients/offset_client.py": "tests/unit/testing/sim/test_faults.py",
     "testing/sim/clients/process.py": "tests/unit/testing/sim/clients/test_member.py",
     "testing/sim/clients/producer_session.py": "tests/simulation/test_hosts.py",

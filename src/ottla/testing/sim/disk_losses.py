@@ -1,11 +1,12 @@
-"""Faults that lose records of one node: replaced disks, failed directories, damaged segments.
+"""Faults that lose records of a node: replaced disks, failed directories, damaged segments.
 
-They happen to one node at a time, and only if its records are on other nodes, too: `min.insync.replicas` is 2, and all
-nodes are whole, which means that they are up and in every ISR. Then no committed record may be lost.
+A node may lose its records if every partition has another copy: a replica that is in sync or eligible, on a node whose
+disk works. Then no committed record may be lost, also if several nodes lose their records one after the other. A voter
+may lose its disk only if all other voters have theirs.
 
-Between the fault and the replacement of the disk a topic may be created while the other brokers are fenced. Its only
-in-sync replica is then on that disk. Without it the partition would have no leader for ever, as documented. So a disk
-is replaced only if every partition has another in-sync or eligible replica; otherwise it works again with what it had.
+The rule is checked again when the disk is replaced. Meanwhile a topic may have been created while the other brokers
+were fenced: its only in-sync replica is on that disk, and without it the partition would have no leader for ever, as
+documented. Such a disk is not replaced; it works again with what it had.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
+from ottla.base.ids import TopicPartition
 from ottla.records.batch import HEADER_SIZE, iter_batches
 from ottla.testing.disk import Survival
 from ottla.testing.sim.clients.client_set import ClientSet
@@ -42,12 +44,20 @@ class DiskLosses(ClusterFaults):
         self._damage.pop(node, None)
 
     def _has_last_copy(self, node: SimNode) -> bool:
-        """Whether no other node can lead some partition without loss."""
-        return any(
-            {*partition.isr, *partition.eligible_leader_replicas} == {node.node_id}
-            for topic in self._cluster.metadata.newest.topics.by_id.values()
-            for partition in topic.partitions.values()
-        )
+        """Whether only this node can lead some partition without loss."""
+        cluster = self._cluster
+        broken = {one.node_id for one in cluster.nodes if one is not node and not _works(one)}
+        for topic in cluster.metadata.newest.topics.by_id.values():
+            for index, partition in topic.partitions.items():
+                tp = TopicPartition(topic.name, index)
+                copies = {
+                    one
+                    for one in (*partition.isr, *partition.eligible_leader_replicas)
+                    if one not in broken and not cluster.durability.is_lost(one, tp)
+                }
+                if copies == {node.node_id}:
+                    return True
+        return False
 
     def _heal(self, node: SimNode) -> None:
         """Repair a disk without loss; the node is not running."""
@@ -62,7 +72,7 @@ class DiskLosses(ClusterFaults):
 
     def _lose_records(self, node: SimNode, act: Callable[[], None]) -> None:
         """Act as soon as the node may lose its records."""
-        if self._over or self._cluster.min_isr < 2:
+        if self._over:
             return
         if self._may_lose_records(node):
             act()
@@ -70,22 +80,10 @@ class DiskLosses(ClusterFaults):
             self._kernel.after_ms(_RETRY_MS, self._cluster.owner, lambda: self._lose_records(node, act))
 
     def _may_lose_records(self, node: SimNode) -> bool:
-        nodes = self._cluster.nodes
-        has_other_voters = sum(each.spec.is_voter for each in nodes) >= 3
-        return (has_other_voters or not node.spec.is_voter) and all(map(self._is_whole, nodes))
-
-    def _is_whole(self, node: SimNode) -> bool:
-        """Whether a node has all records of its replicas, as far as they are committed."""
-        disk = node.disk
-        if not node.ready or node.damaged or disk.failed_dir or disk.full or disk.exists(_RECOVERY_FILE):
+        if not node.ready or not _works(node) or self._has_last_copy(node):
             return False
-        newest = self._cluster.metadata.newest
-        return all(
-            node.node_id in partition.isr
-            for topic in newest.topics.by_id.values()
-            for partition in topic.partitions.values()
-            if node.node_id in partition.replicas
-        )
+        voters = [each for each in self._cluster.nodes if each.spec.is_voter]
+        return node not in voters or (len(voters) >= 3 and all(map(_has_metadata, voters)))
 
     def do_replace_disk(self) -> None:
         """A node stops, cleanly or not, and starts again with an empty disk."""
@@ -129,6 +127,16 @@ class DiskLosses(ClusterFaults):
         node.disk.corrupt(path, position)
         node.damaged = True
         self._later(lambda: self._repair(node) if node.damaged else None)
+
+
+def _works(node: SimNode) -> bool:
+    """Whether the disk of a node works, and is not about to be replaced."""
+    return not node.damaged and not node.disk.failed_dir and not node.disk.full
+
+
+def _has_metadata(voter: SimNode) -> bool:
+    """Whether a voter is up, and has the metadata on its disk."""
+    return voter.ready and _works(voter) and not voter.disk.exists(_RECOVERY_FILE)
 
 
 def _closed_segments(node: SimNode) -> Iterator[str]:
