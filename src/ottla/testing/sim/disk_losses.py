@@ -2,7 +2,8 @@
 
 A node may lose its records if every partition has another copy: a replica that is in sync or eligible, on a node whose
 disk works. Then no committed record may be lost, also if several nodes lose their records one after the other. A voter
-may lose its disk only if all other voters have theirs.
+may lose its disk only if all other voters have theirs. `min.insync.replicas` must be 2: with 1, the other copies may
+leave the ISR, and are not eligible, before the controller learns of the loss.
 
 The rule is checked again when the disk is replaced. Meanwhile a topic may have been created while the other brokers
 were fenced: its only in-sync replica is on that disk, and without it the partition would have no leader for ever, as
@@ -72,7 +73,7 @@ class DiskLosses(ClusterFaults):
 
     def _lose_records(self, node: SimNode, act: Callable[[], None]) -> None:
         """Act as soon as the node may lose its records."""
-        if self._over:
+        if self._over or self._cluster.min_isr < 2:
             return
         if self._may_lose_records(node):
             act()
