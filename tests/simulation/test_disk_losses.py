@@ -75,3 +75,14 @@ def test_a_disk_with_the_only_in_sync_replica_is_not_replaced(is_last_copy: bool
     faults._ensure_running(node)
     assert not node.damaged
     assert (node.disk.exists(segment) and node.disk.read(segment) == before) == is_last_copy
+
+
+def test_a_node_may_lose_its_records_before_another_one_has_recovered() -> None:
+    three = Three(seed=SEPARATE_CONTROLLER)
+    faults = DiskLosses(three.cluster, ClientSet(three.cluster), ["replace disk"])
+    assert faults._may_lose_records(three.nodes[3])
+    three.nodes[1].kill()
+    three.nodes[1].wipe()
+    assert faults._may_lose_records(three.nodes[3])
+    three.nodes[2].damaged = True
+    assert not faults._may_lose_records(three.nodes[3])
