@@ -5,6 +5,7 @@ Files beside the partitions: `.lock`, `meta.properties`, `recovery-point-offset-
 the next start, `.kafka_cleanshutdown`.
 
 Crash policy: a checkpoint is replaced as a whole, and the state that it describes is durable before it is written.
+Before a log is created, the checkpoints say nothing about its name: they may contain a deleted log of the same name.
 The clean-shutdown marker is written last at a stop and removed, durably, before anything changes at a start.
 A checkpoint that does not parse is treated as missing: the logs are then recovered from their start.
 
@@ -13,7 +14,7 @@ A directory that fails goes offline until the next start; its logs remain known 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
 from typing import Final
 
@@ -296,6 +297,23 @@ class LogDir:
             )
         )
 
+    def forget(self, partitions: Iterable[TopicPartition]) -> Promise[None]:
+        """Remove what the checkpoints say about partitions that have no log here, before logs are created."""
+
+        def step() -> Promise[None]:
+            written = (self._written_starts, self._written_points, self._written_watermarks)
+            gone = {key for key in partitions if key not in self.logs and key not in self.arriving}
+            if not any(key in offsets for key in gone for offsets in written):
+                return Promise.kept(None)
+            return self._in_worker(partial(self._remove, gone))
+
+        return self._checkpoints.add(step)
+
+    def _remove(self, gone: Collection[TopicPartition]) -> None:
+        self._write_starts(_without(self._written_starts, gone))
+        self._write_points(_without(self._written_points, gone))
+        self._write_watermarks(_without(self._written_watermarks, gone))
+
     def _lower(self, key: TopicPartition, starts: dict[TopicPartition, int], offset: int) -> None:
         if starts.get(key, 0) > offset:
             starts[key] = offset
@@ -359,6 +377,12 @@ class LogDir:
         except CorruptCheckpoint as error:
             _logger.warning("checkpoint is unreadable", error=str(error))
             return {}
+
+
+def _without(
+    offsets: dict[TopicPartition, int], gone: Collection[TopicPartition]
+) -> dict[TopicPartition, int]:
+    return {key: offset for key, offset in offsets.items() if key not in gone}
 
 
 def _nothing(_: object) -> None:

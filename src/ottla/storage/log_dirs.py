@@ -264,9 +264,9 @@ class LogDirs:
         Each becomes durable with its first flush.
         """
         creation = _Creation(self, deque(wanted), on_created)
-        return self._track(
-            run_bulk(self._executor, creation, partial(self._create, now_ms), creation.created)
-        )
+        names = [new.partition for new in creation.wanted]
+        create = partial(run_bulk, self._executor, creation, partial(self._create, now_ms), creation.created)
+        return self._track(in_order([*(partial(each.forget, names) for each in self.dirs), create]))
 
     def choose_dir(self, new: NewLog) -> LogDir:
         """Where a new log belongs: in its directory, or else in the one with the fewest logs."""
@@ -536,15 +536,15 @@ class _Creation:
 
     def __init__(self, dirs: LogDirs, wanted: deque[NewLog], on_created: OnCreated) -> None:
         self._dirs = dirs
-        self._wanted = wanted
+        self.wanted = wanted
         self._on_created = on_created
 
     def __iter__(self) -> _Creation:
         return self
 
     def __next__(self) -> tuple[NewLog, LogDir]:
-        while self._wanted:
-            new = self._wanted.popleft()
+        while self.wanted:
+            new = self.wanted.popleft()
             try:
                 log_dir = self._dirs.choose_dir(new)
             except (ApiError, LocalError) as error:
@@ -561,7 +561,7 @@ class _Creation:
             self._dirs.fail(
                 result if isinstance(result, StorageFault) else StorageFault(log_dir.path, result)
             )
-            self._wanted.append(new)  # another directory may take it
+            self.wanted.append(new)  # another directory may take it
             return
         if isinstance(result, Log):
             log_dir.add(result)

@@ -441,3 +441,20 @@ def test_close_waits_for_work_that_is_under_way() -> None:
     closed.result()
     assert len(created) == 1
     assert dirs.dirs[0].disk.exists("/a/.kafka_cleanshutdown")
+
+
+def test_a_log_does_not_inherit_the_checkpoints_of_a_deleted_one() -> None:
+    """A topic is deleted and created again with the same name, and the power fails before the next checkpoint."""
+    bench = Bench(paths=("/a",))
+    log = bench.create(topic())
+    append(log, *[batch(value=bytes(50)) for _ in range(8)])
+    log.high_watermark = 8
+    log.increment_log_start_offset(7)
+    bench.dirs.checkpoint().result()
+    bench.dirs.delete_logs([topic()], NOW_MS).result()
+    append(bench.create(topic()), batch(2), batch(1))
+
+    found = bench.again().log(topic())
+    assert (found.log_start_offset, found.high_watermark, found.log_end_offset) == (0, 0, 3)
+    assert offsets(found) == [(0, 1), (2, 2)]
+    assert bench.disk.read("/a/recovery-point-offset-checkpoint") == b"0\n0\n"
