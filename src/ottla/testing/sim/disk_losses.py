@@ -3,7 +3,8 @@
 A node may lose its records if every partition has another copy: a replica that is in sync or eligible, on a node whose
 disk works. Then no committed record may be lost, also if several nodes lose their records one after the other. A voter
 may lose its disk only if all other voters have theirs. `min.insync.replicas` must be 2: with 1, the other copies may
-leave the ISR, and are not eligible, before the controller learns of the loss.
+leave the ISR, and are not eligible, before the controller learns of the loss. While a client reassigns partitions, one
+node at a time loses its records: a reassignment may remove the only other copy before the controller learns of two.
 
 The rule is checked again when the disk is replaced. Meanwhile a topic may have been created while the other brokers
 were fenced: its only in-sync replica is on that disk, and without it the partition would have no leader for ever, as
@@ -19,6 +20,7 @@ from ottla.base.ids import TopicPartition
 from ottla.records.batch import HEADER_SIZE, iter_batches
 from ottla.testing.disk import Survival
 from ottla.testing.sim.clients.client_set import ClientSet
+from ottla.testing.sim.clients.reassigner import Reassigner
 from ottla.testing.sim.cluster import Cluster
 from ottla.testing.sim.cluster_faults import ClusterFaults
 from ottla.testing.sim.node import SimNode
@@ -60,6 +62,16 @@ class DiskLosses(ClusterFaults):
                     return True
         return False
 
+    def _is_missing_copies(self) -> bool:
+        """Whether a node has lost records, or is about to lose them, and has not copied them again."""
+        cluster = self._cluster
+        return not all(map(_works, cluster.nodes)) or any(
+            cluster.durability.is_lost(one, TopicPartition(topic.name, index))
+            for topic in cluster.metadata.newest.topics.by_id.values()
+            for index, partition in topic.partitions.items()
+            for one in partition.replicas
+        )
+
     def _heal(self, node: SimNode) -> None:
         """Repair a disk without loss; the node is not running."""
         self._kernel.count("disks repaired")
@@ -82,6 +94,11 @@ class DiskLosses(ClusterFaults):
 
     def _may_lose_records(self, node: SimNode) -> bool:
         if not node.ready or not _works(node) or self._has_last_copy(node):
+            return False
+        if (
+            any(isinstance(each, Reassigner) for each in self._clients.clients.values())
+            and self._is_missing_copies()
+        ):
             return False
         voters = [each for each in self._cluster.nodes if each.spec.is_voter]
         return node not in voters or (len(voters) >= 3 and all(map(_has_metadata, voters)))
