@@ -1,10 +1,10 @@
 """Faults that lose records of a node: replaced disks, failed directories, damaged segments.
 
-A node may lose its records if every partition has another copy: a replica that is in sync or eligible, on a node whose
-disk works. Then no committed record may be lost, also if several nodes lose their records one after the other. A voter
-may lose its disk only if all other voters have theirs. `min.insync.replicas` must be 2: with 1, the other copies may
-leave the ISR, and are not eligible, before the controller learns of the loss. While a client reassigns partitions, one
-node at a time loses its records: a reassignment may remove the only other copy before the controller learns of two.
+A node may lose its records if no partition needs them: of each partition whose ISR or ELR contains the node, these also
+contain another replica, and all others in them have their records. Then no committed record may be lost, also if
+several nodes lose their records one after the other. It is not enough that one of the others has its records: while
+the controller does not know of the losses, this one may leave the ISR without being eligible. For the same reason
+`min.insync.replicas` must be 2. A voter may lose its disk only if all other voters have theirs.
 
 The rule is checked again when the disk is replaced. Meanwhile a topic may have been created while the other brokers
 were fenced: its only in-sync replica is on that disk, and without it the partition would have no leader for ever, as
@@ -20,7 +20,6 @@ from ottla.base.ids import TopicPartition
 from ottla.records.batch import HEADER_SIZE, iter_batches
 from ottla.testing.disk import Survival
 from ottla.testing.sim.clients.client_set import ClientSet
-from ottla.testing.sim.clients.reassigner import Reassigner
 from ottla.testing.sim.cluster import Cluster
 from ottla.testing.sim.cluster_faults import ClusterFaults
 from ottla.testing.sim.node import SimNode
@@ -40,37 +39,25 @@ class DiskLosses(ClusterFaults):
         """Of a damaged segment: its path, the position of the byte that was changed, and its value before."""
 
     def _replace(self, node: SimNode, directory: str = "") -> None:
-        if self._has_last_copy(node):
+        if self._is_needed(node):
             self._heal(node)
         else:
             super()._replace(node, directory)
         self._damage.pop(node, None)
 
-    def _has_last_copy(self, node: SimNode) -> bool:
-        """Whether only this node can lead some partition without loss."""
+    def _is_needed(self, node: SimNode) -> bool:
+        """Whether a partition may need the records of this node."""
         cluster = self._cluster
-        broken = {one.node_id for one in cluster.nodes if one is not node and not _works(one)}
+        broken = {one.node_id for one in cluster.nodes if not _works(one)}
         for topic in cluster.metadata.newest.topics.by_id.values():
             for index, partition in topic.partitions.items():
                 tp = TopicPartition(topic.name, index)
-                copies = {
-                    one
-                    for one in (*partition.isr, *partition.eligible_leader_replicas)
-                    if one not in broken and not cluster.durability.is_lost(one, tp)
-                }
-                if copies == {node.node_id}:
+                members = {*partition.isr, *partition.eligible_leader_replicas}
+                others = members - {node.node_id}
+                lost = {one for one in others if one in broken or cluster.durability.is_lost(one, tp)}
+                if node.node_id in members and (lost or not others):
                     return True
         return False
-
-    def _is_missing_copies(self) -> bool:
-        """Whether a node has lost records, or is about to lose them, and has not copied them again."""
-        cluster = self._cluster
-        return not all(map(_works, cluster.nodes)) or any(
-            cluster.durability.is_lost(one, TopicPartition(topic.name, index))
-            for topic in cluster.metadata.newest.topics.by_id.values()
-            for index, partition in topic.partitions.items()
-            for one in partition.replicas
-        )
 
     def _heal(self, node: SimNode) -> None:
         """Repair a disk without loss; the node is not running."""
@@ -93,12 +80,7 @@ class DiskLosses(ClusterFaults):
             self._kernel.after_ms(_RETRY_MS, self._cluster.owner, lambda: self._lose_records(node, act))
 
     def _may_lose_records(self, node: SimNode) -> bool:
-        if not node.ready or not _works(node) or self._has_last_copy(node):
-            return False
-        if (
-            any(isinstance(each, Reassigner) for each in self._clients.clients.values())
-            and self._is_missing_copies()
-        ):
+        if not node.ready or not _works(node) or self._is_needed(node):
             return False
         voters = [each for each in self._cluster.nodes if each.spec.is_voter]
         return node not in voters or (len(voters) >= 3 and all(map(_has_metadata, voters)))
