@@ -94,6 +94,8 @@ class LogDir:
         self._written_points: dict[TopicPartition, int] = {}
         self._written_starts: dict[TopicPartition, int] = {}
         self._written_watermarks: dict[TopicPartition, int] = {}
+        self._removed: set[TopicPartition] = set()
+        """Logs that were removed since the last checkpoint, which may contain them if it is being written."""
         self._checkpoints = Queue()
         disk.makedirs(self.path)
         self._lock: Lock | None = disk.lock(self.file(_LOCK_FILE))
@@ -183,6 +185,11 @@ class LogDir:
         log.high_watermark = max(log.log_start_offset, min(watermark, log.log_end_offset))
         self.logs[log.topic_partition] = log
 
+    def remove(self, log: Log) -> None:
+        """The log is not here any more."""
+        del self.logs[log.topic_partition]
+        self._removed.add(log.topic_partition)
+
     def close(self, broker_epoch: int, now_ms: int) -> Promise[None]:
         """A clean stop: write everything out, then the marker. No job of a log may be outstanding."""
         jobs: list[CloseJob] = []
@@ -245,6 +252,7 @@ class LogDir:
         return self._checkpoints.add(
             lambda: in_order(
                 [
+                    self._start_checkpoint,
                     lambda: step(partial(self._write_starts, self._starts())),
                     lambda: self._prepare_points(points),
                     lambda: step(partial(self._write_points, self._still_here(points))),
@@ -252,6 +260,10 @@ class LogDir:
                 ]
             )
         )
+
+    def _start_checkpoint(self) -> Promise[None]:
+        self._removed.clear()
+        return Promise.kept(None)
 
     def _prepare_points(self, points: dict[TopicPartition, int]) -> Promise[None]:
         """Make durable, for each log, what its recovery point promises."""
@@ -299,15 +311,15 @@ class LogDir:
 
     def forget(self, partitions: Iterable[TopicPartition]) -> Promise[None]:
         """Remove what the checkpoints say about partitions that have no log here, before logs are created."""
-
-        def step() -> Promise[None]:
-            written = (self._written_starts, self._written_points, self._written_watermarks)
-            gone = {key for key in partitions if key not in self.logs and key not in self.arriving}
-            if not any(key in offsets for key in gone for offsets in written):
-                return Promise.kept(None)
-            return self._in_worker(partial(self._remove, gone))
-
-        return self._checkpoints.add(step)
+        written = (self._written_starts, self._written_points, self._written_watermarks, self._removed)
+        gone = {
+            key
+            for key in partitions
+            if key not in self.logs and key not in self.arriving and any(key in each for each in written)
+        }
+        if not gone:
+            return Promise.kept(None)
+        return self._checkpoints.add(lambda: self._in_worker(partial(self._remove, gone)))
 
     def _remove(self, gone: Collection[TopicPartition]) -> None:
         self._write_starts(_without(self._written_starts, gone))

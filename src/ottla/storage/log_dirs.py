@@ -242,7 +242,7 @@ class LogDirs:
     def abandon(self, log: Log) -> None:
         """Forget a log in a failed directory, so that it can be created in another one. Its files are not changed."""
         log.closed = True
-        del self.dir_of(log).logs[log.topic_partition]
+        self.dir_of(log).remove(log)
 
     def set_topic_id(self, log: Log, topic_id: Uuid) -> None:
         """Assign a log whose `partition.metadata` was lost to a topic, and write the file again, durably."""
@@ -321,7 +321,7 @@ class LogDirs:
         """Use `new`, in another directory, in place of `old`, whose records it has."""
         if self._watcher is not None:
             self._watcher.deleted(old)
-        del self.dir_of(old).logs[old.topic_partition]
+        self.dir_of(old).remove(old)
         old.closed = True
         self.dir_of(new).logs[new.topic_partition] = new
 
@@ -376,7 +376,7 @@ class LogDirs:
         targets = {}
         for log in logs:
             log_dir = self.dir_of(log)
-            del log_dir.logs[log.topic_partition]
+            log_dir.remove(log)
             log.closed = True
             targets[log] = log_dir.file(name(log.topic_partition, random_uuid(self._rng).hex))
 
