@@ -186,6 +186,19 @@ def test_a_prepared_transaction_that_ends_without_request_is_reported(checkers: 
     assert checkers.rule.startswith("T5")
 
 
+@pytest.mark.parametrize("is_answered", [False, True])
+def test_a_late_request_for_an_epoch_may_abort_a_prepared_transaction(
+    checkers: Checkers, is_answered: bool
+) -> None:
+    checkers.txns.init_requested("p")
+    if is_answered:
+        checkers.txns.init_answered("p")
+    checkers.txns.begin(TxnName("p", 0, 1)).prepared = True
+    checkers.written(PARTITION, "p/0/1/0")
+    checkers.marked(PARTITION, committed=False)
+    assert (checkers.kernel.violation is not None) == is_answered
+
+
 def test_a_lost_record_of_a_committed_transaction_is_reported(checkers: Checkers) -> None:
     txn = checkers.txns.begin(TxnName("p", 0, 1))
     txn.reported = True

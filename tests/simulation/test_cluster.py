@@ -176,6 +176,29 @@ def test_an_in_sync_replica_that_lacks_committed_records_is_reported(kernel: Ker
     assert rule(kernel) == "R5"
 
 
+def test_a_replica_that_joins_the_isr_without_the_committed_records_is_reported(kernel: Kernel) -> None:
+    checker = LogChecker(kernel, lambda _: None)  # type: ignore[arg-type, return-value]
+    tp = TopicPartition("t", 0)
+    log = SimpleNamespace(topic_partition=tp, committable_offset=4)
+    replica: Any = SimpleNamespace(log=log)
+    checker._committed[tp] = committed = CommittedLog()
+    committed.high_watermark = 4
+    checker.joined(2, replica)
+    assert rule(kernel) == ""
+    log.committable_offset = 3
+    checker.joined(2, replica)
+    assert rule(kernel) == "R5"
+
+
+def test_replicas_that_join_an_isr_are_reported(metadata: MetadataChecker) -> None:
+    joined: list[tuple[int, UUID, int]] = []
+    metadata.on_joined = lambda *one: joined.append(one)
+    metadata.check_image(1, image(11, partition=partition(isr=(1, 2))))
+    joined.clear()
+    metadata.check_image(1, image(12, partition=partition(isr=(1, 2, 3))))
+    assert [(node_id, index) for node_id, _, index in joined] == [(3, 0)]
+
+
 def test_a_leader_that_ignores_the_committed_isr_is_reported(kernel: Kernel) -> None:
     checker = DurabilityChecker(kernel)
     checker.committed_isr = {(UUID(int=5), 0, 4): (1, 2, 3)}

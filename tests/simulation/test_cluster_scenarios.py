@@ -21,6 +21,8 @@ from ottla.wire.messages.create_topics import (
 
 TWO_DIRECTORIES = 5
 """A seed with which node 3 has two log directories."""
+SEPARATE_CONTROLLER = 22
+"""A seed with which brokers have two log directories, and the controller is no broker."""
 
 
 class Writer(Client):

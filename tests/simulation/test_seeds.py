@@ -11,7 +11,9 @@ import sys
 from collections import Counter
 
 import pytest
+import typer
 
+from ottla.testing.sim.command import simulate
 from ottla.testing.sim.run import Result, Run
 
 FAULT_MS = 8_000
@@ -82,6 +84,15 @@ def test_no_seed_of_a_cluster_violates_an_invariant_and_leaders_are_elected() ->
 )
 def test_a_seed_that_violated_an_invariant_does_not_any_more(seed: int) -> None:
     assert Run(seed, fault_ms=LONG_FAULT_MS).finish().violation is None
+
+
+@pytest.mark.parametrize(
+    ("fault", "nodes", "message"),
+    [("kil leader", 3, "unknown: kil leader"), ("kill leader", 0, "only with several brokers")],
+)
+def test_a_fault_that_cannot_be_injected_is_refused(fault: str, nodes: int, message: str) -> None:
+    with pytest.raises(typer.BadParameter, match=message):
+        simulate(seeds=1, nodes=nodes, fault=[fault])
 
 
 def test_a_seed_of_a_cluster_is_reproducible() -> None:

@@ -175,6 +175,7 @@ class FollowingBroker:
             self._error,
         )
         self.broker_epoch = 5
+        self.replaced: list[Partition] = []
         self.fetchers = ReplicaFetchers(
             self.replicas,
             FetcherEnvironment(
@@ -187,6 +188,7 @@ class FollowingBroker:
                 ReplicaFetchSettings(**settings),
                 lambda: self.broker_epoch,
                 self.quota,
+                self.replaced.append,
             ),
         )
         self.image: MetadataImage = EMPTY_IMAGE

@@ -244,6 +244,7 @@ class BrokerNode:
         publisher.add_listener(self._metadata_changed)
         await settled(loaded)
         self._following.load(publisher.image)
+        self.replicas.on_served.append(self._following.served)
         # The image may have moved meanwhile: a log of a topic that is new in it is not a stray.
         await self._set_strays_aside(publisher.image)
         return publisher.image
@@ -416,6 +417,7 @@ class BrokerNode:
             ReplicaFetchSettings.from_config(self._config.broker),
             lambda: self.lifecycle.broker_epoch,
             self._quotas.follower_replication,
+            self._report_directory,
             clock=self._clock,
             loop=self._loop,
             environment=self._peer_environment,
@@ -436,11 +438,11 @@ class BrokerNode:
             self.replicas,
             environment,
             lambda: self._metadata_cache.image,
-            self._log_moved,
+            self._report_directory,
             self._quotas.moves,
         )
 
-    def _log_moved(self, partition: Partition) -> None:
+    def _report_directory(self, partition: Partition) -> None:
         """Report the new directory of a replica."""
         image = self._metadata_cache.image
         if self._reports is not None and partition.topic_id in image.topics.by_id:

@@ -89,5 +89,6 @@ class PeerAuthentication:
         """A request has failed: with the connection, which is reported already, or before it was sent."""
         from ottla.peer.errors import PeerError, Reason
 
-        if isinstance(error, PeerError) and error.reason is Reason.UNSUPPORTED_VERSION:
+        unsupported = (Reason.UNSUPPORTED_VERSION, Reason.NOT_SERVED)
+        if isinstance(error, PeerError) and error.reason in unsupported:
             raise SaslFailed(str(error))

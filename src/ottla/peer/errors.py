@@ -29,6 +29,8 @@ class Reason(Enum):
     """The TLS handshake failed, or one side did not accept the credentials of the other."""
     UNSUPPORTED_VERSION = "unsupported version"
     """Both sides have no version of the API in common. The connection stays open."""
+    NOT_SERVED = "not served"
+    """The other side does not serve the API, such as a controller without its metadata. The connection stays open."""
     OVERLOADED = "overloaded"
     """Too many requests or bytes are in flight on this connection. The request was not sent."""
     UNKNOWN_NODE = "unknown node"

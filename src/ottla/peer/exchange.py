@@ -255,7 +255,11 @@ class Exchange:
 
     def _send(self, request: Request, *, limited: bool = True) -> None:
         message = request.message
-        version = negotiation.newest_common(request.versions, self._versions.get(message.SPEC.api_key))
+        served = self._versions.get(message.SPEC.api_key)
+        if served is None:
+            request.fail(Reason.NOT_SERVED, f"{self._peer} does not serve this API")
+            return
+        version = negotiation.newest_common(request.versions, served)
         if version is None:
             allowed = f"{request.versions[0]} to {request.versions[-1]}" if request.versions else "none"
             request.fail(Reason.UNSUPPORTED_VERSION, f"{self._peer} serves none of the versions {allowed}")

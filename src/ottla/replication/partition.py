@@ -91,6 +91,7 @@ class Partition(ReadablePartition):
         "_schedule",
         "follower",
         "read_waiters",
+        "replaces_lost",
         "replica_waiters",
     )
 
@@ -107,6 +108,8 @@ class Partition(ReadablePartition):
         self.read_waiters: dict[ReadWaiter, None] = {}
         self.replica_waiters: dict[ReplicaWaiter, None] = {}
         self.follower: ProgressListener | None = None
+        self.replaces_lost = False
+        """Whether the log replaces a lost one, and the leader has not accepted a fetch of it yet."""
         self._schedule = schedule
         self._refusals: RefusedBatches | None = None
         self._local_waiters: deque[tuple[int, AppendWaiter]] = deque()

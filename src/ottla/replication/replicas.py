@@ -7,8 +7,9 @@ NOT_LEADER_OR_FOLLOWER, and begins with the role that it has in the newest image
 in the bytes of the request, without decoding.
 
 A log that was lost with its directory is created again in another one, empty, once another broker leads the partition
-and no election can choose this replica before it has been copied: it is not in the ISR, and it is not in the ELR, or
-its directory is not registered.
+and this replica can neither be elected nor join the ISR before it has been copied: it is not in the ISR, and the
+metadata says that its directory is not registered. The new directory is reported only when the leader has accepted a
+fetch of the new log (`Partition.replaces_lost`): until then the leader knows the offsets of the lost one.
 
 A log whose `partition.metadata` was lost gets the id of the topic with its name, and the file is written again, unless
 its last leader epoch is above that of the partition: then it belonged to another topic.
@@ -270,14 +271,14 @@ class Replicas:
     def _may_copy(self, wanted: PartitionImage) -> bool:
         """Whether a lost log can be created again, empty: another broker leads, and this one cannot be elected.
 
-        An eligible replica is not elected if its directory is not registered (any more): the disk was replaced.
+        A replica outside the ISR is not elected, and does not join the ISR, if its directory is not registered (any
+        more). A directory that has failed before it was reported must be reported first.
         """
         if wanted.leader in (NO_LEADER, self._node_id) or self._node_id in wanted.isr:
             return False
         broker = self._image.brokers.get(self._node_id)
         registered = () if broker is None else broker.log_dirs
-        is_eligible = self._node_id in wanted.eligible_leader_replicas
-        return not (is_eligible and wanted.is_online(self._node_id, registered))
+        return not wanted.is_online(self._node_id, registered)
 
     def _add(self, topic: TopicImage, index: int, wanted: PartitionImage, change: _Change) -> None:
         topic_partition = TopicPartition(topic.name, index)
@@ -300,8 +301,11 @@ class Replicas:
         for key in _keys(topic, index):
             self._errors[key] = ErrorCode.NOT_LEADER_OR_FOLLOWER
         assigned = wanted.directory_of(self._node_id)
-        anywhere = assigned in RESERVED_DIRECTORIES
-        anywhere = anywhere or (not self._logs.is_online(assigned) and self._may_copy(wanted))
+        is_lost = assigned not in RESERVED_DIRECTORIES and not self._logs.is_online(assigned)
+        replaces_lost = is_lost and self._may_copy(wanted)
+        if replaces_lost:
+            change.replaced.add((topic.topic_id, index))
+        anywhere = replaces_lost or assigned in RESERVED_DIRECTORIES
         directory_id = ZERO_UUID if anywhere else assigned
         change.created.append(NewLog(topic_partition, topic.topic_id, config, directory_id))
 
@@ -311,13 +315,17 @@ class Replicas:
         if isinstance(result, Exception):
             self._fail(topic, index, result)
         else:
-            self._host(topic, index, result, new.config)
+            replaces_lost = (topic.topic_id, index) in change.replaced
+            self._host(topic, index, result, new.config, replaces_lost=replaces_lost)
 
-    def _host(self, topic: TopicImage, index: int, log: Log, config: LogConfig) -> None:
+    def _host(
+        self, topic: TopicImage, index: int, log: Log, config: LogConfig, *, replaces_lost: bool = False
+    ) -> None:
         """Serve a partition from its log."""
         partition = Partition(
             log, topic.topic_id, self._node_id, self._schedule, self._logs.fail, self._cluster
         )
+        partition.replaces_lost = replaces_lost
         if log.config is not config:
             partition.reconfigure(config)
         for key in _keys(topic, index):
@@ -366,6 +374,8 @@ class _Change:
         self.deleted: dict[TopicPartition, None] = {}
         """In order, each once: a topic may be deleted and created again in one change."""
         self.created: list[NewLog] = []
+        self.replaced: set[tuple[Uuid, int]] = set()
+        """Those of the created logs that replace lost ones."""
 
 
 def _keys(topic: TopicImage, index: int) -> tuple[tuple[bytes, int], tuple[bytes, int]]:

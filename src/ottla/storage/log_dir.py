@@ -5,6 +5,7 @@ Files beside the partitions: `.lock`, `meta.properties`, `recovery-point-offset-
 the next start, `.kafka_cleanshutdown`.
 
 Crash policy: a checkpoint is replaced as a whole, and the state that it describes is durable before it is written.
+Before a log is created, the checkpoints say nothing about its name: they may contain a deleted log of the same name.
 The clean-shutdown marker is written last at a stop and removed, durably, before anything changes at a start.
 A checkpoint that does not parse is treated as missing: the logs are then recovered from their start.
 
@@ -13,7 +14,7 @@ A directory that fails goes offline until the next start; its logs remain known 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
 from typing import Final
 
@@ -93,6 +94,8 @@ class LogDir:
         self._written_points: dict[TopicPartition, int] = {}
         self._written_starts: dict[TopicPartition, int] = {}
         self._written_watermarks: dict[TopicPartition, int] = {}
+        self._removed: set[TopicPartition] = set()
+        """Logs that were removed since the last checkpoint, which may contain them if it is being written."""
         self._checkpoints = Queue()
         disk.makedirs(self.path)
         self._lock: Lock | None = disk.lock(self.file(_LOCK_FILE))
@@ -182,6 +185,11 @@ class LogDir:
         log.high_watermark = max(log.log_start_offset, min(watermark, log.log_end_offset))
         self.logs[log.topic_partition] = log
 
+    def remove(self, log: Log) -> None:
+        """The log is not here any more."""
+        del self.logs[log.topic_partition]
+        self._removed.add(log.topic_partition)
+
     def close(self, broker_epoch: int, now_ms: int) -> Promise[None]:
         """A clean stop: write everything out, then the marker. No job of a log may be outstanding."""
         jobs: list[CloseJob] = []
@@ -244,6 +252,7 @@ class LogDir:
         return self._checkpoints.add(
             lambda: in_order(
                 [
+                    self._start_checkpoint,
                     lambda: step(partial(self._write_starts, self._starts())),
                     lambda: self._prepare_points(points),
                     lambda: step(partial(self._write_points, self._still_here(points))),
@@ -251,6 +260,10 @@ class LogDir:
                 ]
             )
         )
+
+    def _start_checkpoint(self) -> Promise[None]:
+        self._removed.clear()
+        return Promise.kept(None)
 
     def _prepare_points(self, points: dict[TopicPartition, int]) -> Promise[None]:
         """Make durable, for each log, what its recovery point promises."""
@@ -295,6 +308,23 @@ class LogDir:
                 ]
             )
         )
+
+    def forget(self, partitions: Iterable[TopicPartition]) -> Promise[None]:
+        """Remove what the checkpoints say about partitions that have no log here, before logs are created."""
+        written = (self._written_starts, self._written_points, self._written_watermarks, self._removed)
+        gone = {
+            key
+            for key in partitions
+            if key not in self.logs and key not in self.arriving and any(key in each for each in written)
+        }
+        if not gone:
+            return Promise.kept(None)
+        return self._checkpoints.add(lambda: self._in_worker(partial(self._remove, gone)))
+
+    def _remove(self, gone: Collection[TopicPartition]) -> None:
+        self._write_starts(_without(self._written_starts, gone))
+        self._write_points(_without(self._written_points, gone))
+        self._write_watermarks(_without(self._written_watermarks, gone))
 
     def _lower(self, key: TopicPartition, starts: dict[TopicPartition, int], offset: int) -> None:
         if starts.get(key, 0) > offset:
@@ -359,6 +389,12 @@ class LogDir:
         except CorruptCheckpoint as error:
             _logger.warning("checkpoint is unreadable", error=str(error))
             return {}
+
+
+def _without(
+    offsets: dict[TopicPartition, int], gone: Collection[TopicPartition]
+) -> dict[TopicPartition, int]:
+    return {key: offset for key, offset in offsets.items() if key not in gone}
 
 
 def _nothing(_: object) -> None:

@@ -242,7 +242,7 @@ class LogDirs:
     def abandon(self, log: Log) -> None:
         """Forget a log in a failed directory, so that it can be created in another one. Its files are not changed."""
         log.closed = True
-        del self.dir_of(log).logs[log.topic_partition]
+        self.dir_of(log).remove(log)
 
     def set_topic_id(self, log: Log, topic_id: Uuid) -> None:
         """Assign a log whose `partition.metadata` was lost to a topic, and write the file again, durably."""
@@ -264,9 +264,9 @@ class LogDirs:
         Each becomes durable with its first flush.
         """
         creation = _Creation(self, deque(wanted), on_created)
-        return self._track(
-            run_bulk(self._executor, creation, partial(self._create, now_ms), creation.created)
-        )
+        names = [new.partition for new in creation.wanted]
+        create = partial(run_bulk, self._executor, creation, partial(self._create, now_ms), creation.created)
+        return self._track(in_order([*(partial(each.forget, names) for each in self.dirs), create]))
 
     def choose_dir(self, new: NewLog) -> LogDir:
         """Where a new log belongs: in its directory, or else in the one with the fewest logs."""
@@ -321,7 +321,7 @@ class LogDirs:
         """Use `new`, in another directory, in place of `old`, whose records it has."""
         if self._watcher is not None:
             self._watcher.deleted(old)
-        del self.dir_of(old).logs[old.topic_partition]
+        self.dir_of(old).remove(old)
         old.closed = True
         self.dir_of(new).logs[new.topic_partition] = new
 
@@ -376,7 +376,7 @@ class LogDirs:
         targets = {}
         for log in logs:
             log_dir = self.dir_of(log)
-            del log_dir.logs[log.topic_partition]
+            log_dir.remove(log)
             log.closed = True
             targets[log] = log_dir.file(name(log.topic_partition, random_uuid(self._rng).hex))
 
@@ -536,15 +536,15 @@ class _Creation:
 
     def __init__(self, dirs: LogDirs, wanted: deque[NewLog], on_created: OnCreated) -> None:
         self._dirs = dirs
-        self._wanted = wanted
+        self.wanted = wanted
         self._on_created = on_created
 
     def __iter__(self) -> _Creation:
         return self
 
     def __next__(self) -> tuple[NewLog, LogDir]:
-        while self._wanted:
-            new = self._wanted.popleft()
+        while self.wanted:
+            new = self.wanted.popleft()
             try:
                 log_dir = self._dirs.choose_dir(new)
             except (ApiError, LocalError) as error:
@@ -561,7 +561,7 @@ class _Creation:
             self._dirs.fail(
                 result if isinstance(result, StorageFault) else StorageFault(log_dir.path, result)
             )
-            self._wanted.append(new)  # another directory may take it
+            self.wanted.append(new)  # another directory may take it
             return
         if isinstance(result, Log):
             log_dir.add(result)

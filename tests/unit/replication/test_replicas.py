@@ -306,6 +306,15 @@ def test_the_follower_is_notified_when_records_are_durable(setup: Setup) -> None
     assert follower.calls == 1
 
 
+def report(setup: Setup) -> uuid.UUID:
+    """The broker has reported the directory of its replica; returns the id."""
+    replica = setup.replicas.get("t", 0)
+    found = setup.dirs.dir_of(replica.log).directory_id
+    directories = [found if one == NODE else uuid.UUID(int=8) for one in replica.replicas]
+    setup.replay(PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, directories=directories))
+    return found
+
+
 def lost(setup: Setup, **partition: object) -> None:
     """The directory of the partition fails; the controller changes the partition."""
     log = setup.replicas.get("t", 0).log
@@ -316,11 +325,13 @@ def lost(setup: Setup, **partition: object) -> None:
 def test_a_lost_log_is_created_again_in_another_directory() -> None:
     setup = Setup(directories=("/d", "/e"))
     setup.create(0, replicas=[NODE, 2])
+    report(setup)
     old = setup.replicas.get("t", 0)
     append(old.log, batch())
     lost(setup, leader=2, isr=[2])
     new = setup.replicas.get("t", 0)
     assert new is not old
+    assert (old.replaces_lost, new.replaces_lost) == (False, True)
     assert new.log.log_dir != old.log.log_dir
     assert (new.log.log_end_offset, new.leader) == (0, 2)
     assert setup.dirs.get(TopicPartition("t", 0)) is new.log
@@ -334,16 +345,32 @@ def test_a_lost_log_is_created_again_in_another_directory() -> None:
 def test_a_lost_log_that_may_be_needed_is_not_created_again(change: dict[str, object]) -> None:
     setup = Setup(directories=("/d", "/e"))
     setup.create(0, replicas=[NODE, 2])
+    report(setup)
     old = setup.replicas.get("t", 0)
     lost(setup, **change)
     assert setup.replicas.get("t", 0) is old
+
+
+def test_a_lost_log_is_not_created_again_before_its_directory_was_reported() -> None:
+    """The controller does not know that the replica is lost: it could let it join the ISR."""
+    setup = Setup(directories=("/d", "/e"))
+    setup.create(0, replicas=[2, NODE])
+    old = setup.replicas.get("t", 0)
+    lost(setup, isr=[2])
+    assert setup.replicas.get("t", 0) is old
+    report(setup)
+    assert setup.replicas.get("t", 0) is not old
 
 
 def test_a_replica_outside_of_the_isr_is_created_again_when_the_failure_is_known() -> None:
     setup = Setup(directories=("/d", "/e"))
     setup.replay(RegisterBrokerRecord(broker_id=NODE, broker_epoch=1, fenced=False))
     setup.create(0, replicas=[2, NODE])
-    setup.replay(PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, isr=[2]))
+    known = report(setup)
+    setup.replay(
+        PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, isr=[2]),
+        BrokerRegistrationChangeRecord(broker_id=NODE, broker_epoch=1, log_dirs=[known, uuid.UUID(int=9)]),
+    )
     old = setup.replicas.get("t", 0)
     setup.dirs.fail(StorageFault(old.log.log_dir, OSError("failed")))
     setup.replay(BrokerRegistrationChangeRecord(broker_id=NODE, broker_epoch=1, log_dirs=[uuid.UUID(int=9)]))
@@ -354,12 +381,14 @@ def test_a_lost_log_is_created_once_if_its_broker_and_its_partition_change_toget
     setup = Setup(directories=("/d", "/e"))
     setup.replay(RegisterBrokerRecord(broker_id=NODE, broker_epoch=1, fenced=False))
     setup.create(0, replicas=[NODE, 2])
-    setup.dirs.fail(StorageFault(setup.replicas.get("t", 0).log.log_dir, OSError("failed")))
+    report(setup)
+    old = setup.replicas.get("t", 0)
+    setup.dirs.fail(StorageFault(old.log.log_dir, OSError("failed")))
     setup.replay(
         PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, leader=2, isr=[2]),
         BrokerRegistrationChangeRecord(broker_id=NODE, broker_epoch=1, log_dirs=[uuid.UUID(int=9)]),
     )
-    assert list(setup.replicas) == [setup.replicas.get("t", 0)]
+    assert list(setup.replicas) == [setup.replicas.get("t", 0)] != [old]
     assert setup.errors == []
 
 

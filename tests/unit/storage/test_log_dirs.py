@@ -23,10 +23,16 @@ def topic(number: int = 0, name: str = "t") -> TopicPartition:
 
 
 class Bench:
-    def __init__(self, disk: SimDisk | None = None, paths: tuple[str, ...] = ("/a", "/b")) -> None:
+    def __init__(
+        self,
+        disk: SimDisk | None = None,
+        paths: tuple[str, ...] = ("/a", "/b"),
+        executor: InlineExecutor | None = None,
+    ) -> None:
         self.disk = disk or SimDisk(Random(1))
         self.offline: list[LogDir] = []
-        self.dirs = LogDirs(self.disk, paths, Random(2), InlineExecutor(), on_offline=self.offline.append)
+        executor = executor or InlineExecutor()
+        self.dirs = LogDirs(self.disk, paths, Random(2), executor, on_offline=self.offline.append)
         self.dirs.claim("cluster", 7)
         self.dirs.load(lambda _: CONFIG, NOW_MS).result()
 
@@ -441,3 +447,32 @@ def test_close_waits_for_work_that_is_under_way() -> None:
     closed.result()
     assert len(created) == 1
     assert dirs.dirs[0].disk.exists("/a/.kafka_cleanshutdown")
+
+
+@pytest.mark.parametrize("steps", range(8))
+def test_a_log_does_not_inherit_the_checkpoints_of_a_deleted_one(steps: int) -> None:
+    """A topic is deleted and created again, during a checkpoint or after it. Then the power fails."""
+    executor = InlineExecutor()
+    bench = Bench(paths=("/a",), executor=executor)
+    log = bench.create(topic())
+    append(log, *[batch(value=bytes(50)) for _ in range(8)])
+    log.high_watermark = 8
+    log.increment_log_start_offset(7)
+    executor.stepped = True
+    bench.dirs.checkpoint()
+    for _ in range(steps):
+        executor.step()
+    bench.dirs.delete_logs([topic()], NOW_MS)
+    created: list[Log | Exception] = []
+    bench.dirs.create_logs(
+        [NewLog(topic(), Uuid(int=8), CONFIG)], NOW_MS, lambda _, result: created.append(result)
+    )
+    executor.run_all()
+    executor.stepped = False
+    (new,) = created
+    assert isinstance(new, Log)
+    append(new, batch(2), batch(1))
+
+    found = bench.again().log(topic())
+    assert (found.log_start_offset, found.high_watermark, found.log_end_offset) == (0, 0, 3)
+    assert offsets(found) == [(0, 1), (2, 2)]

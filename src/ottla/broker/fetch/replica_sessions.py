@@ -8,8 +8,9 @@ follower had all its records.
 A follower that has all records of a partition does not list it again. Its fetches still show that it is caught up:
 when the partition moves, its leader state gets the time of the last request (`Partition.fetched_before`).
 
-Sessions of followers are not evicted by those of consumers. One that is not used for long, and one of an earlier
-incarnation of the same broker, is removed when another follower creates a session.
+Sessions of followers are not evicted by those of consumers. A follower has one session: an earlier one of the same
+broker is removed when it creates another, so that a request of the old session that arrives late has no effect. One
+that is not used for long is removed when another follower creates a session.
 
 Concurrency: the event loop only.
 """
@@ -178,7 +179,7 @@ class ReplicaSessions(FetchSessions):
     def _new(self, session_id: int, by_id: bool, now: float, request: FetchRequest) -> FetchSession:
         for session in list(self._sessions.values()):
             old = cast(ReplicaSession, session)
-            replaced = old.replica_id == request.replica_id and old.replica_epoch < request.replica_epoch
+            replaced = old.replica_id == request.replica_id and old.replica_epoch <= request.replica_epoch
             if replaced or now - old.used > _UNUSED_SECONDS:
                 self._remove(old.session_id)
         return ReplicaSession(

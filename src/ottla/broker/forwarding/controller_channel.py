@@ -1,9 +1,10 @@
 """Requests of this node to the active controller, in this process or on another node.
 
 A request is sent to the node that leads the quorum, as far as this node knows. It is sent again, after a back-off,
-when that node refuses it with NOT_CONTROLLER or when the connection fails; and at once to a new leader, if the leader
-changes before the response. A controller can therefore receive a request twice. The promise fails with `PeerError`
-when the timeout has passed, when both nodes have no version of the API in common, and when the channel is closed.
+when that node refuses it with NOT_CONTROLLER, when it does not serve the API, because it has started with an empty disk
+and is not a controller yet, or when the connection fails; and at once to a new leader, if the leader changes before the
+response. A controller can therefore receive a request twice. The promise fails with `PeerError` when the timeout has
+passed, when both nodes have no version of the API in common, and when the channel is closed.
 
 Each channel has its own connections, because a node handles the requests of a connection one after the other:
 heartbeats must not wait for client requests. Connections are opened when they are first needed; a node that is the

@@ -51,6 +51,10 @@ class ReplicaFetchers:
                 self._update(topic_id, index)
         self._close_unused()
 
+    def served(self, partition: Partition) -> None:
+        """Follow a partition that is served from now on. If its log was lost, its metadata may not have changed."""
+        self._update(partition.topic_id, partition.index)
+
     def close(self) -> None:
         """Stop fetching."""
         self._closed = True

@@ -104,6 +104,9 @@ class FollowedPartition:
         response = Fetched(data.error_code, data.high_watermark, data.log_start_offset, data.diverging)
         step = self.state.fetched(position, response, log)
         if step.action is Action.APPEND:
+            if self.partition.replaces_lost:
+                self.partition.replaces_lost = False
+                self._environment.on_replaced(self.partition)
             if len(data.records) and not self._append(data.records):
                 return False
             self._take_over_offsets()

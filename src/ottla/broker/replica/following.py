@@ -20,6 +20,7 @@ from ottla.peer.connection import Environment
 from ottla.peer.errors import PeerError
 from ottla.peer.peers import Peers
 from ottla.peer.settings import PeerSettings
+from ottla.replication.partition import Partition
 from ottla.replication.quota import ReplicationQuota
 from ottla.replication.replicas import Replicas
 from ottla.storage.log.log import Log
@@ -38,6 +39,7 @@ class Following:
         settings: ReplicaFetchSettings,
         broker_epoch: Callable[[], int],
         quota: ReplicationQuota,
+        on_replaced: Callable[[Partition], None],
         *,
         clock: Clock,
         loop: Loop,
@@ -50,7 +52,16 @@ class Following:
         self._fetchers = ReplicaFetchers(
             replicas,
             FetcherEnvironment(
-                node_id, self._peers, logs, schedule, clock, loop, settings, broker_epoch, quota
+                node_id,
+                self._peers,
+                logs,
+                schedule,
+                clock,
+                loop,
+                settings,
+                broker_epoch,
+                quota,
+                on_replaced,
             ),
         )
 
@@ -63,6 +74,10 @@ class Following:
         """Follow a change of the metadata, after `Replicas`."""
         self._addresses.apply(delta, image)
         self._fetchers.apply(delta, image)
+
+    def served(self, partition: Partition) -> None:
+        """Follow a partition that is served from now on."""
+        self._fetchers.served(partition)
 
     def close(self) -> None:
         """Stop fetching and close the connections."""

@@ -12,6 +12,7 @@ from ottla.broker.replica.settings import ReplicaFetchSettings
 from ottla.peer.connection import TimerHandle
 from ottla.peer.exchange import RawResponse
 from ottla.peer.peers import PeerRequests
+from ottla.replication.partition import Partition
 from ottla.replication.quota import ReplicationQuota
 from ottla.storage.log.log import Log
 from ottla.wire.schema import Message
@@ -57,3 +58,5 @@ class FetcherEnvironment(NamedTuple):
     broker_epoch: Callable[[], int]
     quota: ReplicationQuota
     """The limit of throttled replicas that follow."""
+    on_replaced: Callable[[Partition], None]
+    """Called when the leader has accepted the first fetch of a log that replaces a lost one."""

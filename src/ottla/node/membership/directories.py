@@ -1,6 +1,8 @@
 """Reports to the controller in which log directory this broker stores each of its replicas.
 
-A replica whose directory differs from the metadata is reported when it is created or opened. One request is in flight;
+A replica whose directory differs from the metadata is reported when it is created or opened; one that replaces a lost
+one, when the leader has accepted a fetch of it. From the report on it may join the ISR, so that the leader must not
+take the offsets of the lost log for those of the new one. One request is in flight;
 reports that arrive meanwhile are sent with the next one. A request that no controller completes is repeated. A report
 that is refused is logged and not repeated: the next change of the partition, or the next start, reports it again.
 """
@@ -65,6 +67,8 @@ class DirectoryReports:
         for topic_id in topic_ids:
             known = image.topics.by_id[topic_id].partitions
             for index, partition in self._replicas.by_id.get(topic_id.bytes, {}).items():
+                if partition.replaces_lost:
+                    continue
                 directory_id = self._log_dirs.dir_of(partition.log).directory_id
                 wanted = known.get(index)  # None: created by a later change, which reports it
                 if wanted is not None and wanted.directory_of(self._node_id) != directory_id:

@@ -71,6 +71,7 @@ class Cluster:
         self.metadata = MetadataChecker(self.kernel)
         self.durability.newest = lambda: self.metadata.newest
         self.metadata.on_partition = self.durability.isr_changed
+        self.metadata.on_joined = self._joined
         self.durability.committed_isr = self.metadata.committed_isr
         host_of = {spec.node_id: self.host(f"node{spec.node_id}").name for spec in specs}
         self.nodes = [
@@ -157,6 +158,14 @@ class Cluster:
         broker = newest.brokers.get(node_id)
         is_online = known.is_online(node_id, () if broker is None else broker.log_dirs)
         return node_id in known.isr or (is_online and node_id in known.eligible_leader_replicas)
+
+    def _joined(self, node_id: int, topic_id: Uuid, index: int) -> None:
+        """A replica has joined an ISR. If its node is down, its log is checked when it is opened."""
+        for node in self.nodes:
+            if node.node_id == node_id:
+                for partition in node.partitions:
+                    if partition.topic_id == topic_id and partition.index == index:
+                        self.logs.joined(node_id, partition)
 
     # Topics
 

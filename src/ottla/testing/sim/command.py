@@ -21,6 +21,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from ottla.testing.sim.disk_faults import DiskFaults
+from ottla.testing.sim.disk_losses import DiskLosses
 from ottla.testing.sim.run import FAULT_MS, Result, run_seed
 
 _LINES_SHOWN: Final = 60
@@ -39,6 +41,7 @@ def simulate(
     trace: Annotated[bool, typer.Option(help="Show the last lines of the trace.")] = False,
 ) -> None:
     """Run the broker with simulated clients, network, disk and clock, and inject faults."""
+    _check_faults(fault, nodes)
     console = Console()
     if seed is not None:
         result = run_seed(seed, seconds * 1000, nodes or None, fault)
@@ -66,6 +69,16 @@ def simulate(
         console.print(f"[bold red]{len(failed)} of {len(results)} seeds violate an invariant:[/] {listed}")
         sys.exit(1)
     console.print(f"[bold green]{len(results)} seeds, no violation[/]")
+
+
+def _check_faults(kinds: Sequence[str], nodes: int) -> None:
+    """Refuse kinds of faults that do not exist, or not in every run."""
+    unknown = sorted({*kinds} - {*DiskLosses.kinds()})
+    if unknown:
+        raise typer.BadParameter(f"unknown: {', '.join(unknown)}; known: {', '.join(DiskLosses.kinds())}")
+    of_clusters = sorted({*kinds} - {*DiskFaults.kinds()})
+    if of_clusters and nodes < 2:
+        raise typer.BadParameter(f"{', '.join(of_clusters)}: only with several brokers, such as --nodes 3")
 
 
 def _run_until_violated(

@@ -15,6 +15,7 @@ from ottla.testing.sim.checkers.transaction_states import COMPLETE_ABORT, COMPLE
 from ottla.testing.sim.clients.client import Client
 from ottla.testing.sim.clients.client_set import ClientSet
 from ottla.testing.sim.clients.copier import OUT_TOPIC
+from ottla.testing.sim.clients.log_mover import LogMover
 from ottla.testing.sim.clients.member import Member
 from ottla.testing.sim.clients.offset_client import OffsetClient
 from ottla.testing.sim.clients.producers import Source, TxnProducer
@@ -24,7 +25,7 @@ from ottla.testing.sim.clients.topic_cycler import TopicCycler
 from ottla.testing.sim.cluster import Cluster
 
 TWO_PHASE_CLIENT = "two-phase"
-_WRITERS: Final = (Source, TxnProducer, OffsetClient, TopicCycler, Reassigner)
+_WRITERS: Final = (Source, TxnProducer, OffsetClient, TopicCycler, Reassigner, LogMover)
 
 
 class Convergence:
@@ -43,6 +44,7 @@ class Convergence:
             or self._unread()
             or self._unowned()
             or self._out_of_sync()
+            or self._misplaced()
         )
 
     def _writing(self) -> str | None:
@@ -130,6 +132,20 @@ class Convergence:
                 found = ends.get(tp, set())
                 if len(found) != 1 or any(high_watermark != end for high_watermark, end in found):
                     return f"the replicas of {tp} have the high watermarks and ends {sorted(found)}"
+        return None
+
+    def _misplaced(self) -> str | None:
+        """A replica that is being moved, or that is in another directory than the metadata says."""
+        topics = self._cluster.metadata.newest.topics.by_id
+        for node in self._cluster.brokers:
+            for path in node.spec.log_dirs:
+                moved = [name for name in node.disk.listdir(path) if name.endswith("-future")]
+                if moved:
+                    return f"node {node.node_id} still moves {moved}"
+            for replica in node.partitions:
+                known = topics[replica.topic_id].partitions[replica.index].directory_of(node.node_id)
+                if known != node.directory_id(replica.log):
+                    return f"node {node.node_id} has {replica.log}, which is not {known}"
         return None
 
     def check(self) -> None:

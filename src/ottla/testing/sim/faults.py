@@ -117,8 +117,12 @@ class Faults:
         self._restarting.discard(node)
         if not node.running:
             if node.damaged:
-                node.wipe()
+                self._replace(node)
             node.start()
+
+    def _replace(self, node: SimNode, directory: str = "") -> None:
+        """Replace the disk of a node, or the device of one directory, by an empty one."""
+        node.wipe(directory)
 
     def _repair(self, node: SimNode) -> None:
         """Restart a node with a disk that works: a failed one is replaced."""
@@ -126,7 +130,7 @@ class Faults:
         node.kill()
         disk = node.disk
         if disk.failed_dir:
-            node.wipe(disk.failed_dir)
+            self._replace(node, disk.failed_dir)
         disk.full = False
         self._ensure_running(node)
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
 from ottla.base.errors import InvariantViolation
+from ottla.base.ids import Uuid
 from ottla.base.writer import ExecutorWriter
 from ottla.metadata.image import MetadataImage
 from ottla.node.build import Node
@@ -20,6 +21,7 @@ from ottla.node.settings.config import assemble
 from ottla.peer.connect import Cancel, OnConnect
 from ottla.quorum.raft.driver import RaftQuorum
 from ottla.replication.partition import Partition
+from ottla.storage.log.log import Log
 from ottla.testing.disk import Survival
 from ottla.testing.sim.kernel.disk import PowerLossDisk
 from ottla.testing.sim.kernel.events import Kernel
@@ -106,6 +108,13 @@ class SimNode:
         """All partitions of the node, from the time on at which its logs are open."""
         broker = None if self.node is None or not self.running else self.node.broker
         return iter(()) if broker is None else iter(broker.replicas)
+
+    def directory_id(self, log: Log) -> Uuid:
+        """The id of the log directory of a log; the node must serve requests."""
+        broker = None if self.node is None else self.node.broker
+        if broker is None:
+            raise ValueError(f"node {self.node_id} has no broker")
+        return broker._log_dirs.dir_of(log).directory_id
 
     @property
     def image(self) -> MetadataImage | None:

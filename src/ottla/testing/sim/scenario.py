@@ -16,6 +16,7 @@ from ottla.testing.sim.clients.client import Client
 from ottla.testing.sim.clients.client_set import ClientSet
 from ottla.testing.sim.clients.consumer_member import ConsumerMember
 from ottla.testing.sim.clients.copier import OUT_TOPIC, ClassicCopier, ConsumerCopier
+from ottla.testing.sim.clients.log_mover import LogMover
 from ottla.testing.sim.clients.offset_client import OffsetClient
 from ottla.testing.sim.clients.producers import Source, TxnProducer
 from ottla.testing.sim.clients.readers import Reader
@@ -97,6 +98,8 @@ class Scenario:
             clients.append(TopicCycler(cluster, "cycler"))
         if len(cluster.brokers) > 1 and rng.random() < 0.4:
             clients.append(Reassigner(cluster, "reassigner"))
+        if cluster.brokers[0].spec.directories > 1 and rng.random() < 0.5:
+            clients.append(LogMover(cluster, "mover"))
         clients.append(Reader(cluster, "committed", committed=True))
         clients.append(Reader(cluster, "uncommitted", committed=False))
         for client in clients:

@@ -84,10 +84,12 @@ def test_a_node_that_is_not_the_controller_is_tried_again_after_a_backoff() -> N
     assert promise.result() is RESPONSE
 
 
-def test_a_lost_connection_is_tried_again() -> None:
+@pytest.mark.parametrize("reason", [Reason.CLOSED, Reason.NOT_SERVED])
+def test_a_request_without_response_is_tried_again(reason: Reason) -> None:
+    """The connection is lost, or the node has a new disk: it is not a controller yet."""
     test = Controllers(2)
     promise = test.send()
-    test.attempts[0][1].fail(PeerError(Reason.CLOSED, "closed", sent=True))
+    test.attempts[0][1].fail(PeerError(reason, "no response", sent=True))
     test.timers.advance(0.1)
     test.attempts[1][1].keep(RESPONSE)
     assert promise.result() is RESPONSE

@@ -8,7 +8,7 @@ After each event of a node, for every replica on it:
 - a new leader has every committed batch;
 - the high watermark of a leader does not decrease while it leads; that of a partition with one replica never does;
 - a replica never removes records below its own high watermark, and a member of the ISR or of the eligible replicas has
-  every committed record (`is_in_sync`);
+  every committed record (`is_in_sync`), when it joins the ISR (`joined`), is opened or is truncated;
 - the last stable offset is the start of the earliest undecided transaction, or the high watermark.
 
 Listeners are notified of each batch once, in order, when the first replica has it below its high watermark. When a
@@ -182,6 +182,15 @@ class LogChecker:
         if not log.config.compacted:
             self._compare(replica, committed, replica.checked, log.high_watermark, str(key))
             replica.checked = max(replica.checked, log.high_watermark)
+
+    def joined(self, node_id: int, partition: Partition) -> None:
+        """A replica has joined the ISR, according to the newest metadata."""
+        committed, end = self.high_watermark(self.key(partition)), partition.log.committable_offset
+        self._kernel.check(
+            end >= committed,
+            "R5 a replica that joins the ISR has every committed record",
+            f"{partition.log} on {node_id} is durable to {end}, {committed} was committed",
+        )
 
     # One replica
 

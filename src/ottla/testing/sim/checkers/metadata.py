@@ -42,6 +42,8 @@ class MetadataChecker:
         """The ISR in the newest image, by topic id, partition and leader epoch."""
         self.on_partition: Callable[[TopicPartition, PartitionImage], None] = lambda *_: None
         """Called for each partition that has changed in the newest image."""
+        self.on_joined: Callable[[int, Uuid, int], None] = lambda *_: None
+        """Called for each replica that joins an ISR in the newest image: node, topic id and partition."""
         self._digests: dict[int, str] = {}
         self._images: dict[int, MetadataImage] = {}
         self._leaders: dict[int, int] = {}
@@ -134,7 +136,11 @@ class MetadataChecker:
                 tp = TopicPartition(topic.name, index)
                 self.committed_isr[topic_id, index, partition.leader_epoch] = partition.isr
                 self.on_partition(tp, partition)
-                self._check_partition(tp, partition, self._partition(before, topic_id, index))
+                earlier = self._partition(before, topic_id, index)
+                self._check_partition(tp, partition, earlier)
+                for node_id in partition.isr:
+                    if earlier is not None and node_id not in earlier.isr:
+                        self.on_joined(node_id, topic_id, index)
 
     @staticmethod
     def _partition(image: MetadataImage, topic_id: Uuid, index: int) -> PartitionImage | None:

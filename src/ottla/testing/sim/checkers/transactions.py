@@ -18,6 +18,7 @@ What producers and readers report is also recorded in `history`. It is checked a
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -84,12 +85,16 @@ class TransactionChecker:
         self._open: dict[tuple[TopicPartition, int], list[Entry]] = {}
         # By producer: the newest epoch that was returned, and the log end offsets at that time.
         self._fences: dict[str, tuple[Epoch, dict[TopicPartition, int]]] = {}
+        self._unanswered: Counter[str] = Counter()
+        """By producer: requests for an epoch without a response. They may be executed at any later time."""
 
     # What producers report
 
     def begin(self, name: TxnName, group: str | None = None) -> Txn:
         """A producer begins a transaction, which commits the offsets of a group, if any."""
         txn = self.txns[name] = Txn(name)
+        if self._unanswered[name.producer]:
+            txn.requested.add(False)
         self.history.began(str(name), f"{name.producer}/{name.incarnation}", group)
         return txn
 
@@ -99,10 +104,18 @@ class TransactionChecker:
             self.history.sent(producer, value.encode(), None if txn is None else str(txn.name))
 
     def init_requested(self, producer: str) -> None:
-        """A producer requests an epoch, and with it the abort of its open transactions."""
+        """A producer requests an epoch, and with it the abort of its open transactions.
+
+        A request that arrives late also aborts a transaction that began after another attempt got its response.
+        """
+        self._unanswered[producer] += 1
         for txn in self.txns.values():
             if txn.name.producer == producer and txn.reported is None:
                 txn.requested.add(False)
+
+    def init_answered(self, producer: str) -> None:
+        """A producer got the response to a request for an epoch: it has been executed, or it was refused."""
+        self._unanswered[producer] -= 1
 
     def initialised(self, producer: str, epoch: Epoch, log_ends: dict[TopicPartition, int]) -> None:
         """A producer received its epoch: nothing with an older epoch is appended after the current log ends."""

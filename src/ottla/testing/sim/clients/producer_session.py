@@ -16,6 +16,7 @@ from ottla.records.builder import NewRecord, build_batch
 from ottla.testing.sim.checkers.logs import recreated
 from ottla.testing.sim.checkers.transactions import Epoch, Txn, TxnName
 from ottla.testing.sim.clients.client import GROUP, RETRIABLE, TXN, Client, Fenced, by_topic
+from ottla.testing.sim.clients.process import NoResponse
 from ottla.testing.sim.clients.routes import Route
 from ottla.testing.sim.kernel.events import START_MS
 from ottla.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
@@ -174,11 +175,15 @@ class TransactionalSession(ProducerSession):
             transaction_timeout_ms=self._timeout_ms,
             enable2_pc=self._two_phase,
         )
-        client.cluster.txns.init_requested(client.client_id)
+        txns, version = client.cluster.txns, 6 if self._two_phase else 4
         while True:
-            response = await client.retried(
-                self.connection, request, 6 if self._two_phase else 4, InitProducerIdResponse
-            )
+            txns.init_requested(client.client_id)
+            try:
+                response = await self.connection.request(request, version, InitProducerIdResponse)
+            except NoResponse:
+                await client.process.backoff()
+                continue
+            txns.init_answered(client.client_id)
             error = client.expect(
                 response.error_code,
                 E.NONE,
@@ -190,7 +195,7 @@ class TransactionalSession(ProducerSession):
             if error is E.NONE:
                 self._begin_epoch(response.producer_id, response.producer_epoch)
                 epoch = Epoch(response.producer_id, response.producer_epoch)
-                client.cluster.txns.initialised(client.client_id, epoch, client.cluster.log_ends())
+                txns.initialised(client.client_id, epoch, client.cluster.log_ends())
                 return
             if error in FENCED:
                 raise Fenced

@@ -13,7 +13,9 @@ from ottla.base.ids import TopicPartition, Uuid
 from ottla.testing.sim.checkers.logs import recreated
 from ottla.testing.sim.clients.client import RETRIABLE, Client
 from ottla.testing.sim.clients.fetch import take
+from ottla.testing.sim.clients.process import NoResponse
 from ottla.testing.sim.clients.producer_session import ProducerSession
+from ottla.testing.sim.clients.routes import Address, LeaderRoute
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
@@ -31,10 +33,35 @@ class _Deleted(Exception):
     """The topic does not exist, or the brokers have not learned of it for a long time."""
 
 
+class _TopicRoute(LeaderRoute):
+    """A route to the leaders of one topic, as long as brokers know its id."""
+
+    def __init__(self, client: TopicCycler, topic_id: Uuid) -> None:
+        super().__init__(client.routes)
+        self._client = client
+        self._topic_id = topic_id
+        self._failed = 0
+
+    async def find(self) -> Address:
+        try:
+            return await super().find()
+        except NoResponse:
+            # The topic may be deleted: a broker with old metadata can return the id of a deleted one.
+            self._failed += await self._client.look_up() != self._topic_id
+            if self._failed > _ATTEMPTS_MAX:
+                raise _Deleted from None
+            raise
+
+
 class _Session(ProducerSession):
     """Writes to one topic, by its id."""
 
     failed = 0
+
+    def __init__(self, client: TopicCycler, topic_id: Uuid) -> None:
+        super().__init__(client)
+        self.topic_ids[TOPIC] = topic_id
+        self._leaders = _TopicRoute(client, topic_id)
 
     def _refusals(self) -> tuple[frozenset[ErrorCode], ...]:
         return (_NOT_YET,)
@@ -53,8 +80,7 @@ class TopicCycler(Client):
         number = 0
         while not self.cluster.ending:
             topic_id = await self._create()
-            session = _Session(self)
-            session.topic_ids[TOPIC] = topic_id
+            session = _Session(self, topic_id)
             await session.init()
             acknowledged: dict[TopicPartition, int] = {}
             try:
@@ -85,12 +111,13 @@ class TopicCycler(Client):
             if error is E.NONE:
                 self.kernel.count("topics created again")
                 return result.topic_id
-            found = await self._look_up() if error is E.TOPIC_ALREADY_EXISTS else None
+            found = await self.look_up() if error is E.TOPIC_ALREADY_EXISTS else None
             if found is not None:
                 return found
             await self.process.backoff()
 
-    async def _look_up(self) -> Uuid | None:
+    async def look_up(self) -> Uuid | None:
+        """The id of the topic, as some broker knows it; None if it does not exist there."""
         request = MetadataRequest(topics=[MetadataRequestTopic(name=TOPIC)], allow_auto_topic_creation=False)
         response = await self.retried(self.connection, request, 12, MetadataResponse)
         topic = response.topics[0]
@@ -98,7 +125,7 @@ class TopicCycler(Client):
 
     async def _read(self, tp: TopicPartition, topic_id: Uuid, least: int) -> None:
         """Read a partition from its start to the acknowledged records; each response is compared with the log."""
-        route, key, failed = self.leaders().to(tp), recreated(tp, topic_id), 0
+        route, key, failed = _TopicRoute(self, topic_id).to(tp), recreated(tp, topic_id), 0
         positions = {key: 0}
         while positions[key] < least:
             partition = FetchPartition(
