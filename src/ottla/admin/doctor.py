@@ -40,9 +40,7 @@ _NEEDED: tuple[type[Message], ...] = (
 _CORRELATION = 0x0077_1A0D
 _PROBE_BYTES = 64
 _LOOPBACK = ("localhost", "127.", "::1")
-_OTHER_HOST = (
-    "connect by a name that is in the certificate of the broker; it must contain the names in advertised.listeners"
-)
+_OTHER_HOST = "connect by a name that is in the certificate of the broker; it must contain the names in advertised.listeners"
 _CERTIFICATE_HINTS = {
     9: "the certificate of the broker is not valid yet: correct the clock of this machine or of its authority",
     10: "the certificate of the broker has expired: renew it, or correct the clock of this machine",
@@ -210,7 +208,8 @@ def _security_hint(error: OttlaError, wanted: ClientSettings) -> str:
     cause = error.__cause__
     if isinstance(cause, ssl.SSLCertVerificationError):
         return _CERTIFICATE_HINTS.get(
-            cause.verify_code, "name the authority that has signed the certificate of the broker in ssl.ca.location"
+            cause.verify_code,
+            "name the authority that has signed the certificate of the broker in ssl.ca.location",
         )
     if isinstance(cause, ssl.SSLError):
         return (

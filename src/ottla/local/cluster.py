@@ -223,7 +223,9 @@ class LocalCluster:
     def broker(self, node_id: int) -> BrokerProcess:
         """The process of a broker; ValueError if there is no broker of this id, such as the -1 of no leader."""
         if node_id not in self.brokers:
-            raise ValueError(f"there is no broker {node_id}; the brokers are {', '.join(map(str, self.brokers))}")
+            raise ValueError(
+                f"there is no broker {node_id}; the brokers are {', '.join(map(str, self.brokers))}"
+            )
         return self.brokers[node_id]
 
     def kill(self, node_id: int) -> None:

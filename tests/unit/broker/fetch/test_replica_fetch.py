@@ -532,6 +532,7 @@ def test_a_partition_of_another_broker_has_no_list_of_aborted_transactions() -> 
     (follower := Follower(broker)).fetch({5: 0}, wait_ms=0)
     assert follower.received()[5].aborted_transactions is None
 
+
 # Consumers at followers (KIP-392)
 
 

@@ -192,9 +192,7 @@ def test_two_replaced_disks_found_nothing_and_elect_nothing(
         assert cluster_id(tmp_path, 1) == cluster_id(tmp_path, 2) == cluster_id(tmp_path, 3)
         refused = count_lost_elections(nodes.quorum(3))
         await until(lambda: refused() > 2)
-        await until(
-            lambda: warned() == {f"{tmp_path}/node{each}/__cluster_metadata-0" for each in (1, 2)}
-        )
+        await until(lambda: warned() == {f"{tmp_path}/node{each}/__cluster_metadata-0" for each in (1, 2)})
         assert [nodes.quorum(node_id)._core.can_vote for node_id in (1, 2, 3)] == [False, False, True]
 
     run(tmp_path, play)
