@@ -40,7 +40,9 @@ _NEEDED: tuple[type[Message], ...] = (
 _CORRELATION = 0x0077_1A0D
 _PROBE_BYTES = 64
 _LOOPBACK = ("localhost", "127.", "::1")
-_OTHER_HOST = "connect by a name that is in the certificate of the broker; it must contain the names in advertised.listeners"
+_OTHER_HOST = (
+    "connect by a name that is in the certificate, which must contain the names in advertised.listeners"
+)
 _CERTIFICATE_HINTS = {
     9: "the certificate of the broker is not valid yet: correct the clock of this machine or of its authority",
     10: "the certificate of the broker has expired: renew it, or correct the clock of this machine",

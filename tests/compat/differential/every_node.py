@@ -40,7 +40,10 @@ from ottla.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     TopicRequest,
 )
-from ottla.wire.messages.describe_transactions import DescribeTransactionsRequest
+from ottla.wire.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+)
 from ottla.wire.messages.end_txn import EndTxnRequest
 from ottla.wire.messages.fetch import FetchRequest, ReplicaState
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
@@ -50,7 +53,7 @@ from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestPro
 from ottla.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from ottla.wire.messages.list_groups import ListGroupsRequest
 from ottla.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from ottla.wire.messages.list_transactions import ListTransactionsRequest
+from ottla.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from ottla.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -86,11 +89,13 @@ from ottla.wire.messages.write_txn_markers import (
 from ottla.wire.schema import Message
 from tests.compat.differential.fetching import fetch, want
 from tests.compat.differential.records import batch, produce, record
-from tests.compat.differential.three_nodes import ClusterPlayer, NodePlayer
+from tests.compat.differential.three_nodes import ClusterPlayer, NodePlayer, create
+from tests.support.waiting import wait_until
 
 LED, ALONE = "led", "alone"
 LED_ASSIGNMENT = {0: [0, 1, 2], 1: [1, 2, 0]}
 ALONE_ASSIGNMENT = {0: [0], 1: [1], 2: [2]}
+INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state")
 INTERNAL_PARTITIONS = 50
 SPECIAL_TIMES = (-1, -2, -3, -4, -5, -6, -7, 0, 1 << 60)
 
@@ -110,7 +115,7 @@ def name_of(node: int, prefix: str = "of") -> str:
 
 def internal_topics(player: ClusterPlayer) -> None:
     """Create the topics of the coordinators: partition p is led by node p modulo 3."""
-    for name in ("__consumer_offsets", "__transaction_state"):
+    for name in INTERNAL_TOPICS:
         assignment = {p: [(p + each) % 3 for each in range(3)] for p in range(INTERNAL_PARTITIONS)}
         wanted = CreatableTopic(
             name=name,
@@ -214,8 +219,11 @@ def groups(player: ClusterPlayer, label: str) -> None:
             name = name_of(owner)
             for title, request in at_coordinators(name, topic_id):
                 low, high = request.SPEC.versions[0], request.SPEC.versions[-1]
-                for version in {low, high}:
-                    one.ask(f"{label}: {title} v{version} of {owner} at {node}", request, version)
+                for version in sorted({low, high}):
+                    answer = one.quietly(request, version)
+                    if isinstance(answer, DescribeTransactionsResponse):
+                        hide_ids(answer)
+                    one.keep(f"{label}: {title} v{version} of {owner} at {node}", one.plain(answer))
             _members(one, f"{label}: of {owner} at {node}", name)
             _offsets(one, f"{label}: offsets of {owner} at {node}", name, topic_id)
             _transactions(one, f"{label}: of {owner} at {node}", name)
@@ -224,7 +232,15 @@ def groups(player: ClusterPlayer, label: str) -> None:
         listed = one.quietly(ListGroupsRequest(), 5)
         listed.groups.sort(key=lambda each: each.group_id)
         one.keep(f"{label}: list groups at {node}", one.plain(listed))
-        one.ask(f"{label}: list transactions at {node}", ListTransactionsRequest(), 1)
+        transactions = one.quietly(ListTransactionsRequest(), 1)
+        hide_ids(transactions)
+        one.keep(f"{label}: list transactions at {node}", one.plain(transactions))
+
+
+def hide_ids(answer: DescribeTransactionsResponse | ListTransactionsResponse) -> None:
+    """Each cluster has its own producer ids."""
+    for state in answer.transaction_states:
+        state.producer_id = 0
 
 
 def _members(one: NodePlayer, label: str, name: str) -> None:
@@ -243,7 +259,11 @@ def _offsets(one: NodePlayer, label: str, name: str, topic_id: Any) -> None:
     topics = OffsetFetchRequestTopics(name=LED, topic_id=topic_id, partition_indexes=[0, 1])
     for version in (8, 9, 10):
         wanted = [OffsetFetchRequestGroup(group_id=each, topics=[topics]) for each in (name, name_of(1))]
-        one.ask(f"{label}: fetch v{version}", OffsetFetchRequest(groups=wanted[: 1 + (name != name_of(1))]), version)
+        one.ask(
+            f"{label}: fetch v{version}",
+            OffsetFetchRequest(groups=wanted[: 1 + (name != name_of(1))]),
+            version,
+        )
 
 
 def _transactions(one: NodePlayer, label: str, name: str) -> None:
@@ -359,9 +379,7 @@ def writes(player: ClusterPlayer, label: str) -> None:
             moved = AlterReplicaLogDir(
                 path="/nowhere", topics=[AlterReplicaLogDirTopic(name=topic, partitions=[index])]
             )
-            one.ask(
-                f"{label}: move {topic}-{index} at {node}", AlterReplicaLogDirsRequest(dirs=[moved]), 2
-            )
+            one.ask(f"{label}: move {topic}-{index} at {node}", AlterReplicaLogDirsRequest(dirs=[moved]), 2)
             for version in (1, 2):
                 marker = WritableTxnMarker(
                     producer_id=77,
@@ -391,6 +409,21 @@ def pages(player: ClusterPlayer, label: str) -> None:
             player.ask(f"{label}: page of {limit} from {at}", request, 0)
 
 
+def prepare(player: ClusterPlayer) -> None:
+    """Create the topics; wait until each coordinator has producer ids; write some records."""
+    internal_topics(player)
+    create(player, LED, LED_ASSIGNMENT, 0)
+    create(player, ALONE, ALONE_ASSIGNMENT, 0)
+    for node in player.running:
+        begun = InitProducerIdRequest(transactional_id=name_of(node, "first"), transaction_timeout_ms=60_000)
+        wait_until(
+            lambda node=node, begun=begun: player.nodes[node].quietly(begun, 4).error_code == 0,
+            f"producer ids at node {node}",
+            60,
+        )
+    fill(player)
+
+
 def fill(player: ClusterPlayer) -> None:
     """Some records, so that offsets differ from 0."""
     for topic, assignment in ((LED, LED_ASSIGNMENT), (ALONE, ALONE_ASSIGNMENT)):
@@ -402,10 +435,25 @@ def fill(player: ClusterPlayer) -> None:
             player.until_copied(topic, index)
 
 
-def play(player: ClusterPlayer, label: str) -> None:
+def everything(player: ClusterPlayer, label: str) -> None:
     coordinators(player, label)
     groups(player, label)
     offsets(player, label)
     fetches(player, label)
     writes(player, label)
     pages(player, label)
+
+
+def play(player: ClusterPlayer) -> None:
+    """All steps, with all nodes up and with node 2 down."""
+    prepare(player)
+    everything(player, "up")
+    player.kill(2)
+    player.until_isr(LED, {0: {0, 1}, 1: {0, 1}})
+    player.until_leaders(ALONE, {0: 0, 1: 1, 2: -1})
+    for topic in INTERNAL_TOPICS:
+        leaders = {index: 0 if index % 3 == 2 else index % 3 for index in range(INTERNAL_PARTITIONS)}
+        player.until_leaders(topic, leaders)
+    everything(player, "one down")
+    player.restart(2)
+    player.until_isr(LED, {0: {0, 1, 2}, 1: {0, 1, 2}})
