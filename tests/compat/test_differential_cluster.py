@@ -1,18 +1,20 @@
-"""Three nodes of Apache Kafka and three of Ottla get the same requests, with all nodes up and with one down."""
+"""Several nodes of Apache Kafka and as many of Ottla get the same requests, with all nodes up and with some down."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
 from bench.clusters import KafkaCluster
 from ottla.local.cluster import LocalCluster
-from tests.compat.differential import controllers
+from tests.compat.differential import changes, controllers, every_node, five_nodes
 from tests.compat.differential.catalog import Scenario
-from tests.compat.differential.comparison import Difference, differences
+from tests.compat.differential.comparison import Deliberate, Difference, differences
 from tests.compat.differential.three_nodes import ClusterPlayer, play
-from tests.compat.differential.three_nodes_deliberate import DELIBERATE
+from tests.compat.differential.three_nodes_deliberate import DELIBERATE, EVERY_NODE, FIVE_NODES
 
 pytestmark = pytest.mark.compat
 
@@ -41,13 +43,21 @@ def summary(left: list[Difference]) -> str:
     )
 
 
-def test_three_nodes_respond_as_three_nodes_of_kafka(
-    kafka_jars: None, tmp_path_factory: pytest.TempPathFactory
+def compare(
+    home: Path,
+    title: str,
+    steps: Callable[[ClusterPlayer], None],
+    deliberate: list[Deliberate],
+    responses_min: int,
+    brokers: int = 3,
+    racks: tuple[str, ...] = (),
+    settings: Mapping[str, str] | None = None,
 ) -> None:
-    home = tmp_path_factory.mktemp("clusters")
+    """Play the steps on both clusters at the same time; fail if a response differs that is not meant to."""
+    config = {**SETTINGS, **(settings or {})}
     with (
-        KafkaCluster(home / "kafka", config=SETTINGS) as kafka,
-        LocalCluster(home / "ottla", config=SETTINGS) as ottla,
+        KafkaCluster(home / "kafka", brokers, racks=racks, config=config) as kafka,
+        LocalCluster(home / "ottla", brokers, racks=racks, config=config) as ottla,
     ):
         players = [ClusterPlayer(kafka), ClusterPlayer(ottla)]
         with ThreadPoolExecutor(2) as pool:
@@ -55,10 +65,36 @@ def test_three_nodes_respond_as_three_nodes_of_kafka(
         for player in players:
             player.reconnect()
             player.cluster.kill_all()  # the last node of Apache Kafka waits long for a quorum when it is stopped
-    title = Scenario("three-nodes", lambda _: None, 0)
-    found = list(differences(title, *(player.asked for player in players)))
-    left = [one for one in found if not any(reason.covers(one) for reason in DELIBERATE)]
+    scenario = Scenario(title, lambda _: None, 0)
+    found = list(differences(scenario, *(player.asked for player in players)))
+    left = [one for one in found if not any(reason.covers(one) for reason in deliberate)]
     assert not left, f"{len(left)} differences\n{summary(left)}"
-    assert len(players[0].asked) >= RESPONSES_MIN
-    unused = [one for one in DELIBERATE if not any(one.covers(each) for each in found)]
+    assert len(players[0].asked) >= responses_min
+    unused = [one for one in deliberate if not any(one.covers(each) for each in found)]
     assert not unused, f"these no longer differ: {unused}"
+
+
+def test_three_nodes_respond_as_three_nodes_of_kafka(kafka_jars: None, tmp_path: Path) -> None:
+    compare(tmp_path, "three-nodes", steps, DELIBERATE, RESPONSES_MIN)
+
+
+def test_every_node_responds_as_kafka_to_what_others_handle(kafka_jars: None, tmp_path: Path) -> None:
+    def steps(player: ClusterPlayer) -> None:
+        every_node.play(player)
+        changes.play(player)
+
+    compare(
+        tmp_path,
+        "every-node",
+        steps,
+        EVERY_NODE,
+        4_000,
+        racks=("r0", "r1", "r2"),
+        settings={"replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector"},
+    )
+
+
+def test_five_nodes_lose_and_elect_leaders_as_five_nodes_of_kafka(kafka_jars: None, tmp_path: Path) -> None:
+    """Without syncs: a broker that was killed is then as little eligible as with Kafka (decision 18)."""
+    flushing = {"log.flush.interval.messages": str((1 << 63) - 1)}
+    compare(tmp_path, "five-nodes", five_nodes.play, FIVE_NODES, 400, brokers=5, settings=flushing)

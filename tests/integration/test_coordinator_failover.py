@@ -4,17 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import TypeVar
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from ottla.base.errors import ErrorCode
 from ottla.broker.coordination.coordinators import partition_of
 from ottla.local.requests import request_once
 from ottla.testing.cluster import Cluster
+from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ottla.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from ottla.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from ottla.wire.schema import Message
 from tests.support.waiting import wait_until
 
+R = TypeVar("R", bound=Message)
 BROKERS = (0, 1, 2)
 PARTITIONS = 3
 TIMEOUT_S = 60.0
@@ -213,3 +225,48 @@ def test_a_transaction_survives_the_loss_of_its_coordinator_and_of_a_leader(clus
     assert sorted(member.values) == [*range(60)]
     member.consumer.close()
     wait_until(lambda: committed(cluster, "copied")[0] == 37, "the offsets", TIMEOUT_S)
+
+
+def test_a_coordinator_without_its_replicas_responds_within_its_timeout() -> None:
+    topics = [OffsetCommitRequestTopic(name="any", partitions=[OffsetCommitRequestPartition()])]
+    with Cluster(len(BROKERS), proxies=False, config={"offsets.commit.timeout.ms": "500"}) as cluster:
+        create(cluster, "any")
+        produce(cluster, "any", range(1))
+        survivor = cluster.wait_leader("any")
+
+        def own(topic: str) -> str:
+            """A group or transactional id that the survivor coordinates."""
+            for kind in (0, 1):
+                request = FindCoordinatorRequest(key_type=kind, coordinator_keys=["first"])
+                ask(cluster, survivor, request, FindCoordinatorResponse, 4)
+            return next(
+                f"id-{number}"
+                for number in range(1000)
+                if coordinator(cluster, topic, f"id-{number}") == survivor
+            )
+
+        commit = OffsetCommitRequest(group_id=own("__consumer_offsets"), topics=topics)
+        begin = InitProducerIdRequest(
+            transactional_id=own("__transaction_state"), transaction_timeout_ms=60_000
+        )
+
+        def codes() -> tuple[int, int]:
+            committed = ask(cluster, survivor, commit, OffsetCommitResponse, 8)
+            begun = ask(cluster, survivor, begin, InitProducerIdResponse, 4)
+            return committed.topics[0].partitions[0].error_code, begun.error_code
+
+        wait_until(lambda: codes() == (0, 0), "the coordinators", TIMEOUT_S)
+        for node_id in set(BROKERS) - {survivor}:
+            cluster.brokers[node_id].send_kill()
+        codes()
+        assert codes() == (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        cluster.restart_all(set(BROKERS) - {survivor})
+        wait_until(lambda: codes() == (0, 0), "the coordinators to recover", TIMEOUT_S)
+
+
+def ask(cluster: Cluster, node_id: int, request: Message, response: type[R], version: int) -> R:
+    found = request_once(
+        "127.0.0.1", cluster.brokers[node_id].port, request, response, version, timeout_s=REQUEST_S
+    )
+    assert found is not None, f"no response to {request}"
+    return found

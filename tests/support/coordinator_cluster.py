@@ -318,6 +318,7 @@ class Broker:
             clock=self.cluster.clock,
             scheduler=self.cluster.scheduler,
             lease=self.lease,
+            write_timeout_ms=5_000,
             report=self.cluster.report,
         )
 

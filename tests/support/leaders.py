@@ -37,6 +37,8 @@ class Leaders:
         self._disk = SimDisk(random.Random(1))
         self._disk.makedirs("/d")
         self.faults: list[StorageFault] = []
+        self.elsewhere: set[TopicPartition] = set()
+        """Partitions of which only other brokers have replicas."""
         self._group_commit = GroupCommit(
             InlineExecutor(),
             clock,
@@ -53,6 +55,8 @@ class Leaders:
 
     def get(self, topic: str, index: int) -> Partition:
         found = self._partitions.get(TopicPartition(topic, index))
+        if TopicPartition(topic, index) in self.elsewhere:
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if found is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return found

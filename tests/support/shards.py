@@ -242,6 +242,7 @@ class Bench:
             clock=self.clock,
             scheduler=self.scheduler,
             lease=self.lease,
+            write_timeout_ms=5_000,
             report=self.reported.append,
         )
 

@@ -71,6 +71,7 @@ class Stage:
             clock=self.clock,
             scheduler=self.scheduler,
             lease=FakeLease(),
+            write_timeout_ms=5_000,
             report=self._report,
             image=IMAGE,
         )

@@ -16,9 +16,10 @@ from enum import Enum
 
 from ottla.admin.session import CLIENT_ID
 from ottla.base.errors import LocalError, OttlaError
-from ottla.client.raw import AuthenticationFailed, ClientError, ClientSettings
+from ottla.client.raw import AuthenticationFailed, ClientError, ClientSettings, Unsupported
 from ottla.client.raw.connection import Connection
 from ottla.client.raw.tls import context_of
+from ottla.wire.apis import ApiKey
 from ottla.wire.frames import SIZE, request_frame
 from ottla.wire.messages.api_versions import ApiVersionsRequest
 from ottla.wire.messages.fetch import FetchRequest
@@ -39,6 +40,16 @@ _NEEDED: tuple[type[Message], ...] = (
 _CORRELATION = 0x0077_1A0D
 _PROBE_BYTES = 64
 _LOOPBACK = ("localhost", "127.", "::1")
+_OTHER_HOST = (
+    "connect by a name that is in the certificate, which must contain the names in advertised.listeners"
+)
+_CERTIFICATE_HINTS = {
+    9: "the certificate of the broker is not valid yet: correct the clock of this machine or of its authority",
+    10: "the certificate of the broker has expired: renew it, or correct the clock of this machine",
+    62: _OTHER_HOST,
+    64: _OTHER_HOST,
+}
+"""What to do about a certificate, by OpenSSL's code of the verification (X509_V_ERR_…)."""
 
 
 class Server(Enum):
@@ -119,10 +130,10 @@ def _check_address(
     try:
         connection = Connection(host, port, wanted, context)
     except AuthenticationFailed as error:
-        yield Finding(FAILED, "security", str(error), _security_hint(wanted))
+        yield Finding(FAILED, "security", str(error), _security_hint(error, wanted))
         return None
     except ClientError as error:
-        yield Finding(FAILED, "protocol", f"{address}: {error}", _security_hint(wanted))
+        yield Finding(FAILED, "protocol", f"{address}: {error}", _security_hint(error, wanted))
         return None
     try:
         return (yield from _check_protocol(connection, wanted))
@@ -194,11 +205,25 @@ def _mismatch(server: Server, address: str, wanted: ClientSettings) -> Finding |
     return None
 
 
-def _security_hint(wanted: ClientSettings) -> str:
+def _security_hint(error: OttlaError, wanted: ClientSettings) -> str:
+    """What to do about a connection that failed, by the cause of the failure."""
+    cause = error.__cause__
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return _CERTIFICATE_HINTS.get(
+            cause.verify_code,
+            "name the authority that has signed the certificate of the broker in ssl.ca.location",
+        )
+    if isinstance(cause, ssl.SSLError):
+        return (
+            "check security.protocol, and ssl.certificate.location and ssl.key.location if the broker requires a "
+            "certificate of the client"
+        )
+    if isinstance(error, Unsupported):
+        return "the broker does not support this client: use a newer version of one of them"
     if wanted.sasl is not None:
         return "check sasl.mechanism, sasl.username and sasl.password"
     if wanted.tls is not None:
-        return "check ssl.ca.location, and that the host name is in the certificate"
+        return "check security.protocol: the listener may need SASL_SSL with sasl.* settings"
     return "the listener may need security.protocol=SASL_PLAINTEXT with sasl.* settings"
 
 
@@ -212,12 +237,20 @@ def _check_protocol(
     if wanted.sasl is not None:
         secured.append(f"{wanted.sasl.mechanism} as {wanted.sasl.username}")
     how = f" with {' and '.join(secured)}" if secured else ""
+    if ApiKey.VOTE in connection.versions and ApiKey.METADATA not in connection.versions:
+        yield Finding(
+            FAILED,
+            "protocol",
+            f"{connection.address} is the listener of a controller, which serves no clients",
+            "use the port of a broker: a listener that is not in controller.listener.names",
+        )
+        return None
     try:
         for request in _NEEDED:
             connection.version_of(request)
         response = connection.request(MetadataRequest(topics=[]), MetadataResponse)
     except OttlaError as error:
-        yield Finding(FAILED, "protocol", str(error), _security_hint(wanted))
+        yield Finding(FAILED, "protocol", str(error), _security_hint(error, wanted))
         return None
     yield Finding(
         OK,
@@ -253,6 +286,8 @@ def _check_advertised(
         try:
             Connection(broker.host, broker.port, wanted, context).close()
         except ClientError as error:
+            if isinstance(error, AuthenticationFailed):
+                hint = _security_hint(error, wanted)
             yield Finding(FAILED, "advertised", f"{name} advertises {address}: {error}", hint)
             continue
         yield Finding(OK, "advertised", f"{name} can be reached at {address}, which it advertises")

@@ -220,21 +220,29 @@ class LocalCluster:
 
     # --- one broker
 
+    def broker(self, node_id: int) -> BrokerProcess:
+        """The process of a broker; ValueError if there is no broker of this id, such as the -1 of no leader."""
+        if node_id not in self.brokers:
+            raise ValueError(
+                f"there is no broker {node_id}; the brokers are {', '.join(map(str, self.brokers))}"
+            )
+        return self.brokers[node_id]
+
     def kill(self, node_id: int) -> None:
         """SIGKILL: the process ends at once, and its sockets are closed by the kernel."""
-        self.brokers[node_id].kill()
+        self.broker(node_id).kill()
 
     def stop(self, node_id: int) -> None:
         """Stop a broker cleanly: it hands over its leaderships first."""
-        self.brokers[node_id].stop()
+        self.broker(node_id).stop()
 
     def pause(self, node_id: int) -> None:
         """SIGSTOP: the process does nothing, and its sockets stay open."""
-        self.brokers[node_id].pause()
+        self.broker(node_id).pause()
 
     def resume(self, node_id: int) -> None:
         """SIGCONT after `pause`."""
-        self.brokers[node_id].resume()
+        self.broker(node_id).resume()
 
     def restart(self, node_id: int) -> None:
         """Start a broker that was stopped or killed, and wait until all running brokers list it."""
@@ -245,9 +253,10 @@ class LocalCluster:
         if node_ids is None:
             node_ids = [id_ for id_, broker in self.brokers.items() if not broker.running]
         node_ids = list(node_ids)
+        for broker in [self.broker(node_id) for node_id in node_ids]:
+            broker.kill()
         for node_id in node_ids:
             self._prepare_restart(node_id)
-            self.brokers[node_id].kill()
             self.brokers[node_id].launch()
         for node_id in node_ids:
             self.brokers[node_id].wait_ready()

@@ -24,3 +24,21 @@ DELIBERATE = [
         "a follower cannot tell whether an offset beyond its end is committed, so it reports OFFSET_NOT_AVAILABLE",
     ),
 ]
+
+EVERY_NODE = [
+    Deliberate(
+        "every-node",
+        ".*: create",
+        r".*\.flush\.messages\.value$",
+        "acknowledged records are synced by default",
+    ),
+]
+
+FIVE_NODES = [
+    Deliberate(
+        "five-nodes",
+        "unregistered: partitions",
+        r".*\.eligible_leader_replicas\.length$",
+        "a broker that is unregistered is not eligible any more: a later one of its id may have an empty disk",
+    ),
+]

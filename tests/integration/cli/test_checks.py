@@ -12,6 +12,7 @@ from confluent_kafka import TopicPartition as Position
 
 from ottla.local.broker_process import BrokerProcess
 from ottla.local.ports import free_port
+from ottla.testing import Cluster
 from tests.conftest import MakeBroker
 from tests.support.clients import commit_offsets, fresh
 from tests.support.command_line import CommandLine
@@ -85,6 +86,15 @@ def test_the_doctor_finds_an_advertised_address_that_cannot_be_reached(
 def test_the_doctor_finds_wrong_security_settings(ottla: CommandLine) -> None:
     output, _ = ottla.run("doctor", "-X", "security.protocol=SSL", code=1)
     assert "expects no TLS" in output
+
+
+def test_the_doctor_recognizes_the_listener_of_a_controller(tmp_path: Path) -> None:
+    with Cluster(1, proxies=False) as cluster:
+        ottla = CommandLine(cluster.controller_address(0), tmp_path)
+        output, _ = ottla.run("-o", "json", "doctor", code=1)
+    (failed,) = [each for each in json.loads(output) if each["status"] == "failed"]
+    assert "the listener of a controller" in failed["description"]
+    assert "the port of a broker" in failed["hint"]
 
 
 def test_top_shows_topics_and_groups_with_rates(ottla: CommandLine, group: str) -> None:

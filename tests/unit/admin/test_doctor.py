@@ -7,11 +7,14 @@ import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
 from ottla.admin.doctor import FAILED, OK, Finding, Server, diagnose, kind_of, probe
 from ottla.local.ports import free_port
+from tests.support.certificates import LOCAL, Authority
 
 TIMEOUT_S = 5.0
 
@@ -126,3 +129,36 @@ def test_findings_start_with_what_is_well() -> None:
     with server(sends(b"HTTP/1.1 400 Bad Request\r\n\r\n")) as address:
         first = next(iter(diagnose(address, {}, TIMEOUT_S)))
     assert (first.status, first.step) == (OK, "tcp")
+
+
+@pytest.mark.parametrize(
+    ("hosts", "ends", "trusted", "hint"),
+    [
+        (LOCAL, timedelta(days=9), False, "ssl.ca.location"),
+        (("broker.example",), timedelta(days=9), True, "a name that is in the certificate"),
+        (LOCAL, -timedelta(days=9), True, "has expired"),
+    ],
+)
+def test_the_hint_for_a_certificate_names_its_defect(
+    tmp_path: Path, hosts: tuple[str, ...], ends: timedelta, trusted: bool, hint: str
+) -> None:
+    authority, other = Authority(), Authority("another authority")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(authority.issue("broker", hosts, ends=ends).write_pem(tmp_path / "broker.pem"))
+
+    def serve(connection: socket.socket) -> None:
+        if connection.recv(1, socket.MSG_PEEK) == b"\x16":
+            with suppress(ssl.SSLError):
+                context.wrap_socket(connection, server_side=True).close()
+
+    settings = {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "u",
+        "sasl.password": "p",
+        "ssl.ca.location": str((authority if trusted else other).write_pem(tmp_path / "ca.pem")),
+    }
+    with server(serve) as address:
+        found = last(address, settings)
+    assert (found.status, found.step) == (FAILED, "security")
+    assert hint in found.hint

@@ -42,3 +42,32 @@ def test_a_given_directory_is_kept_and_the_brokers_stop_cleanly(tmp_path: Path) 
     assert (tmp_path / "broker-0" / ".kafka_cleanshutdown").exists()
     with Cluster(brokers=1, data=tmp_path) as cluster:
         assert cluster.metadata().cluster_id == cluster_id
+
+
+def test_refused_arguments_leave_no_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    for arguments in ({"brokers": 0}, {"brokers": 1, "racks": ["R1", "R2"]}):
+        with pytest.raises(ValueError, match="broker"):
+            Cluster(**arguments)  # type: ignore[arg-type]
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("proxies", [False, True])
+def test_a_cluster_runs_once(proxies: bool) -> None:
+    cluster = Cluster(brokers=1, proxies=proxies)
+    with pytest.raises(RuntimeError, match="has not been started"):
+        cluster.restart(0)
+    with cluster:
+        with pytest.raises(RuntimeError, match="has been started already"):
+            cluster.start()
+        assert cluster.running == [0]
+        for act in (cluster.kill, cluster.stop, cluster.pause, cluster.resume, cluster.restart):
+            with pytest.raises(ValueError, match="no broker -1; the brokers are 0"):
+                act(cluster.leader("missing"))
+        assert cluster.running == [0]
+    for restart in (cluster.start, cluster.restart_all, lambda: cluster.restart(0)):
+        with pytest.raises(RuntimeError, match="has ended"):
+            restart()
+    with pytest.raises(RuntimeError, match="has ended"):
+        cluster.disconnect(0)
+    assert not cluster.data.exists()

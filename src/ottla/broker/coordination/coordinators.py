@@ -248,6 +248,7 @@ class Coordinators:
         self._clock = clock
         self._replicas = replicas
         self._scheduler = LoopScheduler(loop, clock)
+        self._write_timeout_ms = settings.int("offsets.commit.timeout.ms")
         group_settings, txn_settings = GroupSettings(settings), TxnSettings(settings)
         groups: Runtime[GroupStateMachine] = self._runtime(
             GROUP_TOPIC,
@@ -287,6 +288,7 @@ class Coordinators:
             clock=self._clock,
             scheduler=self._scheduler,
             lease=self._lease,
+            write_timeout_ms=self._write_timeout_ms,
             report=self._report,
         )
 

@@ -21,6 +21,7 @@ from ottla.coordinator.runtime.runtime import Runtime
 from ottla.coordinator.txn.completion import TxnMarkerEntry
 from ottla.metadata.topic_names import GROUP_TOPIC
 from ottla.records.control import EndTxnMarker
+from ottla.replication.partition import Partition
 from ottla.replication.replicas import Replicas
 
 MarkerResults = dict[TopicPartition, ErrorCode]
@@ -51,9 +52,18 @@ class LocalMarkerSender:
             else:
                 self._append(marker, partition, pending)
 
+    def _find(self, where: TopicPartition) -> Partition:
+        """The replica of this broker; as in Kafka a partition of other brokers only is unknown here."""
+        try:
+            return self._replicas.get(*where)
+        except ApiError as error:
+            if error.code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) from error
+            raise
+
     def _append(self, marker: TxnMarkerEntry, where: TopicPartition, pending: PendingMarker) -> None:
         try:
-            partition = self._replicas.get(*where)
+            partition = self._find(where)
             appended = partition.append_marker(
                 EndTxnMarker(marker.committed, marker.coordinator_epoch),
                 marker.producer_id,
@@ -68,7 +78,7 @@ class LocalMarkerSender:
 
     def _end_offsets(self, marker: TxnMarkerEntry, where: TopicPartition, pending: PendingMarker) -> None:
         try:
-            self._replicas.get(*where)
+            self._find(where)
         except ApiError as error:
             pending.done(where, error.code)
             return

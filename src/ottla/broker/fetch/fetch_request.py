@@ -215,7 +215,7 @@ class PendingFetch(PendingResponse):
             except ApiError as error:
                 data = PartitionData(wanted.partition, error.code)
                 if error.code in self.absent:
-                    data.aborted = ()
+                    data.aborted = None if error.code == ErrorCode.NOT_LEADER_OR_FOLLOWER else ()
                     unknown_id = error.code == ErrorCode.UNKNOWN_TOPIC_ID
                     (nameless if unknown_id else refused).append(Planned(key, data))
                 else:

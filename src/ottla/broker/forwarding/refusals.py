@@ -121,7 +121,7 @@ def _refuse_elections(
 
 
 def _refuse_quorum(_: Message, code: ErrorCode, message: str | None, api_version: int) -> Message:
-    text = message if api_version >= _FIRST_QUORUM_MESSAGE else ""
+    text = message or code.name if api_version >= _FIRST_QUORUM_MESSAGE else ""
     return DescribeQuorumResponse(error_code=code, error_message=text)
 
 

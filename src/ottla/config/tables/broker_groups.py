@@ -23,8 +23,8 @@ from ottla.config.tables.notation import (
 
 # fmt: off
 KEYS = (
-    Key("offsets.commit.timeout.ms", INT, "5000", HIGH, STATIC, ACCEPTED, at_least(1),
-        "How long an offset commit waits for the replicas of the offsets topic."),
+    Key("offsets.commit.timeout.ms", INT, "5000", HIGH, STATIC, HONOURED, at_least(1),
+        "How long a request to a coordinator waits until its records are on the replicas of the internal topic."),
     Key("offsets.load.buffer.size", INT, "5242880", HIGH, STATIC, ACCEPTED, at_least(1),
         "Bytes per read when group state is loaded."),
     Key("offsets.topic.replication.factor", SHORT, "3", HIGH, STATIC, HONOURED, at_least(1),

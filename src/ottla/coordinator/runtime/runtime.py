@@ -56,10 +56,13 @@ class Runtime(Generic[M]):
         clock: Clock,
         scheduler: Scheduler,
         lease: LeadershipLease,
+        write_timeout_ms: int,
         report: Callable[[BaseException], None],
         image: MetadataImage = EMPTY_IMAGE,
     ) -> None:
         """`make` creates the empty state machine of a partition in a leader epoch.
+
+        A request fails if what it waits for is not committed within `write_timeout_ms`.
 
         `report` gets exceptions that no caller receives.
         """
@@ -70,6 +73,7 @@ class Runtime(Generic[M]):
         self.clock = clock
         self.scheduler = scheduler
         self.lease = lease
+        self.write_timeout_ms = write_timeout_ms
         self.report = report
         self.image = image
         self.timer_queue = TimerQueue(clock, scheduler)

@@ -18,6 +18,10 @@ request.
 Every call of the log names the leader epoch in which the shard was elected; the log refuses it in any other epoch.
 When that epoch has ended, the shard closes and is not loaded again: the runtime elects a new one, or resigns.
 
+A request whose records, or those that it can depend on, are not committed within the write timeout fails with
+COORDINATOR_NOT_AVAILABLE, as in Kafka. Its outcome is then not known: the records stay, and may be committed later.
+Decisions of timers wait without a limit.
+
 A response that waits for no commit is sent only while the lease on leadership holds (`ports.LeadershipLease`). The
 commit of a later record confirms leadership by itself.
 
@@ -32,6 +36,7 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from enum import Enum
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from ottla.base.errors import ApiError, ErrorCode
@@ -74,11 +79,20 @@ class ShardState(Enum):
 class _Parked:
     """A callback that waits until the log is committed up to an offset."""
 
-    __slots__ = ("callback", "end_offset")
+    __slots__ = ("callback", "due_ms", "end_offset", "promise")
 
-    def __init__(self, end_offset: int, callback: Callable[[ErrorCode], None]) -> None:
+    def __init__(
+        self,
+        end_offset: int,
+        callback: Callable[[ErrorCode], None],
+        due_ms: int,
+        promise: Promise[Any] | None,
+    ) -> None:
         self.end_offset = end_offset
         self.callback = callback
+        self.due_ms = due_ms
+        self.promise = promise
+        """Fails at `due_ms`; None if it may wait for ever."""
 
 
 class Shard(Generic[M]):
@@ -96,6 +110,8 @@ class Shard(Generic[M]):
         self._appended = 0  # the end offset of the last append of this shard
         self._committed = 0
         self._parked: deque[_Parked] = deque()
+        self._expired = 0  # how many of the first parked callbacks are due
+        self._expiring = False  # whether `_expire` is scheduled
 
     # --- lifecycle ---
 
@@ -118,6 +134,7 @@ class Shard(Generic[M]):
         self.timers.clear()
         self._batch = None
         parked, self._parked = self._parked, deque()
+        self._expired = 0
         for each in parked:
             self._notify(each, error)
         if was_active:
@@ -223,14 +240,14 @@ class Shard(Generic[M]):
                 self._refuse(done, promise, error)
                 return promise
             self.machine.replay_marker(producer_id, producer_epoch, committed=committed)
-            self._park(done, promise)
+            self._park(done, promise, limited=False)
         return promise
 
     def _run_timer(self, name: Hashable, operation: TimerOperation) -> None:
         promise: Promise[None] = Promise()
         promise.when_done(partial(self._timer_done, name, operation))
         with _failing(promise):
-            self._apply(operation(), promise)
+            self._apply(operation(), promise, limited=False)
 
     def _timer_done(
         self, name: Hashable, operation: TimerOperation, value: None, error: BaseException | None
@@ -247,7 +264,7 @@ class Shard(Generic[M]):
 
     # --- appending and replaying a decision ---
 
-    def _apply(self, decision: Decision[R], promise: Promise[R]) -> None:
+    def _apply(self, decision: Decision[R], promise: Promise[R], *, limited: bool = True) -> None:
         if decision.records:
             now_ms = self._runtime.clock.now_ms()
             try:
@@ -256,7 +273,7 @@ class Shard(Generic[M]):
                 self._refuse(decision, promise, error)
                 return
             self._replay(decision, batch.end_offset - len(decision.records), now_ms)
-        self._park(decision, promise)
+        self._park(decision, promise, limited=limited)
 
     def _add_to_batch(self, decision: Decision[R], now_ms: int) -> OpenBatch:
         """Add the decision's records to the open batch; a full batch is appended first."""
@@ -347,7 +364,7 @@ class Shard(Generic[M]):
         """The end offset of all records that the state machine has replayed."""
         return self._appended if self._batch is None else self._batch.end_offset
 
-    def _park(self, decision: Decision[R], promise: Promise[R]) -> None:
+    def _park(self, decision: Decision[R], promise: Promise[R], *, limited: bool = True) -> None:
         if self.state is not ShardState.ACTIVE:
             # The flush for this decision failed, or a response closed the shard.
             self._respond(decision, promise, ErrorCode.NOT_COORDINATOR)
@@ -355,11 +372,34 @@ class Shard(Generic[M]):
             holds = self._runtime.lease.holds()
             self._respond(decision, promise, ErrorCode.NONE if holds else ErrorCode.NOT_COORDINATOR)
         else:
-            self._parked.append(_Parked(self._end_offset, partial(self._respond, decision, promise)))
+            due_ms = self._runtime.timer_queue.now_ms() + self._runtime.write_timeout_ms
+            respond = partial(self._respond, decision, promise)
+            self._parked.append(_Parked(self._end_offset, respond, due_ms, promise if limited else None))
+            if not self._expiring:
+                self._expiring = True
+                self._runtime.scheduler.call_at(due_ms, self._expire)
+
+    def _expire(self) -> None:
+        """Fail the requests that have waited for too long."""
+        self._expiring = False
+        now_ms = self._runtime.timer_queue.now_ms()
+        late: list[Promise[Any]] = []
+        for each in islice(self._parked, self._expired, None):
+            if each.due_ms > now_ms:
+                self._expiring = True
+                self._runtime.scheduler.call_at(each.due_ms, self._expire)
+                break
+            self._expired += 1
+            if each.promise is not None and not each.promise.done:
+                late.append(each.promise)
+        for promise in late:
+            promise.fail(ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the write is not committed in time"))
 
     def _respond(self, decision: Decision[R], promise: Promise[R], error: ErrorCode) -> None:
         if decision.on_complete is not None:
             decision.on_complete(error)
+        if promise.done:
+            return  # it has failed because of the write timeout
         if error:
             promise.fail(ApiError(error))
         elif isinstance(decision.response, Promise):
@@ -369,6 +409,8 @@ class Shard(Generic[M]):
 
     def _respond_later(self, promise: Promise[Any], value: Any, error: BaseException | None) -> None:
         """Send a delayed response when the records that it can depend on are committed."""
+        if promise.done:
+            return
         if error is not None:
             promise.fail(error)
         elif self.state is not ShardState.ACTIVE:
@@ -388,6 +430,7 @@ class Shard(Generic[M]):
         self._runtime.committed(self)
         parked = self._parked
         while parked and parked[0].end_offset <= self._committed and self.state is ShardState.ACTIVE:
+            self._expired = max(0, self._expired - 1)
             self._notify(parked.popleft(), ErrorCode.NONE)
 
     def _notify(self, parked: _Parked, error: ErrorCode) -> None:

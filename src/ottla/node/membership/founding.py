@@ -158,7 +158,7 @@ class Founding:
                     case Found():
                         return Join(uuid_text(random_uuid(self._rng)), recovering=False)
                     case Refuse(reason):
-                        raise LocalError(f"{reason}; check controller.quorum.voters and log.dirs")
+                        raise LocalError(f"{reason}; check controller.quorum.voters, log.dirs and CLUSTER_ID")
                     case Wait(reason):
                         notices.waiting(reason)
                 await _pause()

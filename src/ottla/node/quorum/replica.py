@@ -2,6 +2,8 @@
 
 The voters are static (kraft.version 0): every node has them from its settings or from a controller. A directory of a
 quorum of one, whose voters are in its log, is refused: its records are not those of this quorum.
+
+A voter that has lost its log logs a warning while no leader exists from which it could copy the log.
 """
 
 from __future__ import annotations
@@ -42,6 +44,7 @@ from ottla.storage.log.log import Log
 
 _log = structlog.get_logger(__name__)
 _LISTENER_NAME: Final = "CONTROLLER"
+_NOTICE_S: Final = 10.0
 
 
 class ReplicaNode(MetadataNode):
@@ -55,18 +58,50 @@ class ReplicaNode(MetadataNode):
         log: Log,
         clock: Clock,
         transport: PeerTransport,
+        notices: RecoveryNotices,
     ) -> None:
         super().__init__(quorum, controller, publisher, log, clock)
         self.receive = quorum.receive
         self._transport = transport
+        self._notices = notices
 
     async def start(self) -> None:
         """Load the latest snapshot and join the quorum."""
         self.controller.join()
 
     def close(self) -> None:
+        self._notices.end()
         self._transport.close()
         super().close()
+
+
+class RecoveryNotices:
+    """Logs, from time to time, that a voter which has lost its log finds no leader to copy the log from."""
+
+    def __init__(self, directory: str, leader_id: Callable[[], int]) -> None:
+        self._directory = directory
+        self._leader_id = leader_id
+        self._timer: asyncio.TimerHandle | None = None
+
+    def begin(self) -> None:
+        """Log after some seconds, and again and again, until `end` is called."""
+        self._timer = asyncio.get_running_loop().call_later(_NOTICE_S, self._notice)
+
+    def end(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _notice(self) -> None:
+        if self._leader_id() < 0:
+            _log.warning(
+                "this voter has lost its metadata log: it does not vote before it has copied the log from a leader, "
+                "and there is no leader",
+                directory=self._directory,
+                remedy="start the voters that still have their logs; if most voters have lost theirs, stop the nodes "
+                "and restore this directory from a backup",
+            )
+        self.begin()
 
 
 def open_replica(
@@ -97,6 +132,7 @@ def open_replica(
             "controller.quorum.bootstrap.servers, or use an empty directory"
         )
     log = open_metadata_log(disk, directory, config, machine.rng, clock.now_ms())
+    notices = RecoveryNotices(directory, lambda: quorum.leader_id)
     settings = RaftSettings(
         cluster_id,
         ReplicaKey(node_id, directory_id),
@@ -106,6 +142,11 @@ def open_replica(
         request_timeout_s=config.int("controller.quorum.request.timeout.ms") / 1000,
         recovering=is_recovering(disk, directory),
     )
+
+    def recovered() -> None:
+        notices.end()
+        executor.submit(partial(end_recovery, disk, directory), _recovery_ended)
+
     transport = PeerTransport(
         node_id,
         voters,
@@ -122,7 +163,7 @@ def open_replica(
         clock,
         executor,
         machine.rng,
-        on_recovered=lambda: executor.submit(partial(end_recovery, disk, directory), _recovery_ended),
+        on_recovered=recovered,
         on_foreign=on_foreign,
     )
     publisher = MetadataPublisher(quorum)
@@ -135,7 +176,9 @@ def open_replica(
         clock=clock,
         cluster_id=cluster_id,
     )
-    return ReplicaNode(quorum, controller, publisher, log, clock, transport)
+    if settings.recovering:
+        notices.begin()
+    return ReplicaNode(quorum, controller, publisher, log, clock, transport, notices)
 
 
 def _voter_set(config: BrokerConfig, voters: Sequence[VoterAddress]) -> VoterSet:

@@ -15,6 +15,7 @@ from msgspec import Struct
 from ottla.broker.net.listeners import Listener
 from ottla.config import BrokerConfig, ConfigRefused
 
+_PORT_MAX = 65535
 _EVERYWHERE = ("", "0.0.0.0", "::")  # noqa: S104 - recognized, not bound here
 
 
@@ -62,7 +63,7 @@ def parse_voters(config: BrokerConfig) -> tuple[VoterAddress, ...]:
     voters = []
     for entry in config.list("controller.quorum.voters"):
         node_id, _, address = entry.partition("@")
-        voters.append(VoterAddress(int(node_id), *_address(address)))
+        voters.append(VoterAddress(int(node_id), *_address("controller.quorum.voters", address)))
     ids = [voter.node_id for voter in voters]
     if len(set(ids)) != len(ids):
         text = "controller.quorum.voters: two voters have the same node id"
@@ -75,7 +76,8 @@ def parse_quorum(
 ) -> QuorumConfig:
     """Parse and check the settings of the quorum; `controllers` are the controller listeners of this node."""
     voters = parse_voters(config)
-    servers = tuple(_address(each) for each in config.list("controller.quorum.bootstrap.servers"))
+    setting = "controller.quorum.bootstrap.servers"
+    servers = tuple(_address(setting, each) for each in config.list(setting))
     is_voter = any(voter.node_id == node_id for voter in voters)
     names = ", ".join(str(voter.node_id) for voter in voters)
     if Role.CONTROLLER in roles:
@@ -132,6 +134,8 @@ def _only_this_node(servers: tuple[tuple[str, int], ...], controllers: tuple[Lis
     return False
 
 
-def _address(text: str) -> tuple[str, int]:
+def _address(setting: str, text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
+    if int(port) > _PORT_MAX:
+        raise ConfigRefused(setting, f"{setting}: port {port} of {host}; allowed: 0 to {_PORT_MAX}")
     return host.strip("[]"), int(port)

@@ -35,6 +35,7 @@ class Serving:
             clock=self.clock,
             scheduler=self.scheduler,
             lease=FakeLease(),
+            write_timeout_ms=5_000,
             report=self.reported.append,
         )
 

@@ -103,3 +103,14 @@ def test_a_partition_of_offsets_that_is_not_here() -> None:
     sending.send(gone)
     assert sending.reported == [{gone: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}]
     assert sending.groups.ended == []
+
+
+def test_a_partition_of_other_brokers_is_unknown_here() -> None:
+    sending = Sending()
+    offsets = TopicPartition("__consumer_offsets", 4)
+    sending.leaders.elsewhere = {NOWHERE, offsets}
+    sending.send(NOWHERE, offsets)
+    assert sending.reported == [
+        {NOWHERE: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, offsets: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    ]
+    assert sending.groups.ended == []

@@ -527,6 +527,12 @@ def test_a_partition_of_another_broker_ends_the_wait_of_a_consumer() -> None:
     assert unknown.waits
 
 
+def test_a_partition_of_another_broker_has_no_list_of_aborted_transactions() -> None:
+    (broker := Broker()).missing = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    (follower := Follower(broker)).fetch({5: 0}, wait_ms=0)
+    assert follower.received()[5].aborted_transactions is None
+
+
 # Consumers at followers (KIP-392)
 
 

@@ -15,6 +15,7 @@ from ottla.wire.messages.alter_partition_reassignments import (
     ReassignablePartition,
     ReassignableTopic,
 )
+from ottla.wire.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from ottla.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from ottla.wire.messages.metadata import MetadataRequest
@@ -70,6 +71,13 @@ def test_each_marker_has_the_error_in_its_partitions() -> None:
     assert isinstance(response, WriteTxnMarkersResponse)
     (refused,) = response.markers
     assert [each.error_code for each in refused.topics[0].partitions] == [CODE, CODE]
+
+
+def test_a_refused_description_of_the_quorum_always_has_a_message() -> None:
+    for version, given, expected in ((1, "why", ""), (2, "why", "why"), (2, None, "REQUEST_TIMED_OUT")):
+        response = refuse(DescribeQuorumRequest(), ErrorCode.REQUEST_TIMED_OUT, given, version)
+        assert isinstance(response, DescribeQuorumResponse)
+        assert response.error_message == expected
 
 
 def test_other_requests_have_no_refusal() -> None:

@@ -468,3 +468,73 @@ def test_an_append_in_an_ended_epoch_is_refused_and_not_visible() -> None:
     bench.runtime.elect(0, 4)
     bench.scheduler.run()
     assert bench.runtime.read(0, lambda machine: machine.counts).result() == {}
+
+
+def test_a_request_that_is_not_committed_in_time_fails_and_its_records_stay() -> None:
+    bench = Bench()
+    machine = bench.serve()
+    completed: list[ErrorCode] = []
+    written = bench.runtime.write(0, lambda _: Decision("a", [word("a")], completed.append))
+    bench.scheduler.advance(4_000)
+    read = bench.runtime.read(0, lambda machine: dict(machine.counts))
+    bench.scheduler.advance(999)
+    assert not written.done
+    bench.scheduler.advance(1)
+    assert refused(written) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert not read.done
+    bench.scheduler.advance(4_000)
+    assert refused(read) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    later = bench.runtime.write(0, say("b"))
+    bench.scheduler.run()
+    assert (completed, machine.counts) == ([], {"a": 1, "b": 1})
+    bench.log.commit()
+    assert completed == [ErrorCode.NONE]
+    assert later.result() == "b"
+    assert bench.machines == [machine]
+
+
+def test_requests_after_a_slow_commit_have_the_same_time() -> None:
+    bench = Bench()
+    bench.serve()
+    slow = [bench.runtime.write(0, say(text)) for text in "ab"]
+    bench.scheduler.advance(6_000)
+    assert [refused(each) for each in slow] == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 2
+    bench.log.commit()
+    for _ in range(3):
+        waiting = bench.runtime.write(0, say("c"))
+        bench.scheduler.advance(4_999)
+        assert not waiting.done
+        bench.log.commit()
+        assert waiting.result() == "c"
+    late = bench.runtime.write(0, say("d"))
+    bench.scheduler.advance(5_000)
+    assert refused(late) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def test_a_delayed_response_of_a_request_that_has_failed_is_ignored() -> None:
+    bench = Bench()
+    bench.serve()
+    delayed: Promise[str] = Promise()
+    response = bench.runtime.write(0, lambda _: Decision(delayed, [word("a")]))
+    bench.scheduler.advance(5_000)
+    assert refused(response) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    bench.log.commit()
+    delayed.keep("late")
+    assert refused(response) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert bench.reported == []
+
+
+def test_the_decision_of_a_timer_waits_without_a_limit() -> None:
+    bench = Bench()
+    machine = bench.serve()
+    runs: list[int] = []
+
+    def operation() -> Decision[None]:
+        runs.append(1)
+        return Decision(None, [word("t", len(runs))])
+
+    machine.timers.schedule("t", 10, operation)
+    bench.scheduler.advance(30_000)
+    bench.log.commit()
+    bench.scheduler.advance(30_000)
+    assert (runs, machine.counts) == ([1], {"t": 1})

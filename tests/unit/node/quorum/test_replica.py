@@ -13,6 +13,7 @@ import structlog
 
 from ottla.base.errors import LocalError
 from ottla.node.build import Node
+from ottla.node.quorum import replica
 from ottla.node.settings.config import assemble
 from ottla.quorum.raft.driver import RaftQuorum
 
@@ -152,13 +153,27 @@ def test_nodes_agree_on_a_cluster_id_and_a_replaced_disk_recovers(tmp_path: Path
         shutil.rmtree(tmp_path / f"node{replaced}")
         await nodes.start(replaced)
         await until(lambda: nodes.quorum(replaced)._core.can_vote)
+        metadata = nodes.running[replaced]._metadata
+        assert isinstance(metadata, replica.ReplicaNode)
+        assert metadata._notices._timer is None
         assert len({cluster_id(tmp_path, node_id) for node_id in (1, 2, 3)}) == 1
         assert await nodes.leader() == leader
 
     run(tmp_path, play)
 
 
-def test_two_replaced_disks_found_nothing_and_elect_nothing(tmp_path: Path) -> None:
+def test_two_replaced_disks_found_nothing_and_elect_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replica, "_NOTICE_S", 0.05)
+    logged = structlog.testing.LogCapture()
+    monkeypatch.setattr(replica, "_log", structlog.wrap_logger(None, processors=[logged]))
+
+    def warned() -> set[str]:
+        found = [each for each in logged.entries if "there is no leader" in each["event"]]
+        assert all("restore this directory" in each["remedy"] for each in found)
+        return {each["directory"] for each in found}
+
     async def play(nodes: Nodes) -> None:
         await nodes.start(1, 2, 3)
         first = await nodes.leader()
@@ -177,6 +192,7 @@ def test_two_replaced_disks_found_nothing_and_elect_nothing(tmp_path: Path) -> N
         assert cluster_id(tmp_path, 1) == cluster_id(tmp_path, 2) == cluster_id(tmp_path, 3)
         refused = count_lost_elections(nodes.quorum(3))
         await until(lambda: refused() > 2)
+        await until(lambda: warned() == {f"{tmp_path}/node{each}/__cluster_metadata-0" for each in (1, 2)})
         assert [nodes.quorum(node_id)._core.can_vote for node_id in (1, 2, 3)] == [False, False, True]
 
     run(tmp_path, play)

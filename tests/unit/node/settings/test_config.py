@@ -183,6 +183,8 @@ def test_protection_at_its_default_is_accepted() -> None:
         {"process.roles": "controller"},
         {"controller.quorum.voters": "2@a:9093,3@b:9093"},
         {"controller.quorum.voters": "1@a:9093,1@b:9093"},
+        {"controller.quorum.voters": "1@b:65536"},
+        {"process.roles": "broker", "controller.quorum.bootstrap.servers": "b:65536"},
         {"process.roles": "broker", "controller.quorum.voters": "1@a:9093,2@b:9093"},
         {
             "process.roles": "broker",
