@@ -118,6 +118,18 @@ def test_node_without_the_controller_role_joins_as_an_observer(processes: Proces
         assert cluster_id(observer.data) == processes.cluster_id(1)
 
 
+def test_a_node_that_finds_no_controller_names_the_cause(processes: Processes) -> None:
+    servers = f"127.0.0.1:{processes.nodes[1].port},127.0.0.1:1"
+    lost = processes.broker(4, processes.folder / "lost", controller_quorum_bootstrap_servers=servers)
+    lost.launch()
+    try:
+        wait_until(lambda: "waiting to join a cluster" in lost.output(), "the reason")
+        assert "a listener for clients; the address of a controller listener is needed" in lost.output()
+        assert "127.0.0.1:1: [Errno 111] Connection refused" in lost.output()
+    finally:
+        lost.kill()
+
+
 def test_node_of_another_cluster_is_refused(processes: Processes) -> None:
     data = processes.folder / "foreign"
     with BrokerProcess(data, {"node.id": "4"}):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from ottla.broker.coordination.coordinators import partition_of
 from ottla.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from ottla.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -87,6 +88,7 @@ from ottla.wire.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
 )
 from ottla.wire.schema import Message
+from tests.compat.differential.dead_coordinator import DeadCoordinator
 from tests.compat.differential.fetching import fetch, want
 from tests.compat.differential.records import batch, produce, record
 from tests.compat.differential.three_nodes import ClusterPlayer, NodePlayer, create
@@ -100,17 +102,10 @@ INTERNAL_PARTITIONS = 50
 SPECIAL_TIMES = (-1, -2, -3, -4, -5, -6, -7, 0, 1 << 60)
 
 
-def java_hash(text: str) -> int:
-    found = 0
-    for letter in text:
-        found = (31 * found + ord(letter)) & 0xFFFFFFFF
-    return found & 0x7FFFFFFF
-
-
 def name_of(node: int, prefix: str = "of") -> str:
     """A group or transactional id whose coordinator is a node."""
     names = (f"{prefix}-{node}-{number}" for number in range(1000))
-    return next(name for name in names if java_hash(name) % INTERNAL_PARTITIONS % 3 == node)
+    return next(name for name in names if partition_of(name, INTERNAL_PARTITIONS) % 3 == node)
 
 
 def internal_topics(player: ClusterPlayer) -> None:
@@ -448,12 +443,15 @@ def play(player: ClusterPlayer) -> None:
     """All steps, with all nodes up and with node 2 down."""
     prepare(player)
     everything(player, "up")
+    dead = DeadCoordinator(player, name_of(2, "committed"), name_of(2, "open"))
+    dead.before()
     player.kill(2)
     player.until_isr(LED, {0: {0, 1}, 1: {0, 1}})
     player.until_leaders(ALONE, {0: 0, 1: 1, 2: -1})
     for topic in INTERNAL_TOPICS:
         leaders = {index: 0 if index % 3 == 2 else index % 3 for index in range(INTERNAL_PARTITIONS)}
         player.until_leaders(topic, leaders)
+    dead.after()
     everything(player, "one down")
     player.restart(2)
     player.until_isr(LED, {0: {0, 1, 2}, 1: {0, 1, 2}})

@@ -63,6 +63,8 @@ _CONTROLLERS: Final = 2
 _POLL_S: Final = 0.05
 _REQUEST_S: Final = 1.0
 _NOTICE_S: Final = 10.0
+_NO_CLUSTER: Final = "a controller that belongs to no cluster yet"
+_NOT_A_CONTROLLER: Final = "a listener for clients; the address of a controller listener is needed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,7 +170,7 @@ class Founding:
     async def _report(self, node_id: int) -> VoterReport | None:
         """The state of a voter; None if it does not respond."""
         described = await _describe(self._peers, node_id)
-        if described is None:
+        if isinstance(described, str):
             return None
         self._check_voters(node_id, described)
         partition = PartitionData(replica_id=self._node_id, pre_vote=True)
@@ -221,13 +223,16 @@ async def find_members(
     try:
         while True:
             found = await asyncio.gather(*(_describe(peers, at) for at in range(len(addresses))))
-            described = [each for each in found if each is not None and each.cluster_id]
+            described = [each for each in found if not isinstance(each, str) and each.cluster_id]
             if described:
                 _check_cluster(cluster_id, [each.cluster_id for each in described])
                 voters = quorum.voters or _voters(described)
                 return Members(described[0].cluster_id, voters)
             servers = ", ".join(f"{host}:{port}" for host, port in addresses)
-            notices.waiting(f"no controller of a cluster responds at {servers}")
+            notices.waiting(
+                f"no controller of a cluster responds at {servers}",
+                "; ".join(each if isinstance(each, str) else _NO_CLUSTER for each in found),
+            )
             await _pause()
     finally:
         peers.close()
@@ -256,7 +261,8 @@ def _voters(described: Iterable[DescribeClusterResponse]) -> tuple[VoterAddress,
     return tuple(VoterAddress(each.broker_id, each.host, each.port) for each in brokers)
 
 
-async def _describe(peers: Peers, node_id: int) -> DescribeClusterResponse | None:
+async def _describe(peers: Peers, node_id: int) -> DescribeClusterResponse | str:
+    """What a controller reports of its cluster, or why there is no such report."""
     request = DescribeClusterRequest(endpoint_type=_CONTROLLERS)
     try:
         response = await settled(
@@ -264,9 +270,9 @@ async def _describe(peers: Peers, node_id: int) -> DescribeClusterResponse | Non
                 node_id, request, DescribeClusterResponse, timeout_s=_REQUEST_S, versions=range(1, 3)
             )
         )
-    except PeerError:
-        return None
-    return None if response.error_code else response
+    except PeerError as error:
+        return str(error)
+    return _NOT_A_CONTROLLER if response.error_code else response
 
 
 def _grant_to_blank(message: Message) -> Promise[Message]:
@@ -301,9 +307,9 @@ class _Notices:
         self._reason = ""
         self._since = self._noticed = loop.time()
 
-    def waiting(self, reason: str) -> None:
+    def waiting(self, reason: str, detail: str = "") -> None:
         now = self._loop.time()
         if now - self._since < 1 or (reason == self._reason and now - self._noticed < _NOTICE_S):
             return
         self._reason, self._noticed = reason, now
-        self._log.info("waiting to join a cluster", reason=reason)
+        self._log.info("waiting to join a cluster", reason=reason, **({"detail": detail} if detail else {}))

@@ -133,15 +133,8 @@ def open_replica(
         )
     log = open_metadata_log(disk, directory, config, machine.rng, clock.now_ms())
     notices = RecoveryNotices(directory, lambda: quorum.leader_id)
-    settings = RaftSettings(
-        cluster_id,
-        ReplicaKey(node_id, directory_id),
-        _voter_set(config, voters),
-        snapshot_interval_bytes=config.long("metadata.log.max.record.bytes.between.snapshots"),
-        timeouts=_timeouts(config),
-        request_timeout_s=config.int("controller.quorum.request.timeout.ms") / 1000,
-        recovering=is_recovering(disk, directory),
-    )
+    local = ReplicaKey(node_id, directory_id)
+    settings = _settings(config, cluster_id, local, voters, recovering=is_recovering(disk, directory))
 
     def recovered() -> None:
         notices.end()
@@ -179,6 +172,25 @@ def open_replica(
     if settings.recovering:
         notices.begin()
     return ReplicaNode(quorum, controller, publisher, log, clock, transport, notices)
+
+
+def _settings(
+    config: BrokerConfig,
+    cluster_id: str,
+    local: ReplicaKey,
+    voters: Sequence[VoterAddress],
+    *,
+    recovering: bool,
+) -> RaftSettings:
+    return RaftSettings(
+        cluster_id,
+        local,
+        _voter_set(config, voters),
+        snapshot_interval_bytes=config.long("metadata.log.max.record.bytes.between.snapshots"),
+        timeouts=_timeouts(config),
+        request_timeout_s=config.int("controller.quorum.request.timeout.ms") / 1000,
+        recovering=recovering,
+    )
 
 
 def _voter_set(config: BrokerConfig, voters: Sequence[VoterAddress]) -> VoterSet:

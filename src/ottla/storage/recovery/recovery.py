@@ -11,7 +11,8 @@ Steps, in order:
    What is below the recovery point is not read, except the part between the last trusted index entry
    and that point.
 4. Leader epochs and producer state: the newest snapshot at or below the recovery point, then the batch
-   headers from there on, which also restores the index of aborted transactions.
+   headers from there on, which also restores the index of aborted transactions. A file of leader epochs that is
+   missing, empty or damaged is made again from all batch headers.
 
 When `open_log` returns, all records of the log are durable, and nothing that was removed can appear again:
 files are synced and the directory is, before anything can be appended.
@@ -171,10 +172,13 @@ class _Recovery:
     def _load_epochs(self) -> EpochCache:
         path = f"{self._directory}/{LEADER_EPOCH_FILE}"
         try:
-            return EpochCache(self._disk, path)
+            epochs = EpochCache(self._disk, path)
         except CorruptCheckpoint:
             self._disk.remove(path)
-        epochs = EpochCache(self._disk, path)
+            epochs = EpochCache(self._disk, path)
+        if epochs.latest_epoch is not None:
+            return epochs
+        # Without epochs a follower would not notice that its records are not those of the leader.
         for segment in self._segments:
             for _, header in walk(segment.file, 0, segment.written_size):
                 _learn_epoch(epochs, header.partition_leader_epoch, header.base_offset)

@@ -238,12 +238,19 @@ def test_a_log_start_above_the_end_begins_anew() -> None:
     assert offsets(open_at(disk.crash(Survival.NONE), DIRECTORY, SMALL)) == [(20, 20)]
 
 
-def test_an_unreadable_epoch_file_is_made_anew() -> None:
+@pytest.mark.parametrize("last", [LastKnown(recovery_point=10), LastKnown(clean=True), LastKnown()], ids=str)
+@pytest.mark.parametrize("content", [b"nonsense", b"", b"0\n0\n", None])
+def test_a_damaged_epoch_file_is_made_anew(content: bytes | None, last: LastKnown) -> None:
+    """Without its epochs a follower would not notice that its records are not those of the leader."""
     disk, log = filled(10)
     checkpoint(log)
     entries = log.epochs.entries()
-    disk.replace(f"{DIRECTORY}/leader-epoch-checkpoint", b"nonsense")
-    again = open_at(disk, DIRECTORY, SMALL, LastKnown(recovery_point=10))
+    path = f"{DIRECTORY}/leader-epoch-checkpoint"
+    if content is None:
+        disk.remove(path)
+    else:
+        disk.replace(path, content)
+    again = open_at(disk, DIRECTORY, SMALL, last)
     assert again.epochs.entries() == entries
 
 
