@@ -474,10 +474,11 @@ class RaftQuorum:
         self._snapshot_running = True
         snapshot_id = SnapshotId(last_offset + 1, epoch)
         timestamp_ms, now_ms = self._last_timestamp_ms, self._clock.now_ms()
+        controls = self._core.history.controls_at(last_offset)
 
         def write() -> None:
             data = encode_snapshot(
-                values, epoch=epoch, last_timestamp_ms=timestamp_ms, controls=(), now_ms=now_ms
+                values, epoch=epoch, last_timestamp_ms=timestamp_ms, controls=controls, now_ms=now_ms
             )
             self._store.write(snapshot_id, data)
 
@@ -487,7 +488,8 @@ class RaftQuorum:
                 # The log still has every record; the next interval tries again.
                 _log.warning("a metadata snapshot could not be written", reason=str(failure))
             elif not self._failed:
-                self._log.snapshot_written(OffsetAndEpoch(snapshot_id.end_offset, snapshot_id.epoch))
+                snapshot = OffsetAndEpoch(snapshot_id.end_offset, snapshot_id.epoch)
+                self._log.snapshot_written(snapshot, controls)
 
         self._log.roll()
         self._executor.submit(write, written)
