@@ -10,8 +10,9 @@ from typing import Any
 from ottla.base.errors import ErrorCode, OttlaError
 from ottla.base.promise import Promise
 from ottla.quorum.quorum import ListenerAddress
-from ottla.quorum.raft.driver import RaftQuorum, RaftSettings
+from ottla.quorum.raft.driver import RaftQuorum
 from ottla.quorum.raft.messages import BeginEpoch, Fetch, FetchResponse, Request, Response, Vote, VoteResponse
+from ottla.quorum.raft.settings import RaftSettings
 from ottla.quorum.raft.storage_log import StorageRaftLog
 from ottla.quorum.raft.translation import decode_request, decode_response, encode_request, encode_response
 from ottla.quorum.raft.voters import ReplicaKey, Voter, VoterSet
@@ -72,6 +73,7 @@ class Replica:
         self.disk.makedirs(DIRECTORY)
         self.executor = InlineExecutor(stepped=True)
         self.sent: list[Sent] = []
+        self.addresses: dict[int, tuple[str, int]] = {}
         self.timers: list[Timer] = []
         self.soon: list[Callable[[], None]] = []
         self.seen = Recorder()
@@ -105,6 +107,9 @@ class Replica:
         self.foreign += 1
 
     # The ports
+
+    def set_address(self, node_id: int, host: str, port: int) -> None:
+        self.addresses[node_id] = (host, port)
 
     def time(self) -> float:
         return self.now

@@ -88,7 +88,7 @@ KEYS = (
         "How long a quorum member waits for a response."),
     Key("controller.quorum.retry.backoff.ms", INT, "20", LOW, STATIC, HONOURED, at_least(0),
         "Pause before a failed request to the quorum is sent again."),
-    Key("controller.quorum.auto.join.enable", BOOLEAN, "false", LOW, STATIC, ACCEPTED, ANYTHING,
+    Key("controller.quorum.auto.join.enable", BOOLEAN, "false", LOW, STATIC, HONOURED, ANYTHING,
         "Whether a controller adds itself to the voters of its cluster."),
     Key("controller.quorum.fetch.snapshot.max.bytes", INT, "1048576", LOW, STATIC, ACCEPTED, at_least(1),
         "Most bytes of a snapshot fetched in one request."),

@@ -213,7 +213,7 @@ async def find_members(
 ) -> Members:
     """Wait until a controller reports the cluster id and the voters, for a node that is not a voter."""
     quorum = config.quorum
-    addresses = [(voter.host, voter.port) for voter in quorum.voters] or list(quorum.bootstrap_servers)
+    addresses = [(voter.host, voter.port) for voter in quorum.voters] or list(quorum.remote_servers)
     peers = _peers(config.node_id, environment)
     for at, (host, port) in enumerate(addresses):
         peers.set_address(at, host, port)

@@ -8,10 +8,8 @@ import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-import pytest
 import structlog
 
-from ottla.base.errors import LocalError
 from ottla.node.build import Node
 from ottla.node.settings.config import assemble
 from ottla.quorum.raft.driver import RaftQuorum
@@ -193,7 +191,7 @@ def test_a_single_static_voter_founds_its_cluster_and_leads(tmp_path: Path) -> N
     run(tmp_path, play, count=1)
 
 
-def test_the_directory_of_a_quorum_of_one_is_refused(tmp_path: Path) -> None:
+def test_voters_in_the_directory_replace_those_of_the_settings(tmp_path: Path) -> None:
     async def play(nodes: Nodes) -> None:
         nodes.environment = {"CLUSTER_ID": CLUSTER_ID}
         directory = str(tmp_path / "node1")
@@ -201,9 +199,9 @@ def test_the_directory_of_a_quorum_of_one_is_refused(tmp_path: Path) -> None:
         alone = Node(assemble(listeners, {"CLUSTER_ID": CLUSTER_ID}), structlog.get_logger())
         await alone.start()
         await alone.stop()
-        node = nodes.node(1)
-        with pytest.raises(LocalError, match="belongs to a quorum of one voter"):
-            await node.start()
-        node.release()
+        await nodes.start(1)  # its settings name three voters
+        assert await nodes.leader() == 1
+        assert [voter.node_id for voter in nodes.quorum(1).describe().voters] == [1]
+        assert nodes.quorum(1).kraft_version == 1
 
     run(tmp_path, play)

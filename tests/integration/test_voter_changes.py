@@ -1,0 +1,206 @@
+"""Processes change the voters of their quorum (KIP-853): one node becomes three; voters are removed and replaced."""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from ottla.base.errors import ErrorCode
+from ottla.base.ids import METADATA_TOPIC, parse_uuid
+from ottla.local.broker_process import BrokerNotStarted, BrokerProcess
+from ottla.local.ports import free_ports
+from ottla.wire.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse, Listener
+from ottla.wire.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    DescribeQuorumResponsePartitionData,
+    PartitionData,
+    TopicData,
+)
+from ottla.wire.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
+from tests.support.raw import Address, Closed, RawClient
+from tests.support.waiting import wait_until
+
+AUTO_JOIN = {"controller.quorum.auto.join.enable": "true"}
+
+
+class Controllers:
+    """Combined nodes whose settings name three bootstrap servers and no voters."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.ports = dict(zip((1, 2, 3), free_ports(3), strict=True))
+        self.nodes: dict[int, BrokerProcess] = {}
+
+    def start(self, node_id: int, **settings: str) -> BrokerProcess:
+        known = self.nodes.get(node_id)
+        port = known.port if known else free_ports(1)[0]
+        everywhere = ",".join(f"127.0.0.1:{each}" for each in self.ports.values())
+        own = {
+            "node.id": str(node_id),
+            "controller.quorum.bootstrap.servers": everywhere,
+            "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{self.ports[node_id]}",
+            "controller.quorum.fetch.timeout.ms": "1000",
+        }
+        node = self.nodes[node_id] = BrokerProcess(self.data(node_id), {**own, **settings}, port=port)
+        return node.start()
+
+    def found(self) -> None:
+        """Start node 1 as a plain single node, and again as a node that others can follow."""
+        with BrokerProcess(self.data(1), {"node.id": "1"}) as alone:
+            create_topic(alone, "of-the-single-node")
+        self.start(1)
+
+    def grow(self) -> None:
+        """Three voters, one after the other."""
+        self.found()
+        for node_id in (2, 3):
+            self.start(node_id)
+            assert self.add(1, node_id) is ErrorCode.NONE
+
+    def data(self, node_id: int) -> Path:
+        return self.folder / f"node{node_id}"
+
+    def directory_id(self, node_id: int) -> uuid.UUID:
+        lines = (self.data(node_id) / "meta.properties").read_text().splitlines()
+        return parse_uuid(next(line for line in lines if line.startswith("directory.id=")).partition("=")[2])
+
+    def add(self, at: int, node_id: int) -> ErrorCode:
+        listener = Listener(name="CONTROLLER", host="127.0.0.1", port=self.ports[node_id])
+        request = AddRaftVoterRequest(
+            cluster_id=None,
+            timeout_ms=20_000,
+            voter_id=node_id,
+            voter_directory_id=self.directory_id(node_id),
+            listeners=[listener],
+        )
+        with self.client(at) as client:
+            response = client.ask(request, 1, AddRaftVoterResponse)
+        assert not isinstance(response, Closed)
+        return ErrorCode(response.error_code)
+
+    def remove(self, at: int, node_id: int, directory_id: uuid.UUID | None = None) -> ErrorCode:
+        directory_id = directory_id or self.directory_id(node_id)
+        request = RemoveRaftVoterRequest(cluster_id=None, voter_id=node_id, voter_directory_id=directory_id)
+        with self.client(at) as client:
+            response = client.ask(request, 0, RemoveRaftVoterResponse)
+        assert not isinstance(response, Closed)
+        return ErrorCode(response.error_code)
+
+    def client(self, at: int) -> RawClient:
+        return RawClient(Address("127.0.0.1", self.nodes[at].port))
+
+    def quorum(self, at: int) -> DescribeQuorumResponsePartitionData:
+        topic = TopicData(topic_name=METADATA_TOPIC, partitions=[PartitionData(partition_index=0)])
+        with self.client(at) as client:
+            response = client.ask(DescribeQuorumRequest(topics=[topic]), 2, DescribeQuorumResponse)
+        assert not isinstance(response, Closed)
+        return response.topics[0].partitions[0]
+
+    def voters(self, at: int) -> dict[int, uuid.UUID]:
+        return {each.replica_id: each.replica_directory_id for each in self.quorum(at).current_voters}
+
+    def kill(self) -> None:
+        for node in self.nodes.values():
+            node.kill()
+
+
+def create_topic(node: BrokerProcess, name: str) -> None:
+    admin = AdminClient({"bootstrap.servers": node.bootstrap})
+    admin.create_topics([NewTopic(name, 1, 1)])[name].result(30)
+
+
+def topics(node: BrokerProcess) -> set[str]:
+    return set(AdminClient({"bootstrap.servers": node.bootstrap}).list_topics(timeout=20).topics)
+
+
+def brokers(node: BrokerProcess) -> set[int]:
+    return set(AdminClient({"bootstrap.servers": node.bootstrap}).list_topics(timeout=20).brokers)
+
+
+@pytest.fixture
+def controllers(tmp_path: Path) -> Iterator[Controllers]:
+    made = Controllers(tmp_path)
+    try:
+        yield made
+    finally:
+        made.kill()
+
+
+def test_a_single_node_grows_to_three_voters_and_its_first_node_dies(controllers: Controllers) -> None:
+    controllers.grow()
+    assert set(controllers.voters(3)) == {1, 2, 3}
+    assert controllers.add(2, 3) is ErrorCode.DUPLICATE_VOTER
+    controllers.nodes[1].kill()
+    survivor = controllers.nodes[2]
+    wait_until(lambda: brokers(survivor) == {2, 3}, "the end of the killed broker")
+    assert "of-the-single-node" in topics(survivor)
+    create_topic(survivor, "after-the-kill")
+    for node_id in (2, 3):
+        controllers.nodes[node_id].kill()
+    for node_id in (2, 3):  # two of three voters, each with its own log only
+        controllers.nodes[node_id].launch()
+    for node_id in (2, 3):
+        controllers.nodes[node_id].wait_ready()
+    wait_until(lambda: {"of-the-single-node", "after-the-kill"} <= topics(survivor), "the topics")
+    controllers.nodes[1].start()
+    wait_until(lambda: "after-the-kill" in topics(controllers.nodes[1]), "the return of the first node")
+
+
+def test_a_follower_and_the_leader_are_removed(controllers: Controllers) -> None:
+    controllers.grow()
+    leader = controllers.quorum(1).leader_id
+    follower, last = (each for each in (1, 2, 3) if each != leader)
+    assert controllers.remove(follower, follower) is ErrorCode.NONE
+    assert controllers.voters(1).keys() == {leader, last}
+    assert controllers.remove(follower, leader) is ErrorCode.NONE
+    wait_until(lambda: controllers.quorum(follower).leader_id == last, "another leader")
+    assert controllers.voters(follower).keys() == {last}
+    assert controllers.remove(follower, last) is ErrorCode.VOTER_NOT_FOUND
+    create_topic(controllers.nodes[leader], "with-one-voter")
+    controllers.nodes[leader].kill()
+    create_topic(controllers.nodes[last], "without-the-former-leader")
+
+
+def test_controllers_join_by_themselves_also_with_a_new_disk(controllers: Controllers) -> None:
+    controllers.found()
+    for node_id in (2, 3):
+        controllers.start(node_id, **AUTO_JOIN)
+    wait_until(lambda: set(controllers.voters(1)) == {1, 2, 3}, "three voters")
+    controllers.nodes[3].kill()
+    shutil.rmtree(controllers.data(3))
+    controllers.nodes[3].start()
+    wait_until(lambda: controllers.voters(1).get(3) == controllers.directory_id(3), "the new disk as a voter")
+
+
+def test_a_replaced_disk_is_another_voter(controllers: Controllers) -> None:
+    controllers.grow()
+    former = controllers.directory_id(3)
+    controllers.nodes[3].kill()
+    shutil.rmtree(controllers.data(3) / f"{METADATA_TOPIC}-0")
+    with pytest.raises(BrokerNotStarted, match="a voter that has lost its log must not vote"):
+        controllers.nodes[3].start()
+    shutil.rmtree(controllers.data(3))
+    controllers.nodes[3].start()
+    assert controllers.directory_id(3) != former
+    assert controllers.voters(1)[3] == former
+    wait_until(lambda: 3 in {each.replica_id for each in controllers.quorum(1).observers}, "an observer")
+    assert controllers.add(1, 3) is ErrorCode.DUPLICATE_VOTER
+    assert controllers.remove(1, 3, former) is ErrorCode.NONE
+    assert controllers.add(1, 3) is ErrorCode.NONE
+    assert controllers.voters(2)[3] == controllers.directory_id(3)
+    controllers.nodes[1].kill()  # the new disk is needed for a majority
+    create_topic(controllers.nodes[2], "with-the-new-disk")
+
+
+def test_a_node_that_is_not_reachable_is_not_added(controllers: Controllers) -> None:
+    controllers.found()
+    controllers.start(2)
+    controllers.nodes[2].kill()
+    assert controllers.add(1, 2) is ErrorCode.REQUEST_TIMED_OUT
+    create_topic(controllers.nodes[1], "not-disturbed")
