@@ -18,6 +18,8 @@ from ottla.quorum.raft.translation import decode_request, decode_response, encod
 from ottla.quorum.raft.voters import ReplicaKey, Voter, VoterSet
 from ottla.testing.disk import SimDisk
 from ottla.testing.executor import InlineExecutor
+from ottla.wire.messages.add_raft_voter import AddRaftVoterRequest
+from ottla.wire.messages.api_versions import ApiVersionsRequest
 from ottla.wire.schema import Message
 from tests.support.quorum import Recorder
 from tests.support.raft_log import DIRECTORY, opened
@@ -66,6 +68,7 @@ class Replica:
         voters: int = 3,
         interval: int = 1 << 30,
         listeners: tuple[ListenerAddress, ...] = (),
+        own: tuple[ListenerAddress, ...] = (),
         **settings: Any,
     ) -> None:
         self.now = 100.0
@@ -82,7 +85,7 @@ class Replica:
         self.log = StorageRaftLog(self.disk, DIRECTORY, opened(self.disk), self.executor, self)
         voter_set = VoterSet(Voter(ReplicaKey(node_id), listeners) for node_id in range(voters))
         self.quorum = RaftQuorum(
-            RaftSettings(CLUSTER, ReplicaKey(0), voter_set, interval, **settings),
+            RaftSettings(CLUSTER, ReplicaKey(0), voter_set, interval, listeners=own, **settings),
             self.disk,
             DIRECTORY,
             self.log,
@@ -131,7 +134,9 @@ class Replica:
     def request(
         self, node_id: int, message: Message, response: type[Any], *, timeout_s: float, versions: range | None
     ) -> Promise[Any]:
-        sent = Sent(node_id, decode_request(message, CLUSTER), response, timeout_s, versions)
+        is_quorum = not isinstance(message, ApiVersionsRequest | AddRaftVoterRequest)
+        request: Any = decode_request(message, CLUSTER) if is_quorum else message
+        sent = Sent(node_id, request, response, timeout_s, versions)
         self.sent.append(sent)
         return sent.promise
 

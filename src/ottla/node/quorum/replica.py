@@ -101,21 +101,8 @@ def open_replica(
         local = LocalVoter(node_id, directory_id, controller_listeners)
         format_if_new(disk, log_dir, local, clock.now_ms())
     log = open_metadata_log(disk, directory, config, machine.rng, clock.now_ms())
-    settings = RaftSettings(
-        cluster_id,
-        ReplicaKey(node_id, directory_id),
-        _voter_set(config, [each for each in quorum.voters if quorum.static or each.node_id != node_id]),
-        snapshot_interval_bytes=config.long("metadata.log.max.record.bytes.between.snapshots"),
-        timeouts=_timeouts(config),
-        request_timeout_s=config.int("controller.quorum.request.timeout.ms") / 1000,
-        recovering=is_recovering(disk, directory),
-        static=quorum.static,
-        dynamic=quorum.dynamic,
-        bootstrap=tuple(server.node_id for server in quorum.bootstrap),
-        listener=_listener(config),
-        listeners=tuple(controller_listeners),
-        auto_join=config.bool("controller.quorum.auto.join.enable"),
-    )
+    settings = _settings(config, cluster_id, ReplicaKey(node_id, directory_id), controller_listeners, quorum)
+    settings = settings._replace(recovering=is_recovering(disk, directory))
     transport = PeerTransport(
         node_id,
         addresses,
@@ -146,6 +133,31 @@ def open_replica(
         cluster_id=cluster_id,
     )
     return ReplicaNode(replica, controller, publisher, log, clock, transport)
+
+
+def _settings(
+    config: BrokerConfig,
+    cluster_id: str,
+    local: ReplicaKey,
+    controller_listeners: Sequence[ListenerAddress],
+    quorum: QuorumMembers,
+) -> RaftSettings:
+    # A node that other controllers name as a voter may be the former replica of this node: the log decides.
+    voters = [each for each in quorum.voters if quorum.static or each.node_id != local.node_id]
+    return RaftSettings(
+        cluster_id,
+        local,
+        _voter_set(config, voters),
+        snapshot_interval_bytes=config.long("metadata.log.max.record.bytes.between.snapshots"),
+        timeouts=_timeouts(config),
+        request_timeout_s=config.int("controller.quorum.request.timeout.ms") / 1000,
+        static=quorum.static,
+        dynamic=quorum.dynamic,
+        bootstrap=tuple(server.node_id for server in quorum.bootstrap),
+        listener=_listener(config),
+        listeners=tuple(controller_listeners),
+        auto_join=config.bool("controller.quorum.auto.join.enable"),
+    )
 
 
 def _listener(config: BrokerConfig) -> str:
