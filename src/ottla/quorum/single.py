@@ -113,6 +113,10 @@ class SingleQuorum:
         return self._voter.node_id if self._leads else NO_NODE
 
     @property
+    def is_voter(self) -> bool:
+        return True
+
+    @property
     def log_end_offset(self) -> int:
         return self._next_offset
 

@@ -57,6 +57,11 @@ class LocalQuorum(Quorum, Protocol):
         """The node that leads the quorum, as far as this node knows; -1 for none."""
         ...
 
+    @property
+    def is_voter(self) -> bool:
+        """Whether this node is one of the voters at present."""
+        ...
+
     def stop(self) -> Promise[None]: ...
 
 

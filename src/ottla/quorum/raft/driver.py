@@ -172,6 +172,10 @@ class RaftQuorum:
         return self._core.leader_id
 
     @property
+    def is_voter(self) -> bool:
+        return self._core.is_voter
+
+    @property
     def epoch(self) -> int:
         return self._core.epoch
 

@@ -99,7 +99,8 @@ class Node:
         self.core.receive(self.now, "fetch", fetch)
 
     def probe_answered(self, voter: ReplicaKey, versions: tuple[int, int] | None = (0, 1)) -> None:
-        assert any(isinstance(each, ProbeVoter) and each.voter.key == voter for each in self.take())
+        self.take()
+        assert any(isinstance(each, ProbeVoter) and each.voter.key == voter for each in self.effects)
         self.core.probed(self.now, voter, versions)
 
     @property
@@ -289,6 +290,30 @@ def test_a_change_waits_until_the_leader_has_committed_a_record_of_its_epoch() -
     remove(node, key(2))
     assert node.results() == [("remove", ErrorCode.REQUEST_TIMED_OUT)]
     assert node.ids == (0, 1, 2)
+
+
+def test_a_new_leader_waits_although_it_knows_that_the_voters_are_committed() -> None:
+    """An earlier leader may have appended another change that this one does not have."""
+    node = Node(formatted(0, 1, 2))
+    node.core.receive(0, "begin", BeginEpoch(1, key(0), 1))
+    record = Batch(0, 3, 1, (), (LeaderChangeMessage(), voters(0, 1, 2).record(), LeaderChangeMessage()))
+    node.core.responded(0, 1, node.sent()[1], FetchResponse(ErrorCode.NONE, 1, 1, 3, pack([record])))
+    node.flush()
+    node.elect(2)
+    assert node.core.history.last.offset < node.core.high_watermark
+    remove(node, key(1))
+    assert node.results() == [("remove", ErrorCode.REQUEST_TIMED_OUT)]
+    assert node.ids == (0, 1, 2)
+
+
+def test_a_change_waits_for_one_that_has_no_record_yet() -> None:
+    node = leading(0, 1, 2)
+    add(node, key(3))
+    remove(node, key(2))
+    assert node.results() == [("remove", ErrorCode.REQUEST_TIMED_OUT)]
+    node.probe_answered(key(3))
+    node.fetched_by(key(3))
+    assert node.ids == (0, 1, 2, 3)
 
 
 def test_static_voters_are_not_changed() -> None:
