@@ -57,6 +57,12 @@ def test_a_single_node_grows_to_three_voters_and_its_first_node_dies(controllers
 
 def test_a_follower_and_the_leader_are_removed(controllers: Controllers) -> None:
     controllers.grow()
+    servers = ",".join(f"127.0.0.1:{port}" for port in controllers.ports.values())
+    named = {"controller.quorum.bootstrap.servers": servers}
+    broker = controllers.nodes[4] = BrokerProcess(
+        controllers.data(4), {"node.id": "4", "process.roles": "broker", **named}
+    )
+    broker.start()
     leader = controllers.quorum(1).leader_id
     follower, last = (each for each in (1, 2, 3) if each != leader)
     assert controllers.remove(follower, follower) is ErrorCode.NONE
@@ -65,7 +71,8 @@ def test_a_follower_and_the_leader_are_removed(controllers: Controllers) -> None
     wait_until(lambda: controllers.quorum(follower).leader_id == last, "another leader")
     assert controllers.voters(follower).keys() == {last}
     assert controllers.remove(follower, last) is ErrorCode.VOTER_NOT_FOUND
-    create_topic(controllers.nodes[leader], "with-one-voter")
+    for node in (controllers.nodes[leader], broker):
+        create_topic(node, f"with-one-voter-{node.port}")
     controllers.nodes[leader].kill()
     create_topic(controllers.nodes[last], "without-the-former-leader")
 

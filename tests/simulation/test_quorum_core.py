@@ -14,8 +14,9 @@ def test_the_invariants_of_the_quorum_hold(seed: int) -> None:
     assert summary.committed > 0
 
 
-def test_a_seed_repeats_its_run() -> None:
-    first, second = QuorumSimulation(5).run(), QuorumSimulation(5).run()
+@pytest.mark.parametrize("simulation", [QuorumSimulation, VotersSimulation])
+def test_a_seed_repeats_its_run(simulation: type[QuorumSimulation]) -> None:
+    first, second = simulation(5).run(), simulation(5).run()
     assert first == second
 
 

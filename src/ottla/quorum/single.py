@@ -45,7 +45,14 @@ from ottla.quorum.quorum import (
     ReplicaStatus,
     VoterChange,
 )
-from ottla.quorum.quorum_state import FILE_NAME, NO_NODE, QuorumState, read_quorum_state, write_quorum_state
+from ottla.quorum.quorum_state import (
+    FILE_NAME,
+    NO_NODE,
+    QuorumState,
+    is_dynamic_state,
+    read_quorum_state,
+    write_quorum_state,
+)
 from ottla.quorum.snapshots import SnapshotId, SnapshotStore, encode_snapshot
 from ottla.quorum.voter import LocalVoter
 from ottla.records.builder import NewRecord, build_batch
@@ -208,6 +215,11 @@ class SingleQuorum:
                     self._voters_in_log |= isinstance(control, VotersRecord)
         if self._voters is not None:
             self._voter.check(self._voters)
+        elif is_dynamic_state(self._disk, self._state_path):
+            raise LocalError(
+                f"{self._state_path} belongs to a node that follows a quorum whose voters it does not know yet; set "
+                "controller.quorum.bootstrap.servers"
+            )
 
     def _note_control(self, control: Message) -> None:
         if isinstance(control, KRaftVersionRecord):

@@ -15,7 +15,7 @@ def describe(core: Core, now_ms: int, wall_ms: Callable[[float], int]) -> Quorum
     `wall_ms` turns a time of the core into milliseconds of the wall clock. The directories of static voters are not
     known, as in Kafka.
     """
-    replicas = [] if core.leadership is None else list(core.leadership.progress.replicas)
+    replicas = [] if core.leadership is None else core.leadership.progress.replicas
     voters = []
     for voter in core.voters:
         node_id, directory_id = voter.key
@@ -25,8 +25,11 @@ def describe(core: Core, now_ms: int, wall_ms: Callable[[float], int]) -> Quorum
             progress = None if core.leadership is None else core.leadership.progress.voter(voter)
             status = _status(progress or ReplicaProgress(voter.key), wall_ms)
         voters.append(status._replace(directory_id=directory_id, listeners=voter.listeners))
-    others = [one for one in replicas if one.key not in core.voters and one.key != core.local]
-    observers = tuple(_status(one, wall_ms) for one in others)
+    others: dict[int, ReplicaProgress] = {}  # the latest replica of each node
+    for one in sorted(replicas, key=lambda each: each.last_fetch_ms):
+        if one.key not in core.voters and one.key != core.local:
+            others[one.key.node_id] = one
+    observers = tuple(_status(one, wall_ms) for one in others.values())
     return QuorumStatus(core.leader_id, core.epoch, core.high_watermark, tuple(voters), observers)
 
 

@@ -5,7 +5,8 @@ the voter that it was. The changes and the replaced disks leave a majority of ev
 Checked in addition to the invariants of `quorum`:
 
 - Consecutive sets of voters differ in one replica at most, so that their majorities intersect.
-- No log has more than one change of the members that is not committed.
+- No log has more than one change of the members that is not committed. A leader changes the members only when it has
+  committed a record of its epoch, and commits what a majority of the voters in force has on disk.
 - A change that is reported as done is committed.
 - When faults end, a replica can be added, a lost one removed, and the leader removed; another leader is elected.
 """
@@ -55,6 +56,8 @@ class VotersSimulation(QuorumSimulation):
         """The leader that adds a node, and its life, until that leader has responded."""
         self._results: dict[Hashable, ErrorCode] = {}
         self._changes = 0
+        self._leading: dict[int, tuple[int, int, VoterSet]] = {}
+        """The life, the high watermark and the voters of a node after its last step."""
         first = VoterSet(Voter(self.key(voter.key.node_id)) for voter in self.voters)
         formatted = Image(OffsetAndEpoch(0, 0), (), (KRaftVersionRecord(kraft_version=1), first.record()))
         for node_id in self.voters.ids:
@@ -182,6 +185,30 @@ class VotersSimulation(QuorumSimulation):
 
     # Invariants
 
+    def finish(self, replica: Replica, core: Core) -> None:
+        self.check_majority(replica, core)
+        super().finish(replica, core)
+
+    def check_majority(self, replica: Replica, core: Core) -> None:
+        """A new high watermark of a leader is durable on a majority of the voters in force before or after the step."""
+        life, high_watermark, before = self._leading.get(replica.node_id, (-1, -1, core.voters))
+        self._leading[replica.node_id] = (replica.life, core.high_watermark, core.voters)
+        if core.leadership is None or life != replica.life or core.high_watermark <= high_watermark:
+            return
+        for voters in (core.voters, before):
+            having = [voter for voter in voters if self.has(voter.key, core.high_watermark)]
+            if len(having) >= voters.majority:
+                return
+        raise Violation(f"node {replica.node_id} commits {core.high_watermark} without a majority")
+
+    def has(self, key: ReplicaKey, offset: int) -> bool:
+        """Whether the disk of this replica has everything below the offset, or may have had it when it was replaced."""
+        replica = self.replicas[key.node_id]
+        if key != self.key(key.node_id):
+            return True
+        log = replica.log if replica.core is not None else MemoryLog(replica.image)
+        return log.durable_offset >= offset
+
     def check_sets(self, replica: Replica) -> None:
         sets = _core(replica).history.sets
         uncommitted = 0
@@ -190,8 +217,16 @@ class VotersSimulation(QuorumSimulation):
             if len(added) + len(removed) > 1:
                 raise Violation(f"node {replica.node_id}: one record adds {added} and removes {removed}")
             uncommitted += bool(added or removed) and after.offset >= self._committed_end
+            self.check_change(replica, after.offset, is_change=bool(added or removed))
         if uncommitted > 1:
             raise Violation(f"node {replica.node_id} has {uncommitted} uncommitted changes of the voters")
+
+    def check_change(self, replica: Replica, offset: int, *, is_change: bool) -> None:
+        leadership = _core(replica).leadership
+        if leadership is None or offset < leadership.progress.epoch_start or not is_change:
+            return
+        if leadership.high_watermark <= leadership.progress.epoch_start:
+            raise Violation(f"node {replica.node_id} changes the voters before it has committed its epoch")
 
     def check_failover(self) -> None:
         """Change the voters without faults, then kill the leader if a majority remains."""
