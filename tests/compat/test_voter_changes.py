@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +54,9 @@ class KafkaController(KafkaProcess):
 
 
 class KafkaControllers(Controllers):
-    def process(self, node_id: int, settings: dict[str, str], port: int) -> BrokerProcess:
+    def process(
+        self, node_id: int, settings: dict[str, str], port: int, arguments: Sequence[str]
+    ) -> BrokerProcess:
         node = KafkaController(self.data(node_id), settings, port=port)
         node.is_first = node_id == 1
         return node

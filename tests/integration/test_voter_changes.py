@@ -108,6 +108,16 @@ def test_a_replaced_disk_is_another_voter(controllers: Controllers) -> None:
     create_topic(controllers.nodes[2], "with-the-new-disk")
 
 
+def test_a_cluster_is_founded_on_request_while_its_other_servers_are_down(controllers: Controllers) -> None:
+    founder = controllers.prepare(1, arguments=["--force-founding"])
+    founder.start()
+    assert set(controllers.voters(1)) == {1}
+    second = controllers.prepare(2, arguments=["--force-founding"])
+    second.start()  # a cluster exists: it joins
+    assert set(controllers.voters(2)) == {1}
+    assert controllers.add(2, 2) is ErrorCode.NONE
+
+
 def test_a_node_that_is_not_reachable_is_not_added(controllers: Controllers) -> None:
     controllers.found()
     controllers.start(2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -32,6 +33,9 @@ class Controllers:
         self.nodes: dict[int, BrokerProcess] = {}
 
     def start(self, node_id: int, **settings: str) -> BrokerProcess:
+        return self.prepare(node_id, **settings).start()
+
+    def prepare(self, node_id: int, arguments: Sequence[str] = (), **settings: str) -> BrokerProcess:
         known = self.nodes.get(node_id)
         port = known.port if known else free_ports(1)[0]
         everywhere = ",".join(f"127.0.0.1:{each}" for each in self.ports.values())
@@ -42,11 +46,13 @@ class Controllers:
             "controller.quorum.fetch.timeout.ms": "1000",
             "metadata.log.max.record.bytes.between.snapshots": "2000",
         }
-        node = self.nodes[node_id] = self.process(node_id, {**own, **settings}, port)
-        return node.start()
+        node = self.nodes[node_id] = self.process(node_id, {**own, **settings}, port, arguments)
+        return node
 
-    def process(self, node_id: int, settings: dict[str, str], port: int) -> BrokerProcess:
-        return BrokerProcess(self.data(node_id), settings, port=port)
+    def process(
+        self, node_id: int, settings: dict[str, str], port: int, arguments: Sequence[str]
+    ) -> BrokerProcess:
+        return BrokerProcess(self.data(node_id), settings, port=port, arguments=arguments)
 
     def found(self) -> None:
         """Start node 1 as a plain single node, and again as a node that others can follow."""

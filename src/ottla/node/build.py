@@ -369,12 +369,12 @@ class Node:
         self, cluster_id: str | None, members: QuorumMembers
     ) -> tuple[str, QuorumMembers]:
         """The cluster of a controller whose voters are in the log. A new one is a replica before it is a voter."""
-        from ottla.node.membership.founding import find_members
+        from ottla.node.membership.founding import NoCluster, find_members
 
         config, home = self._config, self._metadata_home()
+        founding = members._replace(founds=True)
         if config.quorum.alone:
-            cluster_id = cluster_id or uuid_text(random_uuid(self._rng))
-            return cluster_id, members._replace(founds=True)
+            return cluster_id or uuid_text(random_uuid(self._rng)), founding
         if cluster_id is not None and is_dynamic(self._disk, home.path):
             return cluster_id, members
         if home.meta is not None and not has_voted(self._disk, home.path):
@@ -383,7 +383,12 @@ class Node:
                 "Restore the log, or empty the directory, so that it gets another id; then remove the former voter "
                 "and add this one"
             )
-        found = await find_members(config, cluster_id, self._environment, self._log)
+        try:
+            found = await find_members(
+                config, cluster_id, self._environment, self._log, forced=config.force_founding
+            )
+        except NoCluster:
+            return cluster_id or uuid_text(random_uuid(self._rng)), founding
         if not has_voted(self._disk, home.path):
             prepare_replica(self._disk, metadata_directory(home.path), config.node_id)
         return found.cluster_id, members._replace(voters=found.voters)

@@ -10,6 +10,7 @@ from ottla.base.errors import ErrorCode, LocalError
 from ottla.base.files import OsDisk
 from ottla.quorum import single
 from ottla.quorum.quorum import NotLeader, VoterChange
+from ottla.quorum.quorum_state import prepare_replica
 from ottla.quorum.snapshots import SnapshotId, SnapshotStore
 from tests.support.quorum import PARTITION, QuorumBench, voter
 
@@ -374,6 +375,12 @@ def test_torn_tail_loses_whole_decisions_only(tmp_path: Path) -> None:
         cut.append(b"next")
         assert cut.values()[-1] == b"next"
         cut.close()
+
+
+def test_a_node_that_follows_others_does_not_run_alone(tmp_path: Path) -> None:
+    prepare_replica(DISK, str(tmp_path / str(PARTITION)), 1)
+    with pytest.raises(LocalError, match="does not know yet"):
+        opened(tmp_path)
 
 
 def test_the_only_voter_does_not_change(tmp_path: Path) -> None:

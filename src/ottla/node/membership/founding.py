@@ -208,10 +208,22 @@ class Founding:
         return QuorumStatus(-1, 0, -1, voters)
 
 
+class NoCluster(LocalError):
+    """No controller of a cluster responds."""
+
+
 async def find_members(
-    config: NodeConfig, cluster_id: str | None, environment: Environment, log: FilteringBoundLogger
+    config: NodeConfig,
+    cluster_id: str | None,
+    environment: Environment,
+    log: FilteringBoundLogger,
+    *,
+    forced: bool = False,
 ) -> Members:
-    """Wait until a controller reports the cluster id and the voters, for a node that is not a voter."""
+    """Wait until a controller reports the cluster id and the voters, for a node that is not a voter.
+
+    With `forced` it does not wait: NoCluster if no controller of a cluster responds.
+    """
     quorum = config.quorum
     addresses = [(voter.host, voter.port) for voter in quorum.voters] or list(quorum.remote_servers)
     peers = _peers(config.node_id, environment)
@@ -227,7 +239,12 @@ async def find_members(
                 voters = quorum.voters or _voters(described)
                 return Members(described[0].cluster_id, voters)
             servers = ", ".join(f"{host}:{port}" for host, port in addresses)
-            notices.waiting(f"no controller of a cluster responds at {servers}")
+            if forced:
+                raise NoCluster(f"no controller of a cluster responds at {servers}")
+            notices.waiting(
+                f"no controller of a cluster responds at {servers}; a new cluster begins with a controller whose "
+                "settings name no other one, or with --force-founding"
+            )
             await _pause()
     finally:
         peers.close()

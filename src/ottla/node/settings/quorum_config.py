@@ -16,6 +16,7 @@ from msgspec import Struct
 from ottla.broker.net.listeners import Listener
 from ottla.config import BrokerConfig, ConfigRefused
 
+_AUTO_JOIN = "controller.quorum.auto.join.enable"
 _EVERYWHERE = ("", "0.0.0.0", "::")  # noqa: S104 - recognized, not bound here
 
 
@@ -81,6 +82,8 @@ def parse_quorum(
     servers = tuple(_address(each) for each in config.list("controller.quorum.bootstrap.servers"))
     is_voter = any(voter.node_id == node_id for voter in voters)
     names = ", ".join(str(voter.node_id) for voter in voters)
+    if Role.CONTROLLER not in roles and config.bool(_AUTO_JOIN):
+        raise ConfigRefused(_AUTO_JOIN, f"{_AUTO_JOIN}=true needs the controller role in process.roles")
     if Role.CONTROLLER in roles:
         if voters and not is_voter:
             text = (
