@@ -171,26 +171,60 @@ def test_the_codes_are_those_of_apache_kafka(tmp_path: Path) -> None:
     assert found[0] == found[1]
 
 
+def test_directories_with_several_initial_voters_of_apache_kafka(tmp_path: Path) -> None:
+    nodes = Controllers(tmp_path)
+    directories = {node_id: uuid.UUID(int=2**100 + node_id) for node_id in (1, 2, 3)}
+    initial = ",".join(
+        f"{node_id}@127.0.0.1:{nodes.ports[node_id]}:{uuid_text(directory_id)}"
+        for node_id, directory_id in directories.items()
+    )
+    try:
+        for node_id in (1, 2, 3):
+            path = settings_of(nodes, node_id)
+            command = [
+                *java("kafka.tools.StorageTool"),
+                "format",
+                "-t",
+                KafkaProcess.cluster_id,
+                "-c",
+                str(path),
+            ]
+            subprocess.run([*command, "--initial-controllers", initial], check=True, capture_output=True)
+            nodes.prepare(node_id).launch()
+        for node in nodes.nodes.values():
+            node.wait_ready()
+        assert nodes.voters(1) == directories
+        create_topic(nodes.nodes[1], "of-three-voters")
+    finally:
+        nodes.kill()
+
+
+def settings_of(nodes: Controllers, node_id: int) -> Path:
+    """A file with the settings of a node, for the tools of Apache Kafka."""
+    settings = {
+        "node.id": node_id,
+        "process.roles": "controller",
+        "log.dirs": nodes.data(node_id),
+        "controller.listener.names": "CONTROLLER",
+        "listeners": f"CONTROLLER://127.0.0.1:{nodes.ports[node_id]}",
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT",
+        "controller.quorum.bootstrap.servers": f"127.0.0.1:{nodes.ports[1]}",
+    }
+    path = nodes.folder / f"{node_id}.properties"
+    path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+    return path
+
+
 def test_apache_kafkas_tool_changes_the_voters(tools: JavaTools, tmp_path: Path) -> None:
     nodes = Controllers(tmp_path)
     try:
         nodes.found()
         for node_id in (2, 3):
             nodes.start(node_id)
-            settings = {
-                "node.id": node_id,
-                "process.roles": "broker,controller",
-                "log.dirs": nodes.data(node_id),
-                "controller.listener.names": "CONTROLLER",
-                "listeners": f"CONTROLLER://127.0.0.1:{nodes.ports[node_id]}",
-                "listener.security.protocol.map": "CONTROLLER:PLAINTEXT",
-            }
-            path = tmp_path / f"{node_id}.properties"
-            path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
         brokers = ("--bootstrap-server", nodes.nodes[1].bootstrap)
         controllers = ("--bootstrap-controller", f"127.0.0.1:{nodes.ports[1]}")
         for node_id, at in ((2, brokers), (3, controllers)):
-            command = ("--command-config", str(tmp_path / f"{node_id}.properties"), "add-controller")
+            command = ("--command-config", str(settings_of(nodes, node_id)), "add-controller")
             added = tools.good("kafka-metadata-quorum", *at, *command)
             assert f"Added controller {node_id} with directory id" in added.out
         assert set(nodes.voters(1)) == {1, 2, 3}

@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import METADATA_TOPIC
 from ottla.local.broker_process import BrokerNotStarted, BrokerProcess
+from ottla.local.ports import free_ports
 from tests.support.controllers import Controllers, create_topic
 from tests.support.waiting import wait_until
 
@@ -106,6 +107,17 @@ def test_a_replaced_disk_is_another_voter(controllers: Controllers) -> None:
     assert controllers.voters(2)[3] == controllers.directory_id(3)
     controllers.nodes[1].kill()  # the new disk is needed for a majority
     create_topic(controllers.nodes[2], "with-the-new-disk")
+
+
+def test_a_voter_at_another_address_updates_itself(controllers: Controllers) -> None:
+    controllers.grow()
+    assert controllers.endpoints(1) == controllers.ports
+    controllers.nodes[3].stop()
+    controllers.ports[3] = free_ports(1)[0]
+    controllers.start(3)
+    wait_until(lambda: controllers.endpoints(1) == controllers.ports, "the new address of node 3")
+    controllers.nodes[1].kill()  # the others elect a leader at their addresses
+    create_topic(controllers.nodes[2], "at-the-new-address")
 
 
 def test_a_cluster_is_founded_on_request_while_its_other_servers_are_down(controllers: Controllers) -> None:

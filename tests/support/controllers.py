@@ -99,12 +99,19 @@ class Controllers:
     def client(self, at: int) -> RawClient:
         return RawClient(Address("127.0.0.1", self.nodes[at].port))
 
-    def quorum(self, at: int) -> DescribeQuorumResponsePartitionData:
+    def describe(self, at: int) -> DescribeQuorumResponse:
         topic = TopicData(topic_name=METADATA_TOPIC, partitions=[PartitionData(partition_index=0)])
         with self.client(at) as client:
             response = client.ask(DescribeQuorumRequest(topics=[topic]), 2, DescribeQuorumResponse)
         assert not isinstance(response, Closed)
-        return response.topics[0].partitions[0]
+        return response
+
+    def quorum(self, at: int) -> DescribeQuorumResponsePartitionData:
+        return self.describe(at).topics[0].partitions[0]
+
+    def endpoints(self, at: int) -> dict[int, int]:
+        """The ports of the controller listeners of the voters."""
+        return {node.node_id: node.listeners[0].port for node in self.describe(at).nodes}
 
     def voters(self, at: int) -> dict[int, uuid.UUID]:
         return {each.replica_id: each.replica_directory_id for each in self.quorum(at).current_voters}

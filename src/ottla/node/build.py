@@ -99,10 +99,11 @@ class Node:
         self._metadata_dir = self._open_metadata_dir()
         quorum, home = config.quorum, self._metadata_home().path
         # Voters in the settings are static, unless the directory has its own voters.
-        self._dynamic = Role.CONTROLLER in config.roles and (
-            not quorum.voters or is_dynamic(self._disk, home)
-        )
-        self._alone = quorum.alone and self._dynamic and not self._is_reachable
+        has_voters = is_dynamic(self._disk, home)
+        self._dynamic = Role.CONTROLLER in config.roles and (not quorum.voters or has_voters)
+        # No other node can join this one: it has no listener, or its directory is that of a static quorum of one.
+        is_closed = not self._is_reachable or (has_metadata(self._disk, home) and not has_voters)
+        self._alone = quorum.alone and self._dynamic and is_closed
         self._addresses = ControllerAddresses(config.node_id)
 
     async def start(self) -> list[Listener]:

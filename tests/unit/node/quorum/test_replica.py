@@ -191,6 +191,33 @@ def test_a_single_static_voter_founds_its_cluster_and_leads(tmp_path: Path) -> N
     run(tmp_path, play, count=1)
 
 
+def test_the_directory_of_a_single_static_voter_is_opened_without_voters_in_the_settings(
+    tmp_path: Path,
+) -> None:
+    async def play(nodes: Nodes) -> None:
+        await nodes.start(1)
+        await until(lambda: nodes.all_applied(1))
+        end = nodes.quorum(1).log_end_offset
+        await nodes.stop(1)
+        port = free_ports(1)[0]
+        settings = {
+            "process.roles": "controller",
+            "node.id": "1",
+            "controller.quorum.bootstrap.servers": f"127.0.0.1:{port}",
+            "listeners": f"CONTROLLER://127.0.0.1:{port}",
+            "log.dirs": str(tmp_path / "node1"),
+        }
+        node = Node(assemble(settings, {}), structlog.get_logger())
+        await node.start()
+        quorum = node._metadata.quorum
+        await until(lambda: quorum.leader_id == 1)
+        assert quorum.kraft_version == 0
+        assert quorum.log_end_offset > end
+        await node.stop()
+
+    run(tmp_path, play, count=1)
+
+
 def test_voters_in_the_directory_replace_those_of_the_settings(tmp_path: Path) -> None:
     async def play(nodes: Nodes) -> None:
         nodes.environment = {"CLUSTER_ID": CLUSTER_ID}
