@@ -26,7 +26,7 @@ from tests.mutants.mutant import DoesNotApply, Mutant, load_all
 ROOT = Path(__file__).resolve().parents[2]
 SIM = "sim"
 SIM_CLUSTER = "sim-cluster"
-CORES = ("cores-quorum", "cores-replication")
+CORES = ("cores-quorum", "cores-voters", "cores-replication")
 SIM_SEEDS = 60
 SIM_CLUSTER_SECONDS = 8
 SIM_CLUSTER_SEEDS = 12

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 from ottla.base.ids import METADATA_TOPIC, METADATA_TOPIC_ID, TopicPartition
 from ottla.quorum.raft.messages import OffsetAndEpoch
@@ -16,6 +17,7 @@ from ottla.storage.log.log_config import LogConfig
 from ottla.storage.recovery.recovery import LastKnown, open_log
 from ottla.testing.disk import SimDisk, Survival
 from ottla.testing.executor import InlineExecutor
+from ottla.wire.schema import Message
 
 PARTITION = TopicPartition(METADATA_TOPIC, 0)
 DIRECTORY = f"/d/{PARTITION}"
@@ -46,12 +48,12 @@ class Bench:
     def append(self, epoch: int, *values: bytes) -> None:
         self.log.append(epoch, values)
 
-    def snapshot(self, offset: int, epoch: int) -> None:
+    def snapshot(self, offset: int, epoch: int, controls: Sequence[Message] = ()) -> None:
         """Write a snapshot of the local state, as the driver does."""
         self.log.committed(self.log.end_offset)
         self.log.roll()
         store(self.disk, offset, epoch)
-        self.log.snapshot_written(OffsetAndEpoch(offset, epoch))
+        self.log.snapshot_written(OffsetAndEpoch(offset, epoch), controls)
 
     @property
     def offsets(self) -> tuple[int, int, int]:

@@ -16,7 +16,8 @@ from ottla.base.ids import METADATA_TOPIC, METADATA_TOPIC_ID, TopicPartition
 from ottla.base.promise import Promise
 from ottla.base.rng import Random
 from ottla.quorum.quorum import CommittedBatch, CommittedSnapshot
-from ottla.quorum.raft.driver import RaftQuorum, RaftSettings
+from ottla.quorum.raft.driver import RaftQuorum
+from ottla.quorum.raft.settings import RaftSettings
 from ottla.quorum.raft.storage_log import StorageRaftLog
 from ottla.quorum.raft.timeouts import Timeouts
 from ottla.quorum.raft.voters import ReplicaKey, Voter, VoterSet
@@ -114,6 +115,9 @@ class Wires:
     def __init__(self, cluster: RaftNodes, node_id: int) -> None:
         self._cluster = cluster
         self._node_id = node_id
+
+    def set_address(self, node_id: int, host: str, port: int) -> None:
+        """The nodes of one process need no addresses."""
 
     def request(
         self, node_id: int, message: Message, response: type[Any], *, timeout_s: float, versions: range | None

@@ -10,13 +10,16 @@ from typing import Any
 from ottla.base.errors import ErrorCode, OttlaError
 from ottla.base.promise import Promise
 from ottla.quorum.quorum import ListenerAddress
-from ottla.quorum.raft.driver import RaftQuorum, RaftSettings
+from ottla.quorum.raft.driver import RaftQuorum
 from ottla.quorum.raft.messages import BeginEpoch, Fetch, FetchResponse, Request, Response, Vote, VoteResponse
+from ottla.quorum.raft.settings import RaftSettings
 from ottla.quorum.raft.storage_log import StorageRaftLog
 from ottla.quorum.raft.translation import decode_request, decode_response, encode_request, encode_response
 from ottla.quorum.raft.voters import ReplicaKey, Voter, VoterSet
 from ottla.testing.disk import SimDisk
 from ottla.testing.executor import InlineExecutor
+from ottla.wire.messages.add_raft_voter import AddRaftVoterRequest
+from ottla.wire.messages.api_versions import ApiVersionsRequest
 from ottla.wire.schema import Message
 from tests.support.quorum import Recorder
 from tests.support.raft_log import DIRECTORY, opened
@@ -65,6 +68,7 @@ class Replica:
         voters: int = 3,
         interval: int = 1 << 30,
         listeners: tuple[ListenerAddress, ...] = (),
+        own: tuple[ListenerAddress, ...] = (),
         **settings: Any,
     ) -> None:
         self.now = 100.0
@@ -72,6 +76,7 @@ class Replica:
         self.disk.makedirs(DIRECTORY)
         self.executor = InlineExecutor(stepped=True)
         self.sent: list[Sent] = []
+        self.addresses: dict[int, tuple[str, int]] = {}
         self.timers: list[Timer] = []
         self.soon: list[Callable[[], None]] = []
         self.seen = Recorder()
@@ -80,7 +85,7 @@ class Replica:
         self.log = StorageRaftLog(self.disk, DIRECTORY, opened(self.disk), self.executor, self)
         voter_set = VoterSet(Voter(ReplicaKey(node_id), listeners) for node_id in range(voters))
         self.quorum = RaftQuorum(
-            RaftSettings(CLUSTER, ReplicaKey(0), voter_set, interval, **settings),
+            RaftSettings(CLUSTER, ReplicaKey(0), voter_set, interval, listeners=own, **settings),
             self.disk,
             DIRECTORY,
             self.log,
@@ -106,6 +111,9 @@ class Replica:
 
     # The ports
 
+    def set_address(self, node_id: int, host: str, port: int) -> None:
+        self.addresses[node_id] = (host, port)
+
     def time(self) -> float:
         return self.now
 
@@ -126,7 +134,9 @@ class Replica:
     def request(
         self, node_id: int, message: Message, response: type[Any], *, timeout_s: float, versions: range | None
     ) -> Promise[Any]:
-        sent = Sent(node_id, decode_request(message, CLUSTER), response, timeout_s, versions)
+        is_quorum = not isinstance(message, ApiVersionsRequest | AddRaftVoterRequest)
+        request: Any = decode_request(message, CLUSTER) if is_quorum else message
+        sent = Sent(node_id, request, response, timeout_s, versions)
         self.sent.append(sent)
         return sent.promise
 

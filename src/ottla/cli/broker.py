@@ -78,7 +78,8 @@ def argument_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--force-founding",
         action="store_true",
-        help="found a new cluster although some voters are not reachable; metadata on them would be lost",
+        help="found a new cluster although some voters, or the bootstrap servers, are not reachable; metadata on them "
+        "would be lost",
     )
     _add_scram_options(parser)
     return parser

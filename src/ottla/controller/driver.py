@@ -340,17 +340,17 @@ class ControllerDriver:
     # Voters
 
     async def add_raft_voter(self, request: AddRaftVoterRequest, cluster_id: str) -> AddRaftVoterResponse:
-        return voters.add_voter(self._members(cluster_id), request)
+        return await voters.add_voter(self._members(cluster_id), self._quorum, request)
 
     async def remove_raft_voter(
         self, request: RemoveRaftVoterRequest, cluster_id: str
     ) -> RemoveRaftVoterResponse:
-        return voters.remove_voter(self._members(cluster_id), request)
+        return await voters.remove_voter(self._members(cluster_id), self._quorum, request)
 
     async def update_raft_voter(
         self, request: UpdateRaftVoterRequest, cluster_id: str, listener: str
     ) -> UpdateRaftVoterResponse:
-        return voters.update_voter(self._members(cluster_id), request, listener)
+        return await voters.update_voter(self._members(cluster_id), self._quorum, request, listener)
 
     def _members(self, cluster_id: str) -> voters.QuorumMembers:
         quorum, controller = self._quorum, self._controller

@@ -1,14 +1,10 @@
-"""The responses to AddRaftVoter, RemoveRaftVoter and UpdateRaftVoter.
+"""AddRaftVoter, RemoveRaftVoter and UpdateRaftVoter: the checks that do not depend on the state of the quorum's log.
 
-Voters never change here, so these are the responses of Kafka to requests that change nothing:
+A request that passes them is decided by the quorum (`quorum.raft.changes`). Static voters (kraft.version 0) are neither
+added nor removed: UNSUPPORTED_VERSION. An update of one of them succeeds without an effect; in Kafka it is the
+preparation of an upgrade to kraft.version 1.
 
-- Static voters (kraft.version 0) are neither added nor removed: UNSUPPORTED_VERSION. An update of one of them succeeds
-  without an effect; in Kafka it is the preparation of an upgrade to kraft.version 1.
-- Voters in the log (kraft.version 1) are those of a quorum of one. No other replica can follow it, so a new voter does
-  not have the log in time: REQUEST_TIMED_OUT. The last voter is not removed: VOTER_NOT_FOUND. It updates itself
-  when it starts and never by a request: INVALID_REQUEST.
-
-Only the leader of the quorum responds; the order of the checks is Kafka's. Pure.
+Only the leader of the quorum responds; the order of the checks is Kafka's.
 """
 
 from __future__ import annotations
@@ -18,8 +14,9 @@ from typing import NamedTuple
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import ZERO_UUID, Uuid
+from ottla.base.settled import settled
 from ottla.metadata.features import KRAFT_VERSION
-from ottla.quorum.quorum import QuorumStatus
+from ottla.quorum.quorum import ChangeResult, ListenerAddress, Quorum, QuorumStatus, VoterChange
 from ottla.wire.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 from ottla.wire.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 from ottla.wire.messages.update_raft_voter import (
@@ -40,24 +37,30 @@ class QuorumMembers(NamedTuple):
     status: QuorumStatus
 
 
-def add_voter(members: QuorumMembers, request: AddRaftVoterRequest) -> AddRaftVoterResponse:
-    """Refuse a new voter."""
+async def add_voter(
+    members: QuorumMembers, quorum: Quorum, request: AddRaftVoterRequest
+) -> AddRaftVoterResponse:
+    """Add a voter; the response is sent when the change is committed, or sooner if the request says so."""
     try:
         _check_cluster(members, request.cluster_id)
         _check_leader(members, members.status.leader_epoch)
         _check_voter(request.voter_id, request.voter_directory_id)
         _check_listener(members, [each.name for each in request.listeners])
         _check_dynamic(members)
-        if any(voter.node_id == request.voter_id for voter in members.status.voters):
-            raise ApiError(ErrorCode.DUPLICATE_VOTER, f"node {request.voter_id} is a voter already")
     except ApiError as error:
         return AddRaftVoterResponse(error_code=error.code, error_message=error.message or "")
-    text = f"node {request.voter_id} does not follow the metadata log: a quorum of one has no other replicas"
-    return AddRaftVoterResponse(error_code=ErrorCode.REQUEST_TIMED_OUT, error_message=text)
+    listeners = tuple(ListenerAddress(each.name, each.host, each.port) for each in request.listeners)
+    voter = VoterChange(request.voter_id, request.voter_directory_id, listeners)
+    result = await settled(
+        quorum.add_voter(voter, request.timeout_ms, wait_for_commit=request.ack_when_committed)
+    )
+    return AddRaftVoterResponse(error_code=result.error, error_message=result.message)
 
 
-def remove_voter(members: QuorumMembers, request: RemoveRaftVoterRequest) -> RemoveRaftVoterResponse:
-    """Refuse to remove a voter."""
+async def remove_voter(
+    members: QuorumMembers, quorum: Quorum, request: RemoveRaftVoterRequest
+) -> RemoveRaftVoterResponse:
+    """Remove a voter; the response is sent when the change is committed."""
     try:
         _check_cluster(members, request.cluster_id)
         _check_leader(members, members.status.leader_epoch)
@@ -65,32 +68,36 @@ def remove_voter(members: QuorumMembers, request: RemoveRaftVoterRequest) -> Rem
         _check_dynamic(members)
     except ApiError as error:
         return RemoveRaftVoterResponse(error_code=error.code, error_message=error.message or "")
-    known = _is_voter(members, request.voter_id, request.voter_directory_id)
-    text = "the last voter cannot be removed" if known else "no voter has this node id and directory id"
-    return RemoveRaftVoterResponse(error_code=ErrorCode.VOTER_NOT_FOUND, error_message=text)
+    result = await settled(quorum.remove_voter(request.voter_id, request.voter_directory_id))
+    return RemoveRaftVoterResponse(error_code=result.error, error_message=result.message)
 
 
-def update_voter(
-    members: QuorumMembers, request: UpdateRaftVoterRequest, listener: str
+async def update_voter(
+    members: QuorumMembers, quorum: Quorum, request: UpdateRaftVoterRequest, listener: str
 ) -> UpdateRaftVoterResponse:
-    """Check an update of a voter; `listener` is the one at which the request arrived."""
+    """Update the addresses of a voter; `listener` is the one at which the request arrived."""
     leader = _leader(members.status, listener)
+    supported = request.kraft_version_feature
+    low, high = supported.min_supported_version, supported.max_supported_version
     try:
         _check_cluster(members, request.cluster_id)
         _check_leader(members, request.current_leader_epoch)
         _check_voter(request.voter_id, request.voter_directory_id)
         _check_listener(members, [each.name for each in request.listeners])
-        supported = request.kraft_version_feature
-        low, high = supported.min_supported_version, supported.max_supported_version
         if not 0 <= low <= members.kraft_version <= high:
             raise ApiError(ErrorCode.INVALID_REQUEST)
-        if not _is_voter(members, request.voter_id, request.voter_directory_id):
+        if not members.kraft_version and all(
+            each.node_id != request.voter_id for each in members.status.voters
+        ):
             raise ApiError(ErrorCode.VOTER_NOT_FOUND)
-        if members.kraft_version:
-            raise ApiError(ErrorCode.INVALID_REQUEST)
     except ApiError as error:
         return UpdateRaftVoterResponse(error_code=error.code, current_leader=leader)
-    return UpdateRaftVoterResponse(current_leader=leader)
+    result = ChangeResult(ErrorCode.NONE)
+    if members.kraft_version:
+        listeners = tuple(ListenerAddress(each.name, each.host, each.port) for each in request.listeners)
+        voter = VoterChange(request.voter_id, request.voter_directory_id, listeners, (low, high))
+        result = await settled(quorum.update_voter(voter))
+    return UpdateRaftVoterResponse(error_code=result.error, current_leader=leader)
 
 
 def _check_cluster(members: QuorumMembers, cluster_id: str | None) -> None:
@@ -123,14 +130,6 @@ def _check_dynamic(members: QuorumMembers) -> None:
     if not members.kraft_version:
         text = f"the voters are static ({KRAFT_VERSION} is 0): they are changed by controller.quorum.voters"
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION, text)
-
-
-def _is_voter(members: QuorumMembers, node_id: int, directory_id: Uuid) -> bool:
-    """Whether there is such a voter. The directories of static voters are not recorded."""
-    return any(
-        voter.node_id == node_id and (voter.directory_id == directory_id or not members.kraft_version)
-        for voter in members.status.voters
-    )
 
 
 def _leader(status: QuorumStatus, listener: str) -> CurrentLeader:

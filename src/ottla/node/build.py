@@ -28,6 +28,8 @@ from ottla.node.full_disk import is_full, required_bytes
 from ottla.node.machine import Machine, this_machine
 from ottla.node.membership.controller_link import ControllerLink
 from ottla.node.membership.controller_registration import ControllerRegistration, controller_registration
+from ottla.node.quorum.addresses import ControllerAddresses
+from ottla.node.quorum.members import QuorumMembers, bootstrap_members
 from ottla.node.quorum.metadata import (
     MetadataNode,
     has_metadata,
@@ -39,10 +41,10 @@ from ottla.node.quorum.metadata import (
 from ottla.node.security.authentication import node_login, sasl_listeners
 from ottla.node.security.authorization import follow_metadata, make_authorization
 from ottla.node.security.tls import NodeTls
-from ottla.node.settings.quorum_config import Role, VoterAddress
+from ottla.node.settings.quorum_config import Role
 from ottla.peer.peers import peer_environment
 from ottla.quorum.quorum import ListenerAddress
-from ottla.quorum.quorum_state import prepare_voter
+from ottla.quorum.quorum_state import prepare_replica, prepare_voter
 from ottla.storage.log_dir import LogDir, nodes_below
 from ottla.storage.log_dirs import LogDirs
 
@@ -95,24 +97,31 @@ class Node:
             on_offline=self._directory_failed,
         )
         self._metadata_dir = self._open_metadata_dir()
-        # Voters in the settings are static, and observers may follow them, unless the directory has its own voters.
         quorum, home = config.quorum, self._metadata_home().path
-        self._alone = quorum.alone and (not quorum.voters or is_dynamic(self._disk, home))
+        # Voters in the settings are static, unless the directory has its own voters.
+        has_voters = is_dynamic(self._disk, home)
+        self._dynamic = Role.CONTROLLER in config.roles and (not quorum.voters or has_voters)
+        # No other node can join this one: it has no listener, or its directory is that of a static quorum of one.
+        is_closed = not self._is_reachable or (has_metadata(self._disk, home) and not has_voters)
+        self._alone = quorum.alone and self._dynamic and is_closed
+        self._addresses = ControllerAddresses(config.node_id)
 
     async def start(self) -> list[Listener]:
         """Start the node; returns its listeners with their real ports, those for clients if it is a broker."""
         listeners = self._bind_controllers()
         if self._alone:
             cluster_id = self._known_cluster_id() or uuid_text(random_uuid(self._rng))
-            voters: tuple[VoterAddress, ...] = ()
+            members = QuorumMembers()
         else:
-            cluster_id, voters = await self._join()
+            cluster_id, members = await self._join()
+        for address in (*members.voters, *members.bootstrap):
+            self._addresses.set(*address)
         self._claim(cluster_id)
-        metadata = self._metadata = self._open_metadata(cluster_id, voters)
+        metadata = self._metadata = self._open_metadata(cluster_id, members)
         self._publisher = metadata.publisher
         follow_metadata(self._authorization, metadata.publisher)
         metadata.publisher.add_listener(self._quotas.changed)
-        link = self._link = self._make_link(metadata, voters)
+        link = self._link = self._make_link(metadata)
         self._serve_controllers(cluster_id, link)
         await metadata.start()
         self._tls.follow(metadata.publisher)
@@ -198,10 +207,15 @@ class Node:
         """The newest metadata of this node; empty before it has opened its metadata log."""
         return self._publisher.image if self._publisher is not None else EMPTY_IMAGE
 
+    @property
+    def _is_reachable(self) -> bool:
+        """Whether other nodes and tools may connect to the controller listeners."""
+        return bool(self._config.controller_listeners) and self._config.quorum.named
+
     def _bind_controllers(self) -> list[Listener]:
         """Open the controller listeners, if other nodes or tools may use them."""
         wanted = self._config.controller_listeners
-        if not wanted or not self._config.quorum.named:
+        if not self._is_reachable:
             return []
         from ottla.node.quorum.controller_server import ControllerServer
 
@@ -234,7 +248,7 @@ class Node:
 
     # The active controller
 
-    def _make_link(self, metadata: MetadataNode, voters: tuple[VoterAddress, ...]) -> ControllerLink:
+    def _make_link(self, metadata: MetadataNode) -> ControllerLink:
         def leader_id() -> int:
             # The only voter gets all requests, also after its log has failed: it responds with that error.
             return self._config.node_id if self._alone else metadata.quorum.leader_id
@@ -247,7 +261,7 @@ class Node:
             leader_id,
             self._config.broker,
             self._environment,
-            voters,
+            self._addresses,
         )
 
     def _register_controller(self, link: ControllerLink) -> None:
@@ -324,17 +338,23 @@ class Node:
 
     # Joining a quorum of several nodes
 
-    async def _join(self) -> tuple[str, tuple[VoterAddress, ...]]:
+    async def _join(self) -> tuple[str, QuorumMembers]:
         """The cluster and its voters; found or join one first if the directories are empty."""
         from ottla.node.membership.founding import Founding, find_members
 
         config, home = self._config, self._metadata_home().path
         cluster_id = self._known_cluster_id()
         voters = config.quorum.voters
+        bootstrap = bootstrap_members(config.quorum.remote_servers)
+        if self._dynamic:
+            return await self._join_dynamic(
+                cluster_id, QuorumMembers(voters, dynamic=True, bootstrap=bootstrap)
+            )
         if all(voter.node_id != config.node_id for voter in voters):
             if cluster_id is not None and voters:
-                return cluster_id, voters
-            return await find_members(config, cluster_id, self._environment, self._log)
+                return cluster_id, QuorumMembers(voters, static=True, bootstrap=bootstrap)
+            found = await find_members(config, cluster_id, self._environment, self._log)
+            return found.cluster_id, QuorumMembers(found.voters, static=bool(voters), bootstrap=bootstrap)
         if cluster_id is None or not has_voted(self._disk, home):
             founding = Founding(
                 config, cluster_id, self._environment, self._rng, self._log, self._authorization
@@ -344,26 +364,51 @@ class Node:
                 self._controller_server.serve(handlers)
             cluster_id, recovering = await founding.run()
             prepare_voter(self._disk, metadata_directory(home), config.node_id, recovering=recovering)
-        return cluster_id, voters
+        return cluster_id, QuorumMembers(voters, static=True)
+
+    async def _join_dynamic(
+        self, cluster_id: str | None, members: QuorumMembers
+    ) -> tuple[str, QuorumMembers]:
+        """The cluster of a controller whose voters are in the log. A new one is a replica before it is a voter."""
+        from ottla.node.membership.founding import NoCluster, find_members
+
+        config, home = self._config, self._metadata_home()
+        founding = members._replace(founds=True)
+        if config.quorum.alone:
+            return cluster_id or uuid_text(random_uuid(self._rng)), founding
+        if cluster_id is not None and is_dynamic(self._disk, home.path):
+            return cluster_id, members
+        if home.meta is not None and not has_voted(self._disk, home.path):
+            raise LocalError(
+                f"{home.path} has an identity but no metadata log; a voter that has lost its log must not vote. "
+                "Restore the log, or empty the directory, so that it gets another id; then remove the former voter "
+                "and add this one"
+            )
+        try:
+            found = await find_members(
+                config, cluster_id, self._environment, self._log, forced=config.force_founding
+            )
+        except NoCluster:
+            return cluster_id or uuid_text(random_uuid(self._rng)), founding
+        if not has_voted(self._disk, home.path):
+            prepare_replica(self._disk, metadata_directory(home.path), config.node_id)
+        return found.cluster_id, members._replace(voters=found.voters)
 
     # The metadata
 
-    def _open_metadata(self, cluster_id: str, voters: tuple[VoterAddress, ...]) -> MetadataNode:
+    def _open_metadata(self, cluster_id: str, members: QuorumMembers) -> MetadataNode:
         home = self._metadata_home()
         if self._config.users and has_metadata(self._disk, home.path):
             self._log.info("--add-scram has no effect: the cluster exists", users=len(self._config.users))
         if not self._alone:
-            return self._open_replica(cluster_id, home, voters)
+            return self._open_replica(cluster_id, home, members)
         return open_metadata(
             self._disk,
             home.path,
             config=self._config.broker,
             node_id=self._config.node_id,
             directory_id=home.directory_id,
-            controller_listeners=[
-                ListenerAddress(each.name, each.advertised_host, each.advertised_port)
-                for each in self._config.controller_listeners
-            ],
+            controller_listeners=self._controller_addresses(),
             clock=self._clock,
             rng=self._rng,
             executor=self._machine.executor,
@@ -372,13 +417,19 @@ class Node:
             users=self._config.users,
         )
 
-    def _open_replica(self, cluster_id: str, home: LogDir, voters: tuple[VoterAddress, ...]) -> ReplicaNode:
+    def _controller_addresses(self) -> list[ListenerAddress]:
+        return [
+            ListenerAddress(each.name, each.advertised_host, each.advertised_port)
+            for each in self._config.controller_listeners
+        ]
+
+    def _open_replica(self, cluster_id: str, home: LogDir, members: QuorumMembers) -> ReplicaNode:
         from ottla.node.quorum.replica import open_replica
 
         def foreign() -> None:
             self._stop_with(
                 f"this node belongs to cluster {cluster_id}, but the controllers belong to another cluster; "
-                "check controller.quorum.voters and log.dirs"
+                "check controller.quorum.voters, controller.quorum.bootstrap.servers and log.dirs"
             )
 
         return open_replica(
@@ -388,7 +439,9 @@ class Node:
             cluster_id=cluster_id,
             node_id=self._config.node_id,
             directory_id=home.directory_id,
-            voters=voters,
+            controller_listeners=self._controller_addresses(),
+            quorum=members,
+            addresses=self._addresses,
             environment=self._environment,
             on_fault=self._metadata_failed,
             on_foreign=foreign,

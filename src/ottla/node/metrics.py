@@ -59,7 +59,6 @@ class MetricsEndpoint:
     ) -> None:
         self._node_id = config.node_id
         self._metadata = metadata
-        self._is_voter = Role.CONTROLLER in config.roles
         settings = PeerSettings(client_id=f"broker-{config.node_id}-metrics")
         self._peers = Peers(settings, environment, self)
         self._addresses = PeerAddresses(config.node_id, config.inter_broker_listener, self._peers)
@@ -77,7 +76,7 @@ class MetricsEndpoint:
             telemetry,
             quotas,
             self._raft,
-            is_controller=self._is_voter,
+            is_controller=Role.CONTROLLER in config.roles,
         )
         loop = asyncio.get_running_loop()
         self._server = MetricsServer(loop, self._metrics.prepare, self._metrics.write)
@@ -96,7 +95,7 @@ class MetricsEndpoint:
         self._peers.close()
 
     def _raft(self) -> RaftState:
-        return _raft_state(self._node_id, self._metadata, is_voter=self._is_voter)
+        return _raft_state(self._node_id, self._metadata)
 
     def on_connected(self, node_id: int) -> None:
         """Do nothing: the failure of a connection fails its requests."""
@@ -115,7 +114,7 @@ class ControllerEndpoint:
         metrics = ControllerMetrics(
             node_id,
             lambda: publisher.image,
-            lambda: _raft_state(node_id, metadata, is_voter=True),
+            lambda: _raft_state(node_id, metadata),
             connections,
         )
         publisher.add_listener(metrics.metadata_changed)
@@ -129,7 +128,7 @@ class ControllerEndpoint:
         self._server.close()
 
 
-def _raft_state(node_id: int, metadata: MetadataNode, *, is_voter: bool) -> RaftState:
+def _raft_state(node_id: int, metadata: MetadataNode) -> RaftState:
     quorum, publisher = metadata.quorum, metadata.publisher
     leader = quorum.leader_id
     if leader == node_id:
@@ -137,7 +136,7 @@ def _raft_state(node_id: int, metadata: MetadataNode, *, is_voter: bool) -> Raft
     elif leader < 0:
         state = "unattached"
     else:
-        state = "follower" if is_voter else "observer"
+        state = "follower" if quorum.is_voter else "observer"
     return RaftState(
         leader, publisher.image.epoch, state, publisher.applied_offset + 1, quorum.log_end_offset
     )

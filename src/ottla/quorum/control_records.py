@@ -52,6 +52,16 @@ def control_batch(messages: Sequence[Message], *, base_offset: int, epoch: int, 
 
 def read_control_batch(header: BatchHeader, batch: Buffer) -> Iterator[Message]:
     """Decode the messages of a control batch; other control types are skipped."""
+    return (message for _, message in _controls(header, batch))
+
+
+def voter_records(header: BatchHeader, batch: Buffer) -> list[tuple[int, Message]]:
+    """The records of kraft.version and voters in a control batch, with their offsets."""
+    kinds = (KRaftVersionRecord, VotersRecord)
+    return [each for each in _controls(header, batch) if isinstance(each[1], kinds)]
+
+
+def _controls(header: BatchHeader, batch: Buffer) -> Iterator[tuple[int, Message]]:
     for record in iter_records(batch, header):
         offset = header.base_offset + record.offset_delta
         try:
@@ -66,6 +76,6 @@ def read_control_batch(header: BatchHeader, batch: Buffer) -> Iterator[Message]:
         # The value begins with its version; a leader change in version 1 names directories too.
         version = int.from_bytes(record.value[:2], "big", signed=True)
         try:
-            yield codec.decode(cls, record.value, min(version, cls.SPEC.versions[-1]))
+            yield offset, codec.decode(cls, record.value, min(version, cls.SPEC.versions[-1]))
         except RemoteProtocolError as error:
             raise LocalError(f"{cls.__name__} at offset {header.base_offset}: {error}") from error

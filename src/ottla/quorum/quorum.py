@@ -16,7 +16,8 @@ import uuid
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
-from ottla.base.errors import OttlaError
+from ottla.base.errors import ErrorCode, OttlaError
+from ottla.base.promise import Promise
 
 
 class NotLeader(OttlaError):
@@ -46,6 +47,22 @@ class ListenerAddress(NamedTuple):
     name: str
     host: str
     port: int
+
+
+class VoterChange(NamedTuple):
+    """A voter that is added or updated."""
+
+    node_id: int
+    directory_id: uuid.UUID
+    listeners: tuple[ListenerAddress, ...]
+    kraft_versions: tuple[int, int] = (0, 0)
+
+
+class ChangeResult(NamedTuple):
+    """What became of a change of the voters; no error means that it is done."""
+
+    error: ErrorCode
+    message: str = ""
 
 
 class ReplicaStatus(NamedTuple):
@@ -147,4 +164,18 @@ class Quorum(Protocol):
 
     def describe(self) -> QuorumStatus:
         """The state of the quorum on this replica."""
+        ...
+
+    def add_voter(
+        self, voter: VoterChange, timeout_ms: int, *, wait_for_commit: bool
+    ) -> Promise[ChangeResult]:
+        """Add a voter, if this node leads. Waits until the new voter has caught up."""
+        ...
+
+    def remove_voter(self, node_id: int, directory_id: uuid.UUID) -> Promise[ChangeResult]:
+        """Remove a voter, if this node leads; the result is that of the commit."""
+        ...
+
+    def update_voter(self, voter: VoterChange) -> Promise[ChangeResult]:
+        """Replace the addresses of a voter, if this node leads."""
         ...

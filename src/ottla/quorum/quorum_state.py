@@ -69,6 +69,25 @@ def write_quorum_state(
     disk.replace(path, json.dumps(content, separators=(",", ":")).encode())
 
 
+def is_dynamic_state(disk: Disk, path: str) -> bool:
+    """Whether the stored state is that of a replica whose voters are in the log (version 1)."""
+    if not disk.exists(path):
+        return False
+    try:
+        return bool(json.loads(disk.read(path)).get("data_version", 0))
+    except (ValueError, AttributeError) as error:
+        raise LocalError(f"{path} is damaged: {error!r}; restore it from a backup") from error
+
+
+def prepare_replica(disk: Disk, directory: str, node_id: int) -> None:
+    """Prepare the empty metadata directory of a controller that may become a voter, durably.
+
+    It is done before the directory gets its id: a directory with an id and without this file has lost its vote.
+    """
+    disk.makedirs(directory)
+    write_quorum_state(disk, f"{directory}/{FILE_NAME}", QuorumState(0), kraft_version=1, node_id=node_id)
+
+
 def prepare_voter(disk: Disk, directory: str, node_id: int, *, recovering: bool) -> None:
     """Prepare the empty metadata directory of a voter with static voters, durably.
 

@@ -19,6 +19,7 @@ before a snapshot and the deletion of old segments and snapshots after it are do
 
 from __future__ import annotations
 
+import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
@@ -27,13 +28,14 @@ from typing import Final
 import structlog
 
 from ottla.base.clock import Clock
-from ottla.base.errors import LocalError, StorageFault, invariant
+from ottla.base.errors import ErrorCode, LocalError, StorageFault, invariant
 from ottla.base.executor import Executor
 from ottla.base.files import Disk
 from ottla.base.promise import Promise
 from ottla.quorum.control_records import control_batch, read_control_batch
 from ottla.quorum.metadata_log import MetadataLog
 from ottla.quorum.quorum import (
+    ChangeResult,
     CommitListener,
     CommittedBatch,
     CommittedSnapshot,
@@ -41,8 +43,16 @@ from ottla.quorum.quorum import (
     NotLeader,
     QuorumStatus,
     ReplicaStatus,
+    VoterChange,
 )
-from ottla.quorum.quorum_state import FILE_NAME, NO_NODE, QuorumState, read_quorum_state, write_quorum_state
+from ottla.quorum.quorum_state import (
+    FILE_NAME,
+    NO_NODE,
+    QuorumState,
+    is_dynamic_state,
+    read_quorum_state,
+    write_quorum_state,
+)
 from ottla.quorum.snapshots import SnapshotId, SnapshotStore, encode_snapshot
 from ottla.quorum.voter import LocalVoter
 from ottla.records.builder import NewRecord, build_batch
@@ -110,6 +120,10 @@ class SingleQuorum:
         return self._voter.node_id if self._leads else NO_NODE
 
     @property
+    def is_voter(self) -> bool:
+        return True
+
+    @property
     def log_end_offset(self) -> int:
         return self._next_offset
 
@@ -137,6 +151,32 @@ class SingleQuorum:
             self._voter.listeners,
         )
         return QuorumStatus(self._voter.node_id, self._epoch, self._high_watermark, (status,))
+
+    # The voter does not change: no other replica can follow this one
+
+    def add_voter(
+        self, voter: VoterChange, timeout_ms: int, *, wait_for_commit: bool
+    ) -> Promise[ChangeResult]:
+        if voter.node_id == self._voter.node_id and self._kraft_version:
+            text = f"node {voter.node_id} is a voter already"
+            return Promise.kept(ChangeResult(ErrorCode.DUPLICATE_VOTER, text))
+        text = f"node {voter.node_id} cannot follow a quorum of one: it has no controller listener"
+        return self._unchanged(ErrorCode.REQUEST_TIMED_OUT, text)
+
+    def remove_voter(self, node_id: int, directory_id: uuid.UUID) -> Promise[ChangeResult]:
+        known = (node_id, directory_id) == (self._voter.node_id, self._voter.directory_id)
+        text = "the last voter cannot be removed" if known else "no voter has this node id and directory id"
+        return self._unchanged(ErrorCode.VOTER_NOT_FOUND, text)
+
+    def update_voter(self, voter: VoterChange) -> Promise[ChangeResult]:
+        """Refuse an update: the voter updates itself when it starts."""
+        known = (voter.node_id, voter.directory_id) == (self._voter.node_id, self._voter.directory_id)
+        return self._unchanged(ErrorCode.INVALID_REQUEST if known else ErrorCode.VOTER_NOT_FOUND, "")
+
+    def _unchanged(self, error: ErrorCode, text: str) -> Promise[ChangeResult]:
+        if not self._kraft_version:
+            error, text = ErrorCode.UNSUPPORTED_VERSION, "the voters are static (kraft.version is 0)"
+        return Promise.kept(ChangeResult(error, text))
 
     # Start
 
@@ -175,6 +215,11 @@ class SingleQuorum:
                     self._voters_in_log |= isinstance(control, VotersRecord)
         if self._voters is not None:
             self._voter.check(self._voters)
+        elif is_dynamic_state(self._disk, self._state_path):
+            raise LocalError(
+                f"{self._state_path} belongs to a node that follows a quorum whose voters it does not know yet; set "
+                "controller.quorum.bootstrap.servers"
+            )
 
     def _note_control(self, control: Message) -> None:
         if isinstance(control, KRaftVersionRecord):

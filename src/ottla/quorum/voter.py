@@ -43,7 +43,8 @@ class LocalVoter:
         if list(voters) != [self.node_id]:
             raise LocalError(
                 f"the metadata log belongs to voters {sorted(voters)}, but this node is {self.node_id} and runs "
-                "a quorum of one; check node.id and log.dirs"
+                "a quorum of one; check node.id and log.dirs. A voter of several needs a controller listener and "
+                "controller.quorum.bootstrap.servers"
             )
         directory_id = voters[self.node_id]
         if directory_id != self.directory_id:

@@ -7,7 +7,14 @@ import pytest
 
 from ottla.base.errors import LocalError
 from ottla.base.files import OsDisk
-from ottla.quorum.quorum_state import QuorumState, read_quorum_state, write_quorum_state
+from ottla.quorum.quorum_state import (
+    QuorumState,
+    is_dynamic_state,
+    prepare_replica,
+    prepare_voter,
+    read_quorum_state,
+    write_quorum_state,
+)
 
 KAFKA = (
     '{"leaderId":1,"leaderEpoch":4,"votedId":-1,"votedDirectoryId":"AAAAAAAAAAAAAAAAAAAAAA","data_version":1}'
@@ -44,3 +51,16 @@ def test_damaged_file_stops_the_start(tmp_path: Path, text: str) -> None:
     path.write_text(text)
     with pytest.raises(LocalError, match="quorum-state"):
         read_quorum_state(OsDisk(), str(path))
+
+
+def test_the_version_says_whether_the_voters_are_in_the_log(tmp_path: Path) -> None:
+    path = f"{tmp_path}/quorum-state"
+    assert not is_dynamic_state(OsDisk(), path)
+    prepare_voter(OsDisk(), str(tmp_path), 1, recovering=False)
+    assert not is_dynamic_state(OsDisk(), path)
+    prepare_replica(OsDisk(), str(tmp_path), 1)
+    assert is_dynamic_state(OsDisk(), path)
+    assert read_quorum_state(OsDisk(), path) == QuorumState(0)
+    Path(path).write_text("7")
+    with pytest.raises(LocalError, match="quorum-state"):
+        is_dynamic_state(OsDisk(), path)

@@ -1,14 +1,16 @@
 from __future__ import annotations
 
 import shutil
+import uuid
 from pathlib import Path
 
 import pytest
 
-from ottla.base.errors import LocalError
+from ottla.base.errors import ErrorCode, LocalError
 from ottla.base.files import OsDisk
 from ottla.quorum import single
-from ottla.quorum.quorum import NotLeader
+from ottla.quorum.quorum import NotLeader, VoterChange
+from ottla.quorum.quorum_state import prepare_replica
 from ottla.quorum.snapshots import SnapshotId, SnapshotStore
 from tests.support.quorum import PARTITION, QuorumBench, voter
 
@@ -373,3 +375,26 @@ def test_torn_tail_loses_whole_decisions_only(tmp_path: Path) -> None:
         cut.append(b"next")
         assert cut.values()[-1] == b"next"
         cut.close()
+
+
+def test_a_node_that_follows_others_does_not_run_alone(tmp_path: Path) -> None:
+    prepare_replica(DISK, str(tmp_path / str(PARTITION)), 1)
+    with pytest.raises(LocalError, match="does not know yet"):
+        opened(tmp_path)
+
+
+def test_the_only_voter_does_not_change(tmp_path: Path) -> None:
+    quorum = opened(tmp_path).lead().quorum
+    own, other = voter(), uuid.UUID(int=99)
+    known = VoterChange(own.node_id, own.directory_id, own.listeners)
+
+    def added(change: VoterChange) -> ErrorCode:
+        return quorum.add_voter(change, 0, wait_for_commit=True).result().error
+
+    assert added(known) is ErrorCode.DUPLICATE_VOTER
+    assert added(known._replace(node_id=77)) is ErrorCode.REQUEST_TIMED_OUT
+    for directory_id in (own.directory_id, other):
+        removed = quorum.remove_voter(own.node_id, directory_id).result()
+        assert removed.error is ErrorCode.VOTER_NOT_FOUND
+    assert quorum.update_voter(known).result().error is ErrorCode.INVALID_REQUEST
+    assert quorum.update_voter(known._replace(node_id=77)).result().error is ErrorCode.VOTER_NOT_FOUND

@@ -1,4 +1,4 @@
-"""AddRaftVoter (key 80), versions 0-1: refuses a new voter of the quorum (KIP-853); see `controller.voters`."""
+"""AddRaftVoter (key 80), versions 0-1: adds a voter of the quorum (KIP-853); see `controller.voters`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RemoveRaftVoter (key 81), version 0: refuses to remove a voter of the quorum (KIP-853); see `controller.voters`."""
+"""RemoveRaftVoter (key 81), version 0: removes a voter of the quorum (KIP-853); see `controller.voters`."""
 
 from __future__ import annotations
 

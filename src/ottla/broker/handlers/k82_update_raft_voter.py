@@ -1,4 +1,4 @@
-"""UpdateRaftVoter (key 82), version 0: checks an update that a voter sends (KIP-853); see `controller.voters`."""
+"""UpdateRaftVoter (key 82), version 0: updates the addresses of a voter (KIP-853); see `controller.voters`."""
 
 from __future__ import annotations
 

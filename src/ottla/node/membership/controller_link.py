@@ -7,7 +7,7 @@ requests of the broker. A client request that takes long delays neither heartbea
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Final
 
 from ottla.broker.forwarding.controller_channel import ControllerChannel
@@ -17,7 +17,7 @@ from ottla.broker.forwarding.local_controller import LocalController
 from ottla.config.broker import BrokerConfig
 from ottla.controller.driver import ControllerDriver
 from ottla.metadata.publisher import MetadataPublisher
-from ottla.node.settings.quorum_config import VoterAddress
+from ottla.node.quorum.addresses import ControllerAddresses
 from ottla.peer.connection import Environment
 from ottla.peer.errors import PeerError
 from ottla.peer.peers import Peers
@@ -39,13 +39,13 @@ class ControllerLink:
         leader_id: Callable[[], int],
         config: BrokerConfig,
         environment: Environment,
-        voters: Iterable[VoterAddress] = (),
+        addresses: ControllerAddresses,
     ) -> None:
         self._node_id = node_id
         self._loop = loop
         self._leader_id = leader_id
         self._environment = environment
-        self._voters = [voter for voter in voters if voter.node_id != node_id]
+        self._addresses = addresses
         self.envelopes = EnvelopeServer(lambda: publisher.image.offset)
         self._local = LocalController(loop, controller, self.envelopes.handle)
         self.heartbeats = self._channel("heartbeat")
@@ -67,8 +67,7 @@ class ControllerLink:
             reconnect_backoff_max_s=_RECONNECT_MAX_S,
         )
         peers = Peers(settings, self._environment, self)
-        for voter in self._voters:
-            peers.set_address(voter.node_id, voter.host, voter.port)
+        self._addresses.follow(peers.set_address)
         return ControllerChannel(self._node_id, self._leader_id, self._local, peers, self._loop)
 
     def close(self) -> None:

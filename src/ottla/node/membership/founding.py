@@ -210,12 +210,24 @@ class Founding:
         return QuorumStatus(-1, 0, -1, voters)
 
 
+class NoCluster(LocalError):
+    """No controller of a cluster responds."""
+
+
 async def find_members(
-    config: NodeConfig, cluster_id: str | None, environment: Environment, log: FilteringBoundLogger
+    config: NodeConfig,
+    cluster_id: str | None,
+    environment: Environment,
+    log: FilteringBoundLogger,
+    *,
+    forced: bool = False,
 ) -> Members:
-    """Wait until a controller reports the cluster id and the voters, for a node that is not a voter."""
+    """Wait until a controller reports the cluster id and the voters, for a node that is not a voter.
+
+    With `forced` it does not wait: NoCluster if no controller of a cluster responds.
+    """
     quorum = config.quorum
-    addresses = [(voter.host, voter.port) for voter in quorum.voters] or list(quorum.bootstrap_servers)
+    addresses = [(voter.host, voter.port) for voter in quorum.voters] or list(quorum.remote_servers)
     peers = _peers(config.node_id, environment)
     for at, (host, port) in enumerate(addresses):
         peers.set_address(at, host, port)
@@ -229,8 +241,11 @@ async def find_members(
                 voters = quorum.voters or _voters(described)
                 return Members(described[0].cluster_id, voters)
             servers = ", ".join(f"{host}:{port}" for host, port in addresses)
+            if forced:
+                raise NoCluster(f"no controller of a cluster responds at {servers}")
             notices.waiting(
-                f"no controller of a cluster responds at {servers}",
+                f"no controller of a cluster responds at {servers}; a new cluster begins with a controller whose "
+                "settings name no other one, or with --force-founding",
                 "; ".join(each if isinstance(each, str) else _NO_CLUSTER for each in found),
             )
             await _pause()

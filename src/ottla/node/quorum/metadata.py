@@ -34,7 +34,7 @@ from ottla.metadata.records import FeatureLevelRecord, UserScramCredentialRecord
 from ottla.quorum.formatting import format_quorum, read_bootstrap
 from ottla.quorum.metadata_log import StorageMetadataLog
 from ottla.quorum.quorum import ListenerAddress, Quorum
-from ottla.quorum.quorum_state import FILE_NAME
+from ottla.quorum.quorum_state import FILE_NAME, is_dynamic_state
 from ottla.quorum.single import SingleQuorum
 from ottla.quorum.snapshots import SnapshotStore
 from ottla.quorum.voter import LocalVoter
@@ -55,6 +55,11 @@ class LocalQuorum(Quorum, Protocol):
     @property
     def leader_id(self) -> int:
         """The node that leads the quorum, as far as this node knows; -1 for none."""
+        ...
+
+    @property
+    def is_voter(self) -> bool:
+        """Whether this node is one of the voters at present."""
         ...
 
     def stop(self) -> Promise[None]: ...
@@ -114,10 +119,7 @@ def open_metadata(
     directory = metadata_directory(log_dir)
     voter = LocalVoter(node_id, directory_id, controller_listeners)
     now_ms = clock.now_ms()
-    if not has_metadata(disk, log_dir):
-        level = features.INITIAL_LEVELS["metadata.version"]
-        values = [encode_record(record, level) for record in features.initial_records()]
-        format_quorum(disk, log_dir, directory, voter=voter, bootstrap=values, now_ms=now_ms)
+    format_if_new(disk, log_dir, voter, now_ms)
     log = open_metadata_log(disk, directory, config, rng, now_ms)
     quorum = SingleQuorum(
         disk,
@@ -139,6 +141,15 @@ def open_metadata(
         clock=clock,
     )
     return MetadataNode(quorum, controller, publisher, log, clock)
+
+
+def format_if_new(disk: Disk, log_dir: str, voter: LocalVoter, now_ms: int) -> None:
+    """Format the directory of a new quorum with this node as its only voter, if it has no metadata."""
+    if not has_metadata(disk, log_dir):
+        level = features.INITIAL_LEVELS["metadata.version"]
+        values = [encode_record(record, level) for record in features.initial_records()]
+        directory = metadata_directory(log_dir)
+        format_quorum(disk, log_dir, directory, voter=voter, bootstrap=values, now_ms=now_ms)
 
 
 def open_metadata_log(disk: Disk, directory: str, config: BrokerConfig, rng: Random, now_ms: int) -> Log:
@@ -179,10 +190,12 @@ def has_metadata(disk: Disk, log_dir: str) -> bool:
 
 
 def is_dynamic(disk: Disk, log_dir: str) -> bool:
-    """Whether the directory belongs to a quorum whose voters are in its log (kraft.version 1)."""
+    """Whether the directory belongs to a replica of a quorum whose voters are in its log (kraft.version 1)."""
     directory = metadata_directory(log_dir)
     if not disk.is_dir(directory):
         return False
+    if is_dynamic_state(disk, f"{directory}/{FILE_NAME}"):
+        return True
     store = SnapshotStore(disk, directory)
     for snapshot_id in reversed(store.ids()):
         try:

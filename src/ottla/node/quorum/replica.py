@@ -1,7 +1,8 @@
-"""Opens the replica of a node in a quorum with several nodes: a voter, or an observer that follows.
+"""Opens the replica of a node in a quorum that other nodes can follow: a voter, or an observer.
 
-The voters are static (kraft.version 0): every node has them from its settings or from a controller. A directory of a
-quorum of one, whose voters are in its log, is refused: its records are not those of this quorum.
+Static voters (kraft.version 0) are those of the settings. Otherwise the voters are in the log (kraft.version 1), and
+the settings name only nodes that may know the leader. A new quorum of this kind starts with one voter, the node that
+founds it, and grows by AddRaftVoter.
 
 A voter that has lost its log logs a warning while no leader exists from which it could copy the log.
 """
@@ -17,18 +18,19 @@ from typing import Final
 import structlog
 
 from ottla.base.clock import Clock
-from ottla.base.errors import LocalError
 from ottla.config.broker import BrokerConfig
 from ottla.controller.controller import Controller
 from ottla.controller.driver import ControllerDriver
 from ottla.metadata.publisher import MetadataPublisher
 from ottla.metadata.records import UserScramCredentialRecord
 from ottla.node.machine import Machine
+from ottla.node.quorum.addresses import ControllerAddresses
+from ottla.node.quorum.members import QuorumMembers
 from ottla.node.quorum.metadata import (
     METADATA_PARTITION,
     MetadataNode,
     bootstrap_records,
-    is_dynamic,
+    format_if_new,
     open_metadata_log,
 )
 from ottla.node.quorum.transport import PeerTransport
@@ -36,10 +38,12 @@ from ottla.node.settings.quorum_config import VoterAddress
 from ottla.peer.connection import Environment
 from ottla.quorum.quorum import ListenerAddress
 from ottla.quorum.quorum_state import end_recovery, is_recovering
-from ottla.quorum.raft.driver import RaftQuorum, RaftSettings
+from ottla.quorum.raft.driver import RaftQuorum
+from ottla.quorum.raft.settings import RaftSettings
 from ottla.quorum.raft.storage_log import StorageRaftLog
 from ottla.quorum.raft.timeouts import Timeouts
 from ottla.quorum.raft.voters import ReplicaKey, Voter, VoterSet
+from ottla.quorum.voter import LocalVoter
 from ottla.storage.log.log import Log
 
 _log = structlog.get_logger(__name__)
@@ -112,13 +116,15 @@ def open_replica(
     cluster_id: str,
     node_id: int,
     directory_id: uuid.UUID,
-    voters: Sequence[VoterAddress],
+    controller_listeners: Sequence[ListenerAddress],
+    quorum: QuorumMembers,
+    addresses: ControllerAddresses,
     environment: Environment,
     on_fault: Callable[[BaseException], None],
     on_foreign: Callable[[], None],
     users: Sequence[UserScramCredentialRecord] = (),
 ) -> ReplicaNode:
-    """Open the metadata log in `log_dir` as a replica of the quorum of `voters`.
+    """Open the metadata log in `log_dir` as a replica of a quorum.
 
     `users` are the SCRAM users of a new cluster, if this node leads it first.
     `on_foreign` is called when the voters refuse this node because they belong to another cluster.
@@ -126,15 +132,13 @@ def open_replica(
     disk, clock, executor = machine.disk, machine.clock, machine.executor
     directory = f"{log_dir}/{METADATA_PARTITION}"
     disk.makedirs(directory)
-    if is_dynamic(disk, log_dir):
-        raise LocalError(
-            f"{directory} belongs to a quorum of one voter; remove controller.quorum.voters and "
-            "controller.quorum.bootstrap.servers, or use an empty directory"
-        )
+    if quorum.founds:
+        local = LocalVoter(node_id, directory_id, controller_listeners)
+        format_if_new(disk, log_dir, local, clock.now_ms())
     log = open_metadata_log(disk, directory, config, machine.rng, clock.now_ms())
-    notices = RecoveryNotices(directory, lambda: quorum.leader_id)
-    local = ReplicaKey(node_id, directory_id)
-    settings = _settings(config, cluster_id, local, voters, recovering=is_recovering(disk, directory))
+    notices = RecoveryNotices(directory, lambda: replica.leader_id)
+    settings = _settings(config, cluster_id, ReplicaKey(node_id, directory_id), controller_listeners, quorum)
+    settings = settings._replace(recovering=is_recovering(disk, directory))
 
     def recovered() -> None:
         notices.end()
@@ -142,11 +146,11 @@ def open_replica(
 
     transport = PeerTransport(
         node_id,
-        voters,
+        addresses,
         environment,
-        lambda lost_id: quorum.peer_lost(lost_id),  # noqa: PLW0108 - the two refer to each other
+        lambda lost_id: replica.peer_lost(lost_id),  # noqa: PLW0108 - the two refer to each other
     )
-    quorum = RaftQuorum(
+    replica = RaftQuorum(
         settings,
         disk,
         directory,
@@ -159,10 +163,10 @@ def open_replica(
         on_recovered=recovered,
         on_foreign=on_foreign,
     )
-    publisher = MetadataPublisher(quorum)
+    publisher = MetadataPublisher(replica)
     controller = ControllerDriver(
         Controller(config, node_id, machine.rng),
-        quorum,
+        replica,
         publisher,
         bootstrap=[*bootstrap_records(disk, log_dir), *users],
         on_fault=on_fault,
@@ -171,17 +175,18 @@ def open_replica(
     )
     if settings.recovering:
         notices.begin()
-    return ReplicaNode(quorum, controller, publisher, log, clock, transport, notices)
+    return ReplicaNode(replica, controller, publisher, log, clock, transport, notices)
 
 
 def _settings(
     config: BrokerConfig,
     cluster_id: str,
     local: ReplicaKey,
-    voters: Sequence[VoterAddress],
-    *,
-    recovering: bool,
+    controller_listeners: Sequence[ListenerAddress],
+    quorum: QuorumMembers,
 ) -> RaftSettings:
+    # A node that other controllers name as a voter may be the former replica of this node: the log decides.
+    voters = [each for each in quorum.voters if quorum.static or each.node_id != local.node_id]
     return RaftSettings(
         cluster_id,
         local,
@@ -189,12 +194,22 @@ def _settings(
         snapshot_interval_bytes=config.long("metadata.log.max.record.bytes.between.snapshots"),
         timeouts=_timeouts(config),
         request_timeout_s=config.int("controller.quorum.request.timeout.ms") / 1000,
-        recovering=recovering,
+        static=quorum.static,
+        dynamic=quorum.dynamic,
+        bootstrap=tuple(server.node_id for server in quorum.bootstrap),
+        listener=_listener(config),
+        listeners=tuple(controller_listeners),
+        auto_join=config.bool("controller.quorum.auto.join.enable"),
     )
 
 
+def _listener(config: BrokerConfig) -> str:
+    """The name of the listener through which the voters connect to each other."""
+    return (config.list("controller.listener.names") or [_LISTENER_NAME])[0].upper()
+
+
 def _voter_set(config: BrokerConfig, voters: Sequence[VoterAddress]) -> VoterSet:
-    listener = (config.list("controller.listener.names") or [_LISTENER_NAME])[0].upper()
+    listener = _listener(config)
     return VoterSet(
         Voter(ReplicaKey(each.node_id), (ListenerAddress(listener, each.host, each.port),)) for each in voters
     )

@@ -1,4 +1,4 @@
-"""Requests between the replicas of the quorum, over connections to the controller listeners of the voters.
+"""Requests between the replicas of the quorum, over connections to the controller listeners of other nodes.
 
 Fetches have separate connections, because a fetch may wait and responses are in order. The connection for fetches is
 also the source of evidence: if it is lost it is opened again at once. If that is refused, or closed again before a
@@ -7,11 +7,11 @@ response, the process of that voter has ended.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Final, TypeVar
 
 from ottla.base.promise import Promise
-from ottla.node.settings.quorum_config import VoterAddress
+from ottla.node.quorum.addresses import ControllerAddresses
 from ottla.peer.connection import Environment
 from ottla.peer.errors import PeerError, Reason
 from ottla.peer.peers import Peers
@@ -32,7 +32,7 @@ class PeerTransport:
     def __init__(
         self,
         node_id: int,
-        voters: Iterable[VoterAddress],
+        addresses: ControllerAddresses,
         environment: Environment,
         on_lost: Callable[[int], None],
     ) -> None:
@@ -40,10 +40,9 @@ class PeerTransport:
         self._suspected: set[int] = set()
         self._fetches = Peers(_settings(node_id, "fetch"), environment, self)
         self._others = Peers(_settings(node_id, "quorum"), environment, _Silent())
-        for voter in voters:
-            if voter.node_id != node_id:
-                self._fetches.set_address(voter.node_id, voter.host, voter.port)
-                self._others.set_address(voter.node_id, voter.host, voter.port)
+        self.set_address = addresses.set
+        addresses.follow(self._fetches.set_address)
+        addresses.follow(self._others.set_address)
 
     def request(
         self, node_id: int, message: Message, response: type[M], *, timeout_s: float, versions: range | None

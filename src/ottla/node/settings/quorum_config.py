@@ -1,8 +1,9 @@
 """The settings of the metadata quorum: the roles of this node, the voters and the bootstrap servers.
 
-The rules between them are Kafka's. A node is the only voter of its quorum (`alone`) if it has the controller role
-and the settings name no other node. Voters are static: `controller.quorum.voters` must list them on every node. A
-node with `controller.quorum.bootstrap.servers` only is never a voter; it requests the voters from these servers.
+The rules between them are Kafka's. A node founds a quorum with itself as the only voter (`alone`) if it has the
+controller role and the settings name no other node. `controller.quorum.voters` lists static voters, and must do so on
+every node. A controller with `controller.quorum.bootstrap.servers` only follows the quorum of these servers, and is a
+voter when it has been added to the voters in the log (KIP-853).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from msgspec import Struct
 from ottla.broker.net.listeners import Listener
 from ottla.config import BrokerConfig, ConfigRefused
 
+_AUTO_JOIN = "controller.quorum.auto.join.enable"
 _PORT_MAX = 65535
 _EVERYWHERE = ("", "0.0.0.0", "::")  # noqa: S104 - recognized, not bound here
 
@@ -40,7 +42,9 @@ class QuorumConfig(Struct, frozen=True):
     voters: tuple[VoterAddress, ...] = ()
     bootstrap_servers: tuple[tuple[str, int], ...] = ()
     alone: bool = True
-    """This node is the only voter."""
+    """The settings name no other node."""
+    remote_servers: tuple[tuple[str, int], ...] = ()
+    """The bootstrap servers without this node."""
 
     @property
     def named(self) -> bool:
@@ -80,6 +84,8 @@ def parse_quorum(
     servers = tuple(_address(setting, each) for each in config.list(setting))
     is_voter = any(voter.node_id == node_id for voter in voters)
     names = ", ".join(str(voter.node_id) for voter in voters)
+    if Role.CONTROLLER not in roles and config.bool(_AUTO_JOIN):
+        raise ConfigRefused(_AUTO_JOIN, f"{_AUTO_JOIN}=true needs the controller role in process.roles")
     if Role.CONTROLLER in roles:
         if voters and not is_voter:
             text = (
@@ -100,7 +106,8 @@ def parse_quorum(
                 "role needs one"
             )
             raise ConfigRefused("controller.listener.names", text)
-        return QuorumConfig(voters, servers, alone)
+        remote = tuple(each for each in servers if not _is_this_node(each, controllers))
+        return QuorumConfig(voters, servers, alone, remote)
     if not voters and not servers:
         text = (
             "process.roles=broker needs controller.quorum.voters or controller.quorum.bootstrap.servers with the "
@@ -113,16 +120,19 @@ def parse_quorum(
             "add controller to process.roles, or remove it from the voters"
         )
         raise ConfigRefused("controller.quorum.voters", text)
-    return QuorumConfig(voters, servers, alone=False)
+    return QuorumConfig(voters, servers, alone=False, remote_servers=servers)
 
 
 def _only_this_node(servers: tuple[tuple[str, int], ...], controllers: tuple[Listener, ...]) -> bool:
     """Whether the bootstrap servers are at most this node itself."""
     if len(servers) > 1:
         return False
-    if not servers or not controllers:
-        return True
-    host, port = servers[0]
+    return not servers or not controllers or _is_this_node(servers[0], controllers)
+
+
+def _is_this_node(server: tuple[str, int], controllers: tuple[Listener, ...]) -> bool:
+    """Whether this is the address of one of these controller listeners of this node."""
+    host, port = server
     hosts = {"localhost", "127.0.0.1", "::1"}
     for listener in controllers:
         own = {listener.host, listener.advertised_host}

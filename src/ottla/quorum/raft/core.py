@@ -13,6 +13,8 @@ outstanding requests. Rules that the protocol depends on:
 - The high watermark moves only over records of the leader's own epoch, and never back.
 - A follower truncates only in response to its outstanding fetch of the current epoch, never below the high watermark.
 - A response to a request that is no longer outstanding is ignored, so nothing from an earlier role has an effect.
+- The voters are those of the newest record in the log, committed or not (`voter_history`); `changes` has the rules for
+  new ones. A replica votes for any candidate with an up-to-date log: it may not know yet which replicas are voters.
 
 A connection to the leader that was closed or refused is evidence that the leader has failed (`follower.LeaderContact`).
 
@@ -21,25 +23,20 @@ Concurrency: one owner. Time: milliseconds of any clock that does not go backwar
 
 from __future__ import annotations
 
-import math
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 from typing import Final
 
 from ottla.base.errors import ErrorCode, RemoteProtocolError, violated
-from ottla.base.rng import Random
 from ottla.quorum.quorum import NotLeader
-from ottla.quorum.raft.election import Election
-from ottla.quorum.raft.follower import Following, LeaderContact
+from ottla.quorum.raft.election import Election, is_valid
+from ottla.quorum.raft.follower import Following
 from ottla.quorum.raft.leader import Leadership, leader_change, snapshot_part
 from ottla.quorum.raft.messages import (
     EPOCH_MAX,
     NO_LEADER,
-    UNKNOWN_OFFSET,
     BeginEpoch,
     BeginEpochResponse,
     Committed,
-    Effect,
-    ElectionState,
     EndEpoch,
     EndEpochResponse,
     Fetch,
@@ -47,94 +44,25 @@ from ottla.quorum.raft.messages import (
     FetchSnapshot,
     FetchSnapshotResponse,
     LeaderChanged,
-    OffsetAndEpoch,
     Persist,
     Recovered,
     Request,
-    Respond,
     Response,
-    Send,
     SnapshotInstalled,
     Vote,
     VoteResponse,
 )
-from ottla.quorum.raft.outbound import Outbound
-from ottla.quorum.raft.raft_log import RaftLog
 from ottla.quorum.raft.recovery import Recovery
+from ottla.quorum.raft.replica import Replica
 from ottla.quorum.raft.roles import TRANSITIONS, Role
-from ottla.quorum.raft.timeouts import DEFAULT_TIMEOUTS, Timeouts
-from ottla.quorum.raft.voters import ReplicaKey, VoterSet
+from ottla.quorum.raft.voters import ReplicaKey, Voter, VoterSet
+from ottla.wire.schema import Message
 
 _NOMINEES: Final = (Role.PROSPECTIVE, Role.CANDIDATE)
 
 
-class Core:
-    """One replica: a voter, or an observer if `voters` does not contain it."""
-
-    def __init__(
-        self,
-        local: ReplicaKey,
-        voters: VoterSet,
-        log: RaftLog,
-        state: ElectionState,
-        rng: Random,
-        timeouts: Timeouts = DEFAULT_TIMEOUTS,
-        *,
-        recovering: bool = False,
-    ) -> None:
-        self.local = local
-        self.voters = voters
-        self.role = Role.UNATTACHED
-        self.epoch = max(state.epoch, log.last_epoch)
-        is_current = state.epoch == self.epoch
-        self.leader_id = state.leader_id if is_current else NO_LEADER
-        self.voted = state.voted if is_current else None
-        self.high_watermark = UNKNOWN_OFFSET
-        self.leadership: Leadership | None = None
-        self._following: Following | None = None
-        self._election = Election()
-        self._log = log
-        self._rng = rng
-        self._timeouts = timeouts
-        self._check_quorum_ms = timeouts.fetch_ms * 1.5
-        self._effects: list[Effect] = []
-        self._outbound = Outbound(timeouts.retry_backoff_ms)
-        self._deadline_ms = 0.0
-        self._resigning_to: tuple[ReplicaKey, ...] = ()
-        self.unacknowledged: set[int] = set()  # voters that do not know of the resignation yet
-        self._contact = LeaderContact()
-        self._others = voters.others(local.node_id)
-        self._recovery = Recovery() if recovering and self.is_voter else None
-
-    # State
-
-    @property
-    def is_voter(self) -> bool:
-        return self.local in self.voters
-
-    @property
-    def can_vote(self) -> bool:
-        """Whether this voter votes and may be elected; not while it recovers a lost log."""
-        return self.is_voter and self._recovery is None
-
-    @property
-    def state(self) -> ElectionState:
-        """The election state as it must be persisted."""
-        return ElectionState(self.epoch, self.leader_id, self.voted)
-
-    @property
-    def log_end(self) -> OffsetAndEpoch:
-        return OffsetAndEpoch(self._log.end_offset, self._log.last_epoch)
-
-    def take_effects(self) -> list[Effect]:
-        """The effects since the last call, to be executed in order."""
-        effects, self._effects = self._effects, []
-        return effects
-
-    def wake_at_ms(self) -> float:
-        """When `tick` has to be called next if nothing else happens."""
-        leading = [] if self.leadership is None else [self.leadership.wake_at_ms()]
-        return min([self._deadline_ms, *leading, *self._outbound.retry_times()])
+class Core(Replica):
+    """The roles of one replica, and the transitions between them."""
 
     # Events
 
@@ -149,7 +77,7 @@ class Core:
             self.leader_id = NO_LEADER
             self._deadline_ms = now_ms + self._election_timeout()
             if self.can_vote:
-                self._elect_in_turn(now_ms, 1 + self.voters.ids.index(self.local.node_id))
+                self._elect_in_turn(now_ms, 1 + self._position(self.voters.ids))
         self._poll(now_ms)
 
     def tick(self, now_ms: float) -> None:
@@ -209,12 +137,13 @@ class Core:
             return
         if not self.can_vote:
             self._become_unattached(now_ms, self.epoch)
-            self._outbound.pause(self._others, now_ms + self._contact.pause_ms(self._timeouts))
+            asked = (*self._others, *self._bootstrap)
+            self._outbound.pause(asked, now_ms + self._contact.pause_ms(self._timeouts))
         elif not following.leader_suspected:
             following.leader_suspected = True
             others = self.voters.others(node_id)
             soon_ms = now_ms + self._contact.pause_ms(self._timeouts)
-            self._elect_in_turn(soon_ms, others.index(self.local.node_id))
+            self._elect_in_turn(soon_ms, self._position(others))
         self._poll(now_ms)
 
     def durable(self, now_ms: float) -> None:
@@ -231,6 +160,36 @@ class Core:
         end_offset = self._log.append(epoch, values)
         self._complete_fetches(now_ms)
         return end_offset - 1
+
+    def add_voter(
+        self, now_ms: float, token: Hashable, voter: Voter, timeout_ms: float, *, wait_for_commit: bool = True
+    ) -> None:
+        """Add a voter; `Changed` has the result."""
+        self.changes.add(now_ms, token, self.leadership, voter, timeout_ms, wait_for_commit=wait_for_commit)
+        self._poll(now_ms)
+
+    def remove_voter(self, now_ms: float, token: Hashable, key: ReplicaKey, timeout_ms: float) -> None:
+        """Remove a voter; `Changed` has the result."""
+        self.changes.remove(now_ms, token, self.leadership, key, timeout_ms)
+        self._poll(now_ms)
+
+    def update_voter(self, now_ms: float, token: Hashable, voter: Voter) -> None:
+        """Replace the addresses of a voter; `Changed` has the result."""
+        self.changes.update(now_ms, token, self.leadership, voter)
+        self._poll(now_ms)
+
+    def probed(self, now_ms: float, key: ReplicaKey, kraft_versions: tuple[int, int] | None) -> None:
+        """The result of `ProbeVoter`."""
+        if self.leadership is not None:
+            self.changes.probed(now_ms, key, self.leadership, kraft_versions)
+            self._poll(now_ms)
+
+    def _append_voters(self, now_ms: float, voters: VoterSet) -> int:
+        offset = super()._append_voters(now_ms, voters)
+        if self.leadership is not None:
+            self.leadership.advance(self.voters)
+            self._complete_fetches(now_ms)
+        return offset
 
     def resign(self, now_ms: float) -> None:
         """Give up leadership and let the other voters elect a leader at once."""
@@ -252,6 +211,7 @@ class Core:
             self._contact.heard(now_ms)
             refusal = self._fetch_error(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             self._respond_all((token, refusal) for token in leadership.waiting())
+            self.changes.abandon()
 
     def _become_unattached(self, now_ms: float, epoch: int) -> None:
         is_new = epoch > self.epoch
@@ -278,7 +238,7 @@ class Core:
     def _become_prospective(self, now_ms: float) -> None:
         self._enter(now_ms, Role.PROSPECTIVE)
         self._deadline_ms = now_ms + self._election_timeout()
-        self._count_vote(now_ms, self.local.node_id, granted=True)
+        self._vote_for_itself(now_ms)
 
     def _become_candidate(self, now_ms: float) -> None:
         self._enter(now_ms, Role.CANDIDATE)
@@ -287,7 +247,7 @@ class Core:
         self.leader_id = NO_LEADER
         self._deadline_ms = now_ms + self._election_timeout()
         self._effects += [Persist(self.state), LeaderChanged(self.epoch, NO_LEADER)]
-        self._count_vote(now_ms, self.local.node_id, granted=True)
+        self._vote_for_itself(now_ms)
 
     def _become_leader(self, now_ms: float) -> None:
         granting = sorted(self._election.granted)
@@ -296,9 +256,17 @@ class Core:
         self._effects.append(Persist(self.state))
         start_offset = self._log.end_offset
         self.leadership = Leadership(
-            self.local, self.epoch, self._log, self.high_watermark, now_ms, self._contact.elected(now_ms)
+            self.local,
+            self.epoch,
+            self._log,
+            self.high_watermark,
+            now_ms,
+            self._timeouts.fetch_ms,
+            self._contact.elected(now_ms),
         )
-        self._log.append_controls(self.epoch, [leader_change(self.local.node_id, self.voters, granting)])
+        controls: list[Message] = [leader_change(self.local.node_id, self.voters, granting)]
+        self._log.append_controls(self.epoch, [*controls, *self._own_voter_records()])
+        self._refresh_voters()
         self._effects.append(LeaderChanged(self.epoch, self.leader_id, start_offset))
         self._deadline_ms = now_ms + self._check_quorum_ms
 
@@ -310,19 +278,6 @@ class Core:
         self._effects.append(LeaderChanged(self.epoch, NO_LEADER))
         self.unacknowledged = set(self._others)
         self._deadline_ms = now_ms + self._election_timeout()
-
-    def _election_timeout(self) -> int:
-        return self._timeouts.election_ms + self._rng.randrange(self._timeouts.election_ms)
-
-    def _expect_response(self, now_ms: float) -> None:
-        """Start the fetch timeout. Voters that lose the leader at the same moment do not all start an election."""
-        position = self.voters.others(self.leader_id).index(self.local.node_id) if self.is_voter else 0
-        self._deadline_ms = math.inf
-        self._elect_in_turn(now_ms + self._timeouts.fetch_ms, position)
-
-    def _elect_in_turn(self, now_ms: float, position: int) -> None:
-        """Start a pre-vote soon: at once for the first in turn, later for the others, so that votes do not split."""
-        self._deadline_ms = min(self._deadline_ms, now_ms + position * self._timeouts.election_ms / 8)
 
     # What is due
 
@@ -338,11 +293,20 @@ class Core:
             case Role.UNATTACHED:
                 self._look_for_leader(now_ms)
             case Role.LEADER:
+                self._change_voters(now_ms)
                 self._send_begin_epoch(now_ms)
             case Role.RESIGNED:
                 self._send_end_epoch(now_ms)
         if self._recovery is not None and self._following is not None:
             self._recover(self._recovery)
+
+    def _change_voters(self, now_ms: float) -> None:
+        """Proceed with a change of the voters. A leader that is no voter any more resigns when that is committed."""
+        if self.leadership is not None:
+            self.changes.proceed(now_ms, self.leadership)
+            if not self.is_voter and self.history.last.offset < self.leadership.high_watermark:
+                self._become_resigned(now_ms)
+                self._send_end_epoch(now_ms)
 
     def _recover(self, recovery: Recovery) -> None:
         """Request the epochs of the voters, and vote again when the log is complete."""
@@ -377,15 +341,9 @@ class Core:
     def _pre_vote_lost(self, now_ms: float) -> None:
         if self.leader_id not in (NO_LEADER, self.local.node_id):
             self._become_follower(now_ms, self.epoch, self.leader_id)
-            self._elect_in_turn(now_ms, 2 + self.voters.ids.index(self.local.node_id))
+            self._elect_in_turn(now_ms, 2 + self._position(self.voters.ids))
         else:
             self._become_unattached(now_ms, self.epoch)
-
-    def _send(self, node_id: int, request: Request) -> None:
-        """Send a request unless one to this node is outstanding or it is too early to try again."""
-        if self._outbound.ready(node_id):
-            self._outbound.sent(node_id, request)
-            self._effects.append(Send(node_id, request))
 
     def _send_votes(self, now_ms: float) -> None:
         for node_id in self._election.open_votes(self.voters):
@@ -394,7 +352,7 @@ class Core:
 
     def _send_begin_epoch(self, now_ms: float) -> None:
         if self.leadership is not None:
-            for node_id in self.leadership.unnotified(now_ms, self._others, self._timeouts.fetch_ms):
+            for node_id in self.leadership.unnotified(now_ms, self.voters):
                 self._send(node_id, BeginEpoch(self.local.node_id, self.voters.key(node_id), self.epoch))
 
     def _send_end_epoch(self, now_ms: float) -> None:
@@ -409,20 +367,16 @@ class Core:
                 self._send(self.leader_id, request)
 
     def _look_for_leader(self, now_ms: float) -> None:
-        """Send a fetch to one of the voters: its response names its epoch and leader."""
-        ready = [node_id for node_id in self._others if self._outbound.ready(node_id)]
+        """Send a fetch to one of the voters or bootstrap nodes: its response names its epoch and leader."""
+        asked = (*self._others, *self._bootstrap)
+        ready = [node_id for node_id in asked if self._outbound.ready(node_id)]
         if ready and self._outbound.idle:
             self._send(self._rng.choice(ready), self._probe())
-
-    def _probe(self) -> Fetch:
-        """A fetch that does not wait: its response has the epoch of the other replica, and the leader it knows."""
-        return Fetch(self.local, self.epoch, self.log_end.offset, self.log_end.epoch, self.high_watermark, 0)
 
     # Elections
 
     def _on_vote(self, now_ms: float, vote: Vote) -> VoteResponse:
-        last_epoch_max = vote.epoch if vote.pre_vote else vote.epoch - 1
-        if vote.last.offset < 0 or not 0 <= vote.last.epoch <= last_epoch_max or vote.candidate.node_id < 0:
+        if not is_valid(vote):
             return VoteResponse(ErrorCode.INVALID_REQUEST, self.epoch, self.leader_id)
         if vote.epoch < self.epoch:
             return VoteResponse(ErrorCode.FENCED_LEADER_EPOCH, self.epoch, self.leader_id)
@@ -448,6 +402,10 @@ class Core:
         if self.voted is not None:
             return self.voted.matches(vote.candidate)
         return is_up_to_date and self.leader_id == NO_LEADER and self.role is not Role.RESIGNED
+
+    def _vote_for_itself(self, now_ms: float) -> None:
+        if self.is_voter:
+            self._count_vote(now_ms, self.local.node_id, granted=True)
 
     def _count_vote(self, now_ms: float, node_id: int, *, granted: bool) -> None:
         if self.role not in _NOMINEES:
@@ -546,9 +504,6 @@ class Core:
             return ErrorCode.UNKNOWN_LEADER_EPOCH
         return ErrorCode.NONE if self.role is Role.LEADER else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
-    def _fetch_error(self, error: ErrorCode) -> FetchResponse:
-        return FetchResponse(error, self.epoch, self.leader_id)
-
     def _publish_high_watermark(self, now_ms: float) -> None:
         """Report a high watermark that the leadership has moved, and complete the fetches that wait for it."""
         leadership = self.leadership
@@ -573,6 +528,8 @@ class Core:
         self._expect_response(now_ms)
         try:
             self._following.fetched(response, self.high_watermark)
+            if response.records or response.diverging is not None:
+                self._refresh_voters()
         except RemoteProtocolError:
             # The batches are damaged or do not continue the log: fetch them again after a pause.
             self._outbound.back_off(self.leader_id, now_ms)
@@ -589,11 +546,6 @@ class Core:
             self._expect_response(now_ms)
         snapshot = self._following.snapshot_fetched(response)
         if snapshot is not None:
+            self._refresh_voters()
             self.high_watermark = max(self.high_watermark, snapshot.offset)
             self._effects.append(SnapshotInstalled(snapshot))
-
-    def _respond(self, token: Hashable, response: Response) -> None:
-        self._effects.append(Respond(token, response))
-
-    def _respond_all(self, completed: Iterable[tuple[Hashable, Response]]) -> None:
-        self._effects += [Respond(token, response) for token, response in completed]

@@ -12,11 +12,12 @@ Concurrency: the event loop. Failure: a storage fault ends the replica; it repor
 
 from __future__ import annotations
 
+import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import chain
-from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from typing import Any, Final
 
 import structlog
 
@@ -27,85 +28,62 @@ from ottla.base.files import Disk
 from ottla.base.promise import Promise
 from ottla.base.rng import Random
 from ottla.quorum.quorum import (
+    ChangeResult,
     CommitListener,
     CommittedBatch,
     CommittedSnapshot,
     LeadershipListener,
     NotLeader,
     QuorumStatus,
-    ReplicaStatus,
+    VoterChange,
 )
 from ottla.quorum.quorum_state import FILE_NAME, NO_NODE, QuorumState, read_quorum_state, write_quorum_state
 from ottla.quorum.raft.core import Core
 from ottla.quorum.raft.messages import (
+    Changed,
     Committed,
     Effect,
     ElectionState,
     LeaderChanged,
     OffsetAndEpoch,
     Persist,
+    ProbeVoter,
     Recovered,
     Request,
     Respond,
     Response,
     Send,
     SnapshotInstalled,
+    VotersChanged,
 )
-from ottla.quorum.raft.progress import ReplicaProgress
+from ottla.quorum.raft.ports import QuorumTransport, Timer, Timers
 from ottla.quorum.raft.roles import Role
+from ottla.quorum.raft.settings import RaftSettings
+from ottla.quorum.raft.status import describe
 from ottla.quorum.raft.storage_log import StorageRaftLog
-from ottla.quorum.raft.timeouts import DEFAULT_TIMEOUTS, Timeouts
 from ottla.quorum.raft.translation import (
+    LeaderAddress,
+    address_of,
     decode_request,
     decode_response,
     encode_error,
     encode_request,
     encode_response,
+    request_leader,
+    response_leader,
 )
-from ottla.quorum.raft.voters import ReplicaKey, VoterSet
+from ottla.quorum.raft.upkeep import VoterUpkeep, kraft_versions
+from ottla.quorum.raft.voters import ReplicaKey, Voter, VoterSet
 from ottla.quorum.snapshots import SnapshotId, SnapshotStore, encode_snapshot
 from ottla.records.record import iter_records
+from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.schema import Message
 
 _log = structlog.get_logger(__name__)
 _STOP_S: Final = 0.5
 """How long a stopping leader waits until the voters have acknowledged its resignation."""
 _POLL_S: Final = 0.005
-M = TypeVar("M", bound=Message)
-
-
-class QuorumTransport(Protocol):
-    """Sends requests to the controller listeners of other nodes."""
-
-    def request(
-        self, node_id: int, message: Message, response: type[M], *, timeout_s: float, versions: range | None
-    ) -> Promise[M]: ...
-
-
-class Timer(Protocol):
-    def cancel(self) -> None: ...
-
-
-class Timers(Protocol):
-    def time(self) -> float: ...
-
-    def call_later(self, delay: float, callback: Callable[[], None], /) -> Timer: ...
-
-    def call_soon(self, callback: Callable[[], None], /) -> Any: ...
-
-
-class RaftSettings(NamedTuple):
-    """What identifies a replica and its quorum."""
-
-    cluster_id: str
-    local: ReplicaKey
-    voters: VoterSet
-    snapshot_interval_bytes: int
-    timeouts: Timeouts = DEFAULT_TIMEOUTS
-    kraft_version: int = 0
-    request_timeout_s: float = 2.0
-    recovering: bool = False
-    """This voter has lost its log: it gives no vote until it has everything that was committed."""
+_ADD_VOTER_MS_MAX: Final = 30_000
 
 
 def _ignore() -> None:
@@ -160,9 +138,13 @@ class RaftQuorum:
             rng,
             settings.timeouts,
             recovering=settings.recovering,
+            bootstrap=settings.bootstrap,
+            listeners=settings.listeners or None,
         )
+        self._upkeep = VoterUpkeep(self._core, settings, transport, timers)
         self._effects: deque[Effect] = deque()
         self._received: dict[Promise[Message], None] = {}
+        self._changing: dict[Promise[ChangeResult], None] = {}
         self._persisting = False
         self._pumping = False
         self._failed = False
@@ -183,11 +165,15 @@ class RaftQuorum:
 
     @property
     def kraft_version(self) -> int:
-        return self._settings.kraft_version
+        return self._core.history.kraft_version
 
     @property
     def leader_id(self) -> int:
         return self._core.leader_id
+
+    @property
+    def is_voter(self) -> bool:
+        return self._core.is_voter
 
     @property
     def epoch(self) -> int:
@@ -205,7 +191,10 @@ class RaftQuorum:
         snapshot = self._log.latest_snapshot()
         if snapshot is not None and snapshot.offset:
             self._load_snapshot(snapshot)
+        self._use_addresses(self._core.voters)
         self._step(self._core.start)
+        if self._settings.dynamic:
+            self._upkeep.start()
 
     def append(self, epoch: int, values: Sequence[bytes]) -> int:
         """Append one decision. Listeners are never called before this returns."""
@@ -234,40 +223,74 @@ class RaftQuorum:
         except ApiError as error:
             promise.keep(encode_error(message, error.code))
             return promise
+        self._learn(request_leader(message, self._settings.listener))
         self._received[promise] = None
         self._step(lambda now_ms: self._core.receive(now_ms, promise, request))
         return promise
 
     def describe(self) -> QuorumStatus:
         """The state of the quorum on this replica; only the leader has the progress of the others."""
-        core, now_ms = self._core, self._clock.now_ms()
-        leadership = core.leadership
-        known = {} if leadership is None else {one.key.node_id: one for one in leadership.progress.replicas}
-        local_id = core.local.node_id
-        voters = []
-        for voter in core.voters:
-            listeners = voter.listeners
-            directory_id = voter.key.directory_id  # unknown if the voters are static, as in Kafka
-            if voter.key.node_id == local_id:
-                status = ReplicaStatus(
-                    local_id, directory_id, self._log.end_offset, now_ms, now_ms, listeners
-                )
-            else:
-                progress = known.pop(voter.key.node_id, ReplicaProgress(voter.key))
-                status = self._status(progress)._replace(directory_id=directory_id, listeners=listeners)
-            voters.append(status)
-        known.pop(local_id, None)
-        observers = tuple(self._status(one) for one in known.values())
-        return QuorumStatus(core.leader_id, core.epoch, core.high_watermark, tuple(voters), observers)
-
-    def _status(self, one: ReplicaProgress) -> ReplicaStatus:
-        def wall_ms(at_ms: float) -> int:
-            return -1 if at_ms < 0 else int(self._clock.now_ms() - (self._now_ms() - at_ms))
-
-        fetched_ms, caught_up_ms = wall_ms(one.last_fetch_ms), wall_ms(one.last_caught_up_ms)
-        return ReplicaStatus(
-            one.key.node_id, one.key.directory_id, one.end_offset, fetched_ms, caught_up_ms, ()
+        now_ms, elapsed_ms = self._clock.now_ms(), self._now_ms()
+        return describe(
+            self._core, now_ms, lambda at_ms: -1 if at_ms < 0 else int(now_ms - (elapsed_ms - at_ms))
         )
+
+    # Voters
+
+    def add_voter(
+        self, voter: VoterChange, timeout_ms: int, *, wait_for_commit: bool
+    ) -> Promise[ChangeResult]:
+        """Add a voter. The request waits for it at least as long as for a response, and 30 seconds at most."""
+        added = Voter(ReplicaKey(voter.node_id, voter.directory_id), voter.listeners)
+        limit_ms = min(max(timeout_ms, self._settings.request_timeout_s * 1000), _ADD_VOTER_MS_MAX)
+        return self._change(
+            lambda now_ms, token: self._core.add_voter(
+                now_ms, token, added, limit_ms, wait_for_commit=wait_for_commit
+            )
+        )
+
+    def remove_voter(self, node_id: int, directory_id: uuid.UUID) -> Promise[ChangeResult]:
+        key, limit_ms = ReplicaKey(node_id, directory_id), self._settings.request_timeout_s * 1000
+        return self._change(lambda now_ms, token: self._core.remove_voter(now_ms, token, key, limit_ms))
+
+    def update_voter(self, voter: VoterChange) -> Promise[ChangeResult]:
+        updated = Voter(ReplicaKey(voter.node_id, voter.directory_id), voter.listeners, voter.kraft_versions)
+        return self._change(lambda now_ms, token: self._core.update_voter(now_ms, token, updated))
+
+    def _change(self, act: Callable[[float, Promise[ChangeResult]], None]) -> Promise[ChangeResult]:
+        promise: Promise[ChangeResult] = Promise()
+        if self._failed:
+            promise.keep(ChangeResult(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this node stops"))
+            return promise
+        self._changing[promise] = None
+        self._step(lambda now_ms: act(now_ms, promise))
+        return promise
+
+    def _probe(self, voter: Voter) -> None:
+        """Request the versions that a new voter supports, at its controller listener."""
+        self._use_addresses(VoterSet([voter]))
+        promise = self._transport.request(
+            voter.key.node_id,
+            ApiVersionsRequest(client_software_name="ottla", client_software_version="1"),
+            ApiVersionsResponse,
+            timeout_s=self._settings.request_timeout_s,
+            versions=range(4, 5),
+        )
+
+        def probed(response: ApiVersionsResponse | None, error: BaseException | None) -> None:
+            versions = None if response is None or response.error_code else kraft_versions(response)
+            self._step(lambda now_ms: self._core.probed(now_ms, voter.key, versions))
+
+        promise.when_done(probed)
+
+    def _use_addresses(self, voters: VoterSet) -> None:
+        for voter in voters:
+            self._learn(address_of(voter, self._settings.listener))
+
+    def _learn(self, address: LeaderAddress | None) -> None:
+        is_static = self._settings.static and not self.kraft_version
+        if not is_static and address is not None and address.node_id != self._settings.local.node_id:
+            self._transport.set_address(*address)
 
     # Steps and effects
 
@@ -315,7 +338,8 @@ class RaftQuorum:
             case Respond(token, response):
                 promise: Any = token
                 del self._received[promise]
-                promise.keep(encode_response(response, self._log.start_offset))
+                leader = address_of(self._core.voters.get(response.leader_id), self._settings.listener)
+                promise.keep(encode_response(response, self._log.start_offset, leader))
             case Committed(high_watermark):
                 self._committed = high_watermark
                 self._log.committed(high_watermark)
@@ -325,6 +349,15 @@ class RaftQuorum:
                 self._load_snapshot(snapshot)
             case Recovered():
                 self._on_recovered()
+            case VotersChanged(voters):
+                _log.info("voters of the metadata quorum", voters=list(voters.ids))
+                self._use_addresses(voters)
+            case ProbeVoter(voter):
+                self._probe(voter)
+            case Changed(token, error, text):
+                result: Any = token
+                del self._changing[result]
+                result.keep(ChangeResult(error, text))
 
     def _persist(self, state: ElectionState) -> None:
         voted = state.voted or ReplicaKey(NO_NODE)
@@ -334,7 +367,7 @@ class RaftQuorum:
             self._disk,
             self._state_path,
             stored,
-            kraft_version=self._settings.kraft_version,
+            kraft_version=1 if self._settings.dynamic else self.kraft_version,
             node_id=self._settings.local.node_id,
         )
         self._persisting = True
@@ -349,7 +382,7 @@ class RaftQuorum:
         self._executor.submit(write, written)
 
     def _send(self, node_id: int, request: Request) -> None:
-        wire = encode_request(request, self._settings.cluster_id)
+        wire = encode_request(request, self._settings.cluster_id, self._settings.listeners)
         promise = self._transport.request(
             node_id,
             wire.message,
@@ -366,6 +399,7 @@ class RaftQuorum:
         if message is not None:
             try:
                 response = decode_response(message)
+                self._learn(response_leader(message))
                 self._refused_by.discard(node_id)
             except (ApiError, RemoteProtocolError) as refusal:
                 _log.warning("a voter refused a request of the quorum", node=node_id, reason=str(refusal))
@@ -474,10 +508,11 @@ class RaftQuorum:
         self._snapshot_running = True
         snapshot_id = SnapshotId(last_offset + 1, epoch)
         timestamp_ms, now_ms = self._last_timestamp_ms, self._clock.now_ms()
+        controls = self._core.history.controls_at(last_offset)
 
         def write() -> None:
             data = encode_snapshot(
-                values, epoch=epoch, last_timestamp_ms=timestamp_ms, controls=(), now_ms=now_ms
+                values, epoch=epoch, last_timestamp_ms=timestamp_ms, controls=controls, now_ms=now_ms
             )
             self._store.write(snapshot_id, data)
 
@@ -487,7 +522,8 @@ class RaftQuorum:
                 # The log still has every record; the next interval tries again.
                 _log.warning("a metadata snapshot could not be written", reason=str(failure))
             elif not self._failed:
-                self._log.snapshot_written(OffsetAndEpoch(snapshot_id.end_offset, snapshot_id.epoch))
+                snapshot = OffsetAndEpoch(snapshot_id.end_offset, snapshot_id.epoch)
+                self._log.snapshot_written(snapshot, controls)
 
         self._log.roll()
         self._executor.submit(write, written)
@@ -519,6 +555,10 @@ class RaftQuorum:
         self._failed = True
         if self._timer is not None:
             self._timer.cancel()
+        self._upkeep.close()
         received, self._received = self._received, {}
         for promise in received:
             promise.fail(RemoteProtocolError("this replica of the quorum has stopped"))
+        changing, self._changing = self._changing, {}
+        for change in changing:
+            change.keep(ChangeResult(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this node stops"))

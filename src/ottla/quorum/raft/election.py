@@ -1,7 +1,8 @@
-"""One election, or one pre-vote: the votes counted so far."""
+"""One election, or one pre-vote: its requests, and the votes counted so far."""
 
 from __future__ import annotations
 
+from ottla.quorum.raft.messages import Vote
 from ottla.quorum.raft.voters import VoterSet
 
 
@@ -29,3 +30,9 @@ class Election:
     def lost(self, voters: VoterSet) -> bool:
         """Whether the voters that have not rejected can no longer form a majority."""
         return len(self._rejected) > len(voters) - voters.majority
+
+
+def is_valid(vote: Vote) -> bool:
+    """Whether the fields fit together: only a pre-vote is made in the epoch of the last record."""
+    last_epoch_max = vote.epoch if vote.pre_vote else vote.epoch - 1
+    return vote.last.offset >= 0 and 0 <= vote.last.epoch <= last_epoch_max and vote.candidate.node_id >= 0

@@ -44,10 +44,15 @@ class Leadership:
         log: RaftLog,
         high_watermark: int,
         now_ms: float,
+        fetch_ms: float,
         silence_ms: float = 0.0,
     ) -> None:
-        """`silence_ms` is how long this replica had not heard of another leader when it was elected."""
+        """`fetch_ms` is the fetch timeout.
+
+        `silence_ms` is how long this replica had not heard of another leader when it was elected.
+        """
         self.epoch = epoch
+        self.fetch_ms = fetch_ms
         self.silence_ms = silence_ms
         self.high_watermark = high_watermark
         self.progress = LeaderProgress(local, log.end_offset, now_ms)
@@ -113,16 +118,17 @@ class Leadership:
         for one in due:
             yield one.token, self._read(now_ms, one.fetch, voters)
 
-    def unnotified(self, now_ms: float, others: Sequence[int], fetch_ms: float) -> list[int]:
+    def unnotified(self, now_ms: float, voters: VoterSet) -> list[int]:
         """The voters to notify of this epoch now: those that have not fetched for half of the fetch timeout."""
         if now_ms < self._notify_at_ms:
             return []
-        self._notify_at_ms = now_ms + fetch_ms / 2
-        fetched = {node_id: self.progress.replica(node_id) for node_id in others}
+        self._notify_at_ms = now_ms + self.fetch_ms / 2
+        fetched = [(voter.key.node_id, self.progress.voter(voter)) for voter in sorted(voters)]
         return [
             node_id
-            for node_id, replica in fetched.items()
-            if replica is None or now_ms - replica.last_fetch_ms >= fetch_ms / 2
+            for node_id, replica in fetched
+            if node_id != self._local.node_id
+            and (replica is None or now_ms - replica.last_fetch_ms >= self.fetch_ms / 2)
         ]
 
     def waiting(self) -> list[Hashable]:

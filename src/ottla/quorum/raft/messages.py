@@ -11,7 +11,7 @@ from collections.abc import Hashable
 from typing import NamedTuple
 
 from ottla.base.errors import ErrorCode
-from ottla.quorum.raft.voters import ReplicaKey
+from ottla.quorum.raft.voters import ReplicaKey, Voter, VoterSet
 
 NO_LEADER = -1
 UNKNOWN_OFFSET = -1
@@ -171,4 +171,35 @@ class Recovered(NamedTuple):
     """A voter that had lost its log has it again and may vote."""
 
 
-Effect = Persist | Send | Respond | Committed | LeaderChanged | SnapshotInstalled | Recovered
+class ProbeVoter(NamedTuple):
+    """Request the supported versions of a node that is to become a voter; reported to `VoterChanges.probed`."""
+
+    voter: Voter
+
+
+class Changed(NamedTuple):
+    """The response to a request to change the voters that was made with this token."""
+
+    token: Hashable
+    error: ErrorCode
+    message: str
+
+
+class VotersChanged(NamedTuple):
+    """Another set of voters is in force; it may be uncommitted."""
+
+    voters: VoterSet
+
+
+Effect = (
+    Persist
+    | Send
+    | Respond
+    | Committed
+    | LeaderChanged
+    | SnapshotInstalled
+    | Recovered
+    | ProbeVoter
+    | Changed
+    | VotersChanged
+)

@@ -6,7 +6,7 @@ Invariants: the high watermark never moves back, and moves only over records of 
 
 from __future__ import annotations
 
-from ottla.quorum.raft.voters import ReplicaKey, VoterSet
+from ottla.quorum.raft.voters import ReplicaKey, Voter, VoterSet
 
 
 class ReplicaProgress:
@@ -47,10 +47,15 @@ class LeaderProgress:
             replica = self._replicas[key] = ReplicaProgress(key)
         replica.fetched(now_ms, offset, leader_end)
 
-    def replica(self, node_id: int) -> ReplicaProgress | None:
-        """The latest replica with this node id that has fetched in this epoch."""
-        found = [one for one in self._replicas.values() if one.key.node_id == node_id]
+    def voter(self, voter: Voter) -> ReplicaProgress | None:
+        """The latest replica that is this voter and has fetched in this epoch."""
+        found = [one for one in self._replicas.values() if voter.has(one.key)]
         return max(found, key=lambda one: one.last_fetch_ms, default=None)
+
+    def is_caught_up(self, key: ReplicaKey, now_ms: float, within_ms: float) -> bool:
+        """Whether a replica has had the whole log within the last milliseconds."""
+        replica = self._replicas.get(key)
+        return replica is not None and replica.last_caught_up_ms >= max(0.0, now_ms - within_ms)
 
     @property
     def replicas(self) -> list[ReplicaProgress]:
@@ -59,34 +64,32 @@ class LeaderProgress:
     def candidate_high_watermark(self, voters: VoterSet, durable_offset: int) -> int | None:
         """The offset that a majority of the voters has reached; None while it is not in this epoch."""
 
-        def end_of(node_id: int) -> float:
-            if node_id == self._local.node_id:
+        def end_of(voter: Voter) -> float:
+            if voter.has(self._local):
                 return durable_offset
-            voter, replica = voters.get(node_id), self.replica(node_id)
-            if voter is None or replica is None or not voter.key.matches(replica.key):
-                return -1
-            return replica.end_offset
+            replica = self.voter(voter)
+            return -1 if replica is None else replica.end_offset
 
         offset = int(voters.majority_value(end_of))
         return offset if offset > self.epoch_start else None
 
     def majority_contact_ms(self, voters: VoterSet, now_ms: float) -> float:
-        """The latest time at which a majority of the voters, the leader included, had fetched."""
+        """The latest time at which a majority of the voters, the leader included if it is one, had fetched."""
 
-        def contact_of(node_id: int) -> float:
-            if node_id == self._local.node_id:
+        def contact_of(voter: Voter) -> float:
+            if voter.has(self._local):
                 return now_ms
-            replica = self.replica(node_id)
+            replica = self.voter(voter)
             return self._since_ms if replica is None else replica.last_fetch_ms
 
         return voters.majority_value(contact_of)
 
     def successors(self, voters: VoterSet) -> tuple[ReplicaKey, ...]:
         """The other voters, those with the longest logs first."""
-        others = [voter.key for voter in voters if voter.key.node_id != self._local.node_id]
+        others = [voter for voter in voters if not voter.has(self._local)]
 
-        def end_of(key: ReplicaKey) -> tuple[int, int]:
-            replica = self.replica(key.node_id)
-            return (-replica.end_offset if replica else 1, key.node_id)
+        def end_of(voter: Voter) -> tuple[int, int]:
+            replica = self.voter(voter)
+            return (-replica.end_offset if replica else 1, voter.key.node_id)
 
-        return tuple(sorted(others, key=end_of))
+        return tuple(voter.key for voter in sorted(others, key=end_of))

@@ -53,6 +53,14 @@ class RaftLog(Protocol):
         """
         ...
 
+    def voter_records(self) -> Sequence[tuple[int, Message]]:
+        """The records of kraft.version and voters in the log, committed or not, with their offsets."""
+        ...
+
+    def snapshot_controls(self) -> Sequence[Message]:
+        """The same records of the latest snapshot."""
+        ...
+
     def read(self, offset: int) -> bytes:
         """Batches from `offset` on, committed or not; empty at the end."""
         ...

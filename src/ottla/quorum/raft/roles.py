@@ -1,6 +1,7 @@
 """The roles of a quorum replica and the transitions between them, as in Apache Kafka's KRaft.
 
-An observer is only ever unattached or a follower. `docs/STATE_MACHINES.md` is drawn from `TRANSITIONS`.
+An observer is only ever unattached or a follower. A voter that was removed is an observer when that is committed.
+`docs/STATE_MACHINES.md` is drawn from `TRANSITIONS`.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ TRANSITIONS: Final[Mapping[Role, Mapping[Role, str]]] = {
     Role.LEADER: {
         Role.UNATTACHED: "higher epoch",
         Role.FOLLOWER: "leader of a higher epoch found",
-        Role.RESIGNED: "shutdown, or no majority fetches",
+        Role.RESIGNED: "shutdown, no majority fetches, or no voter any more",
     },
     Role.FOLLOWER: {
         Role.UNATTACHED: "higher epoch, or leader lost (no voter)",

@@ -1,6 +1,7 @@
 """The quorum's log over a storage log: appends are written and synced in the executor, one write at a time.
 
 Batches that are not written yet can be read already, so a leader replicates a batch while its own disk syncs it.
+Records of voters are collected as they are appended, because a set of voters is in force before it is written.
 A follower has no outstanding write when it truncates or installs a snapshot, because it fetches only when its whole log
 is durable. Snapshots lie beside the log (`quorum.snapshots`); one that is being fetched is collected in memory.
 
@@ -19,7 +20,7 @@ from ottla.base.clock import Clock
 from ottla.base.errors import ApiError, LocalError, RemoteProtocolError, StorageFault, invariant
 from ottla.base.executor import Executor
 from ottla.base.files import Disk
-from ottla.quorum.control_records import control_batch
+from ottla.quorum.control_records import control_batch, voter_records
 from ottla.quorum.raft.messages import OffsetAndEpoch
 from ottla.quorum.snapshots import SnapshotId, SnapshotStore, decode_snapshot
 from ottla.records.batch import BatchHeader, CorruptBatch, iter_batches
@@ -45,7 +46,10 @@ class StorageRaftLog:
         self._executor = executor
         self._clock = clock
         self._store = SnapshotStore(disk, directory)
+        self._snapshot_controls: Sequence[Message] = ()
         self._snapshots = [OffsetAndEpoch(one.end_offset, one.epoch) for one in self._usable_snapshots()]
+        self._voter_records: list[tuple[int, Message]] = []
+        self._scan()
         self._unwritten: deque[tuple[int, bytes]] = deque()  # (end offset, batches)
         self._writing = False
         self._download = bytearray()
@@ -56,7 +60,7 @@ class StorageRaftLog:
         while ids:
             newest = ids[-1]
             try:
-                self._store.read(newest)
+                self._snapshot_controls = self._store.read(newest).controls
             except LocalError as error:
                 if self._log.log_start_offset >= newest.end_offset > 0:
                     raise
@@ -73,6 +77,12 @@ class StorageRaftLog:
                 "before it; restore the .checkpoint files of the directory"
             )
         return []
+
+    def _scan(self) -> None:
+        """Find the records of voters in the log."""
+        for header, batch in self._log.batches(self._log.log_start_offset, upto=self.end_offset):
+            if header.is_control:
+                self._voter_records += voter_records(header, batch)
 
     @property
     def writing(self) -> bool:
@@ -140,6 +150,10 @@ class StorageRaftLog:
             self.on_fault(fault)
             return self.end_offset
         self.bytes_appended += len(batches)
+        view = memoryview(batches)
+        for position, header in iter_batches(view):
+            if header.is_control:
+                self._voter_records += voter_records(header, view[position : position + header.size_in_bytes])
         self._unwritten.append((self.end_offset, batches))
         self._write()
         return self.end_offset
@@ -163,6 +177,12 @@ class StorageRaftLog:
             self.on_durable()
 
         self._executor.submit(job.run, finished)
+
+    def voter_records(self) -> Sequence[tuple[int, Message]]:
+        return self._voter_records
+
+    def snapshot_controls(self) -> Sequence[Message]:
+        return self._snapshot_controls
 
     # Reads
 
@@ -192,6 +212,7 @@ class StorageRaftLog:
                 self._log.perform(job)
 
         self._faulty(truncate)
+        self._voter_records = [each for each in self._voter_records if each[0] < offset]
 
     # Snapshots
 
@@ -215,7 +236,7 @@ class StorageRaftLog:
         invariant(not self._writing, "a follower installs a snapshot only when its whole log is durable")
         data, self._download = bytes(self._download), bytearray()
         snapshot_id = SnapshotId(snapshot.offset, snapshot.epoch)
-        decode_snapshot(data, snapshot_id.file_name)
+        controls = decode_snapshot(data, snapshot_id.file_name).controls
 
         def install() -> None:
             self._store.write(snapshot_id, data)
@@ -223,11 +244,14 @@ class StorageRaftLog:
 
         self._faulty(install)
         self._snapshots = [*(one for one in self._snapshots if one < snapshot), snapshot]
+        self._snapshot_controls, self._voter_records = controls, []
 
-    def snapshot_written(self, snapshot: OffsetAndEpoch) -> None:
+    def snapshot_written(self, snapshot: OffsetAndEpoch, controls: Sequence[Message]) -> None:
         """A snapshot of the local state is durable: delete the log and snapshots below the one before it."""
         kept = self._snapshots[-1] if self._snapshots else OffsetAndEpoch(0, 0)
         self._snapshots.append(snapshot)
+        self._snapshot_controls = controls
+        self._voter_records = [each for each in self._voter_records if each[0] >= snapshot.offset]
         self.bytes_appended = 0
 
         def delete() -> None:

@@ -3,20 +3,31 @@
 Each message carries exactly one partition, that of the metadata log. A request that names another cluster is refused
 with INCONSISTENT_CLUSTER_ID, and one without exactly that partition with INVALID_REQUEST, in the message's top-level
 error; such a response never reaches the core.
+
+Messages also carry the address of the leader, because a node may not know it: its log may name other voters, or none.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from ottla.base.errors import ApiError, ErrorCode, RemoteProtocolError
 from ottla.base.ids import METADATA_TOPIC, METADATA_TOPIC_ID
+from ottla.quorum.quorum import ListenerAddress
 from ottla.quorum.raft import messages as raft
-from ottla.quorum.raft.voters import ReplicaKey
+from ottla.quorum.raft.voters import ReplicaKey, Voter
 from ottla.wire.messages import begin_quorum_epoch, end_quorum_epoch, fetch, fetch_snapshot, vote
 from ottla.wire.schema import Message
 
 FETCH_BYTES_MAX: Final = 8 << 20
+_ENDPOINTS: Final[Mapping[type[Message], Callable[..., Message]]] = {
+    vote.VoteResponse: vote.NodeEndpoint,
+    begin_quorum_epoch.BeginQuorumEpochResponse: begin_quorum_epoch.NodeEndpoint,
+    end_quorum_epoch.EndQuorumEpochResponse: end_quorum_epoch.NodeEndpoint,
+    fetch.FetchResponse: fetch.NodeEndpoint,
+    fetch_snapshot.FetchSnapshotResponse: fetch_snapshot.NodeEndpoint,
+}
 
 
 class WireRequest(NamedTuple):
@@ -27,15 +38,34 @@ class WireRequest(NamedTuple):
     versions: range
 
 
-def encode_request(request: raft.Request, cluster_id: str) -> WireRequest:
+class LeaderAddress(NamedTuple):
+    """Where the leader that a message names can be reached."""
+
+    node_id: int
+    host: str
+    port: int
+
+
+def address_of(voter: Voter | None, listener: str) -> LeaderAddress | None:
+    """The address of a voter at its listener with this name."""
+    for at in () if voter is None else voter.listeners:
+        if voter is not None and at.name.upper() == listener.upper():
+            return LeaderAddress(voter.key.node_id, at.host, at.port)
+    return None
+
+
+def encode_request(
+    request: raft.Request, cluster_id: str, listeners: Sequence[ListenerAddress] = ()
+) -> WireRequest:
+    """The message of a request; `listeners` are the addresses of this node, for requests of a leader."""
     match request:
         case raft.Vote():
             return WireRequest(_vote(request, cluster_id), vote.VoteResponse, range(2, 3))
         case raft.BeginEpoch():
-            message = _begin_epoch(request, cluster_id)
+            message = _begin_epoch(request, cluster_id, listeners)
             return WireRequest(message, begin_quorum_epoch.BeginQuorumEpochResponse, range(1, 2))
         case raft.EndEpoch():
-            message = _end_epoch(request, cluster_id)
+            message = _end_epoch(request, cluster_id, listeners)
             return WireRequest(message, end_quorum_epoch.EndQuorumEpochResponse, range(1, 2))
         case raft.Fetch():
             return WireRequest(_fetch(request, cluster_id), fetch.FetchResponse, range(17, 19))
@@ -58,7 +88,7 @@ def _vote(request: raft.Vote, cluster_id: str) -> Message:
     return vote.VoteRequest(cluster_id=cluster_id, voter_id=request.voter.node_id, topics=topics)
 
 
-def _begin_epoch(request: raft.BeginEpoch, cluster_id: str) -> Message:
+def _begin_epoch(request: raft.BeginEpoch, cluster_id: str, listeners: Sequence[ListenerAddress]) -> Message:
     partition = begin_quorum_epoch.PartitionData(
         voter_directory_id=request.voter.directory_id,
         leader_id=request.leader_id,
@@ -66,11 +96,16 @@ def _begin_epoch(request: raft.BeginEpoch, cluster_id: str) -> Message:
     )
     topics = [begin_quorum_epoch.TopicData(topic_name=METADATA_TOPIC, partitions=[partition])]
     return begin_quorum_epoch.BeginQuorumEpochRequest(
-        cluster_id=cluster_id, voter_id=request.voter.node_id, topics=topics
+        cluster_id=cluster_id,
+        voter_id=request.voter.node_id,
+        topics=topics,
+        leader_endpoints=[
+            begin_quorum_epoch.LeaderEndpoint(name=at.name, host=at.host, port=at.port) for at in listeners
+        ],
     )
 
 
-def _end_epoch(request: raft.EndEpoch, cluster_id: str) -> Message:
+def _end_epoch(request: raft.EndEpoch, cluster_id: str, listeners: Sequence[ListenerAddress]) -> Message:
     partition = end_quorum_epoch.PartitionData(
         leader_id=request.leader_id,
         leader_epoch=request.epoch,
@@ -80,7 +115,12 @@ def _end_epoch(request: raft.EndEpoch, cluster_id: str) -> Message:
         ],
     )
     topics = [end_quorum_epoch.TopicData(topic_name=METADATA_TOPIC, partitions=[partition])]
-    return end_quorum_epoch.EndQuorumEpochRequest(cluster_id=cluster_id, topics=topics)
+    endpoints = [
+        end_quorum_epoch.LeaderEndpoint(name=at.name, host=at.host, port=at.port) for at in listeners
+    ]
+    return end_quorum_epoch.EndQuorumEpochRequest(
+        cluster_id=cluster_id, topics=topics, leader_endpoints=endpoints
+    )
 
 
 def _fetch(request: raft.Fetch, cluster_id: str) -> Message:
@@ -185,7 +225,34 @@ def encode_error(message: Message, error: ErrorCode) -> Message:
             return fetch.FetchResponse(error_code=error)
 
 
-def encode_response(response: raft.Response, log_start_offset: int) -> Message:
+def request_leader(message: Message, listener: str) -> LeaderAddress | None:
+    """The address of the leader that has sent a request, at its listener with this name."""
+    if not isinstance(message, begin_quorum_epoch.BeginQuorumEpochRequest):
+        return None
+    for at in message.leader_endpoints:
+        if at.name.upper() == listener.upper():
+            return LeaderAddress(message.topics[0].partitions[0].leader_id, at.host, at.port)
+    return None
+
+
+def response_leader(message: Message) -> LeaderAddress | None:
+    """The address of the leader that a response names."""
+    found: Any = message
+    return next((LeaderAddress(at.node_id, at.host, at.port) for at in found.node_endpoints), None)
+
+
+def encode_response(
+    response: raft.Response, log_start_offset: int, leader: LeaderAddress | None = None
+) -> Message:
+    """The message of a response; `leader` is the address of the leader that it names, if this node knows it."""
+    message: Any = _encode_response(response, log_start_offset)
+    if leader is not None and leader.node_id == response.leader_id:
+        endpoint = _ENDPOINTS[type(message)]
+        message.node_endpoints = [endpoint(node_id=leader.node_id, host=leader.host, port=leader.port)]
+    return message  # type: ignore[no-any-return]
+
+
+def _encode_response(response: raft.Response, log_start_offset: int) -> Message:
     error, epoch, leader_id = response.error, response.epoch, response.leader_id
     match response:
         case raft.VoteResponse():

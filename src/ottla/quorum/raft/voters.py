@@ -1,17 +1,22 @@
-"""The voters of a quorum: an immutable set of replicas, and the majorities in it.
+"""The voters of a quorum: an immutable set of replicas, the majorities in it, and its record in the log.
 
 A replica is identified by its node id and the id of the directory that holds its metadata log. A directory id of
 zero means "unknown": clusters at kraft.version 0 do not record directory ids, so zero matches every directory.
+A voter with a directory id is this replica only: a node that returns with another directory is not the voter.
 """
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ottla.base.ids import ZERO_UUID
 from ottla.quorum.quorum import ListenerAddress
+from ottla.wire.messages.control import Endpoint, KRaftVersionFeature, VotersRecord, VotersRecordVoter
+
+KRAFT_VERSIONS: Final = (0, 1)
+"""The lowest and the highest kraft.version that this release supports."""
 
 
 class ReplicaKey(NamedTuple):
@@ -28,10 +33,15 @@ class ReplicaKey(NamedTuple):
 
 
 class Voter(NamedTuple):
-    """One voter and the addresses of its controller listeners."""
+    """One voter, the addresses of its controller listeners, and the kraft.versions that it supports."""
 
     key: ReplicaKey
     listeners: tuple[ListenerAddress, ...] = ()
+    kraft_versions: tuple[int, int] = KRAFT_VERSIONS
+
+    def has(self, replica: ReplicaKey) -> bool:
+        """Whether this replica is the voter. The directory of a static voter is not known: any one counts."""
+        return self.key == replica or self.key == ReplicaKey(replica.node_id)
 
 
 class VoterSet:
@@ -56,7 +66,7 @@ class VoterSet:
 
     def __contains__(self, key: ReplicaKey) -> bool:
         voter = self._voters.get(key.node_id)
-        return voter is not None and voter.key.matches(key)
+        return voter is not None and voter.has(key)
 
     @property
     def ids(self) -> tuple[int, ...]:
@@ -67,6 +77,10 @@ class VoterSet:
         """The node ids without this one, in ascending order."""
         return [voter_id for voter_id in self.ids if voter_id != node_id]
 
+    def __getitem__(self, key: ReplicaKey) -> Voter:
+        """The voter that this replica is."""
+        return self._voters[key.node_id]
+
     def get(self, node_id: int) -> Voter | None:
         return self._voters.get(node_id)
 
@@ -74,6 +88,50 @@ class VoterSet:
         """The key of a voter; one without a directory for any other node."""
         voter = self._voters.get(node_id)
         return ReplicaKey(node_id) if voter is None else voter.key
+
+    @property
+    def keys(self) -> frozenset[ReplicaKey]:
+        return frozenset(voter.key for voter in self._voters.values())
+
+    def with_voter(self, voter: Voter) -> VoterSet:
+        """The set with this voter added, or in place of the one with its node id."""
+        return VoterSet([*(each for each in self if each.key.node_id != voter.key.node_id), voter])
+
+    def without(self, key: ReplicaKey) -> VoterSet:
+        """The set without this voter."""
+        return VoterSet(each for each in self if each.key != key)
+
+    def record(self) -> VotersRecord:
+        """The control record of this set."""
+        return VotersRecord(
+            voters=[
+                VotersRecordVoter(
+                    voter_id=each.key.node_id,
+                    voter_directory_id=each.key.directory_id,
+                    endpoints=[Endpoint(name=at.name, host=at.host, port=at.port) for at in each.listeners],
+                    kraft_version_feature=KRaftVersionFeature(
+                        min_supported_version=each.kraft_versions[0],
+                        max_supported_version=each.kraft_versions[1],
+                    ),
+                )
+                for each in sorted(self)
+            ]
+        )
+
+    @staticmethod
+    def of(record: VotersRecord) -> VoterSet:
+        """The set that a control record names."""
+        return VoterSet(
+            Voter(
+                ReplicaKey(each.voter_id, each.voter_directory_id),
+                tuple(ListenerAddress(at.name, at.host, at.port) for at in each.endpoints),
+                (
+                    each.kraft_version_feature.min_supported_version,
+                    each.kraft_version_feature.max_supported_version,
+                ),
+            )
+            for each in record.voters
+        )
 
     @property
     def majority(self) -> int:
@@ -84,7 +142,7 @@ class VoterSet:
         """Whether these nodes contain a majority of the voters."""
         return len(self._voters.keys() & set(node_ids)) >= self.majority
 
-    def majority_value(self, value_of: Callable[[int], float]) -> float:
+    def majority_value(self, value_of: Callable[[Voter], float]) -> float:
         """The greatest value that a majority of the voters has reached."""
-        values = sorted((value_of(node_id) for node_id in self._voters), reverse=True)
+        values = sorted(map(value_of, self), reverse=True)
         return values[self.majority - 1]

@@ -9,12 +9,20 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
+from typing import Final
 
 from rich.console import Console
 
 from ottla.testing.cores.event_queue import Violation
 from ottla.testing.cores.quorum import QuorumSimulation
 from ottla.testing.cores.replication import ReplicationSimulation
+from ottla.testing.cores.voters import VotersSimulation
+
+_CORES: Final[dict[str, type[QuorumSimulation | ReplicationSimulation]]] = {
+    "quorum": QuorumSimulation,
+    "voters": VotersSimulation,
+    "replication": ReplicationSimulation,
+}
 
 
 def main(arguments: list[str]) -> int:
@@ -22,25 +30,22 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seed", type=int, help="run one seed")
     parser.add_argument("--seeds", type=int, default=100, help="run N seeds")
     parser.add_argument("--first", type=int, default=1, help="the first of these seeds")
-    parser.add_argument("--core", choices=["quorum", "replication"], help="run only this core")
+    parser.add_argument("--core", choices=list(_CORES), help="run only this core")
     parser.add_argument("--first-only", action="store_true", help="stop at the first violation")
     options = parser.parse_args(arguments)
     first = options.first
     seeds = [options.seed] if options.seed is not None else range(first, first + options.seeds)
     console = Console(width=160)
     violations = 0
-    if options.core in (None, "quorum"):
-        violations += _run("quorum", QuorumSimulation, seeds, console, first_only=options.first_only)
-    if options.core in (None, "replication") and not (violations and options.first_only):
-        violations += _run(
-            "replication", ReplicationSimulation, seeds, console, first_only=options.first_only
-        )
+    for name, make in _CORES.items():
+        if options.core in (None, name) and not (violations and options.first_only):
+            violations += _run(name, make, seeds, console, first_only=options.first_only)
     return 1 if violations else 0
 
 
 def _run(
     name: str,
-    make: type[QuorumSimulation] | type[ReplicationSimulation],
+    make: type[QuorumSimulation | ReplicationSimulation],
     seeds: Sequence[int],
     console: Console,
     *,

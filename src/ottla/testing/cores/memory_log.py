@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from ottla.base.errors import RemoteProtocolError
 from ottla.quorum.raft.messages import OffsetAndEpoch
+from ottla.wire.messages.control import KRaftVersionRecord, VotersRecord
 from ottla.wire.schema import Message
 
 
@@ -23,6 +24,7 @@ class Batch(NamedTuple):
     end_offset: int
     epoch: int
     values: tuple[bytes, ...]
+    controls: tuple[Message, ...] = ()
 
 
 class BatchBytes(bytes):
@@ -37,11 +39,18 @@ def pack(batches: Sequence[Batch]) -> bytes:
     return packed
 
 
+class SnapshotBytes(bytes):
+    """Stands for the bytes of a snapshot on their way to another replica."""
+
+    controls: tuple[Message, ...]
+
+
 class Image(NamedTuple):
-    """What a disk has: batches behind a snapshot."""
+    """What a disk has: batches behind a snapshot, and the control records of the snapshot."""
 
     snapshot: OffsetAndEpoch | None
     batches: tuple[Batch, ...]
+    controls: tuple[Message, ...] = ()
 
 
 class _Disk:
@@ -49,7 +58,10 @@ class _Disk:
 
     def __init__(self, image: Image) -> None:
         self.snapshot = image.snapshot
-        self.batches = list(image.batches)
+        self.controls = image.controls
+        self.batches: list[Batch] = []
+        self.voter_records: list[tuple[int, Message]] = []
+        self.append(image.batches)
 
     @property
     def end_offset(self) -> int:
@@ -59,18 +71,29 @@ class _Disk:
 
     def append(self, batches: Sequence[Batch]) -> None:
         self.batches += batches
+        for batch in batches:
+            for at, control in enumerate(batch.controls):
+                if isinstance(control, KRaftVersionRecord | VotersRecord):
+                    self.voter_records.append((batch.base_offset + at, control))
 
     def truncate(self, offset: int) -> None:
         while self.batches and self.batches[-1].end_offset > offset:
             self.batches.pop()
+        self.voter_records = [each for each in self.voter_records if each[0] < self.end_offset]
 
-    def start_at(self, snapshot: OffsetAndEpoch) -> None:
-        self.snapshot = snapshot
+    def start_at(self, snapshot: OffsetAndEpoch, controls: tuple[Message, ...]) -> None:
+        self.snapshot, self.controls = snapshot, controls
         self.batches = [batch for batch in self.batches if batch.base_offset >= snapshot.offset]
+        self.voter_records = [each for each in self.voter_records if each[0] >= snapshot.offset]
 
-    def restart_at(self, snapshot: OffsetAndEpoch) -> None:
-        self.snapshot = snapshot
+    def restart_at(self, snapshot: OffsetAndEpoch, controls: tuple[Message, ...]) -> None:
+        self.snapshot, self.controls = snapshot, controls
         self.batches.clear()
+        self.voter_records.clear()
+
+
+def _no_controls(_: int) -> Sequence[Message]:
+    return ()
 
 
 EMPTY = Image(None, ())
@@ -85,6 +108,7 @@ class MemoryLog:
         self._written = _Disk(image)
         self._unfinished: list[Callable[[_Disk], None]] = []
         self._ends: list[int] = []
+        self._download: tuple[Message, ...] = ()
         self.durable_offset = self.end_offset
 
     @property
@@ -123,7 +147,7 @@ class MemoryLog:
         """The disk after a crash in which `kept` of the unfinished operations were written."""
         for operation in self._unfinished[:kept]:
             operation(self._written)
-        return Image(self._written.snapshot, tuple(self._written.batches))
+        return Image(self._written.snapshot, tuple(self._written.batches), self._written.controls)
 
     def _do(self, operation: Callable[[_Disk], None]) -> int:
         operation(self._now)
@@ -142,13 +166,15 @@ class MemoryLog:
         return OffsetAndEpoch(self.start_offset, 0)
 
     def append_controls(self, epoch: int, controls: Sequence[Message]) -> int:
-        return self._append(epoch, len(controls), ())
+        return self._append(epoch, len(controls), (), tuple(controls))
 
     def append(self, epoch: int, values: Sequence[bytes]) -> int:
         return self._append(epoch, len(values), tuple(values))
 
-    def _append(self, epoch: int, count: int, values: tuple[bytes, ...]) -> int:
-        batch = Batch(self.end_offset, self.end_offset + count, epoch, values)
+    def _append(
+        self, epoch: int, count: int, values: tuple[bytes, ...], controls: tuple[Message, ...] = ()
+    ) -> int:
+        batch = Batch(self.end_offset, self.end_offset + count, epoch, values, controls)
         return self._do(lambda disk: disk.append([batch]))
 
     def append_fetched(self, records: bytes) -> int:
@@ -159,6 +185,12 @@ class MemoryLog:
             raise RemoteProtocolError("the batches do not continue the log")
         return self._do(lambda disk: disk.append(batches))
 
+    def voter_records(self) -> Sequence[tuple[int, Message]]:
+        return self._now.voter_records
+
+    def snapshot_controls(self) -> Sequence[Message]:
+        return self._now.controls
+
     def read(self, offset: int) -> bytes:
         at = bisect_right(self.batches, offset, key=lambda batch: batch.end_offset)
         return pack(self.batches[at : at + FETCH_BATCHES_MAX])
@@ -166,13 +198,14 @@ class MemoryLog:
     def truncate(self, offset: int) -> None:
         self._do(lambda disk: disk.truncate(offset))
 
-    def take_snapshot(self, offset: int) -> None:
-        """Replace the batches below a committed offset by a snapshot."""
+    def take_snapshot(self, offset: int, controls: Callable[[int], Sequence[Message]] = _no_controls) -> None:
+        """Replace the batches below a committed offset by a snapshot, with the control records at its last offset."""
         at = bisect_right(self.batches, offset, key=lambda batch: batch.end_offset)
         if at:
             last = self.batches[at - 1]
             snapshot = OffsetAndEpoch(last.end_offset, last.epoch)
-            self._do(lambda disk: disk.start_at(snapshot))
+            kept = tuple(controls(snapshot.offset - 1))
+            self._do(lambda disk: disk.start_at(snapshot, kept))
 
     def oldest_snapshot(self) -> OffsetAndEpoch | None:
         return self.snapshot
@@ -181,10 +214,16 @@ class MemoryLog:
         return self.snapshot
 
     def read_snapshot(self, snapshot: OffsetAndEpoch, position: int) -> tuple[int, bytes] | None:
-        return (2, b"x") if snapshot == self.snapshot else None
+        if snapshot != self.snapshot:
+            return None
+        data = SnapshotBytes(b"x")
+        data.controls = self._now.controls
+        return 2, data
 
     def write_snapshot_part(self, snapshot: OffsetAndEpoch, position: int, data: bytes) -> None:
-        """Nothing is kept of a snapshot but its id."""
+        """Nothing is kept of a snapshot but its id and its control records."""
+        self._download = data.controls if isinstance(data, SnapshotBytes) else ()
 
     def install_snapshot(self, snapshot: OffsetAndEpoch) -> None:
-        self._do(lambda disk: disk.restart_at(snapshot))
+        controls = self._download
+        self._do(lambda disk: disk.restart_at(snapshot, controls))

@@ -54,6 +54,7 @@ class Summary:
     elections: int = 0
     kills: int = 0
     replaced: int = 0
+    changes: int = 0
     committed: int = 0
     trace: int = 0
 
@@ -80,12 +81,15 @@ class Replica:
 class QuorumSimulation(EventQueue):
     """One run."""
 
+    sizes = (1, 3, 3, 3, 5)
+    observers = (0, 0, 1)
+
     def __init__(self, seed: int, *, voters: int | None = None) -> None:
         super().__init__()
         self.rng = Random(seed)
         self.summary = Summary(seed)
-        count = voters or self.rng.choice([1, 3, 3, 3, 5])
-        observers = self.rng.choice([0, 0, 1])
+        count = voters or self.rng.choice(self.sizes)
+        observers = self.rng.choice(self.observers)
         keys = [ReplicaKey(node_id) for node_id in range(count)]
         self.voters = VoterSet(Voter(key) for key in keys)
         self.replicas = [Replica(node_id) for node_id in range(count + observers)]
@@ -96,9 +100,9 @@ class QuorumSimulation(EventQueue):
         self.append_interval_ms = self.rng.choice([20, 60, 200])
         self.chaos = True
         self._leader_of: dict[int, int] = {}
-        self._votes: dict[tuple[int, int], ReplicaKey] = {}
+        self._votes: dict[tuple[ReplicaKey, int], ReplicaKey] = {}
         self._epochs: dict[int, int] = {}
-        self._committed: dict[int, tuple[int, tuple[bytes, ...]]] = {}
+        self._committed: dict[int, tuple[Any, ...]] = {}
         self._committed_end = 0
         self._value = 0
 
@@ -126,8 +130,11 @@ class QuorumSimulation(EventQueue):
         replica.waiting, replica.persisting, replica.wake_at = [], False, -1.0
         replica.paused_until = 0.0
         replica.checked_offset = replica.log.start_offset
-        rng = Random(self.rng.random())
-        replica.core = Core(
+        replica.core = self.new_core(replica, Random(self.rng.random()))
+        self.step(replica, lambda core: core.start(self.now))
+
+    def new_core(self, replica: Replica, rng: Random) -> Core:
+        return Core(
             ReplicaKey(replica.node_id),
             self.voters,
             replica.log,
@@ -136,7 +143,6 @@ class QuorumSimulation(EventQueue):
             Timeouts(),
             recovering=replica.recovering,
         )
-        self.step(replica, lambda core: core.start(self.now))
 
     def crash(self, replica: Replica) -> None:
         if replica.core is None:
@@ -229,7 +235,10 @@ class QuorumSimulation(EventQueue):
                 case Recovered():
                     replica.recovering = False
                 case _:
-                    pass
+                    self.changed(replica, effect)
+
+    def changed(self, replica: Replica, effect: Effect) -> None:
+        """An effect of a change of the voters; static voters do not change."""
 
     def persist(self, replica: Replica, state: ElectionState) -> None:
         life = replica.life
@@ -335,7 +344,7 @@ class QuorumSimulation(EventQueue):
                     continue
                 self.finish(replica, core)
             if core is not None and self.rng.random() < 0.002 and core.high_watermark > 0:
-                replica.log.take_snapshot(core.high_watermark)
+                replica.log.take_snapshot(core.high_watermark, core.history.controls_at)
         self.later(self.rng.expovariate(1 / self.append_interval_ms), self.client)
 
     def _next_value(self) -> bytes:
@@ -355,7 +364,7 @@ class QuorumSimulation(EventQueue):
     def check_vote(self, replica: Replica, response: Any) -> None:
         core = replica.core
         if isinstance(response, VoteResponse) and response.granted and core and core.voted:
-            key = (replica.node_id, response.epoch)
+            key = (core.local, response.epoch)
             if core.epoch == response.epoch and self._votes.setdefault(key, core.voted) != core.voted:
                 raise Violation(f"node {replica.node_id} voted twice in epoch {response.epoch}")
 
@@ -395,7 +404,7 @@ class QuorumSimulation(EventQueue):
             if batch.base_offset >= offset:
                 break
             covered = batch.end_offset
-            found = (batch.epoch, batch.values)
+            found = (batch.epoch, batch.values, batch.controls)
             known = (
                 self._committed.setdefault(batch.base_offset, found)
                 if record

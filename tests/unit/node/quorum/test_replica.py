@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 import structlog
 
-from ottla.base.errors import LocalError
 from ottla.node.build import Node
 from ottla.node.quorum import replica
 from ottla.node.settings.config import assemble
@@ -209,7 +208,34 @@ def test_a_single_static_voter_founds_its_cluster_and_leads(tmp_path: Path) -> N
     run(tmp_path, play, count=1)
 
 
-def test_the_directory_of_a_quorum_of_one_is_refused(tmp_path: Path) -> None:
+def test_the_directory_of_a_single_static_voter_is_opened_without_voters_in_the_settings(
+    tmp_path: Path,
+) -> None:
+    async def play(nodes: Nodes) -> None:
+        await nodes.start(1)
+        await until(lambda: nodes.all_applied(1))
+        end = nodes.quorum(1).log_end_offset
+        await nodes.stop(1)
+        port = free_ports(1)[0]
+        settings = {
+            "process.roles": "controller",
+            "node.id": "1",
+            "controller.quorum.bootstrap.servers": f"127.0.0.1:{port}",
+            "listeners": f"CONTROLLER://127.0.0.1:{port}",
+            "log.dirs": str(tmp_path / "node1"),
+        }
+        node = Node(assemble(settings, {}), structlog.get_logger())
+        await node.start()
+        quorum = node._metadata.quorum
+        await until(lambda: quorum.leader_id == 1)
+        assert quorum.kraft_version == 0
+        assert quorum.log_end_offset > end
+        await node.stop()
+
+    run(tmp_path, play, count=1)
+
+
+def test_voters_in_the_directory_replace_those_of_the_settings(tmp_path: Path) -> None:
     async def play(nodes: Nodes) -> None:
         nodes.environment = {"CLUSTER_ID": CLUSTER_ID}
         directory = str(tmp_path / "node1")
@@ -217,9 +243,9 @@ def test_the_directory_of_a_quorum_of_one_is_refused(tmp_path: Path) -> None:
         alone = Node(assemble(listeners, {"CLUSTER_ID": CLUSTER_ID}), structlog.get_logger())
         await alone.start()
         await alone.stop()
-        node = nodes.node(1)
-        with pytest.raises(LocalError, match="belongs to a quorum of one voter"):
-            await node.start()
-        node.release()
+        await nodes.start(1)  # its settings name three voters
+        assert await nodes.leader() == 1
+        assert [voter.node_id for voter in nodes.quorum(1).describe().voters] == [1]
+        assert nodes.quorum(1).kraft_version == 1
 
     run(tmp_path, play)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ottla.node.quorum.addresses import ControllerAddresses
 from ottla.node.quorum.transport import PeerTransport
 from ottla.node.settings.quorum_config import VoterAddress
 from ottla.peer.errors import PeerError, Reason
@@ -18,7 +19,8 @@ def lost() -> list[int]:
 @pytest.fixture
 def transport(lost: list[int]) -> PeerTransport:
     ports = environment(FakeTimers(), FakeNetwork())
-    return PeerTransport(1, [VoterAddress(2, "two", 9093)], ports, lost.append)
+    addresses = ControllerAddresses(1, [VoterAddress(2, "two", 9093)])
+    return PeerTransport(1, addresses, ports, lost.append)
 
 
 def fail(transport: PeerTransport, reason: Reason) -> None:

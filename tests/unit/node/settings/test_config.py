@@ -201,6 +201,11 @@ def test_protection_at_its_default_is_accepted() -> None:
             "listeners": "PLAINTEXT://:1",
             "controller.listener.names": "X",
         },
+        {
+            "process.roles": "broker",
+            "controller.quorum.bootstrap.servers": "a:9093",
+            "controller.quorum.auto.join.enable": "true",
+        },
         {"node.id": "1", "broker.id": "2"},
         {"log.dirs": ""},
         {"log.retention.ms": "0"},
@@ -251,6 +256,14 @@ def test_a_node_without_voters_is_alone_unless_bootstrap_servers_name_others(
     servers: str, alone: bool
 ) -> None:
     assert assemble({"controller.quorum.bootstrap.servers": servers}, {}).quorum.alone is alone
+
+
+def test_a_controller_asks_the_other_bootstrap_servers() -> None:
+    servers = {"controller.quorum.bootstrap.servers": "a:9093,localhost:9093,b:9094"}
+    listeners = {"listeners": "PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093"}
+    assert assemble({**servers, **listeners}, {}).quorum.remote_servers == (("a", 9093), ("b", 9094))
+    broker = assemble({**servers, "process.roles": "broker"}, {})
+    assert broker.quorum.remote_servers == broker.quorum.bootstrap_servers
 
 
 def test_broker_id_is_the_old_name_of_node_id() -> None:

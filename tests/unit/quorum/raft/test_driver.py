@@ -127,9 +127,8 @@ def test_the_leader_is_known_after_a_restart() -> None:
 
 
 def test_the_state_is_stored_in_the_version_of_the_cluster() -> None:
-    for version, directory in ((0, uuid.UUID(int=0)), (1, uuid.UUID(int=5))):
-        replica = Replica(kraft_version=version).start()
-        assert replica.quorum.kraft_version == version
+    for dynamic, directory in ((False, uuid.UUID(int=0)), (True, uuid.UUID(int=5))):
+        replica = Replica(dynamic=dynamic).start()
         replica.ask(Vote(ReplicaKey(1, uuid.UUID(int=5)), ReplicaKey(0), 7, EMPTY, False))
         assert read_quorum_state(replica.disk, STATE) == QuorumState(7, -1, 1, directory)
     assert Replica().quorum.kraft_version == 0

@@ -18,7 +18,7 @@ def leading(snapshot: OffsetAndEpoch | None = SNAPSHOT) -> Leadership:
     """Node 0 leads epoch 5; its log has three records behind the snapshot, of the epochs 4, 5 and 5."""
     start = 0 if snapshot is None else snapshot.offset
     batches = tuple(Batch(at, at + 1, epoch, (b"value",)) for at, epoch in enumerate((4, 5, 5), start))
-    return Leadership(ReplicaKey(0), 5, MemoryLog(Image(snapshot, batches)), -1, 0.0)
+    return Leadership(ReplicaKey(0), 5, MemoryLog(Image(snapshot, batches)), -1, 0.0, 2000.0)
 
 
 def fetch(offset: int, last_epoch: int, wait_ms: int = 0, high_watermark: int = -1) -> Fetch:
@@ -65,12 +65,12 @@ def test_a_waiting_fetch_gets_one_response() -> None:
 
 def test_voters_that_fetch_are_not_notified() -> None:
     leadership = leading()
-    assert leadership.unnotified(0.0, [1, 2], 2000) == [1, 2]
-    assert leadership.unnotified(999.0, [1, 2], 2000) == []
+    assert leadership.unnotified(0.0, VOTERS) == [1, 2]
+    assert leadership.unnotified(999.0, VOTERS) == []
     leadership.fetch(500.0, "token", fetch(43, 5), VOTERS)
-    assert leadership.unnotified(1000.0, [1, 2], 2000) == [2]
+    assert leadership.unnotified(1000.0, VOTERS) == [2]
     assert leadership.wake_at_ms() == 2000
-    assert leadership.unnotified(2000.0, [1, 2], 2000) == [1, 2]
+    assert leadership.unnotified(2000.0, VOTERS) == [1, 2]
 
 
 @pytest.mark.parametrize(

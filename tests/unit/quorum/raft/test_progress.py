@@ -16,7 +16,7 @@ def progress() -> LeaderProgress:
 
 
 def caught_up(made: LeaderProgress) -> float:
-    replica = made.replica(1)
+    replica = made.voter(Voter(ReplicaKey(1)))
     assert replica is not None
     return replica.last_caught_up_ms
 
@@ -59,7 +59,38 @@ def test_a_replica_in_another_directory_does_not_count() -> None:
     assert made.candidate_high_watermark(voters, 20) == 15
 
 
-def test_the_latest_replica_of_a_node_counts() -> None:
+def test_the_latest_replica_of_a_static_voter_counts() -> None:
+    voters = VoterSet([Voter(LOCAL), Voter(ReplicaKey(1))])
+    made = progress()
+    made.fetched(ReplicaKey(1, OLD), 100.0, 20, 20)
+    made.fetched(ReplicaKey(1, NEW), 200.0, 12, 20)
+    assert made.candidate_high_watermark(voters, 20) == 12
+
+
+def test_a_leader_that_is_no_voter_does_not_count() -> None:
+    voters = VoterSet(Voter(ReplicaKey(node_id)) for node_id in (1, 2, 3))
+    made = progress()
+    made.fetched(ReplicaKey(1), 100.0, 15, 20)
+    assert made.candidate_high_watermark(voters, 20) is None
+    assert made.majority_contact_ms(voters, 500.0) == 0
+    made.fetched(ReplicaKey(2), 200.0, 12, 20)
+    assert made.candidate_high_watermark(voters, 20) == 12
+    assert made.majority_contact_ms(voters, 500.0) == 100
+
+
+def test_a_replica_has_caught_up_if_it_had_the_whole_log_lately() -> None:
+    made = progress()
+    key = ReplicaKey(1, NEW)
+    assert not made.is_caught_up(key, 50.0, 1000)
+    made.fetched(key, 100.0, 10, 20)
+    assert not made.is_caught_up(key, 100.0, 1000)
+    made.fetched(key, 200.0, 20, 20)
+    assert made.is_caught_up(key, 1200.0, 1000)
+    assert not made.is_caught_up(key, 1201.0, 1000)
+    assert not made.is_caught_up(ReplicaKey(1, OLD), 200.0, 1000)
+
+
+def test_the_replica_in_the_directory_of_a_voter_counts() -> None:
     voters = VoterSet([Voter(LOCAL), Voter(ReplicaKey(1, NEW))])
     made = progress()
     made.fetched(ReplicaKey(1, OLD), 100.0, 20, 20)

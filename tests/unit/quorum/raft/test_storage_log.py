@@ -327,7 +327,7 @@ def test_a_fault_of_other_work_on_the_log_is_reported(action: str) -> None:
         "truncate": lambda: bench.log.truncate(3),
         "install": lambda: bench.log.install_snapshot(OffsetAndEpoch(40, 7)),
         "roll": bench.log.roll,
-        "snapshot_written": lambda: bench.log.snapshot_written(OffsetAndEpoch(4, 1)),
+        "snapshot_written": lambda: bench.log.snapshot_written(OffsetAndEpoch(4, 1), ()),
     }
     bench.disk.fail_at(0)
     actions[action]()

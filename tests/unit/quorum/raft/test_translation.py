@@ -9,17 +9,22 @@ import pytest
 
 from ottla.base.errors import ApiError, ErrorCode, RemoteProtocolError
 from ottla.base.ids import METADATA_TOPIC, METADATA_TOPIC_ID
+from ottla.quorum.quorum import ListenerAddress
 from ottla.quorum.raft import messages as raft
 from ottla.quorum.raft.translation import (
     FETCH_BYTES_MAX,
+    LeaderAddress,
     WireRequest,
+    address_of,
     decode_request,
     decode_response,
     encode_error,
     encode_request,
     encode_response,
+    request_leader,
+    response_leader,
 )
-from ottla.quorum.raft.voters import ReplicaKey
+from ottla.quorum.raft.voters import ReplicaKey, Voter
 from ottla.wire import codec
 from ottla.wire.messages import (
     api_versions,
@@ -415,3 +420,32 @@ def test_a_message_that_is_no_response_of_the_quorum_is_refused() -> None:
     granted: Any = encode_response(raft.VoteResponse(ErrorCode.NONE, 7, -1, True), 3)
     with pytest.raises(RemoteProtocolError, match="not a response of the quorum"):
         decode_response(Other(topics=granted.topics))
+
+
+@pytest.mark.parametrize("response", RESPONSES)
+def test_a_response_names_the_address_of_its_leader(response: raft.Response) -> None:
+    leader = LeaderAddress(response.leader_id, "host", 9093)
+    message = encode_response(response, 0, leader)
+    version = type(message).SPEC.versions[-1]
+    arrived = codec.decode(type(message), codec.encode(message, version), version)
+    assert response_leader(arrived) == leader
+    assert decode_response(arrived) == decode_response(encode_response(response, 0))
+    assert response_leader(encode_response(response, 0, leader._replace(node_id=77))) is None
+    assert response_leader(encode_response(response, 0)) is None
+
+
+def test_a_leader_sends_its_addresses() -> None:
+    listeners = [ListenerAddress("OTHER", "x", 1), ListenerAddress("CONTROLLER", "host", 9093)]
+    begin = encode_request(BEGIN, CLUSTER, listeners).message
+    assert request_leader(begin, "controller") == LeaderAddress(1, "host", 9093)
+    assert request_leader(begin, "absent") is None
+    assert request_leader(encode_request(VOTE, CLUSTER, listeners).message, "CONTROLLER") is None
+    end: Any = encode_request(END_EPOCH, CLUSTER, listeners).message
+    assert [(at.name, at.host, at.port) for at in end.leader_endpoints] == listeners
+
+
+def test_the_address_of_a_voter_is_that_of_the_listener() -> None:
+    voter = Voter(SENDER, (ListenerAddress("OTHER", "x", 1), ListenerAddress("CONTROLLER", "host", 9093)))
+    assert address_of(voter, "controller") == LeaderAddress(1, "host", 9093)
+    assert address_of(voter, "absent") is None
+    assert address_of(None, "CONTROLLER") is None

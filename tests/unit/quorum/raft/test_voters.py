@@ -27,7 +27,15 @@ def test_an_unknown_directory_matches_every_directory(
     mine: ReplicaKey, other: ReplicaKey, matches: bool
 ) -> None:
     assert mine.matches(other) is matches
-    assert (other in VoterSet([Voter(mine)])) is matches
+
+
+def test_a_voter_with_a_directory_is_that_replica_only() -> None:
+    voters = VoterSet([Voter(ReplicaKey(1, FIRST)), Voter(ReplicaKey(2))])
+    assert ReplicaKey(1, FIRST) in voters
+    assert ReplicaKey(1, SECOND) not in voters
+    assert ReplicaKey(1) not in voters
+    assert ReplicaKey(2, SECOND) in voters  # a static voter: its directory is not known
+    assert ReplicaKey(3) not in voters
 
 
 def test_the_key_of_a_voter_names_its_directory() -> None:
@@ -43,7 +51,7 @@ def test_a_majority_is_more_than_half(count: int, majority: int) -> None:
     assert voters.has_majority(range(majority))
     assert not voters.has_majority(range(majority - 1))
     assert not voters.has_majority([*range(majority - 1), 70, 71])
-    assert voters.majority_value(float) == count - majority
+    assert voters.majority_value(lambda voter: voter.key.node_id) == count - majority
 
 
 def test_sets_are_equal_if_all_voters_are() -> None:
