@@ -8,7 +8,7 @@ from ottla.testing.cores.quorum import QuorumSimulation
 from ottla.testing.cores.voters import VotersSimulation
 
 
-@pytest.mark.parametrize("seed", range(1, 9))
+@pytest.mark.parametrize("seed", [*range(1, 9), 47])
 def test_the_invariants_of_the_quorum_hold(seed: int) -> None:
     summary = QuorumSimulation(seed).run()
     assert summary.committed > 0

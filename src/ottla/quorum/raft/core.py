@@ -298,7 +298,7 @@ class Core(Replica):
             case Role.RESIGNED:
                 self._send_end_epoch(now_ms)
         if self._recovery is not None and self._following is not None:
-            self._recover(self._recovery)
+            self._recover(self._recovery, self._following)
 
     def _change_voters(self, now_ms: float) -> None:
         """Proceed with a change of the voters. A leader that is no voter any more resigns when that is committed."""
@@ -308,9 +308,9 @@ class Core(Replica):
                 self._become_resigned(now_ms)
                 self._send_end_epoch(now_ms)
 
-    def _recover(self, recovery: Recovery) -> None:
+    def _recover(self, recovery: Recovery, following: Following) -> None:
         """Request the epochs of the voters, and vote again when the log is complete."""
-        if recovery.is_complete(self.voters, self._log, self.epoch, self.high_watermark):
+        if recovery.is_complete(self.voters, self._log, self.epoch, following.committed):
             self._recovery = None
             self._effects.append(Recovered())
         else:

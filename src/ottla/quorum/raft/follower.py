@@ -13,6 +13,7 @@ import math
 
 from ottla.base.errors import invariant
 from ottla.quorum.raft.messages import (
+    UNKNOWN_OFFSET,
     Fetch,
     FetchResponse,
     FetchSnapshot,
@@ -27,7 +28,7 @@ from ottla.quorum.raft.voters import ReplicaKey
 class Following:
     """A replica that follows `leader_id` in `epoch`."""
 
-    __slots__ = ("_log", "_snapshot", "epoch", "has_fetched", "leader_id", "leader_suspected")
+    __slots__ = ("_log", "_snapshot", "committed", "epoch", "has_fetched", "leader_id", "leader_suspected")
 
     def __init__(self, epoch: int, leader_id: int, log: RaftLog) -> None:
         self.epoch = epoch
@@ -36,6 +37,8 @@ class Following:
         """The leader has responded to a fetch in this epoch."""
         self.leader_suspected = False
         """There is evidence that the leader has failed, and no later response of it."""
+        self.committed = UNKNOWN_OFFSET
+        """The high watermark of the leader in its latest response; this log may end below it."""
         self._log = log
         self._snapshot: tuple[OffsetAndEpoch, int] | None = None
 
@@ -54,6 +57,7 @@ class Following:
         """Apply a successful response; RemoteProtocolError if its records do not continue the log."""
         self.has_fetched = True
         self.leader_suspected = False
+        self.committed = response.high_watermark
         if response.diverging is not None:
             self._truncate(response.diverging, high_watermark)
         elif response.snapshot is not None:

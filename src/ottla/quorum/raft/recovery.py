@@ -5,8 +5,9 @@ until both of these hold:
 
 - A majority of the voters, not counting itself, has reported an epoch since it started. Any earlier election or commit
   in which it took part involved one of them, so its own epoch is then at least as high as any leader's it voted for.
-- It follows a leader of that epoch or a later one, and its log has everything up to a high watermark that covers
-  a record of the leader's epoch. All records that were committed before are below that.
+- It follows a leader of that epoch or a later one, and its log has everything up to the high watermark of the leader,
+  which covers a record of the leader's epoch. All records that were committed before are below that. A part of the log
+  is not enough: this voter may have been the one that made up the majority for the rest.
 
 Owned by the core of a recovering voter.
 """
@@ -34,8 +35,10 @@ class Recovery:
         return [node_id for node_id in other_ids if node_id not in self._reported]
 
     def is_complete(self, voters: VoterSet, log: RaftLog, epoch: int, high_watermark: int) -> bool:
-        """Whether this voter, which follows the leader of `epoch`, may vote again."""
-        if not voters.has_majority(self._reported) or log.durable_offset < log.end_offset:
+        """Whether this voter may vote again; it follows the leader of `epoch`, which has this high watermark."""
+        if not voters.has_majority(self._reported):
+            return False
+        if log.durable_offset < max(log.end_offset, high_watermark):
             return False
         return log.last_epoch == epoch and high_watermark > _start_of(log, epoch)
 

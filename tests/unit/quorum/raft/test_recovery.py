@@ -39,6 +39,11 @@ def test_the_log_must_be_durable() -> None:
     assert reported().is_complete(VOTERS, made, 5, 3)
 
 
+def test_the_log_must_have_everything_that_the_leader_has_committed() -> None:
+    assert not reported().is_complete(VOTERS, log(None, 5, 5), 5, 3)
+    assert reported().is_complete(VOTERS, log(None, 5, 5, 5), 5, 3)
+
+
 def test_the_log_must_have_a_record_of_the_epoch() -> None:
     assert not reported().is_complete(VOTERS, log(None, 4, 4), 5, 3)
 
