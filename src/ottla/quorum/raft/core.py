@@ -577,6 +577,8 @@ class Core:
             # The batches are damaged or do not continue the log: fetch them again after a pause.
             self._outbound.back_off(self.leader_id, now_ms)
             return
+        if self._recovery is not None:
+            self._recovery.leader_committed(response.high_watermark)
         committed = min(response.high_watermark, self._log.end_offset)
         if response.diverging is None and response.snapshot is None and committed > self.high_watermark:
             self.high_watermark = committed

@@ -59,3 +59,12 @@ def test_a_record_of_the_epoch_must_be_committed(
     snapshot: OffsetAndEpoch | None, epochs: tuple[int, ...], high_watermark: int, complete: bool
 ) -> None:
     assert reported().is_complete(VOTERS, log(snapshot, *epochs), 5, high_watermark) is complete
+
+
+def test_the_high_watermark_of_the_leader_must_be_reached() -> None:
+    """The voter may have acknowledged the records up to it before it lost them."""
+    recovery = reported()
+    recovery.leader_committed(3)
+    recovery.leader_committed(2)
+    assert not recovery.is_complete(VOTERS, log(None, 5, 5), 5, 2)
+    assert recovery.is_complete(VOTERS, log(None, 5, 5, 5), 5, 3)
