@@ -589,8 +589,7 @@ class Core:
             return
         if not response.error:
             self._expect_response(now_ms)
-        snapshot = self._following.snapshot_fetched(response)
-        if snapshot is not None:
+        if (snapshot := self._following.snapshot_fetched(response)) is not None:
             self.high_watermark = max(self.high_watermark, snapshot.offset)
             self._effects.append(SnapshotInstalled(snapshot))
 
