@@ -20,6 +20,7 @@ from ottla.testing.sim.checkers.transaction_states import (
     COMPLETE_COMMIT,
     ONGOING,
     PREPARE_ABORT,
+    PREPARE_COMMIT,
     TransactionStateChecker,
 )
 from ottla.testing.sim.checkers.transactions import Epoch, TransactionChecker, TxnName
@@ -104,6 +105,21 @@ def test_a_correct_transaction_violates_nothing(checkers: Checkers) -> None:
     checkers.marked(OTHER, committed=True)
     assert checkers.txns.visible(PARTITION, 0, 9, committed=True) == [(0, "p/0/1/0"), (1, "p/0/1/1")]
     assert checkers.rule == ""
+
+
+def test_records_before_their_marker_may_be_read_when_the_commit_is_decided(checkers: Checkers) -> None:
+    checkers.written(PARTITION, "x/0/1/0", "x/0/1/1")
+    assert checkers.txns.visible(PARTITION, 0, 9, committed=True) == []
+    assert checkers.txns.undecided(PARTITION, 1, 9) == {"x/0/1/1": "x"}
+    decided = []
+    for status in (ONGOING, PREPARE_COMMIT):
+        checkers.moved(status, 3)
+        decided.append(checkers.states.is_committed("x"))
+    assert decided == [False, True]
+    assert not checkers.states.is_committed("y")
+    checkers.txns.txns[TxnName("x", 0, 1)].requested.add(True)
+    checkers.marked(PARTITION, committed=True)
+    assert checkers.txns.undecided(PARTITION, 0, 9) == {}
 
 
 def test_what_clients_report_is_in_the_history(checkers: Checkers) -> None:

@@ -37,6 +37,8 @@ class SyncGroup:
             return Decision(SyncGroupResponse(error_code=refusal))
         self._rebalances.synced(group, member.member_id)
         if group.state is ClassicState.STABLE:
+            # The member has not sent a heartbeat yet in this generation, if it has got the response to its join late.
+            self._rebalances.restart_session_timer(group, member)
             return Decision(_assigned(group, member.assignment))
         promise: Promise[SyncGroupResponse] = Promise()
         member.park_sync(promise)

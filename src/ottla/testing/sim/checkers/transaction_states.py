@@ -42,6 +42,11 @@ class TransactionStateChecker:
             else:
                 self.last.pop(found.key.transactional_id, None)
 
+    def is_committed(self, transactional_id: str) -> bool:
+        """Whether the latest transaction is committed. Markers may be missing in its partitions."""
+        last = self.last.get(transactional_id)
+        return last is not None and last.transaction_status in (PREPARE_COMMIT, COMPLETE_COMMIT)
+
     def marker(self, tp: TopicPartition, header: BatchHeader, *, committed: bool) -> None:
         self._kernel.violated("__transaction_state contains no transactional records", str(tp))
 

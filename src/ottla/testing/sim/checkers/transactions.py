@@ -247,13 +247,17 @@ class TransactionChecker:
         self, tp: TopicPartition, start: int, end: int, *, committed: bool = False
     ) -> list[tuple[int, str]]:
         """What a reader must see of the offsets from `start` to before `end`."""
+        found = self._between(tp, start, end)
+        return [(entry.offset, entry.value) for entry in found if entry.committed is True or not committed]
+
+    def undecided(self, tp: TopicPartition, start: int, end: int) -> dict[str, str]:
+        """Records there whose marker is not committed yet, and the producers of their transactions."""
+        found = self._between(tp, start, end)
+        return {entry.value: entry.txn.name.producer for entry in found if entry.txn and entry.committed is None}
+
+    def _between(self, tp: TopicPartition, start: int, end: int) -> list[Entry]:
         entries = self.entries.get(tp, [])
-        first = bisect_left(entries, start, key=_offset)
-        return [
-            (entry.offset, entry.value)
-            for entry in entries[first : bisect_left(entries, end, key=_offset)]
-            if entry.committed is True or not committed
-        ]
+        return entries[bisect_left(entries, start, key=_offset) : bisect_left(entries, end, key=_offset)]
 
     def lost(self) -> list[str]:
         """At the end: acknowledged records of committed transactions that cannot be read."""

@@ -85,6 +85,15 @@ class TestAssignment:
         assert team.sync(follower, 1).result().assignment == b"mine"
         assert team.sync(follower, 1).result().assignment == b"mine"
 
+    def test_a_later_sync_restarts_the_session(self) -> None:
+        team = Team()
+        leader, follower = team.gather(2)
+        team.sync(leader, 1, {follower: b"mine"})
+        team.pass_time(SESSION_MS - 1)
+        assert team.due_in("session", follower) == 1
+        team.sync(follower, 1)
+        assert team.due_in("session", follower) == SESSION_MS
+
     def test_assignments_of_a_follower_are_ignored(self) -> None:
         team = Team()
         leader, follower = team.gather(2)
