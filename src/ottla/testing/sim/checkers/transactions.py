@@ -253,7 +253,9 @@ class TransactionChecker:
     def undecided(self, tp: TopicPartition, start: int, end: int) -> dict[str, str]:
         """Records there whose marker is not committed yet, and the producers of their transactions."""
         found = self._between(tp, start, end)
-        return {entry.value: entry.txn.name.producer for entry in found if entry.txn and entry.committed is None}
+        return {
+            entry.value: entry.txn.name.producer for entry in found if entry.txn and entry.committed is None
+        }
 
     def _between(self, tp: TopicPartition, start: int, end: int) -> list[Entry]:
         entries = self.entries.get(tp, [])
