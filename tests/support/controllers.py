@@ -43,7 +43,6 @@ class Controllers:
             "node.id": str(node_id),
             "controller.quorum.bootstrap.servers": everywhere,
             "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{self.ports[node_id]}",
-            "controller.quorum.fetch.timeout.ms": "1000",
             "metadata.log.max.record.bytes.between.snapshots": "2000",
         }
         node = self.nodes[node_id] = self.process(node_id, {**own, **settings}, port, arguments)
