@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ottla.base.ids import METADATA_TOPIC, METADATA_TOPIC_ID, TopicPartition
 from ottla.quorum.raft.messages import OffsetAndEpoch
-from ottla.quorum.raft.storage_log import StorageRaftLog
+from ottla.quorum.runtime.storage_log import StorageRaftLog
 from ottla.quorum.snapshots import SnapshotId, SnapshotStore, encode_snapshot
 from ottla.records.batch import iter_batches
 from ottla.records.builder import NewRecord, build_batch

@@ -16,11 +16,11 @@ from ottla.base.ids import METADATA_TOPIC, METADATA_TOPIC_ID, TopicPartition
 from ottla.base.promise import Promise
 from ottla.base.rng import Random
 from ottla.quorum.quorum import CommittedBatch, CommittedSnapshot
-from ottla.quorum.raft.driver import RaftQuorum
-from ottla.quorum.raft.settings import RaftSettings
-from ottla.quorum.raft.storage_log import StorageRaftLog
 from ottla.quorum.raft.timeouts import Timeouts
 from ottla.quorum.raft.voters import ReplicaKey, Voter, VoterSet
+from ottla.quorum.runtime.driver import RaftQuorum
+from ottla.quorum.runtime.settings import RaftSettings
+from ottla.quorum.runtime.storage_log import StorageRaftLog
 from ottla.storage.log.log_config import LogConfig
 from ottla.storage.recovery.recovery import LastKnown, open_log
 from ottla.wire import codec

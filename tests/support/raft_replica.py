@@ -10,12 +10,12 @@ from typing import Any
 from ottla.base.errors import ErrorCode, OttlaError
 from ottla.base.promise import Promise
 from ottla.quorum.quorum import ListenerAddress
-from ottla.quorum.raft.driver import RaftQuorum
 from ottla.quorum.raft.messages import BeginEpoch, Fetch, FetchResponse, Request, Response, Vote, VoteResponse
-from ottla.quorum.raft.settings import RaftSettings
-from ottla.quorum.raft.storage_log import StorageRaftLog
-from ottla.quorum.raft.translation import decode_request, decode_response, encode_request, encode_response
 from ottla.quorum.raft.voters import ReplicaKey, Voter, VoterSet
+from ottla.quorum.runtime.driver import RaftQuorum
+from ottla.quorum.runtime.settings import RaftSettings
+from ottla.quorum.runtime.storage_log import StorageRaftLog
+from ottla.quorum.runtime.translation import decode_request, decode_response, encode_request, encode_response
 from ottla.testing.disk import SimDisk
 from ottla.testing.executor import InlineExecutor
 from ottla.wire.messages.add_raft_voter import AddRaftVoterRequest

@@ -211,7 +211,7 @@ COVERED_BY = {
     "quorum/raft/outbound.py": "tests/unit/quorum/raft/test_core.py",
     "node/quorum/members.py": "tests/unit/node/quorum/test_replica.py",
     "quorum/raft/replica.py": "tests/unit/quorum/raft/test_core.py",
-    "quorum/raft/status.py": "tests/unit/quorum/raft/test_delivery.py",
+    "quorum/runtime/status.py": "tests/unit/quorum/runtime/test_delivery.py",
     "quorum/voter.py": "tests/unit/quorum/test_single.py",
     "records/_columns_reference.py": "tests/unit/records/test_columns.py",
     "records/_reference.py": "tests/unit/records/test_kernel.py",

@@ -38,11 +38,11 @@ from ottla.node.settings.quorum_config import VoterAddress
 from ottla.peer.connection import Environment
 from ottla.quorum.quorum import ListenerAddress
 from ottla.quorum.quorum_state import end_recovery, is_recovering
-from ottla.quorum.raft.driver import RaftQuorum
-from ottla.quorum.raft.settings import RaftSettings
-from ottla.quorum.raft.storage_log import StorageRaftLog
 from ottla.quorum.raft.timeouts import Timeouts
 from ottla.quorum.raft.voters import ReplicaKey, Voter, VoterSet
+from ottla.quorum.runtime.driver import RaftQuorum
+from ottla.quorum.runtime.settings import RaftSettings
+from ottla.quorum.runtime.storage_log import StorageRaftLog
 from ottla.quorum.voter import LocalVoter
 from ottla.storage.log.log import Log
 

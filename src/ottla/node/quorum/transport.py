@@ -27,7 +27,7 @@ _RECONNECT_MAX_S: Final = 0.2
 
 
 class PeerTransport:
-    """Implements `quorum.raft.driver.QuorumTransport`. Concurrency: the event loop only."""
+    """Implements `quorum.runtime.driver.QuorumTransport`. Concurrency: the event loop only."""
 
     def __init__(
         self,

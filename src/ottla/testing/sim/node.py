@@ -19,7 +19,7 @@ from ottla.node.machine import Machine
 from ottla.node.quorum.metadata import MetadataNode
 from ottla.node.settings.config import assemble
 from ottla.peer.connect import Cancel, OnConnect
-from ottla.quorum.raft.driver import RaftQuorum
+from ottla.quorum.runtime.driver import RaftQuorum
 from ottla.replication.partition import Partition
 from ottla.storage.log.log import Log
 from ottla.testing.disk import Survival

@@ -14,7 +14,7 @@ import structlog
 from ottla.node.build import Node
 from ottla.node.quorum import replica
 from ottla.node.settings.config import assemble
-from ottla.quorum.raft.driver import RaftQuorum
+from ottla.quorum.runtime.driver import RaftQuorum
 
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 

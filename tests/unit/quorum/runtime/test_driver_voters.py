@@ -11,8 +11,8 @@ from ottla.base.errors import ErrorCode
 from ottla.base.ids import ZERO_UUID
 from ottla.quorum.quorum import ListenerAddress, VoterChange
 from ottla.quorum.raft.messages import BeginEpoch, FetchResponse
-from ottla.quorum.raft.translation import LeaderAddress, encode_request, encode_response
 from ottla.quorum.raft.voters import ReplicaKey, Voter, VoterSet
+from ottla.quorum.runtime.translation import LeaderAddress, encode_request, encode_response
 from ottla.quorum.snapshots import SnapshotId, SnapshotStore, encode_snapshot
 from ottla.testing.disk import SimDisk
 from ottla.wire.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse

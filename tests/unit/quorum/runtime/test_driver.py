@@ -17,8 +17,8 @@ from ottla.quorum.raft.messages import (
     Vote,
     VoteResponse,
 )
-from ottla.quorum.raft.translation import decode_response, encode_error, encode_request
 from ottla.quorum.raft.voters import ReplicaKey
+from ottla.quorum.runtime.translation import decode_response, encode_error, encode_request
 from ottla.testing.disk import Survival
 from ottla.wire.messages.fetch import FetchResponse as FetchMessage
 from ottla.wire.messages.vote import VoteResponse as VoteMessage

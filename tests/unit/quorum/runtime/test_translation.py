@@ -11,7 +11,8 @@ from ottla.base.errors import ApiError, ErrorCode, RemoteProtocolError
 from ottla.base.ids import METADATA_TOPIC, METADATA_TOPIC_ID
 from ottla.quorum.quorum import ListenerAddress
 from ottla.quorum.raft import messages as raft
-from ottla.quorum.raft.translation import (
+from ottla.quorum.raft.voters import ReplicaKey, Voter
+from ottla.quorum.runtime.translation import (
     FETCH_BYTES_MAX,
     LeaderAddress,
     WireRequest,
@@ -24,7 +25,6 @@ from ottla.quorum.raft.translation import (
     request_leader,
     response_leader,
 )
-from ottla.quorum.raft.voters import ReplicaKey, Voter
 from ottla.wire import codec
 from ottla.wire.messages import (
     api_versions,

@@ -56,12 +56,13 @@ from ottla.quorum.raft.messages import (
     SnapshotInstalled,
     VotersChanged,
 )
-from ottla.quorum.raft.ports import QuorumTransport, Timer, Timers
 from ottla.quorum.raft.roles import Role
-from ottla.quorum.raft.settings import RaftSettings
-from ottla.quorum.raft.status import describe
-from ottla.quorum.raft.storage_log import StorageRaftLog
-from ottla.quorum.raft.translation import (
+from ottla.quorum.raft.voters import ReplicaKey, Voter, VoterSet
+from ottla.quorum.runtime.ports import QuorumTransport, Timer, Timers
+from ottla.quorum.runtime.settings import RaftSettings
+from ottla.quorum.runtime.status import describe
+from ottla.quorum.runtime.storage_log import StorageRaftLog
+from ottla.quorum.runtime.translation import (
     LeaderAddress,
     address_of,
     decode_request,
@@ -72,8 +73,7 @@ from ottla.quorum.raft.translation import (
     request_leader,
     response_leader,
 )
-from ottla.quorum.raft.upkeep import VoterUpkeep, kraft_versions
-from ottla.quorum.raft.voters import ReplicaKey, Voter, VoterSet
+from ottla.quorum.runtime.upkeep import VoterUpkeep, kraft_versions
 from ottla.quorum.snapshots import SnapshotId, SnapshotStore, encode_snapshot
 from ottla.records.record import iter_records
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse

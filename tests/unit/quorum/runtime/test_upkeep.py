@@ -11,8 +11,8 @@ from ottla.base.rng import Random
 from ottla.quorum.quorum import ListenerAddress
 from ottla.quorum.raft.core import Core
 from ottla.quorum.raft.messages import BeginEpoch, ElectionState, OffsetAndEpoch
-from ottla.quorum.raft.upkeep import due_request, kraft_versions
 from ottla.quorum.raft.voters import ReplicaKey, Voter, VoterSet
+from ottla.quorum.runtime.upkeep import due_request, kraft_versions
 from ottla.testing.cores.memory_log import Image, MemoryLog
 from ottla.wire.messages.add_raft_voter import AddRaftVoterRequest
 from ottla.wire.messages.api_versions import ApiVersionsResponse, SupportedFeatureKey

@@ -8,7 +8,7 @@ import pytest
 
 from ottla.base.errors import InvariantViolation, RemoteProtocolError
 from ottla.quorum.raft.messages import OffsetAndEpoch
-from ottla.quorum.raft.storage_log import READ_BYTES_MAX, StorageRaftLog
+from ottla.quorum.runtime.storage_log import READ_BYTES_MAX, StorageRaftLog
 from ottla.storage.log.log_config import LogConfig
 from ottla.wire.messages.control import LeaderChangeMessage
 from tests.support.raft_log import (

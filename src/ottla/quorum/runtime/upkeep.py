@@ -16,10 +16,10 @@ import structlog
 from ottla.base.errors import ErrorCode
 from ottla.quorum.quorum import ListenerAddress
 from ottla.quorum.raft.core import Core
-from ottla.quorum.raft.ports import QuorumTransport, Timer, Timers
 from ottla.quorum.raft.roles import Role
-from ottla.quorum.raft.settings import RaftSettings
 from ottla.quorum.raft.voters import Voter
+from ottla.quorum.runtime.ports import QuorumTransport, Timer, Timers
+from ottla.quorum.runtime.settings import RaftSettings
 from ottla.wire.messages import add_raft_voter, remove_raft_voter, update_raft_voter
 from ottla.wire.messages.api_versions import ApiVersionsResponse
 from ottla.wire.schema import Message

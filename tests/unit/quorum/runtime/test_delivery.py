@@ -15,8 +15,8 @@ from ottla.quorum.raft.messages import (
     FetchResponse,
     OffsetAndEpoch,
 )
-from ottla.quorum.raft.translation import decode_response
 from ottla.quorum.raft.voters import ReplicaKey
+from ottla.quorum.runtime.translation import decode_response
 from ottla.records.builder import NewRecord, build_batch
 from tests.support.raft_log import fetched
 from tests.support.raft_replica import WALL_MS, Replica

@@ -6,7 +6,7 @@ import pytest
 
 from ottla.base.errors import LocalError
 from ottla.quorum.raft.messages import OffsetAndEpoch
-from ottla.quorum.raft.storage_log import READ_BYTES_MAX
+from ottla.quorum.runtime.storage_log import READ_BYTES_MAX
 from ottla.quorum.snapshots import SnapshotId, SnapshotStore
 from tests.support.raft_log import (
     DIRECTORY,
