@@ -12,10 +12,11 @@ import pytest
 
 from fuzz.frames.target import Stage, Target
 from ottla.base.errors import ErrorCode, RemoteProtocolError
-from ottla.base.ids import ZERO_UUID, Uuid
+from ottla.base.ids import METADATA_TOPIC, ZERO_UUID, Uuid
 from ottla.broker.net.listeners import ListenerType
 from ottla.broker.repetitions import REPETITIONS_MAX
 from ottla.wire import codec
+from ottla.wire.messages import begin_quorum_epoch, end_quorum_epoch, fetch_snapshot, vote
 from ottla.wire.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -33,6 +34,7 @@ from ottla.wire.messages.describe_transactions import (
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from ottla.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchResponse
+from ottla.wire.schema import Message
 
 CONNECTIONS = 200
 
@@ -159,6 +161,65 @@ def test_every_version_of_fetch_gets_a_response_on_the_controller_listener(
     request = FetchRequest(topics=[topic], max_wait_ms=0)
     response = cluster.exchange(request, version, FetchResponse, controller)
     assert response.responses[0].partitions[0].error_code != ErrorCode.NONE
+    assert cluster.failures == []
+
+
+@pytest.mark.parametrize(
+    ("request_", "response"),
+    [
+        (
+            vote.VoteRequest(
+                topics=[
+                    vote.TopicData(
+                        topic_name=METADATA_TOPIC,
+                        partitions=[vote.PartitionData(replica_id=99, replica_epoch=1)],
+                    )
+                ]
+            ),
+            vote.VoteResponse,
+        ),
+        (
+            begin_quorum_epoch.BeginQuorumEpochRequest(
+                topics=[
+                    begin_quorum_epoch.TopicData(
+                        topic_name=METADATA_TOPIC,
+                        partitions=[begin_quorum_epoch.PartitionData(leader_id=99, leader_epoch=0)],
+                    )
+                ]
+            ),
+            begin_quorum_epoch.BeginQuorumEpochResponse,
+        ),
+        (
+            end_quorum_epoch.EndQuorumEpochRequest(
+                topics=[
+                    end_quorum_epoch.TopicData(
+                        topic_name=METADATA_TOPIC,
+                        partitions=[end_quorum_epoch.PartitionData(leader_id=99, leader_epoch=0)],
+                    )
+                ]
+            ),
+            end_quorum_epoch.EndQuorumEpochResponse,
+        ),
+        (
+            fetch_snapshot.FetchSnapshotRequest(
+                topics=[
+                    fetch_snapshot.TopicSnapshot(
+                        name=METADATA_TOPIC, partitions=[fetch_snapshot.PartitionSnapshot()]
+                    )
+                ]
+            ),
+            fetch_snapshot.FetchSnapshotResponse,
+        ),
+    ],
+    ids=["Vote", "BeginQuorumEpoch", "EndQuorumEpoch", "FetchSnapshot"],
+)
+@pytest.mark.parametrize("version", [0, 1])
+def test_every_version_of_requests_of_the_quorum_gets_a_response(
+    cluster: Target, request_: Message, response: type[Message], version: int
+) -> None:
+    """The first version has no field for the address of the leader."""
+    controller = next(each for each in cluster.endpoints if each.type is ListenerType.CONTROLLER)
+    assert cluster.exchange(request_, version, response, controller) is not None
     assert cluster.failures == []
 
 

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, cast
+from typing import Any, Final
 
 from ottla.base.promise import Promise
+from ottla.broker.quorum_responses import remove_endpoints, without
 from ottla.broker.registry import CONTROLLER, Call, handles
 from ottla.broker.requirements import cluster
 from ottla.security.resources import Operation
 from ottla.wire.apis import ApiKey
-from ottla.wire.messages.fetch import (
-    EpochEndOffset,
-    FetchRequest,
-    FetchResponse,
-    LeaderIdAndEpoch,
-    SnapshotId,
-)
+from ottla.wire.messages.fetch import EpochEndOffset, FetchRequest, LeaderIdAndEpoch, SnapshotId
 from ottla.wire.schema import Message
 
-_FIRST_QUORUM_FIELDS: Final = 12
+_FIRST_TAGS: Final = 12
+_FIRST_ENDPOINTS: Final = 16
 
 
 @handles(
@@ -38,23 +34,16 @@ class FetchMetadata:
 
     def handle(self, request: FetchRequest, call: Call) -> Promise[Message]:
         response = self.quorum_requests(request)
-        return response if call.api_version >= _FIRST_QUORUM_FIELDS else _without_quorum_fields(response)
+        if call.api_version >= _FIRST_ENDPOINTS:
+            return response
+        has_tags = call.api_version >= _FIRST_TAGS
+        return without(response, remove_endpoints if has_tags else _remove_endpoints_and_tags)
 
 
-def _without_quorum_fields(promise: Promise[Message]) -> Promise[Message]:
-    """The response without the fields that old versions do not have: they cannot be encoded there."""
-    found: Promise[Message] = Promise()
-
-    def done(response: Message | None, error: BaseException | None) -> None:
-        if error is not None:
-            found.fail(error)
-            return
-        for topic in cast(FetchResponse, response).responses:
-            for partition in topic.partitions:
-                partition.current_leader = LeaderIdAndEpoch()
-                partition.diverging_epoch = EpochEndOffset()
-                partition.snapshot_id = SnapshotId()
-        found.keep(cast(FetchResponse, response))
-
-    promise.when_done(done)
-    return found
+def _remove_endpoints_and_tags(response: Any) -> None:
+    remove_endpoints(response)
+    for topic in response.responses:
+        for partition in topic.partitions:
+            partition.current_leader = LeaderIdAndEpoch()
+            partition.diverging_epoch = EpochEndOffset()
+            partition.snapshot_id = SnapshotId()
