@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import tracemalloc
 from collections.abc import Iterator
+from types import ModuleType
 
 import pytest
 
@@ -164,62 +165,33 @@ def test_every_version_of_fetch_gets_a_response_on_the_controller_listener(
     assert cluster.failures == []
 
 
+BEGUN = begin_quorum_epoch.PartitionData(leader_id=99, leader_epoch=0)
+ENDED = end_quorum_epoch.PartitionData(leader_id=99, leader_epoch=0)
+QUORUM_REQUESTS = [
+    (vote, "Vote", vote.TopicData(partitions=[vote.PartitionData(replica_id=99, replica_epoch=1)])),
+    (begin_quorum_epoch, "BeginQuorumEpoch", begin_quorum_epoch.TopicData(partitions=[BEGUN])),
+    (end_quorum_epoch, "EndQuorumEpoch", end_quorum_epoch.TopicData(partitions=[ENDED])),
+    (
+        fetch_snapshot,
+        "FetchSnapshot",
+        fetch_snapshot.TopicSnapshot(partitions=[fetch_snapshot.PartitionSnapshot()]),
+    ),
+]
+
+
 @pytest.mark.parametrize(
-    ("request_", "response"),
-    [
-        (
-            vote.VoteRequest(
-                topics=[
-                    vote.TopicData(
-                        topic_name=METADATA_TOPIC,
-                        partitions=[vote.PartitionData(replica_id=99, replica_epoch=1)],
-                    )
-                ]
-            ),
-            vote.VoteResponse,
-        ),
-        (
-            begin_quorum_epoch.BeginQuorumEpochRequest(
-                topics=[
-                    begin_quorum_epoch.TopicData(
-                        topic_name=METADATA_TOPIC,
-                        partitions=[begin_quorum_epoch.PartitionData(leader_id=99, leader_epoch=0)],
-                    )
-                ]
-            ),
-            begin_quorum_epoch.BeginQuorumEpochResponse,
-        ),
-        (
-            end_quorum_epoch.EndQuorumEpochRequest(
-                topics=[
-                    end_quorum_epoch.TopicData(
-                        topic_name=METADATA_TOPIC,
-                        partitions=[end_quorum_epoch.PartitionData(leader_id=99, leader_epoch=0)],
-                    )
-                ]
-            ),
-            end_quorum_epoch.EndQuorumEpochResponse,
-        ),
-        (
-            fetch_snapshot.FetchSnapshotRequest(
-                topics=[
-                    fetch_snapshot.TopicSnapshot(
-                        name=METADATA_TOPIC, partitions=[fetch_snapshot.PartitionSnapshot()]
-                    )
-                ]
-            ),
-            fetch_snapshot.FetchSnapshotResponse,
-        ),
-    ],
-    ids=["Vote", "BeginQuorumEpoch", "EndQuorumEpoch", "FetchSnapshot"],
+    ("messages", "name", "topic"), QUORUM_REQUESTS, ids=[each[1] for each in QUORUM_REQUESTS]
 )
 @pytest.mark.parametrize("version", [0, 1])
 def test_every_version_of_requests_of_the_quorum_gets_a_response(
-    cluster: Target, request_: Message, response: type[Message], version: int
+    cluster: Target, messages: ModuleType, name: str, topic: Message, version: int
 ) -> None:
     """The first version has no field for the address of the leader."""
+    setattr(topic, "name" if name == "FetchSnapshot" else "topic_name", METADATA_TOPIC)
+    request = getattr(messages, f"{name}Request")(topics=[topic])
     controller = next(each for each in cluster.endpoints if each.type is ListenerType.CONTROLLER)
-    assert cluster.exchange(request_, version, response, controller) is not None
+    response = cluster.exchange(request, version, getattr(messages, f"{name}Response"), controller)
+    assert response is not None
     assert cluster.failures == []
 
 
