@@ -52,7 +52,8 @@ def configure(player: ClusterPlayer, label: str, topic: str, node: int = 0, **va
 
 
 def state(player: ClusterPlayer, label: str) -> None:
-    """What every node says about the topics."""
+    """What every node says about the topics, after all earlier changes."""
+    player.until_applied()
     described = DescribeTopicPartitionsRequest(topics=[TopicRequest(name=name) for name in TOPICS])
     player.ask(f"{label}: partitions", described, 0)
     asked = MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in TOPICS])

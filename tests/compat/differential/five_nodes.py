@@ -52,6 +52,8 @@ def create_all(player: ClusterPlayer) -> None:
 
 
 def state(player: ClusterPlayer, label: str) -> None:
+    """What every node says about the topics and the brokers, after all earlier changes."""
+    player.until_applied()
     for node in player.running:
         one = player.nodes[node]
         described = DescribeTopicPartitionsRequest(topics=[TopicRequest(name=name) for name in TOPICS])

@@ -31,6 +31,7 @@ from ottla.wire.messages.describe_cluster import DescribeClusterRequest
 from ottla.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from ottla.wire.messages.describe_producers import DescribeProducersRequest
 from ottla.wire.messages.describe_producers import TopicRequest as ProducersOfTopic
+from ottla.wire.messages.describe_quorum import DescribeQuorumRequest, PartitionData, TopicData
 from ottla.wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
 from ottla.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from ottla.wire.messages.fetch import FetchRequest, ReplicaState
@@ -144,6 +145,39 @@ class ClusterPlayer:
         if answer is CLOSED or isinstance(answer, str):
             return {}
         return {one.partition_index: one for one in answer.topics[0].partitions}
+
+    def applied_offset(self, node: int) -> int:
+        """The offset of the metadata that a node has applied; -1 if it does not respond."""
+        request = ApiVersionsRequest(client_software_name="raw", client_software_version="1")
+        answer = self.nodes[node].quietly(request, 4)
+        if answer is CLOSED or isinstance(answer, str):
+            return -1
+        offset: int = answer.finalized_features_epoch
+        return offset
+
+    def committed_offset(self) -> int | None:
+        """The last committed offset of the metadata; None without an active controller."""
+        asked = TopicData(topic_name="__cluster_metadata", partitions=[PartitionData(partition_index=0)])
+        answer = self.nodes[self.running[0]].quietly(DescribeQuorumRequest(topics=[asked]), 2)
+        if answer is CLOSED or isinstance(answer, str) or answer.error_code:
+            return None
+        (partition,) = answer.topics[0].partitions
+        return None if partition.error_code else partition.high_watermark - 1
+
+    def until_applied(self) -> None:
+        """Wait until every running node has applied all committed metadata.
+
+        The response to a change only says that it is committed: other nodes may apply it later, in Apache Kafka even
+        the node that sent the response.
+        """
+
+        def reached() -> bool:
+            committed = self.committed_offset()
+            return committed is not None and all(
+                self.applied_offset(node) >= committed for node in self.running
+            )
+
+        wait_until(reached, "every node to apply the committed metadata", 60)
 
     def until_isr(self, topic: str, expected: dict[int, set[int]]) -> None:
         """Wait until every running node reports these in-sync replicas."""
