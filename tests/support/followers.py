@@ -31,6 +31,7 @@ from ottla.storage.log_dirs import LogDirs
 from ottla.testing.disk import SimDisk
 from ottla.testing.executor import InlineExecutor
 from ottla.wire import codec
+from ottla.wire.frames import EncodedRequest
 from ottla.wire.messages.fetch import (
     EpochEndOffset,
     FetchableTopicResponse,
@@ -113,10 +114,11 @@ class FakePeers:
         return promise
 
     def request_raw(
-        self, node_id: int, message: Message, *, timeout_s: float, versions: object = None
+        self, node_id: int, message: Message | EncodedRequest, *, timeout_s: float, versions: object = None
     ) -> Promise[RawResponse]:
-        codec.encode(message, 17)
-        return self.request(node_id, message, Message, timeout_s=timeout_s)
+        encoded = message.body if isinstance(message, EncodedRequest) else codec.encode(message, 17)
+        decoded = codec.decode(FetchRequest, encoded, 17)
+        return self.request(node_id, decoded, Message, timeout_s=timeout_s)
 
 
 def raw(base_offset: int, epoch: int, count: int = 1, value: bytes = b"v") -> bytes:

@@ -209,6 +209,9 @@ class Broker:
         self.timers.append(Timer(expire))
         return self.timers[-1]
 
+    def reused_timer(self) -> SessionTimer:
+        return SessionTimer(self)
+
     def soon(self, callback: Callable[[], None]) -> None:
         self._soon.append(callback)
 
@@ -248,6 +251,16 @@ class Broker:
         self.timers.clear()
 
 
+class SessionTimer:
+    """Timers of the requests of a session, as `ReusedTimer`."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    def start(self, seconds: float, callback: Callable[[], None]) -> Timer:
+        return self._broker.timer(seconds, callback)
+
+
 class Follower:
     """One other broker, or a consumer (`replica_id` -1), that fetches in one session or without."""
 
@@ -265,7 +278,7 @@ class Follower:
         offsets: dict[int, int],
         *,
         epoch: int = 0,
-        last_epoch: int = -1,
+        last_epoch: int | None = None,
         broker_epoch: int | None = None,
         forget: Sequence[int] = (),
         version: int = VERSION,
@@ -273,6 +286,7 @@ class Follower:
         isolation: int = 0,
         log_start: int = 0,
     ) -> None:
+        """`last_epoch` is that of the last record of the follower, by default 0, or -1 if it has none."""
         key = TOPIC_ID.bytes if version >= FIRST_TOPIC_IDS else b"t"
         self.version = version
         request = FetchRequest(
@@ -287,7 +301,7 @@ class Follower:
                 (
                     key,
                     [
-                        FetchPartition(index, epoch, at, last_epoch, log_start, 1 << 20)
+                        FetchPartition(index, epoch, at, _last_epoch(at, last_epoch), log_start, 1 << 20)
                         for index, at in offsets.items()
                     ],
                 )
@@ -321,3 +335,9 @@ class Follower:
         header = 9 if self.version >= FIRST_FLEXIBLE else 8
         decoded = codec.decode(FetchResponse, response[header:], self.version)
         return {one.partition_index: one for topic in decoded.responses for one in topic.partitions}
+
+
+def _last_epoch(offset: int, last_epoch: int | None) -> int:
+    if last_epoch is not None:
+        return last_epoch
+    return 0 if offset else -1

@@ -13,6 +13,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from ottla.base.timer import ReusedTimer
 from ottla.broker.turn import Turn
 
 _SWEEP_SECONDS: Final = 0.05
@@ -52,6 +53,10 @@ class Purgatory:
 
     def timer(self, seconds: float, expire: Callable[[], None]) -> asyncio.TimerHandle:
         return self._loop.call_later(seconds, expire)
+
+    def reused_timer(self) -> ReusedTimer:
+        """A timer for requests that wait one after the other."""
+        return ReusedTimer(self._loop.call_later, self._loop.time)
 
     def soon(self, callback: Callable[[], None]) -> None:
         """Call `callback` after everything that is ready in this iteration of the loop, and after the writes."""

@@ -307,6 +307,7 @@ class MetadataDelta:
         """Clear the eligible leader replicas of one topic, or of all topics if the name is empty.
 
         Partitions without a leader keep them: nothing was committed without those replicas, and no other may lead.
+        As any change of a partition, it raises the partition epoch.
         """
         named = record.topic_name
         if named and named not in self._by_name.current:
@@ -316,7 +317,12 @@ class MetadataDelta:
             for index, partition in list(topic.partitions.items()):
                 has_any = partition.eligible_leader_replicas or partition.last_known_elr
                 if has_any and partition.leader != NO_LEADER:
-                    cleared = replace(partition, eligible_leader_replicas=(), last_known_elr=())
+                    cleared = replace(
+                        partition,
+                        eligible_leader_replicas=(),
+                        last_known_elr=(),
+                        partition_epoch=partition.partition_epoch + 1,
+                    )
                     self._set_partition(topic.topic_id, index, cleared)
 
     def _set_partition(self, topic_id: uuid.UUID, index: int, partition: PartitionImage) -> None:

@@ -39,6 +39,7 @@ from ottla.peer.transport import Transport
 from ottla.security.sasl.exchange import SaslError, Work
 from ottla.security.tls.stream import describe
 from ottla.wire.frame_reader import FrameReader
+from ottla.wire.frames import EncodedRequest
 from ottla.wire.schema import Message
 
 if TYPE_CHECKING:
@@ -147,7 +148,11 @@ class PeerConnection:
         return self._submit(Request(message, response, versions, self._timers.time() + timeout_s))
 
     def request_raw(
-        self, message: Message, *, timeout_s: float, versions: range | None = None
+        self,
+        message: Message | EncodedRequest,
+        *,
+        timeout_s: float,
+        versions: range | None = None,
     ) -> Promise[RawResponse]:
         """As `request`, with a response that is not decoded and not copied if it is large."""
         return self._submit(Request(message, None, versions, self._timers.time() + timeout_s))

@@ -27,7 +27,13 @@ from ottla.peer.errors import PeerError, Reason
 from ottla.peer.settings import PeerSettings
 from ottla.peer.transport import Buffer
 from ottla.wire import codec, negotiation
-from ottla.wire.frames import correlation_id_of, parse_response_header, request_parts
+from ottla.wire.frames import (
+    EncodedRequest,
+    correlation_id_of,
+    parse_response_header,
+    request_name,
+    request_parts,
+)
 from ottla.wire.schema import Message
 
 if TYPE_CHECKING:
@@ -37,6 +43,8 @@ if TYPE_CHECKING:
 Run = Callable[["Work", Callable[[Any, BaseException | None], None]], None]
 """Run work of an authentication beside the event loop, then call back unless the connection is closed."""
 _CORRELATION_ID_MAX = 0x7FFF_FFFF
+_JOINED_BYTES_MAX = 16 * 1024
+"""The parts of a request up to this size are sent as one buffer: an encoded message has many parts."""
 
 
 class RawResponse(NamedTuple):
@@ -62,7 +70,11 @@ class Request:
     )
 
     def __init__(
-        self, message: Message, response: type[Message] | None, versions: range | None, deadline: float
+        self,
+        message: Message | EncodedRequest,
+        response: type[Message] | None,
+        versions: range | None,
+        deadline: float,
     ) -> None:
         self.message = message
         self.response = response
@@ -75,7 +87,7 @@ class Request:
         self.bytes_sent = 0
 
     def fail(self, reason: Reason, why: str) -> None:
-        name = type(self.message).__name__
+        name = request_name(self.message)
         self.promise.fail(PeerError(reason, f"{name}: {why}", sent=bool(self.bytes_sent)))
 
 
@@ -274,7 +286,10 @@ class Exchange:
         request.version, request.correlation_id, request.bytes_sent = version, correlation_id, size
         self.bytes_in_flight += size
         self._in_flight.append(request)
-        self._output += parts
+        if size <= _JOINED_BYTES_MAX:
+            self._output.append(b"".join(parts))
+        else:
+            self._output += parts
 
     def _decode(self, request: Request, frame: memoryview) -> Message | RawResponse:
         _, start = parse_response_header(frame, request.message.SPEC.api_key, request.version)

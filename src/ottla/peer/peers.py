@@ -20,6 +20,7 @@ from ottla.peer.exchange import RawResponse
 from ottla.peer.settings import PeerSettings
 from ottla.peer.transport import SocketTransport, Transport
 from ottla.wire.frame_reader import LARGE_FRAME_BYTES
+from ottla.wire.frames import EncodedRequest, request_name
 from ottla.wire.schema import Message
 
 if TYPE_CHECKING:
@@ -124,7 +125,12 @@ class Peers:
         return connection.request(message, response, timeout_s=timeout_s, versions=versions)
 
     def request_raw(
-        self, node_id: int, message: Message, *, timeout_s: float, versions: range | None = None
+        self,
+        node_id: int,
+        message: Message | EncodedRequest,
+        *,
+        timeout_s: float,
+        versions: range | None = None,
     ) -> Promise[RawResponse]:
         """As `request`, with a response that is not decoded and not copied if it is large."""
         connection = self._connections.get(node_id)
@@ -138,11 +144,11 @@ class Peers:
         for node_id in list(self._connections):
             self.remove(node_id)
 
-    def _no_address(self, node_id: int, message: Message) -> Promise[Any]:
+    def _no_address(self, node_id: int, message: Message | EncodedRequest) -> Promise[Any]:
         reason = Reason.SHUTDOWN if self._closed else Reason.UNKNOWN_NODE
         why = "this node is shutting down" if self._closed else f"node {node_id} has no known address"
         failed: Promise[Any] = Promise()
-        failed.fail(PeerError(reason, f"{type(message).__name__}: {why}"))
+        failed.fail(PeerError(reason, f"{request_name(message)}: {why}"))
         return failed
 
 

@@ -430,6 +430,35 @@ class Partition(ReadablePartition):
         self._advance()
         self._check_deletions()
 
+    def fetched_at_end(
+        self,
+        replica_id: int,
+        broker_epoch: int,
+        offset: int,
+        log_start_offset: int,
+        *,
+        leader_epoch: int,
+        last_fetched_epoch: int,
+    ) -> bool:
+        """Record the fetch of a follower that has all readable records; False, and nothing is recorded, otherwise.
+
+        False also if records are being written, which the follower may copy, or if the fetch may be refused.
+        """
+        log = self.log
+        if (
+            offset != log.readable_offset
+            or leader_epoch != self.leader_epoch
+            or last_fetched_epoch != log.latest_epoch
+            or log.job_outstanding
+            or log.offline
+        ):
+            return False
+        try:
+            self.fetched_by(replica_id, broker_epoch, offset, log_start_offset)
+        except ApiError:
+            return False
+        return True
+
     def fetched_before(self, replica_id: int, at: float) -> None:
         """A follower had all readable records at the time of its last fetch, which did not list this partition."""
         if self._leading is not None:

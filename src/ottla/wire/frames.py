@@ -14,13 +14,14 @@ that parse a header get the frame without its size. Pure functions.
 from __future__ import annotations
 
 from struct import Struct
+from typing import NamedTuple
 
 from ottla.base.errors import LocalError, RemoteProtocolError
 from ottla.base.varint import Source
 from ottla.wire import codec
 from ottla.wire.apis import FIRST_TAGGED_REQUEST_HEADER, FIRST_TAGGED_RESPONSE_HEADER, NEVER_FLEXIBLE
 from ottla.wire.primitives import SHORT_STRING_BYTES, STRING_BYTES_MAX, skip_tags
-from ottla.wire.schema import Message
+from ottla.wire.schema import Message, Spec
 
 SIZE = Struct(">i")
 SIZE_AND_CORRELATION_ID = Struct(">ii")
@@ -75,12 +76,24 @@ def parse_response_header(frame: Source, api_key: int, api_version: int) -> tupl
         raise RemoteProtocolError("response ends within its header") from error
 
 
+class EncodedRequest(NamedTuple):
+    """A request that its sender has encoded; `name` is that of its class."""
+
+    SPEC: Spec
+    name: str
+    body: bytes
+
+
+def request_name(request: Message | EncodedRequest) -> str:
+    return request.name if isinstance(request, EncodedRequest) else type(request).__name__
+
+
 def request_parts(
-    request: Message, api_version: int, correlation_id: int, client_id: str | None
+    request: Message | EncodedRequest, api_version: int, correlation_id: int, client_id: str | None
 ) -> list[bytes]:
     """A request as buffers to send one after the other; large fields are not copied."""
     api_key = request.SPEC.api_key
-    body = codec.encode_parts(request, api_version)
+    body = _body_parts(request, api_version)
     client = b"" if client_id is None else client_id.encode()
     tags = _NO_TAGS if api_version >= FIRST_TAGGED_REQUEST_HEADER.get(api_key, NEVER_FLEXIBLE) else b""
     size = _REQUEST_HEADER.size + len(client) + len(tags) + sum(map(len, body))
@@ -89,6 +102,12 @@ def request_parts(
         raise LocalError(f"client id of {client_bytes} bytes, at most {STRING_BYTES_MAX} are allowed")
     prefix = _REQUEST_PREFIX.pack(size, api_key, api_version, correlation_id, client_bytes)
     return [prefix + client + tags, *body]
+
+
+def _body_parts(request: Message | EncodedRequest, api_version: int) -> list[bytes]:
+    if isinstance(request, EncodedRequest):
+        return [request.body]
+    return codec.encode_parts(request, api_version)
 
 
 def request_frame(request: Message, api_version: int, correlation_id: int, client_id: str | None) -> bytes:

@@ -129,6 +129,8 @@ def test_clear_elr_of_one_topic_and_of_all() -> None:
         return [image.topics.by_name[name].partitions[0].eligible_leader_replicas for name in ("a", "b")]
 
     assert elrs(rec.ClearElrRecord(topic_name="a")) == [(), (1,)]
+    cleared = replayed([rec.ClearElrRecord(topic_name="a")], base)
+    assert [cleared.topics.by_name[name].partitions[0].partition_epoch for name in ("a", "b")] == [2, 1]
     assert elrs(rec.ClearElrRecord(topic_name="")) == [(), ()]
     leaderless = rec.PartitionChangeRecord(topic_id=topic_id_of("a"), partition_id=0, leader=-1, isr=[])
     base = replayed([leaderless], base)

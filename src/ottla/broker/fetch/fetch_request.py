@@ -13,7 +13,6 @@ its preferred read replica if `replica.selector.class` enables that. Fetches of 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
@@ -39,6 +38,7 @@ from ottla.wire.produce import NodeEndpoint
 
 if TYPE_CHECKING:
     from ottla.base.executor import Executor
+    from ottla.base.timer import Cancellable
     from ottla.broker.authorization import Authorization
     from ottla.broker.dependencies import MetadataCache
     from ottla.broker.net.connection import Connection
@@ -140,7 +140,7 @@ class PendingFetch(PendingResponse):
         self._by_id = call.api_version >= FIRST_TOPIC_IDS
         self._committed = request.isolation_level == _READ_COMMITTED
         self._rack = request.rack if services.rack_aware else ""
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: Cancellable | None = None
         self._watched: dict[Partition, FetchPartition] = {}
         self._available: dict[Partition, int] = {}
         self._checking = False
@@ -157,10 +157,18 @@ class PendingFetch(PendingResponse):
         wait_ms = request.max_wait_ms
         if wait_ms <= 0 or self._must_respond or self._plan_bytes >= request.min_bytes or not self._watch():
             self._load()
-            return
-        self._timer = self._services.purgatory.timer(wait_ms / 1000, self._expire)
+        else:
+            self._wait()
+
+    def _wait(self) -> None:
+        """Respond later: when there are more records, or when the time has passed."""
+        connection = self._connection
+        self._timer = self._set_timer(self._request.max_wait_ms / 1000)
         connection.on_close = self._stop_waiting
         connection.on_drain = self._expire
+
+    def _set_timer(self, seconds: float) -> Cancellable:
+        return self._services.purgatory.timer(seconds, self._expire)
 
     def finds_partitions(self) -> bool:
         """Return whether a partition of the request exists and the client may read it."""
@@ -470,13 +478,14 @@ class PendingFetch(PendingResponse):
         call = self._call
         self._count()
         planned_data = [(planned.key, planned.data) for planned in self._plan]
+        failed = [data for _, data in planned_data if data.error_code]
         topics: list[tuple[bytes, list[PartitionData]]] = []
         for key, data in self._context.select(planned_data):
             if not topics or topics[-1][0] != key:
                 topics.append((key, []))
             topics[-1][1].append(data)
         session_id = self._context.session_id
-        endpoints = self._hints(topics) if call.api_version >= _FIRST_LEADER_HINTS else ()
+        endpoints = self._hints(topics) if failed and call.api_version >= _FIRST_LEADER_HINTS else ()
         made: list[TopicData] = list(topics)
         buffers = encode_response(
             call.api_version, call.correlation_id, ErrorCode.NONE, session_id, made, endpoints

@@ -25,6 +25,7 @@ from ottla.wire.fetch import FetchPartition, FetchRequest, PartitionData
 
 if TYPE_CHECKING:
     from ottla.base.rng import Random
+    from ottla.base.timer import ReusedTimer
     from ottla.replication.partition import Partition, ReplicaWaiter
 
 _SLOTS: Final = 10_000
@@ -44,6 +45,7 @@ class ReplicaSession(FetchSession):
         "must_respond",
         "replica_epoch",
         "replica_id",
+        "timer",
         "waiting",
     )
 
@@ -55,6 +57,8 @@ class ReplicaSession(FetchSession):
         self.replica_epoch = replica_epoch
         self.waiting: ReplicaWaiter | None = None
         """The request that waits for more records."""
+        self.timer: ReusedTimer | None = None
+        """Ends the wait of a request."""
         self.must_respond = False
         """Whether the next response is sent at once, with or without records."""
         self._moves = 0
@@ -109,6 +113,26 @@ class ReplicaSession(FetchSession):
             self._behind.add(key)
         else:
             self._behind.discard(key)
+
+    def watched(self, key: PartitionKey) -> Partition | None:
+        """The partition from which the last response for `key` was made."""
+        return self._by_key.get(key)
+
+    def caught_up(self, partition: Partition, key: PartitionKey) -> None:
+        """The follower has all records of a partition: it is due if its offsets differ from the last response."""
+        self._behind.discard(key)
+        sent, log = self.partitions[key], partition.log
+        if sent.high_watermark == log.high_watermark and sent.log_start_offset == log.log_start_offset:
+            self._due.pop(key, None)
+
+    def is_behind(self, key: PartitionKey) -> bool:
+        """Whether the follower does not have all records of a partition, or the partition failed."""
+        return key in self._behind
+
+    @property
+    def awaits_nothing(self) -> bool:
+        """Whether a response now would have no records and no errors."""
+        return not self._behind and not self.must_respond
 
     def failed(self, key: PartitionKey) -> None:
         """A partition cannot be read: it stays due."""

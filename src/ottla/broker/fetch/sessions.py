@@ -110,20 +110,32 @@ class FetchSession:
 class FetchContext:
     """The partitions that one request reads, and the part of the results that is sent."""
 
-    __slots__ = ("error", "full", "session", "wanted")
+    __slots__ = ("_wanted", "error", "full", "session")
 
     def __init__(
         self,
-        wanted: list[tuple[bytes, FetchPartition]],
+        wanted: list[tuple[bytes, FetchPartition]] | None,
         session: FetchSession | None = None,
         *,
         full: bool = True,
         error: ErrorCode = ErrorCode.NONE,
     ) -> None:
-        self.wanted = wanted
+        """`wanted` is None for an incremental request, which reads the partitions of its session."""
+        self._wanted = wanted
         self.session = session
         self.error = error
         self.full = full
+
+    @property
+    def wanted(self) -> list[tuple[bytes, FetchPartition]]:
+        """The partitions to read."""
+        if self._wanted is None:
+            self._wanted = [] if self.session is None else self.session.wanted()
+        return self._wanted
+
+    def renew(self) -> None:
+        """Read the partitions that the session wants now."""
+        self._wanted = None
 
     @property
     def session_id(self) -> int:
@@ -173,7 +185,7 @@ class FetchSessions:
         session.used = now
         self._sessions[session.session_id] = self._sessions.pop(session.session_id)
         session.next_epoch()
-        return FetchContext(session.wanted(), session, full=False)
+        return FetchContext(None, session, full=False)
 
     def discard(self, context: FetchContext) -> int:
         """Undo what a request has changed, whose response has no partitions; the session id of the response.

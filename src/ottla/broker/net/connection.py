@@ -163,7 +163,12 @@ class Connection:
         """Handle the complete frames that may be taken now."""
         reader = self._reader
         try:
-            while not self.closed and not self._muted() and (frame := reader.peek()) is not None:
+            while (
+                reader.in_frame
+                and not self.closed
+                and not self._muted()
+                and (frame := reader.peek()) is not None
+            ):
                 if self._pending and not self._pipelines(frame):
                     self._next_waits = True
                     return

@@ -26,13 +26,23 @@ from typing import Final, NamedTuple
 import structlog
 
 from ottla.base.errors import ErrorCode, RemoteProtocolError
+from ottla.base.ids import Uuid
+from ottla.base.timer import ReusedTimer
 from ottla.broker.replica.followed import FollowedPartition
 from ottla.broker.replica.ports import FetcherEnvironment
 from ottla.peer.connection import TimerHandle
 from ottla.peer.exchange import RawResponse
 from ottla.replication.follower import FetchPosition
-from ottla.wire.fetch_response import FetchedPartition, FetchedResponse, parse_response
+from ottla.wire.frames import EncodedRequest
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, ReplicaState
+from ottla.wire.replica_fetch import (
+    FetchedPartition,
+    FetchedResponse,
+    FetchLimits,
+    Position,
+    encode_one_partition,
+    parse_response,
+)
 
 SLOW_WRITE_S: Final = 0.01
 RETRY_S: Final = 0.05
@@ -71,7 +81,7 @@ class LeaderFetcher:
         self._in_flight: deque[_Request] = deque()
         self._received: deque[tuple[int, FetchedPartition]] = deque()
         self._writing: set[FollowedPartition] = set()
-        self._slow_timer: TimerHandle | None = None
+        self._slow_timer = ReusedTimer(environment.loop.call_later, environment.clock.monotonic)
         self._retry_timer: TimerHandle | None = None
         self._throttled: dict[Key, FollowedPartition] = {}
         self._throttle_timer: TimerHandle | None = None
@@ -112,7 +122,8 @@ class LeaderFetcher:
     def close(self) -> None:
         """Send nothing more."""
         self._closed = True
-        for timer in (self._slow_timer, self._retry_timer, self._throttle_timer):
+        self._slow_timer.cancel()
+        for timer in (self._retry_timer, self._throttle_timer):
             if timer is not None:
                 timer.cancel()
 
@@ -143,30 +154,22 @@ class LeaderFetcher:
     # Requests
 
     def _send(self) -> None:
-        self._stop_slow_timer()
+        self._slow_timer.cancel()
         broker_epoch = self._environment.broker_epoch()
         if broker_epoch != self._broker_epoch:
             # Registered again: the leader learns the new epoch of a replica only from a request that lists it.
             self._broker_epoch = broker_epoch
             self._restart_session()
-        topics = self._take_positions()
+        positions = self._take_positions()
         if not self._in_session:
             self._restart_session()
             return
         starts = self._session_epoch == _INITIAL_EPOCH
         settings = self._environment.settings
-        forgotten = [] if starts else self._take_forgotten()
-        self._forgotten.clear()
-        message = FetchRequest(
-            replica_state=ReplicaState(replica_id=self._environment.node_id, replica_epoch=broker_epoch),
-            max_wait_ms=settings.wait_max_ms,
-            min_bytes=settings.min_bytes,
-            max_bytes=settings.response_bytes_max,
-            session_id=self._session_id,
-            session_epoch=self._session_epoch,
-            topics=topics,
-            forgotten_topics_data=forgotten,
-        )
+        if starts:
+            self._forgotten.clear()
+        single = len(positions) == 1 and not self._forgotten
+        message = self._encode_one(*positions[0]) if single else self._encode(positions)
         request = _Request(self._number, starts)
         self._number += 1
         self._session_epoch = 1 if self._session_epoch == _EPOCH_MAX else self._session_epoch + 1
@@ -177,9 +180,9 @@ class LeaderFetcher:
         )
         promise.when_done(partial(self._completed, request))
 
-    def _take_positions(self) -> list[FetchTopic]:
-        """The positions that the session does not have yet."""
-        by_topic: dict[bytes, FetchTopic] = {}
+    def _take_positions(self) -> list[tuple[bytes, Position]]:
+        """The positions that the session does not have yet, with the ids of their topics."""
+        taken: list[tuple[bytes, Position]] = []
         max_bytes = self._environment.settings.partition_bytes_max
         changed, self._changed = self._changed, {}
         for key, followed in changed.items():
@@ -190,20 +193,51 @@ class LeaderFetcher:
                 self._in_session += followed.sent is None
                 followed.sent, followed.request_number = position, self._number
                 self._forgotten.pop(key, None)
-                topic = by_topic.get(key[0])
-                if topic is None:
-                    topic = by_topic[key[0]] = FetchTopic(topic_id=followed.partition.topic_id, partitions=[])
-                topic.partitions.append(
-                    FetchPartition(
-                        partition=key[1],
-                        current_leader_epoch=position.leader_epoch,
-                        fetch_offset=position.offset,
-                        last_fetched_epoch=position.last_epoch,
-                        log_start_offset=position.log_start_offset,
-                        partition_max_bytes=max_bytes,
-                    )
+                _, leader_epoch, offset, last_epoch, log_start_offset = position
+                taken.append(
+                    (key[0], Position(key[1], leader_epoch, offset, last_epoch, log_start_offset, max_bytes))
                 )
-        return list(by_topic.values())
+        return taken
+
+    def _encode_one(self, topic_id: bytes, position: Position) -> EncodedRequest:
+        """The request for one partition, as nearly all are."""
+        settings = self._environment.settings
+        body = encode_one_partition(
+            FetchLimits(settings.wait_max_ms, settings.min_bytes, settings.response_bytes_max),
+            (self._session_id, self._session_epoch),
+            topic_id,
+            position,
+            (self._environment.node_id, self._broker_epoch),
+        )
+        return EncodedRequest(FetchRequest.SPEC, FetchRequest.__name__, body)
+
+    def _encode(self, positions: list[tuple[bytes, Position]]) -> FetchRequest:
+        by_topic: dict[bytes, FetchTopic] = {}
+        for topic_id, position in positions:
+            topic = by_topic.get(topic_id)
+            if topic is None:
+                topic = by_topic[topic_id] = FetchTopic(topic_id=Uuid(bytes=topic_id), partitions=[])
+            topic.partitions.append(
+                FetchPartition(
+                    partition=position.partition,
+                    current_leader_epoch=position.current_leader_epoch,
+                    fetch_offset=position.fetch_offset,
+                    last_fetched_epoch=position.last_fetched_epoch,
+                    log_start_offset=position.log_start_offset,
+                    partition_max_bytes=position.max_bytes,
+                )
+            )
+        settings, node_id = self._environment.settings, self._environment.node_id
+        return FetchRequest(
+            replica_state=ReplicaState(replica_id=node_id, replica_epoch=self._broker_epoch),
+            max_wait_ms=settings.wait_max_ms,
+            min_bytes=settings.min_bytes,
+            max_bytes=settings.response_bytes_max,
+            session_id=self._session_id,
+            session_epoch=self._session_epoch,
+            topics=list(by_topic.values()),
+            forgotten_topics_data=self._take_forgotten(),
+        )
 
     def _position(self, followed: FollowedPartition) -> FetchPosition | None:
         """What to fetch next of a partition; None if nothing can be fetched now. A throttled one is tried again."""
@@ -231,12 +265,12 @@ class LeaderFetcher:
             self._forgotten[followed.key] = followed
 
     def _take_forgotten(self) -> list[ForgottenTopic]:
+        forgotten, self._forgotten = self._forgotten, {}
         by_topic: dict[bytes, ForgottenTopic] = {}
-        for (topic_id, index), followed in self._forgotten.items():
+        for topic_id, index in forgotten:
             topic = by_topic.get(topic_id)
             if topic is None:
-                topic_uuid = followed.partition.topic_id
-                topic = by_topic[topic_id] = ForgottenTopic(topic_id=topic_uuid, partitions=[])
+                topic = by_topic[topic_id] = ForgottenTopic(topic_id=Uuid(bytes=topic_id), partitions=[])
             topic.partitions.append(index)
         return list(by_topic.values())
 
@@ -331,7 +365,6 @@ class LeaderFetcher:
 
     def _writes_are_slow(self) -> None:
         """Fetch the other partitions of the session, if there are any."""
-        self._slow_timer = None
         self._writing = {one for one in self._writing if one.is_writing}
         if self._writing and len(self._writing) == len(self._partitions):
             self._watch_writes()
@@ -340,10 +373,5 @@ class LeaderFetcher:
             self._continue()
 
     def _watch_writes(self) -> None:
-        if self._slow_timer is None:
-            self._slow_timer = self._environment.loop.call_later(SLOW_WRITE_S, self._writes_are_slow)
-
-    def _stop_slow_timer(self) -> None:
-        if self._slow_timer is not None:
-            self._slow_timer.cancel()
-            self._slow_timer = None
+        if not self._slow_timer.active:
+            self._slow_timer.start(SLOW_WRITE_S, self._writes_are_slow)

@@ -15,6 +15,7 @@ from ottla.peer.peers import PeerRequests
 from ottla.replication.partition import Partition
 from ottla.replication.quota import ReplicationQuota
 from ottla.storage.log.log import Log
+from ottla.wire.frames import EncodedRequest
 from ottla.wire.schema import Message
 
 
@@ -30,7 +31,12 @@ class FetchPeers(PeerRequests, Protocol):
     """Connections to the leaders (`ottla.peer.peers.Peers`) that are used for replication alone."""
 
     def request_raw(
-        self, node_id: int, message: Message, *, timeout_s: float, versions: range | None = None
+        self,
+        node_id: int,
+        message: Message | EncodedRequest,
+        *,
+        timeout_s: float,
+        versions: range | None = None,
     ) -> Promise[RawResponse]: ...
 
 
