@@ -211,7 +211,8 @@ def test_a_fetch_of_an_earlier_incarnation_is_refused() -> None:
     assert follower.received()[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_a_follower_is_recorded_once_per_request() -> None:
+@pytest.mark.parametrize("expires", [True, False])
+def test_a_follower_is_recorded_once_per_request(expires: bool) -> None:
     broker = Broker()
     (partition,) = broker.partitions
     partition.become(broker.image((1, 2), partition_epoch=1))
@@ -220,9 +221,15 @@ def test_a_follower_is_recorded_once_per_request() -> None:
     broker.write()
     follower.fetch({0: 1})
     broker.clock.seconds += 100
-    broker.expire()  # the response is made now, but says nothing about the follower
+    if expires:
+        broker.expire()
+        follower.received()
+    broker.append()
+    broker.write()  # the response is made now at the latest, but says nothing about the follower
     broker.append()
     broker.write()
+    follower.connection.responses.clear()
+    follower.fetch({0: 2}, wait_ms=0)
     broker.clock.seconds += 1
     partition.check_isr()
     assert len(broker.alterations) == 1
@@ -351,6 +358,17 @@ def test_a_request_at_the_end_of_a_diverging_log_is_not_recorded() -> None:
     follower.fetch({0: 2}, epoch=2, last_epoch=1)
     assert follower.received()[0].diverging_epoch.end_offset == 1
     assert waiter.errors == []
+
+
+def test_a_request_below_the_end_of_the_log_is_served_at_once() -> None:
+    broker = Broker()
+    follower = caught_up(broker)
+    for _ in range(2):
+        broker.append()
+        broker.write()
+    assert follower.received()[0].records
+    follower.fetch({0: 2})
+    assert follower.received()[0].records
 
 
 def test_a_request_at_the_end_of_the_log_gets_what_is_being_written() -> None:
