@@ -27,7 +27,7 @@ from ottla.broker.coordination.verification import TxnVerifier
 from ottla.broker.dependencies import MetadataCache
 from ottla.broker.net.connection import Connection
 from ottla.broker.produce.appender import Appender, refusal
-from ottla.broker.produce.bulk_produce import BulkPath, shape_of
+from ottla.broker.produce.bulk_produce import BulkPath, BulkPaths, shape_of
 from ottla.broker.produce.delayed_produce import ManyProduce, SingleProduce
 from ottla.broker.produce.entries import VALID_ACKS, has_transactional, last_entries
 from ottla.broker.produce.transactional_produce import TransactionalProduce
@@ -139,13 +139,15 @@ class Produce:
             results = [(key, [refusal(entry, error, partition, version)])]
             connection.respond((appender.encode(results, call),))
             return
-        if connection.last_produced is partition:
-            self._enable_bulk(connection, key, entry, request, call, partition, frame, timeout_ms)
-        connection.last_produced = partition
+        paths = connection.bulk_paths
+        if paths is None:
+            paths = connection.bulk_paths = BulkPaths()
+        if paths.produced(partition):
+            self._enable_bulk(paths, key, entry, request, call, partition, frame, timeout_ms)
 
     def _enable_bulk(
         self,
-        connection: Connection,
+        paths: BulkPaths,
         key: bytes,
         entry: PartitionRecords,
         request: ProduceRequest,
@@ -154,10 +156,10 @@ class Produce:
         frame: memoryview,
         timeout_ms: int,
     ) -> None:
-        """Enable bulk appends: this is the second request in a row for the partition."""
+        """Enable bulk appends: this is at least the second request for the partition."""
         shape = None if entry[1] is None else shape_of(frame, entry[1], call.api_version)
         if shape is not None and len(frame) <= LARGE_FRAME_BYTES:
-            connection.bulk_path = BulkPath(
+            path = BulkPath(
                 self._clock,
                 self._purgatory,
                 partition,
@@ -169,6 +171,7 @@ class Produce:
                 acks=request.acks,
                 timeout_ms=timeout_ms,
             )
+            paths.add(shape, path)
 
     def _produce_many(self, connection: Connection, request: ProduceRequest, call: Call, weight: int) -> None:
         appender, pending = self._appender, self._pending(connection, request, call, weight)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ottla.broker.net.authentication import Authentication
     from ottla.broker.net.edge import Edge, FrameHandler
     from ottla.broker.net.listeners import Listener
-    from ottla.broker.produce.bulk_produce import BulkPath
+    from ottla.broker.produce.bulk_produce import BulkPaths
 
 _PRODUCE = 0
 # Instead of a time: a frame was completed since the last `check`.
@@ -66,11 +66,10 @@ class Connection:
         "_write_since",
         "_writing",
         "authentication",
-        "bulk_path",
+        "bulk_paths",
         "closed",
         "draining",
         "ip",
-        "last_produced",
         "listener",
         "on_close",
         "on_drain",
@@ -100,9 +99,8 @@ class Connection:
         """Called when the broker stops, so that a waiting request responds at once."""
         self.on_next_request: Callable[[], None] | None = None
         """Called when the client sends another request while an exclusive one waits (`watch_next_request`)."""
-        # State of the produce handler: the partition of the last request, and the bulk path for more like it.
-        self.last_produced: object = None
-        self.bulk_path: BulkPath | None = None
+        self.bulk_paths: BulkPaths | None = None
+        """The bulk paths of the produce handler, for requests that are similar to earlier ones."""
         self._reader = FrameReader(edge.limits.frame_bytes_max, edge.account)
         self._timer = edge.response_timer()
         self._outbox = Outbox(sock, self._timer)
@@ -179,9 +177,9 @@ class Connection:
                 if self._edge.exhausted:
                     self._edge.frame_completed(self)
                 if (
-                    self.bulk_path is not None
+                    self.bulk_paths is not None
                     and not reader.in_large_frame
-                    and self.bulk_path.take_frames(self, reader)
+                    and self.bulk_paths.take_frames(self, reader)
                 ):
                     continue
                 reader.drop(frame)
@@ -199,11 +197,11 @@ class Connection:
     def handle_frames(self, handler: FrameHandler, frame_bytes_max: int | None) -> None:
         """Let `handler` handle the next frames, of at most `frame_bytes_max` bytes or the general limit.
 
-        The bulk path ends.
+        The bulk paths end.
         """
         self._handle = handler
         self._reader.frame_bytes_max = frame_bytes_max or self._edge.limits.frame_bytes_max
-        self.bulk_path = None
+        self.bulk_paths = None
 
     @staticmethod
     def _pipelines(frame: memoryview) -> bool:

@@ -1,9 +1,10 @@
-"""The bulk path for a producer that sends similar requests to one partition, one after another.
+"""The bulk paths for a producer that sends similar requests, again and again, to some partitions.
 
-A connection stores the shape of its last normal Produce request (see `bulk_reference`). While requests of the same
-shape follow, all that have been received are taken together: one call scans and copies them, one bulk append stages
-them, one pending response completes them. What does not fit is left to the normal path (`handlers.k00_produce`), which
-alone refuses requests. The bulk path ends when a right of the client may have changed, and the normal path checks it.
+A connection stores the shapes of its normal Produce requests (see `bulk_reference`), one for each partition. Requests
+of one shape that have been received one behind the other are taken together: one call scans and copies them, one bulk
+append stages them, one pending response completes them. What does not fit is left to the normal path
+(`handlers.k00_produce`), which alone refuses requests. The bulk paths end when a right of the client may have changed,
+and the normal path checks it.
 
 Concurrency: the event loop only.
 """
@@ -22,6 +23,7 @@ from ottla.base.varint import uvarint_bytes
 from ottla.broker.net.outbox import PendingResponse
 from ottla.broker.produce import bulk_reference
 from ottla.storage.log.bulk_append import BulkAppend
+from ottla.wire.frames import SIZE
 from ottla.wire.produce import FIRST_FLEXIBLE, PartitionResult, SingleResponse
 
 if TYPE_CHECKING:
@@ -42,6 +44,47 @@ if native.WANTED:
 _CORRELATION_ID: Final = Struct(">i")
 _OFFSET: Final = Struct(">q")
 _THROTTLE_TIME: Final = Struct(">i")
+_PARTITIONS_MAX: Final = 64
+"""A connection has bulk paths to so many partitions at most."""
+
+
+class BulkPaths:
+    """The bulk paths of one connection, by the shapes of their requests, which have the same length."""
+
+    __slots__ = ("_by_shape", "_produced", "_shape_bytes")
+
+    def __init__(self) -> None:
+        self._produced: set[Partition] = set()
+        self._by_shape: dict[bytes, BulkPath] = {}
+        self._shape_bytes = 0
+
+    def produced(self, partition: Partition) -> bool:
+        """A request for a partition took the normal path; returns whether another one did before."""
+        if partition in self._produced:
+            return True
+        if len(self._produced) == _PARTITIONS_MAX:
+            self._produced.clear()
+            self._by_shape.clear()
+        self._produced.add(partition)
+        return False
+
+    def add(self, shape: bytes, path: BulkPath) -> None:
+        """Take the requests of a shape from now on."""
+        if len(shape) != self._shape_bytes:
+            self._by_shape.clear()
+            self._shape_bytes = len(shape)
+        self._by_shape[shape] = path
+
+    def take_frames(self, connection: Connection, reader: FrameReader) -> bool:
+        """Append the received requests that fit; False if the next one does not."""
+        view, position, _ = reader.received_frames()
+        position += SIZE.size
+        # A shape does not contain the correlation id, which follows API key and version.
+        shape = bytes(view[position : position + 4]) + bytes(
+            view[position + 8 : position + 4 + self._shape_bytes]
+        )
+        path = self._by_shape.get(shape)
+        return path is not None and path.take_frames(connection, reader)
 
 
 class BulkPath:
@@ -102,7 +145,7 @@ class BulkPath:
     def take_frames(self, connection: Connection, reader: FrameReader) -> bool:
         """Append the received requests that fit; False if the next one does not."""
         if self._authorized_at != self._authorization.epoch:
-            connection.bulk_path = connection.last_produced = None
+            connection.bulk_paths = None
             return False
         partition = self._partition
         limits = partition.bulk_limits(self._acks, self._clock.now_ms())

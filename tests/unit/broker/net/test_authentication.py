@@ -500,9 +500,9 @@ class TestSessions:
     def test_an_expired_session_ends_the_bulk_path(self) -> None:
         async def scenario(setup: Setup, client: Client) -> None:
             await self.login(client)
-            setup.connection.bulk_path = object()  # type: ignore[assignment]
+            setup.connection.bulk_paths = object()  # type: ignore[assignment]
             setup.timers.advance(5)
-            assert setup.connection.bulk_path is None
+            assert setup.connection.bulk_paths is None
 
         run(scenario, 5000)
 

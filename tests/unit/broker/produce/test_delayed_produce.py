@@ -13,7 +13,7 @@ from ottla.base.errors import ErrorCode
 from ottla.broker.authorization import Authorization
 from ottla.broker.dependencies import MetadataCache
 from ottla.broker.produce.appender import Appender
-from ottla.broker.produce.bulk_produce import BulkPath
+from ottla.broker.produce.bulk_produce import BulkPath, BulkPaths
 from ottla.broker.produce.delayed_produce import ManyProduce, SingleProduce
 from ottla.metadata.image import (
     BrokerImage,
@@ -166,8 +166,46 @@ def test_the_bulk_path_ends_when_a_right_may_have_changed() -> None:
         acks=-1,
         timeout_ms=1000,
     )
-    connection = SimpleNamespace(bulk_path=path, last_produced=PARTITION)
+    connection = SimpleNamespace(bulk_paths=BulkPaths())
     made.authorization.epoch += 1
     assert not path.take_frames(cast(Any, connection), cast(Any, None))
-    assert connection.bulk_path is None
-    assert connection.last_produced is None
+    assert connection.bulk_paths is None
+
+
+class Taking:
+    """A bulk path that takes every frame of its shape."""
+
+    def __init__(self) -> None:
+        self.taken = 0
+
+    def take_frames(self, connection: object, reader: object) -> bool:
+        self.taken += 1
+        return True
+
+
+def reader_of(frame: bytes) -> Any:
+    received = memoryview(len(frame).to_bytes(4, "big") + frame)
+    return SimpleNamespace(received_frames=lambda: (received, 0, len(received)))
+
+
+def test_each_shape_has_its_bulk_path() -> None:
+    paths, first, second = BulkPaths(), Taking(), Taking()
+    paths.add(b"KKVVtopic-1", cast(Any, first))
+    paths.add(b"KKVVtopic-2", cast(Any, second))
+    assert paths.take_frames(cast(Any, None), reader_of(b"KKVVididtopic-1records"))
+    assert paths.take_frames(cast(Any, None), reader_of(b"KKVVi2i2topic-2records"))
+    assert not paths.take_frames(cast(Any, None), reader_of(b"KKVVididtopic-3records"))
+    assert not paths.take_frames(cast(Any, None), reader_of(b"KKVV"))
+    assert (first.taken, second.taken) == (1, 1)
+    paths.add(b"KKVVother", cast(Any, second))
+    assert not paths.take_frames(cast(Any, None), reader_of(b"KKVVididtopic-1records")), "another length"
+    assert paths.take_frames(cast(Any, None), reader_of(b"KKVVididotherrecords"))
+
+
+def test_a_partition_gets_a_bulk_path_with_its_second_request() -> None:
+    paths = BulkPaths()
+    partitions: list[Any] = [object() for _ in range(65)]
+    assert [paths.produced(one) for one in (*partitions[:3], *partitions[:3])] == [False] * 3 + [True] * 3
+    for one in partitions:
+        paths.produced(one)
+    assert not paths.produced(partitions[0]), "the number of partitions is limited"
