@@ -21,46 +21,64 @@ class Cancellable(Protocol):
         ...
 
 
+class Wait:
+    """One wait of a `ReusedTimer`."""
+
+    __slots__ = ("_timer", "callback", "deadline")
+
+    def __init__(self, timer: ReusedTimer, callback: Callable[[], None], deadline: float) -> None:
+        self._timer = timer
+        self.callback = callback
+        self.deadline = deadline
+
+    def cancel(self) -> None:
+        self._timer.end(self)
+
+
 class ReusedTimer:
     """The timer of one wait at a time."""
 
-    __slots__ = ("_call_later", "_callback", "_deadline", "_now", "_running")
+    __slots__ = ("_call_later", "_now", "_running", "_wait")
 
     def __init__(
         self, call_later: Callable[[float, Callable[[], None]], object], now: Callable[[], float]
     ) -> None:
         self._call_later = call_later
         self._now = now
-        self._callback: Callable[[], None] | None = None
-        self._deadline = 0.0
+        self._wait: Wait | None = None
         self._running = False
 
     @property
     def active(self) -> bool:
         """Whether a wait has been started that has neither ended nor been cancelled."""
-        return self._callback is not None
+        return self._wait is not None
 
-    def start(self, seconds: float, callback: Callable[[], None]) -> Cancellable:
+    def start(self, seconds: float, callback: Callable[[], None]) -> Wait:
         """Call `callback` once after `seconds`, unless the wait is cancelled or another one is started before."""
-        self._callback = callback
-        self._deadline = self._now() + seconds
+        wait = self._wait = Wait(self, callback, self._now() + seconds)
         if not self._running:
             self._running = True
             self._call_later(seconds, self._ended)
-        return self
+        return wait
 
     def cancel(self) -> None:
-        self._callback = None
+        """Cancel the current wait, if there is one."""
+        self._wait = None
+
+    def end(self, wait: Wait) -> None:
+        """Cancel this wait, if it is the current one."""
+        if self._wait is wait:
+            self._wait = None
 
     def _ended(self) -> None:
         self._running = False
-        callback = self._callback
-        if callback is None:
+        wait = self._wait
+        if wait is None:
             return
-        left = self._deadline - self._now()
+        left = wait.deadline - self._now()
         if left > 0:
             self._running = True
             self._call_later(left, self._ended)
         else:
-            self._callback = None
-            callback()
+            self._wait = None
+            wait.callback()

@@ -83,3 +83,12 @@ def test_a_callback_can_start_the_next_wait() -> None:
     timer.start(1.0, again)
     loop.advance(3.5)
     assert ended == [1.0, 2.0, 3.0]
+
+
+def test_a_wait_that_was_replaced_does_not_cancel_the_next_one() -> None:
+    loop, timer, ended = make()
+    replaced = timer.start(5.0, lambda: ended.append(-1.0))
+    timer.start(6.0, lambda: ended.append(loop.now))
+    replaced.cancel()
+    loop.advance(10.0)
+    assert ended == [6.0]
