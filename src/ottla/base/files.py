@@ -10,10 +10,11 @@ Rules of the port:
 - Positions are explicit: a `File` has no cursor, so that readers and the writer never disturb each other.
 - What `pwritev` wrote is durable after `datasync`, not before. A created, renamed or removed *name* is
   durable after `sync_dir` of its directory, not before. `replace` does all of it and is atomic.
+- `release` is a hint for the page cache: it changes neither the content of a file nor what is durable.
 - Failures are `OSError`. Nothing here retries a failed sync: the kernel marks the pages clean when it reports
   the error, so that a second sync would succeed without the data.
 
-Concurrency: `pwritev`, `datasync` and `pread` of one file may run in a worker thread beside each other;
+Concurrency: `pwritev`, `datasync`, `pread` and `release` of one file may run in a worker thread beside each other;
 everything else belongs to the owner of the path.
 """
 
@@ -37,6 +38,7 @@ _FILE_MODE: Final = 0o600
 _DIRECTORY_MODE: Final = 0o700
 _READ_BYTES = 1 << 20
 _libc = ctypes.CDLL(None, use_errno=True)
+_SYNC_FILE_RANGE_WRITE: Final = 2
 _NO_WAIT_UNSUPPORTED = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
 
 
@@ -67,6 +69,17 @@ class File(Protocol):
 
     def truncate(self, size: int) -> None:
         """Cut the file, or extend it with zeros, to `size` bytes; durable after `datasync`."""
+        ...
+
+    def release(self, kept_from: int, end: int) -> None:
+        """Start to write the bytes from `kept_from` to `end` to the disk, and let the page cache forget those before.
+
+        Only what is on the disk already is forgotten. May block while the disk has too much to write.
+        """
+        ...
+
+    def duplicate(self) -> File:
+        """Another handle of the file, which stays usable after this one is closed or the file is removed."""
         ...
 
     def size(self) -> int: ...
@@ -217,6 +230,19 @@ class OsFile:
 
     def truncate(self, size: int) -> None:
         os.ftruncate(self._fd, size)
+
+    def release(self, kept_from: int, end: int) -> None:
+        if end > kept_from:
+            # The result is ignored: it does not include a failed write, which the next sync reports, and without this
+            # call the pages are written a little later.
+            _libc.sync_file_range(
+                self._fd, ctypes.c_int64(kept_from), ctypes.c_int64(end - kept_from), _SYNC_FILE_RANGE_WRITE
+            )
+        if kept_from > 0:  # a length of 0 would mean the whole file
+            os.posix_fadvise(self._fd, 0, kept_from, os.POSIX_FADV_DONTNEED)
+
+    def duplicate(self) -> OsFile:
+        return OsFile(self.path, os.dup(self._fd))
 
     def size(self) -> int:
         return os.fstat(self._fd).st_size
