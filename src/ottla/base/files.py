@@ -26,6 +26,7 @@ import fcntl
 import os
 import stat
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final, Protocol
 
 from ottla.base.errors import LocalError
@@ -40,6 +41,7 @@ _READ_BYTES = 1 << 20
 _libc = ctypes.CDLL(None, use_errno=True)
 _SYNC_FILE_RANGE_WRITE: Final = 2
 _NO_WAIT_UNSUPPORTED = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
+_HINT_UNSUPPORTED = _NO_WAIT_UNSUPPORTED | {errno.EPERM, errno.ESPIPE}
 
 
 class File(Protocol):
@@ -72,9 +74,10 @@ class File(Protocol):
         ...
 
     def release(self, kept_from: int, end: int) -> None:
-        """Start to write the bytes from `kept_from` to `end` to the disk, and let the page cache forget those before.
+        """Start to write the bytes before `end` to the disk, and let the page cache forget those before `kept_from`.
 
-        Only what is on the disk already is forgotten. May block while the disk has too much to write.
+        Only what is on the disk already is forgotten. May block while the disk has too much to write. An error means
+        that bytes could not be written; the next sync may succeed without them.
         """
         ...
 
@@ -232,14 +235,16 @@ class OsFile:
         os.ftruncate(self._fd, size)
 
     def release(self, kept_from: int, end: int) -> None:
-        if end > kept_from:
-            # The result is ignored: it does not include a failed write, which the next sync reports, and without this
-            # call the pages are written a little later.
-            _libc.sync_file_range(
-                self._fd, ctypes.c_int64(kept_from), ctypes.c_int64(end - kept_from), _SYNC_FILE_RANGE_WRITE
-            )
-        if kept_from > 0:  # a length of 0 would mean the whole file
-            os.posix_fadvise(self._fd, 0, kept_from, os.POSIX_FADV_DONTNEED)
+        # A length of 0 would mean the whole file.
+        if end > 0 and _libc.sync_file_range(
+            self._fd, ctypes.c_int64(0), ctypes.c_int64(end), _SYNC_FILE_RANGE_WRITE
+        ):
+            code = ctypes.get_errno()
+            if code not in _HINT_UNSUPPORTED:
+                raise OSError(code, os.strerror(code), self.path)
+        if kept_from > 0:
+            with suppress(OSError):  # nothing was to be written any more
+                os.posix_fadvise(self._fd, 0, kept_from, os.POSIX_FADV_DONTNEED)
 
     def duplicate(self) -> OsFile:
         return OsFile(self.path, os.dup(self._fd))

@@ -144,7 +144,7 @@ class BrokerNode:
             on_fault=log_dirs.fail,
             on_start=lambda log: self.replicas.write_started(log),  # noqa: PLW0108 - as above
             writer=machine.writer,
-            cache_release=None if rack_aware else CacheRelease(self._executor),
+            cache_release=None if rack_aware else CacheRelease(self._executor, log_dirs.fail),
         )
         self.replicas = Replicas(
             config.node_id,

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
+from ottla.base import files
 from ottla.base.errors import LocalError
 from ottla.base.files import Buffer, OsDisk, OsFile, drop_page_cache
 
@@ -139,6 +142,25 @@ def test_what_is_released_is_not_cached_any_more(tmp_path: Path) -> None:
     assert file.pread_into(byte, size, wait=False) == 1
     assert file.pread_into(byte, 0, wait=False) == -1
     assert file.pread(2 * size, 0) == content
+    file.close()
+
+
+@pytest.mark.parametrize(("code", "fails"), [(errno.EIO, True), (errno.ENOSPC, True), (errno.ENOSYS, False)])
+def test_a_write_that_cannot_be_started_is_an_error(
+    code: int, fails: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A system without the call is none: the pages are written later."""
+
+    class Library:
+        @staticmethod
+        def sync_file_range(*_: object) -> int:
+            ctypes.set_errno(code)
+            return -1
+
+    monkeypatch.setattr(files, "_libc", Library)
+    file = synced_file(tmp_path / "a", b"content")
+    with pytest.raises(OSError, match=os.strerror(code)) if fails else nullcontext():
+        file.release(0, 7)
     file.close()
 
 

@@ -1,4 +1,4 @@
-"""Logs that this broker only follows leave the page cache: nobody reads here what was just written.
+"""Logs that this broker only follows leave the page cache: no client reads here what was just written.
 
 New pages for the page cache are the largest cost of a follower's writes. So when a followed log has written a window of
 its active segment, the window is passed to the disk (write-behind), and the windows before it, which are on the disk by
@@ -10,18 +10,22 @@ rest of a sealed segment leaves it with the first window of the next one.
 Not released are logs that this broker leads, compacted logs, which the cleaner reads again, and segments of less than
 two windows. There is no `CacheRelease` at all if consumers read from followers (KIP-392).
 
-These are hints, and may block while the disk is busy: they run in the executor, one at a time for all logs, so that
-they occupy one thread of it at most. Nothing waits for them. A job has its own descriptors, so that a log can be
+The calls may block while the disk is busy: they run in the executor, one at a time for all logs, so that they
+occupy one thread of it at most. Nothing waits for them. A job has its own descriptors, so that a log can be
 truncated, closed or deleted meanwhile.
 
-Concurrency: the event loop only. Failure: errors are ignored; a failed write to the disk is reported by the next sync.
+Concurrency: the event loop only. Failure: a write to the disk that cannot be started takes the directory offline, as
+any failed write does. One that fails later is reported by the next sync.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import NamedTuple
 
+from ottla.base.errors import StorageFault
 from ottla.base.executor import Executor
 from ottla.base.files import File
 from ottla.storage.log.log import Log
@@ -31,8 +35,9 @@ from ottla.storage.log.segment import WINDOW_BYTES, Segment
 class CacheRelease:
     """Releases the page cache of all logs that this broker only follows."""
 
-    def __init__(self, executor: Executor) -> None:
+    def __init__(self, executor: Executor, on_fault: Callable[[StorageFault], None]) -> None:
         self._executor = executor
+        self._on_fault = on_fault
         self._due: dict[Log, None] = {}
         self._running = False
 
@@ -51,13 +56,14 @@ class CacheRelease:
             job = _take_job(log)
             if job is not None:
                 self._running = True
-                self._executor.submit(job.run, self._released)
+                self._executor.submit(job.run, partial(self._released, log))
 
-    def _released(self, failure: BaseException | None) -> None:
+    def _released(self, log: Log, failure: BaseException | None) -> None:
         self._running = False
+        if failure is not None and not log.closed:
+            log.fail()
+            self._on_fault(StorageFault(log.log_dir, failure))
         self._start_next()
-        if failure is not None:
-            raise failure
 
 
 class _Region(NamedTuple):
@@ -81,10 +87,12 @@ class _ReleaseJob:
             self._regions.append(_Region(segment.file.duplicate(), kept_from, end))
 
     def run(self) -> None:
-        for file, kept_from, end in self._regions:
-            with suppress(OSError):
+        try:
+            for file, kept_from, end in self._regions:
                 file.release(kept_from, end)
-            file.close()
+        finally:
+            for file, _, _ in self._regions:
+                file.close()
 
 
 def _take_job(log: Log) -> _ReleaseJob | None:

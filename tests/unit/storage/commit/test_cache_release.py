@@ -31,7 +31,8 @@ class Bench:
         self.disk = SimDisk(Random(1))
         self.config = config or LogConfig()
         self.executor = InlineExecutor(stepped=True)
-        self.release = CacheRelease(self.executor)
+        self.faults: list[StorageFault] = []
+        self.release = CacheRelease(self.executor, self.faults.append)
         self.log = self.open("topic-0")
 
     def open(self, name: str) -> Log:
@@ -217,15 +218,23 @@ def test_a_log_that_starts_again_is_small(released: list[Released]) -> None:
     assert bench.executor.waiting == 0
 
 
-def test_errors_are_ignored(monkeypatch: pytest.MonkeyPatch, descriptors: list[SimFile]) -> None:
+@pytest.mark.parametrize("closed", [True, False])
+def test_a_write_that_cannot_be_started_is_a_fault_of_the_disk(
+    closed: bool, monkeypatch: pytest.MonkeyPatch, descriptors: list[SimFile]
+) -> None:
+    """Unless the log is closed: the directory of a deleted log may be gone."""
+
     def failing(self: SimFile, kept_from: int, end: int) -> None:
         raise OSError(errno.EIO, "failed")
 
     monkeypatch.setattr(SimFile, "release", failing)
     bench = Bench()
-    bench.write(3 * WINDOW + 1)
+    bench.write(2 * WINDOW + 1)
+    if closed:
+        bench.log.close(NOW_MS)
     bench.executor.run_all()
-    assert bench.log.segments.active.released_size == 3 * WINDOW_BYTES
+    assert [fault.directory for fault in bench.faults] == ["/data"] * (not closed)
+    assert bench.log.offline is not closed
     assert descriptors == []
 
 
@@ -237,7 +246,7 @@ def test_without_a_descriptor_nothing_is_released(monkeypatch: pytest.MonkeyPatc
     bench = Bench()
     bench.write(3 * WINDOW)
     bench.executor.run_all()
-    assert not bench.log.offline
+    assert not bench.faults
 
 
 @pytest.mark.parametrize("is_copy", [True, False])
@@ -245,13 +254,12 @@ def test_group_commit_releases_what_this_broker_only_follows(is_copy: bool, rele
     bench = Bench()
     bench.log.is_copy = is_copy
     turn: list[Callable[[], None]] = []
-    faults: list[StorageFault] = []
     commit = GroupCommit(
         bench.executor,
         FixedClock(),
         defer=turn.append,
         on_progress=lambda _: None,
-        on_fault=faults.append,
+        on_fault=bench.faults.append,
         cache_release=bench.release,
     )
     for _ in range(2 * WINDOW + 1):
@@ -261,4 +269,4 @@ def test_group_commit_releases_what_this_broker_only_follows(is_copy: bool, rele
         bench.executor.run_all()
     assert released == [window(1)] * is_copy
     assert commit.idle
-    assert not faults
+    assert not bench.faults
