@@ -89,6 +89,33 @@ def test_a_closed_file_is_closed(disk: Disk, root: str) -> None:
         file.pread(1, 0)
 
 
+def test_releasing_changes_neither_content_nor_size(disk: Disk, root: str) -> None:
+    file = disk.open(f"{root}/a", create=True)
+    content = bytes(range(256)) * 64
+    file.pwritev([content], 0, sync=True)
+    file.pwritev([b"unsynced"], 4096)
+    for kept_from, end in ((0, 8192), (8192, 16384), (16384, 16384), (20_000, 30_000), (0, 0)):
+        file.release(kept_from, end)
+    assert file.pread(20_000, 0) == content[:4096] + b"unsynced" + content[4104:]
+    assert file.size() == len(content)
+    file.close()
+    with pytest.raises(OSError, match=r".*"):
+        file.release(4096, 8192)
+
+
+def test_a_duplicate_outlives_the_file_and_its_name(disk: Disk, root: str) -> None:
+    file = disk.open(f"{root}/a", create=True)
+    file.pwritev([b"here"], 0)
+    other = file.duplicate()
+    file.close()
+    disk.remove(f"{root}/a")
+    assert other.pread(4, 0) == b"here"
+    other.release(4, 4)
+    other.close()
+    with pytest.raises(OSError, match=r".*"):
+        other.duplicate()
+
+
 def test_opening_what_is_not_there(disk: Disk, root: str) -> None:
     with pytest.raises(FileNotFoundError):
         disk.open(f"{root}/none")

@@ -23,6 +23,7 @@ EXACT: dict[str, list[str]] = {
     "write many and sync": ["write+sync file", "write+sync file"],
     "sync": ["sync file"],
     "truncate": ["truncate file"],
+    "release": [],
     "make directories": ["mkdir a", "sync .", "mkdir a/b", "sync a"],
     "make a directory": ["mkdir c"],
     "sync a directory": ["sync a"],

@@ -87,6 +87,7 @@ STEPS: dict[str, Callable[[str], None]] = {
     "write many and sync": on_file(lambda file: file.pwritev(MANY, 0, sync=True)),
     "sync": on_file(OsFile.datasync),
     "truncate": on_file(lambda file: file.truncate(1)),
+    "release": on_file(lambda file: file.release(1, 2)),
     "make directories": lambda folder: OsDisk().makedirs(f"{folder}/a/b"),
     "make a directory": lambda folder: OsDisk().mkdir(f"{folder}/c"),
     "sync a directory": lambda folder: OsDisk().sync_dir(f"{folder}/a"),

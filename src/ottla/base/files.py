@@ -10,10 +10,11 @@ Rules of the port:
 - Positions are explicit: a `File` has no cursor, so that readers and the writer never disturb each other.
 - What `pwritev` wrote is durable after `datasync`, not before. A created, renamed or removed *name* is
   durable after `sync_dir` of its directory, not before. `replace` does all of it and is atomic.
+- `release` is a hint for the page cache: it changes neither the content of a file nor what is durable.
 - Failures are `OSError`. Nothing here retries a failed sync: the kernel marks the pages clean when it reports
   the error, so that a second sync would succeed without the data.
 
-Concurrency: `pwritev`, `datasync` and `pread` of one file may run in a worker thread beside each other;
+Concurrency: `pwritev`, `datasync`, `pread` and `release` of one file may run in a worker thread beside each other;
 everything else belongs to the owner of the path.
 """
 
@@ -25,6 +26,7 @@ import fcntl
 import os
 import stat
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final, Protocol
 
 from ottla.base.errors import LocalError
@@ -37,7 +39,9 @@ _FILE_MODE: Final = 0o600
 _DIRECTORY_MODE: Final = 0o700
 _READ_BYTES = 1 << 20
 _libc = ctypes.CDLL(None, use_errno=True)
+_SYNC_FILE_RANGE_WRITE: Final = 2
 _NO_WAIT_UNSUPPORTED = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
+_HINT_UNSUPPORTED = _NO_WAIT_UNSUPPORTED | {errno.EPERM, errno.ESPIPE}
 
 
 class File(Protocol):
@@ -67,6 +71,18 @@ class File(Protocol):
 
     def truncate(self, size: int) -> None:
         """Cut the file, or extend it with zeros, to `size` bytes; durable after `datasync`."""
+        ...
+
+    def release(self, kept_from: int, end: int) -> None:
+        """Start to write the bytes before `end` to the disk, and let the page cache forget those before `kept_from`.
+
+        Only what is on the disk already is forgotten. May block while the disk has too much to write. An error means
+        that bytes could not be written; the next sync may succeed without them.
+        """
+        ...
+
+    def duplicate(self) -> File:
+        """Another handle of the file, which stays usable after this one is closed or the file is removed."""
         ...
 
     def size(self) -> int: ...
@@ -217,6 +233,21 @@ class OsFile:
 
     def truncate(self, size: int) -> None:
         os.ftruncate(self._fd, size)
+
+    def release(self, kept_from: int, end: int) -> None:
+        # A length of 0 would mean the whole file.
+        if end > 0 and _libc.sync_file_range(
+            self._fd, ctypes.c_int64(0), ctypes.c_int64(end), _SYNC_FILE_RANGE_WRITE
+        ):
+            code = ctypes.get_errno()
+            if code not in _HINT_UNSUPPORTED:
+                raise OSError(code, os.strerror(code), self.path)
+        if kept_from > 0:
+            with suppress(OSError):  # nothing was to be written any more
+                os.posix_fadvise(self._fd, 0, kept_from, os.POSIX_FADV_DONTNEED)
+
+    def duplicate(self) -> OsFile:
+        return OsFile(self.path, os.dup(self._fd))
 
     def size(self) -> int:
         return os.fstat(self._fd).st_size

@@ -53,8 +53,10 @@ from ottla.peer.peers import peer_environment
 from ottla.replication.cluster_view import ClusterView
 from ottla.replication.isr_requests import IsrRequests
 from ottla.replication.log_moves import LogMoves
+from ottla.replication.readable_partition import is_rack_aware
 from ottla.replication.replicas import Replicas
 from ottla.storage.cleaning.cleaner import Cleaner, CleanerConfig
+from ottla.storage.commit.cache_release import CacheRelease
 from ottla.storage.commit.group_commit import GroupCommit
 from ottla.storage.log.log_config import LogConfig
 from ottla.storage.log_move import MoveEnvironment
@@ -133,6 +135,7 @@ class BrokerNode:
         settings.update(metadata.publisher.image.configs)
         log_dirs.keep_producers(settings.int("producer.id.expiration.ms"))
         self._turn = Turn(self._loop)
+        rack_aware = is_rack_aware(config.broker.text("replica.selector.class"))
         self._group_commit = GroupCommit(
             self._executor,
             self._clock,
@@ -141,6 +144,7 @@ class BrokerNode:
             on_fault=log_dirs.fail,
             on_start=lambda log: self.replicas.write_started(log),  # noqa: PLW0108 - as above
             writer=machine.writer,
+            cache_release=None if rack_aware else CacheRelease(self._executor, log_dirs.fail),
         )
         self.replicas = Replicas(
             config.node_id,

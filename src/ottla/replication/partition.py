@@ -127,6 +127,7 @@ class Partition(ReadablePartition):
         self.leader_epoch = image.leader_epoch
         self.replicas = image.replicas
         self.isr = image.isr
+        self.log.is_copy = not self.leads
         if not same_term:
             self._leading = None
             self.log.followed = False

@@ -25,6 +25,12 @@ from ottla.storage.log.log_slice import LogSlice, StagedSlice
 NO_EPOCH: Final = -1
 NO_OFFSET: Final = -1
 _LOADING_CHUNK_BYTES: Final = 256 * 1024
+_RACK_AWARE: Final = "RackAwareReplicaSelector"
+
+
+def is_rack_aware(selector: str | None) -> bool:
+    """Return whether `replica.selector.class` sends consumers to followers in their racks (KIP-392)."""
+    return selector is not None and selector.endswith(_RACK_AWARE)
 
 
 class Read:

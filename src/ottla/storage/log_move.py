@@ -314,6 +314,7 @@ class LogMove:
         new.high_watermark = log.high_watermark
         new.increment_log_start_offset(log.log_start_offset)
         new.followed = log.followed
+        new.is_copy = log.is_copy
         self._exchanged = True
         held = new.take_hold()
         self.target.arriving.pop(self.partition, None)

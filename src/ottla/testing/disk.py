@@ -114,6 +114,13 @@ class SimFile:
     def truncate(self, size: int) -> None:
         self._disk.apply(Change("truncate", self.path, inode=self._open_inode.number, position=size))
 
+    def release(self, kept_from: int, end: int) -> None:
+        """Do nothing: there is no cache that could forget anything."""
+        self._open_inode  # noqa: B018 - the file must be open
+
+    def duplicate(self) -> SimFile:
+        return SimFile(self._disk, self._open_inode, self.path)
+
     def size(self) -> int:
         return len(self._open_inode.data)
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
+from ottla.base import files
 from ottla.base.errors import LocalError
-from ottla.base.files import Buffer, OsDisk
+from ottla.base.files import Buffer, OsDisk, OsFile, drop_page_cache
 
 HOLD_LOCK = """
 import fcntl, sys
@@ -120,3 +123,48 @@ def test_files_and_directories_are_accessible_by_their_owner_only(tmp_path: Path
         os.umask(previous)
     for path in tmp_path.rglob("*"):
         assert path.stat().st_mode & 0o077 == 0, path
+
+
+def test_what_is_released_is_not_cached_any_more(tmp_path: Path) -> None:
+    """What is kept is cached, and the content is the same."""
+    size = 4 << 20  # more than the largest folio, which leaves the cache as a whole
+    content = os.urandom(2 * size)
+    file = synced_file(tmp_path / "control", content)
+    drop_page_cache(str(tmp_path))
+    if file.pread_into(memoryview(bytearray(1)), 0, wait=False) == 1:
+        file.close()
+        pytest.skip("this file system does not drop cached pages")
+    file.close()
+    file = synced_file(tmp_path / "a", content)
+    byte = memoryview(bytearray(1))
+    assert file.pread_into(byte, 0, wait=False) == 1
+    file.release(size, 2 * size)
+    assert file.pread_into(byte, size, wait=False) == 1
+    assert file.pread_into(byte, 0, wait=False) == -1
+    assert file.pread(2 * size, 0) == content
+    file.close()
+
+
+@pytest.mark.parametrize(("code", "fails"), [(errno.EIO, True), (errno.ENOSPC, True), (errno.ENOSYS, False)])
+def test_a_write_that_cannot_be_started_is_an_error(
+    code: int, fails: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A system without the call is none: the pages are written later."""
+
+    class Library:
+        @staticmethod
+        def sync_file_range(*_: object) -> int:
+            ctypes.set_errno(code)
+            return -1
+
+    monkeypatch.setattr(files, "_libc", Library)
+    file = synced_file(tmp_path / "a", b"content")
+    with pytest.raises(OSError, match=os.strerror(code)) if fails else nullcontext():
+        file.release(0, 7)
+    file.close()
+
+
+def synced_file(path: Path, content: bytes) -> OsFile:
+    file = OsDisk().open(str(path), create=True)
+    file.pwritev([content], 0, sync=True)
+    return file

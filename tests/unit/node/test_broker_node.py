@@ -88,3 +88,27 @@ def test_dynamic_settings_hold_after_a_restart(tmp_path: Path) -> None:
 
     asyncio.run(asyncio.wait_for(restart_broker(tmp_path, look), 60))
     assert limits == [77]
+
+
+@pytest.mark.parametrize(
+    ("selector", "releases"),
+    [
+        ("", True),
+        ("org.apache.kafka.common.replica.LeaderSelector", True),
+        ("org.apache.kafka.common.replica.RackAwareReplicaSelector", False),
+    ],
+)
+def test_followed_logs_stay_in_the_page_cache_if_consumers_read_from_followers(
+    tmp_path: Path, selector: str, releases: bool
+) -> None:
+    async def start() -> None:
+        settings = {"node.id": "1", "log.dirs": str(tmp_path), "listeners": "PLAINTEXT://127.0.0.1:0"}
+        if selector:
+            settings["replica.selector.class"] = selector
+        node = Node(assemble(settings, {}), structlog.get_logger())
+        await node.start()
+        assert node.broker is not None
+        assert (node.broker._group_commit._cache_release is not None) is releases
+        await node.stop()
+
+    asyncio.run(asyncio.wait_for(start(), 60))

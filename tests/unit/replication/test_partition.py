@@ -443,3 +443,12 @@ def refusal(fixture: Fixture, base_sequence: int) -> ErrorCode | None:
     except ApiError as error:
         return error.code
     return None
+
+
+def test_a_log_is_a_copy_while_another_broker_leads(setup: Fixture) -> None:
+    replicas = (NODE, NODE + 1)
+    assert not setup.log.is_copy
+    setup.lead(leader=NODE + 1, epoch=1, isr=replicas, replicas=replicas)
+    assert setup.log.is_copy
+    setup.lead(epoch=2, isr=replicas, replicas=replicas)
+    assert not setup.log.is_copy

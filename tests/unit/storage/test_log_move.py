@@ -235,6 +235,17 @@ def test_nothing_is_written_to_the_copy_before_the_old_directory_is_renamed() ->
     assert log.flushed_offset == log.log_end_offset == 17
 
 
+@pytest.mark.parametrize("is_copy", [True, False])
+def test_a_log_has_the_same_role_after_a_move(is_copy: bool) -> None:
+    bench = Bench()
+    log = bench.create()
+    log.is_copy, log.followed = is_copy, not is_copy
+    bench.move(log)
+    bench.run()
+    assert bench.log() is not log
+    assert (bench.log().is_copy, bench.log().followed) == (is_copy, not is_copy)
+
+
 def test_a_move_waits_for_the_metadata_and_for_its_turn() -> None:
     bench = Bench()
     bench.may, bench.copying = False, False

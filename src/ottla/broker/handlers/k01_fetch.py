@@ -32,12 +32,12 @@ from ottla.broker.quotas import Quotas
 from ottla.broker.registry import Call, handles_frames
 from ottla.broker.requirements import resources
 from ottla.config.broker import BrokerConfig
+from ottla.replication.readable_partition import is_rack_aware
 from ottla.replication.replicas import Replicas
 from ottla.security.resources import Operation, ResourceType
 from ottla.wire.apis import ApiKey
 from ottla.wire.fetch import FetchRequest, PartitionData, encode_response, parse_request
 
-_RACK_AWARE: Final = "RackAwareReplicaSelector"
 _ISOLATION_LEVELS: Final = (0, 1)
 
 
@@ -72,7 +72,7 @@ class Fetch:
         self._sessions = fetch_sessions
         self._replica_sessions = ReplicaSessions(rng)
         replicas.on_served.append(self._replica_sessions.appeared)
-        rack_aware = (config.text("replica.selector.class") or "").endswith(_RACK_AWARE)
+        rack_aware = is_rack_aware(config.text("replica.selector.class"))
         self._services = FetchServices(
             executor,
             metadata,

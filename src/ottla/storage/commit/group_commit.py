@@ -24,6 +24,7 @@ from ottla.base.clock import Clock
 from ottla.base.errors import StorageFault
 from ottla.base.executor import Executor
 from ottla.base.writer import ExecutorWriter, Writer
+from ottla.storage.commit.cache_release import CacheRelease
 from ottla.storage.commit.write_job import FlushJob, WriteJob
 from ottla.storage.log.log import Log
 
@@ -39,8 +40,12 @@ class GroupCommit:
         on_fault: Callable[[StorageFault], None],
         on_start: Callable[[Log], None] | None = None,
         writer: Writer | None = None,
+        cache_release: CacheRelease | None = None,
     ) -> None:
-        """`on_start` is called when a write of a log that has followers has started and not ended at once."""
+        """`on_start` is called when a write of a log that has followers has started and not ended at once.
+
+        Without `cache_release`, logs that are only followed stay in the page cache as well.
+        """
         self._executor = executor
         self._writer = writer or ExecutorWriter(executor)
         self._clock = clock
@@ -48,6 +53,7 @@ class GroupCommit:
         self._on_progress = on_progress
         self._on_fault = on_fault
         self._on_start = on_start
+        self._cache_release = cache_release
         self._scheduled: dict[int, Log] = {}
         self._jobs = 0
         self._when_idle: list[Callable[[], None]] = []
@@ -106,6 +112,8 @@ class GroupCommit:
                     self._start(log)
                     if not job.sync:
                         self.flush(log, sealed_only=True)
+                    if log.is_copy and self._cache_release is not None:
+                        self._cache_release.written(log)
                     self._on_progress(log)
         finally:
             self._finish_job()

@@ -50,6 +50,8 @@ class ReadableLog:
         self.offline = False
         self.followed = False
         """Whether followers copy from this log: they are notified when a write starts."""
+        self.is_copy = False
+        """Whether this broker only follows the partition: consumers read from the leader."""
         self._high_watermark = parts.log_start_offset
         self._location = LogLocation(disk, directory, self.log_dir)
         self._writes = WriteQueue(self._location, parts.log_end_offset, fresh=parts.fresh)

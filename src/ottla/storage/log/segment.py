@@ -4,7 +4,9 @@ Layout of the log file: record batches, nothing between or around them. Names ar
 layouts in `offset_index`, `time_index` and `txn_index`.
 
 Two sizes: `size` counts every batch appended, `written_size` those that are in the file. Between the two lie
-bytes that are staged in memory or being written by a worker; readers are limited to `written_size`.
+bytes that are staged in memory or being written by a worker; readers are limited to `written_size`. Up to
+`released_size` the page cache has been asked to write the file to the disk, if the log is only followed; the first
+window counts as released from the beginning, so that small segments stay in the cache.
 
 A segment is active (the last one, appended to) or sealed (never changed again, except that compaction
 replaces it). The log file is opened when first needed, the indexes are read when first needed, so that a
@@ -30,6 +32,9 @@ from ottla.storage.log.bulk_append import AppendLimits, BulkAppend
 from ottla.storage.log.log_config import LogConfig
 from ottla.storage.log.raw_reference import RawLimits
 from ottla.storage.recovery.batch_scan import BatchPosition, find_offset, find_timestamp, walk
+
+WINDOW_BYTES: Final = 8 * 1024 * 1024
+"""The log file of a followed partition leaves the page cache in windows of this size (`commit.cache_release`)."""
 
 _LOOK_AHEAD: Final = 4096
 # A bulk append is received into one buffer; it cannot make more index entries than this.
@@ -93,6 +98,7 @@ class Segment:
         "jitter_ms",
         "name_durable",
         "offset_index",
+        "released_size",
         "size",
         "suffix",
         "time_index",
@@ -118,6 +124,7 @@ class Segment:
         self.suffix = suffix
         self.size = 0
         self.written_size = 0
+        self.released_size = WINDOW_BYTES
         self._created_ms = created_ms
         self.jitter_ms = jitter_ms
         self.name_durable = True
@@ -470,6 +477,9 @@ class Segment:
         self.file.truncate(found.position)
         self.file.datasync()
         self.written_size = self.size = found.position
+        self.released_size = max(
+            WINDOW_BYTES, min(self.released_size, self.size // WINDOW_BYTES * WINDOW_BYTES)
+        )
         self._note_from(self.restart_indexes(offset))
         self.txn_index.truncate_to(offset)
         self.sync_indexes()
