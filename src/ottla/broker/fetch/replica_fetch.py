@@ -94,7 +94,7 @@ class PendingReplicaFetch(PendingFetch):
                     last_fetched_epoch=wanted.last_fetched_epoch,
                 ):
                     return False
-                session.caught_up(partition, key)
+                session.caught_up(key)
         return session.awaits_nothing
 
     def _set_timer(self, seconds: float) -> Cancellable:

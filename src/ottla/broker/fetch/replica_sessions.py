@@ -3,7 +3,8 @@
 A session watches its partitions all the time. A partition is *due* when its next response may differ from the last
 one: it was listed in a request, has more records, another high watermark or another leader. A request reads only the
 due partitions. A partition stops being due when a response has been made from it, nothing has moved since, and the
-follower had all its records.
+follower had all its records. A response contains the offsets of every partition that was listed since the last one:
+the follower ignores what it receives of a partition after it has sent another position.
 
 A follower that has all records of a partition does not list it again. Its fetches still show that it is caught up:
 when the partition moves, its leader state gets the time of the last request (`Partition.fetched_before`).
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from ottla.base.timer import ReusedTimer
     from ottla.replication.partition import Partition, ReplicaWaiter
 
+_NOT_SENT: Final = -1
 _SLOTS: Final = 10_000
 _UNUSED_SECONDS: Final = 120.0
 
@@ -76,6 +78,7 @@ class ReplicaSession(FetchSession):
         super().update(request)
         for key, wanted in request.topics:
             for partition in wanted:
+                self.partitions[key, partition.partition].high_watermark = _NOT_SENT
                 self._mark((key, partition.partition))
         for key, indexes in request.forgotten:
             for index in indexes:
@@ -118,12 +121,9 @@ class ReplicaSession(FetchSession):
         """The partition from which the last response for `key` was made."""
         return self._by_key.get(key)
 
-    def caught_up(self, partition: Partition, key: PartitionKey) -> None:
-        """The follower has all records of a partition: it is due if its offsets differ from the last response."""
+    def caught_up(self, key: PartitionKey) -> None:
+        """The follower has all records of a partition; the next response contains its offsets only."""
         self._behind.discard(key)
-        sent, log = self.partitions[key], partition.log
-        if sent.high_watermark == log.high_watermark and sent.log_start_offset == log.log_start_offset:
-            self._due.pop(key, None)
 
     def is_behind(self, key: PartitionKey) -> bool:
         """Whether the follower does not have all records of a partition, or the partition failed."""

@@ -19,3 +19,45 @@ def test_a_follower_has_one_session() -> None:
         before.fetch({})
     other.fetch({})
     after.fetch({})
+
+
+def test_a_follower_gets_the_offsets_that_it_has_ignored() -> None:
+    """It ignores what it receives of a partition after it has sent another position (simulation, seed 17)."""
+    broker = Broker()
+    two, three = Follower(broker, 2), Follower(broker, 3)
+    broker.append()
+    broker.write()
+    for follower in (two, three):
+        follower.fetch({0: 0})
+        follower.received()
+        follower.fetch({0: 1})
+    assert two.connection.on_next_request is not None
+    two.connection.on_next_request()  # the next request arrives: the one that waits ends
+    assert two.received()[0].high_watermark == 1
+    two.fetch({0: 1})
+    assert two.waits, "offsets alone do not end a wait"
+    broker.expire()
+    assert two.received()[0].high_watermark == 1
+
+
+def test_a_new_incarnation_removes_the_sessions_of_the_old_one() -> None:
+    broker = Broker()
+    old, other = Follower(broker, 2), Follower(broker, 3)
+    old.fetch({0: 0})
+    other.fetch({0: 0})
+    assert len(broker.partitions[0].replica_waiters) == 2
+    Follower(broker, 2).fetch({0: 0}, broker_epoch=21)
+    assert len(broker.partitions[0].replica_waiters) == 2
+    assert len(broker.replica_sessions) == 2
+
+
+def test_sessions_of_consumers_do_not_evict_those_of_followers() -> None:
+    broker = Broker()
+    follower = Follower(broker)
+    follower.fetch({0: 0}, wait_ms=0)
+    for _ in range(50):
+        broker.clock.seconds += 1000
+        Follower(broker, -1).fetch({0: 0}, wait_ms=0)
+    follower.connection.responses.clear()
+    follower.fetch({0: 0}, wait_ms=0)
+    assert not follower.waits
