@@ -147,7 +147,9 @@ class FollowedPartition:
         """Move the high watermark and the log start to the leader's, as far as the log is durable."""
         partition, state = self.partition, self.state
         log = partition.log
-        partition.follow_high_watermark(state.high_watermark(log))
+        watermark = state.high_watermark(log)
+        if watermark > log.high_watermark:
+            partition.follow_high_watermark(watermark)
         start = state.log_start(log)
         if start > log.log_start_offset:
             log.increment_log_start_offset(start)
