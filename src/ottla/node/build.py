@@ -486,6 +486,8 @@ class Node:
     def _metadata_failed(self, error: BaseException) -> None:
         if not self._alone:
             # A node that does not follow the metadata must not keep its session: others take over.
+            if self.broker is not None:
+                self.broker.lifecycle.metadata_failed()
             self.full = [self._metadata_home().path] if is_full(error) else []
             self._stop_with(f"the metadata log has failed: {error}")
             return

@@ -95,6 +95,23 @@ def test_a_broker_without_log_directories_stops_if_others_can_take_over(
     assert asyncio.run(fail_only_directory(tmp_path, brokers)) is stops
 
 
+async def fail_metadata_log(directory: Path) -> tuple[bool, float | None]:
+    """Whether a node that is not alone stops when its metadata log fails, and its last acknowledged heartbeat."""
+    node = Node(config(directory), structlog.get_logger())
+    await node.start()
+    assert node.broker is not None
+    assert node.broker.lifecycle.acknowledged_at is not None
+    node._alone = False
+    node._metadata_failed(StorageFault(str(directory), OSError("gone")))
+    stops, acknowledged_at = node.failed.done(), node.broker.lifecycle.acknowledged_at
+    await node.stop()
+    return stops, acknowledged_at
+
+
+def test_a_broker_that_cannot_follow_the_metadata_stops_and_has_no_lease(tmp_path: Path) -> None:
+    assert asyncio.run(fail_metadata_log(tmp_path)) == (True, None)
+
+
 def test_the_worker_threads_have_ended_when_a_node_is_released(tmp_path: Path) -> None:
     """One that ended later would use a closed event loop and write a traceback to the log."""
     began, ended, released = threading.Event(), threading.Event(), threading.Event()

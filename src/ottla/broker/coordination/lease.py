@@ -7,6 +7,9 @@ heartbeat. An acknowledged heartbeat therefore guarantees leaderships for that t
 sent. The lease ends earlier: clocks run at different rates, and a new controller waits for the end of the leases that
 the former one has granted, so a shorter lease is a shorter failover.
 
+Failed disks are an exception. A replica in a failed directory leaves the ISR while its broker is alive, so that a shard
+also checks its log. A broker whose metadata log has failed does not follow the metadata, and has no lease.
+
 One window remains: the controller also fences a broker on evidence (a connection that was lost and refused again). If
 the broker is alive, it may return old state until its next heartbeat is answered.
 """
@@ -26,7 +29,7 @@ class HeartbeatLease:
     ) -> None:
         """`acknowledged_at` is when the last acknowledged heartbeat was sent, on the monotonic clock `time`.
 
-        It is None while this broker is fenced, or has not sent a heartbeat.
+        It is None while this broker is fenced or does not follow the metadata, or before its first heartbeat.
         """
         self._acknowledged_at = acknowledged_at
         self._duration_s = LEASE_SHARE * timeout_s

@@ -22,7 +22,8 @@ A request whose records, or those that it can depend on, are not committed withi
 COORDINATOR_NOT_AVAILABLE, as in Kafka. Its outcome is then not known: the records stay, and may be committed later.
 Decisions of timers wait without a limit.
 
-A response that waits for no commit is sent only while the lease on leadership holds (`ports.LeadershipLease`). The
+A response that waits for no commit is sent only while the lease on leadership holds (`ports.LeadershipLease`) and the
+log is not offline: a broker that reports a failed directory loses the leaderships in it at once, during its lease. The
 commit of a later record confirms leadership by itself.
 
 Invariants: waiting responses are in the order of the offsets they wait for; the open batch is at the end of the log.
@@ -369,8 +370,7 @@ class Shard(Generic[M]):
             # The flush for this decision failed, or a response closed the shard.
             self._respond(decision, promise, ErrorCode.NOT_COORDINATOR)
         elif self._end_offset <= self._committed and not self._parked:
-            holds = self._runtime.lease.holds()
-            self._respond(decision, promise, ErrorCode.NONE if holds else ErrorCode.NOT_COORDINATOR)
+            self._respond(decision, promise, ErrorCode.NONE if self._leads() else ErrorCode.NOT_COORDINATOR)
         else:
             due_ms = self._runtime.timer_queue.now_ms() + self._runtime.write_timeout_ms
             respond = partial(self._respond, decision, promise)
@@ -378,6 +378,16 @@ class Shard(Generic[M]):
             if not self._expiring:
                 self._expiring = True
                 self._runtime.scheduler.call_at(due_ms, self._expire)
+
+    def _leads(self) -> bool:
+        """Whether no other broker can have been elected: the lease holds and the log can still be used."""
+        if not self._runtime.lease.holds():
+            return False
+        try:
+            self._log.committed_offset(self.partition, self.leader_epoch)
+        except ApiError:
+            return False
+        return True
 
     def _expire(self) -> None:
         """Fail the requests that have waited for too long."""

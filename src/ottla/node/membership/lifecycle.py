@@ -77,7 +77,9 @@ class BrokerLifecycle:
         self._on_fenced = on_fenced
         self._machine = BrokerStateMachine(settings)
         self.acknowledged_at: float | None = None
-        """When the last heartbeat was sent that the controller acknowledged; None if it showed this broker fenced."""
+        """When the last heartbeat was sent that the controller acknowledged; None if it showed this broker fenced, and
+        when this broker no longer follows the metadata."""
+        self._metadata_failed = False
         self._timer: TimerHandle | None = None
         self._epoch = publisher.image.epoch
         self._registration = BrokerRegistrationRequest()
@@ -121,6 +123,11 @@ class BrokerLifecycle:
         """Report a failed log directory to the controller."""
         self._machine.directory_failed(self._timers.time(), directory_id)
         self._pump()
+
+    def metadata_failed(self) -> None:
+        """This node no longer follows the metadata: no acknowledgement shows that it keeps its leaderships."""
+        self._metadata_failed = True
+        self.acknowledged_at = None
 
     def controlled_shutdown(self) -> Promise[None]:
         """Move the leaderships to other brokers; the promise is kept when this broker may stop."""
@@ -228,7 +235,7 @@ class BrokerLifecycle:
     ) -> None:
         now = self._timers.time()
         if response is not None and response.error_code == ErrorCode.NONE:
-            self.acknowledged_at = None if response.is_fenced else sent_at
+            self.acknowledged_at = None if response.is_fenced or self._metadata_failed else sent_at
             self._machine.heartbeat_succeeded(
                 now,
                 is_caught_up=response.is_caught_up,

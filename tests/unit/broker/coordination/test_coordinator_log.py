@@ -10,6 +10,7 @@ import pytest
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.coordination.coordinator_log import CoordinatorLog, LoopScheduler
+from ottla.coordinator.runtime.decision import Decision
 from ottla.coordinator.runtime.loader import RETRY_MS
 from ottla.coordinator.runtime.runtime import Runtime
 from ottla.metadata.image import PartitionImage
@@ -121,6 +122,20 @@ def test_an_offline_log_fails_the_coordinator() -> None:
     with pytest.raises(ApiError, match="NOT_COORDINATOR"):
         serving.runtime.write(0, say("b")).result()
     assert serving.reported == []
+
+
+def test_an_offline_log_fails_requests_that_wait_for_no_commit() -> None:
+    serving = Serving()
+    serving.runtime.elect(0, 0)
+    serving.run()
+    assert serving.runtime.read(0, lambda machine: machine.counts).result() == {}
+    partition = serving.leaders.get("__words", 0)
+    partition.log.fail()
+    partition.failed()
+    with pytest.raises(ApiError, match="NOT_COORDINATOR"):
+        serving.runtime.read(0, lambda machine: machine.counts).result()
+    with pytest.raises(ApiError, match="NOT_COORDINATOR"):
+        serving.runtime.write(0, lambda _: Decision("heartbeat")).result()
 
 
 def test_an_append_of_an_earlier_leader_epoch_is_refused() -> None:

@@ -166,6 +166,18 @@ def test_an_acknowledged_heartbeat_counts_from_its_sending() -> None:
     assert test.lifecycle.acknowledged_at is None
 
 
+def test_no_heartbeat_counts_after_the_metadata_log_has_failed() -> None:
+    test = running()
+    test.timers.advance(1.0)
+    test.heartbeat()
+    assert test.lifecycle.acknowledged_at is not None
+    test.lifecycle.metadata_failed()
+    assert test.lifecycle.acknowledged_at is None
+    test.timers.advance(1.0)
+    test.heartbeat()
+    assert test.lifecycle.acknowledged_at is None
+
+
 def test_fencing_is_reported_and_a_heartbeat_is_sent_at_once() -> None:
     test = running()
     test.commit_fencing(22, 20, fenced=True)
