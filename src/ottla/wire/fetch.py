@@ -142,6 +142,22 @@ def _one_partition(frame: memoryview, position: int) -> FetchRequest | None:
     return FetchRequest._make((found[16], *found[:6], topics, [], "", found[17]))
 
 
+def encode_one_partition(
+    limits: tuple[int, int, int],
+    session: tuple[int, int],
+    topic_id: bytes,
+    wanted: FetchPartition,
+    replica: tuple[int, int],
+) -> bytes:
+    """Encode the request of a follower for one partition (15+).
+
+    `limits` are the longest wait, the fewest and the most bytes; `session` and `replica` are an id and an epoch.
+    """
+    return _ONE_PARTITION.pack(
+        *limits, 0, *session, _ONE, topic_id, _ONE, *wanted, _AFTER_ONE, *replica, b"\0"
+    )
+
+
 class _Reader:
     """Decoder of one request, with the differences between versions."""
 

@@ -199,3 +199,27 @@ def test_record_bytes_are_not_copied() -> None:
     data = PartitionData(0, 0, 1, 1, 0, records)
     buffers = encode_response(12, 1, 0, 0, [(b"t", [data])])
     assert any(buffer is records for buffer in buffers)
+
+
+def test_the_request_of_a_follower_for_one_partition_is_that_of_the_declared_message() -> None:
+    topic_id = uuid.UUID(int=7 << 64 | 9)
+    wanted = fetch.FetchPartition(3, 5, 1 << 40, 4, 1 << 33, 1 << 20)
+    body = fetch.encode_one_partition((500, 1, 10 << 20), (1 << 30, 77), topic_id.bytes, wanted, (2, 1 << 35))
+    entry = declared.FetchPartition(
+        partition=3,
+        current_leader_epoch=5,
+        fetch_offset=1 << 40,
+        last_fetched_epoch=4,
+        log_start_offset=1 << 33,
+        partition_max_bytes=1 << 20,
+    )
+    request = declared.FetchRequest(
+        replica_state=declared.ReplicaState(replica_id=2, replica_epoch=1 << 35),
+        max_wait_ms=500,
+        min_bytes=1,
+        max_bytes=10 << 20,
+        session_id=1 << 30,
+        session_epoch=77,
+        topics=[declared.FetchTopic(topic_id=topic_id, partitions=[entry])],
+    )
+    assert body == codec.encode(request, 17)

@@ -25,7 +25,7 @@ from ottla.broker.replica.ports import FetcherEnvironment
 from ottla.records.batch import HEADER_SIZE, read_header
 from ottla.replication.follower import Action, Fetched, FetchPosition, FollowerState, Step
 from ottla.replication.quota import is_throttled
-from ottla.wire.replica_fetch import FetchedPartition
+from ottla.wire.fetch_response import FetchedPartition
 
 if TYPE_CHECKING:
     from ottla.replication.partition import Partition

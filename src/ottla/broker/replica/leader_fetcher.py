@@ -33,16 +33,10 @@ from ottla.broker.replica.ports import FetcherEnvironment
 from ottla.peer.connection import TimerHandle
 from ottla.peer.exchange import RawResponse
 from ottla.replication.follower import FetchPosition
+from ottla.wire import fetch
+from ottla.wire.fetch_response import FetchedPartition, FetchedResponse, parse_response
 from ottla.wire.frames import EncodedRequest
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, ReplicaState
-from ottla.wire.replica_fetch import (
-    FetchedPartition,
-    FetchedResponse,
-    FetchLimits,
-    Position,
-    encode_one_partition,
-    parse_response,
-)
 
 SLOW_WRITE_S: Final = 0.01
 RETRY_S: Final = 0.05
@@ -180,9 +174,9 @@ class LeaderFetcher:
         )
         promise.when_done(partial(self._completed, request))
 
-    def _take_positions(self) -> list[tuple[bytes, Position]]:
+    def _take_positions(self) -> list[tuple[bytes, fetch.FetchPartition]]:
         """The positions that the session does not have yet, with the ids of their topics."""
-        taken: list[tuple[bytes, Position]] = []
+        taken: list[tuple[bytes, fetch.FetchPartition]] = []
         max_bytes = self._environment.settings.partition_bytes_max
         changed, self._changed = self._changed, {}
         for key, followed in changed.items():
@@ -193,17 +187,14 @@ class LeaderFetcher:
                 self._in_session += followed.sent is None
                 followed.sent, followed.request_number = position, self._number
                 self._forgotten.pop(key, None)
-                _, leader_epoch, offset, last_epoch, log_start_offset = position
-                taken.append(
-                    (key[0], Position(key[1], leader_epoch, offset, last_epoch, log_start_offset, max_bytes))
-                )
+                taken.append((key[0], fetch.FetchPartition(key[1], *position[1:], max_bytes)))
         return taken
 
-    def _encode_one(self, topic_id: bytes, position: Position) -> EncodedRequest:
+    def _encode_one(self, topic_id: bytes, position: fetch.FetchPartition) -> EncodedRequest:
         """The request for one partition, as nearly all are."""
         settings = self._environment.settings
-        body = encode_one_partition(
-            FetchLimits(settings.wait_max_ms, settings.min_bytes, settings.response_bytes_max),
+        body = fetch.encode_one_partition(
+            (settings.wait_max_ms, settings.min_bytes, settings.response_bytes_max),
             (self._session_id, self._session_epoch),
             topic_id,
             position,
@@ -211,7 +202,7 @@ class LeaderFetcher:
         )
         return EncodedRequest(FetchRequest.SPEC, FetchRequest.__name__, body)
 
-    def _encode(self, positions: list[tuple[bytes, Position]]) -> FetchRequest:
+    def _encode(self, positions: list[tuple[bytes, fetch.FetchPartition]]) -> FetchRequest:
         by_topic: dict[bytes, FetchTopic] = {}
         for topic_id, position in positions:
             topic = by_topic.get(topic_id)

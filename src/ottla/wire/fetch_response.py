@@ -1,7 +1,6 @@
-"""Hand-written codec of a follower's fetches: decodes responses, encodes requests for one partition.
+"""Hand-written decoder of Fetch responses, versions 16-18, as a follower receives them. Records are not copied.
 
-Responses have versions 16-18, and their records are not copied. Requests have version 17. Tests compare both with
-`wire.messages.fetch`. The leader's side is in `wire.fetch`.
+Tests compare it with `wire.messages.fetch`. The encoder is in `wire.fetch`.
 """
 
 from __future__ import annotations
@@ -26,44 +25,6 @@ _DIVERGING_TAG = 0
 _ABORTED_BYTES = 17
 _PREFERRED_REPLICA_BYTES = 4
 _UUID_BYTES = 16
-
-
-# A request for one partition: limits, isolation level, session, one topic, its id, one partition, its entry, no tags,
-# nothing forgotten, no rack, one tagged field: the state of the replica.
-_REQUEST = Struct(">iiiBiiB16sBiiqiqi7siqB")
-_REQUEST_AFTER_PARTITION = b"\0\0\1\1\1\1\x0d"
-
-
-class FetchLimits(NamedTuple):
-    """How long a fetch waits, and how much it returns."""
-
-    max_wait_ms: int
-    min_bytes: int
-    max_bytes: int
-
-
-class Position(NamedTuple):
-    """What a fetch requests of one partition."""
-
-    partition: int
-    current_leader_epoch: int
-    fetch_offset: int
-    last_fetched_epoch: int
-    log_start_offset: int
-    max_bytes: int
-
-
-def encode_one_partition(
-    limits: FetchLimits,
-    session: tuple[int, int],
-    topic_id: bytes,
-    position: Position,
-    replica: tuple[int, int],
-) -> bytes:
-    """Encode a request, version 17; `session` and `replica` are pairs of an id and an epoch."""
-    return _REQUEST.pack(
-        *limits, 0, *session, 2, topic_id, 2, *position, _REQUEST_AFTER_PARTITION, *replica, 0
-    )
 
 
 class FetchedPartition(NamedTuple):

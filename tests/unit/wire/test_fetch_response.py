@@ -1,4 +1,4 @@
-"""The codec of a follower's fetches agrees with the declared messages, and its decoder survives damaged bytes."""
+"""The decoder of Fetch responses agrees with the declared message and survives damaged bytes."""
 
 from __future__ import annotations
 
@@ -9,21 +9,17 @@ from uuid import UUID
 import pytest
 
 from ottla.base.errors import RemoteProtocolError
-from ottla.wire import codec, replica_fetch
+from ottla.wire import codec, fetch_response
+from ottla.wire.fetch_response import parse_response
 from ottla.wire.messages.fetch import (
     AbortedTransaction,
     EpochEndOffset,
     FetchableTopicResponse,
-    FetchPartition,
-    FetchRequest,
     FetchResponse,
-    FetchTopic,
     LeaderIdAndEpoch,
     NodeEndpoint,
     PartitionData,
-    ReplicaState,
 )
-from ottla.wire.replica_fetch import FetchLimits, Position, encode_one_partition, parse_response
 
 VERSIONS = (16, 17, 18)
 
@@ -111,41 +107,12 @@ def test_a_response_with_one_partition_is_read_as_any_other() -> None:
             topic.partitions = topic.partitions[:1]
         encoded = bytearray(codec.encode(message, 17))
         encoded[rng.randrange(len(encoded))] ^= rng.choice([0, 1, 2, 128])
-        found = replica_fetch._parse_one(memoryview(encoded), 0)
+        found = fetch_response._parse_one(memoryview(encoded), 0)
         try:
-            whole = replica_fetch._parse(memoryview(encoded), 0)
+            whole = fetch_response._parse(memoryview(encoded), 0)
         except (RemoteProtocolError, IndexError, struct.error):
             assert found is None
             continue
         assert found is None or found == whole
         quick += found is not None
     assert quick > 30
-
-
-def test_the_request_for_one_partition_is_that_of_the_declared_message() -> None:
-    topic_id = UUID(int=7 << 64 | 9)
-    body = encode_one_partition(
-        FetchLimits(500, 1, 10 << 20),
-        (1 << 30, 77),
-        topic_id.bytes,
-        Position(3, 5, 1 << 40, 4, 1 << 33, 1 << 20),
-        (2, 1 << 35),
-    )
-    entry = FetchPartition(
-        partition=3,
-        current_leader_epoch=5,
-        fetch_offset=1 << 40,
-        last_fetched_epoch=4,
-        log_start_offset=1 << 33,
-        partition_max_bytes=1 << 20,
-    )
-    declared = FetchRequest(
-        replica_state=ReplicaState(replica_id=2, replica_epoch=1 << 35),
-        max_wait_ms=500,
-        min_bytes=1,
-        max_bytes=10 << 20,
-        session_id=1 << 30,
-        session_epoch=77,
-        topics=[FetchTopic(topic_id=topic_id, partitions=[entry])],
-    )
-    assert body == codec.encode(declared, 17)
