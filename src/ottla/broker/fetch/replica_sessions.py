@@ -78,8 +78,10 @@ class ReplicaSession(FetchSession):
         super().update(request)
         for key, wanted in request.topics:
             for partition in wanted:
-                self.partitions[key, partition.partition].high_watermark = _NOT_SENT
-                self._mark((key, partition.partition))
+                known = self.partitions.get((key, partition.partition))
+                if known is not None:  # the request may list a partition and forget it
+                    known.high_watermark = _NOT_SENT
+                    self._mark((key, partition.partition))
         for key, indexes in request.forgotten:
             for index in indexes:
                 self._forget((key, index))

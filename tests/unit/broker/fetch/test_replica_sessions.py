@@ -21,6 +21,19 @@ def test_a_follower_has_one_session() -> None:
     after.fetch({})
 
 
+def test_a_partition_that_is_listed_and_forgotten_is_not_in_the_session() -> None:
+    broker = Broker(partitions=2)
+    follower = Follower(broker)
+    follower.fetch({0: 0, 1: 0}, forget=[0], wait_ms=0)
+    assert set(follower.received()) == {0, 1}
+    follower.fetch({0: 0}, forget=[0], wait_ms=0)
+    follower.connection.responses.clear()
+    broker.append(0)
+    broker.write()
+    follower.fetch({}, wait_ms=0)
+    assert follower.received() == {}
+
+
 def test_a_follower_gets_the_offsets_that_it_has_ignored() -> None:
     """It ignores what it receives of a partition after it has sent another position (simulation, seed 17)."""
     broker = Broker()
