@@ -16,6 +16,8 @@ from ottla.local.ports import free_ports
 from tests.support.controllers import Controllers, create_topic
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.torture
+"""Two of these tests have failed once each beside other load: `make torture` runs them, `make test` does not."""
 AUTO_JOIN = {"controller.quorum.auto.join.enable": "true"}
 
 

@@ -6,13 +6,12 @@ import uuid
 from collections.abc import Sequence
 from pathlib import Path
 
-from confluent_kafka.admin import AdminClient, NewTopic
-
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import METADATA_TOPIC, parse_uuid
 from ottla.local.broker_process import BrokerProcess
 from ottla.local.ports import free_ports
 from ottla.wire.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse, Listener
+from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from ottla.wire.messages.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumResponse,
@@ -22,6 +21,7 @@ from ottla.wire.messages.describe_quorum import (
 )
 from ottla.wire.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 from tests.support.raw import Address, Closed, RawClient
+from tests.support.waiting import wait_until
 
 
 class Controllers:
@@ -121,5 +121,18 @@ class Controllers:
 
 
 def create_topic(node: BrokerProcess, name: str) -> None:
-    admin = AdminClient({"bootstrap.servers": node.bootstrap})
-    admin.create_topics([NewTopic(name, 1, 1)])[name].result(30)
+    """Create a topic by requests to this node, which forwards them, as soon as there is a controller.
+
+    librdkafka would send the request to the broker that the metadata name as the controller, which may just have been
+    killed, and wait for it.
+    """
+    topic = CreatableTopic(name=name, num_partitions=1, replication_factor=1)
+    request = CreateTopicsRequest(topics=[topic], timeout_ms=10_000)
+
+    def is_created() -> bool:
+        with RawClient(Address("127.0.0.1", node.port)) as client:
+            response = client.ask(request, 7, CreateTopicsResponse)
+        assert not isinstance(response, Closed)
+        return response.topics[0].error_code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
+
+    wait_until(is_created, f"the topic {name}")
