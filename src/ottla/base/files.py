@@ -74,9 +74,9 @@ class File(Protocol):
         ...
 
     def release(self, kept_from: int, end: int) -> None:
-        """Start to write the bytes before `end` to the disk, and let the page cache forget those before `kept_from`.
+        """Start to write the bytes before `end` to the disk, and drop those before `kept_from` from the page cache.
 
-        Only what is on the disk already is forgotten. May block while the disk has too much to write. An error means
+        Only what is on the disk already is dropped. May block while the disk has too much to write. An error means
         that bytes could not be written; the next sync may succeed without them.
         """
         ...

@@ -1,4 +1,4 @@
-"""A timer for waits that follow each other and nearly always end early.
+"""The handle of a timer, and a timer for waits that follow each other and nearly always end early.
 
 A timer of an event loop costs several microseconds to create, and as many to cancel. A `ReusedTimer` creates one when
 none runs, and lets it run on when a wait ends. If it ends before the deadline of the current wait, it is created again
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 
-class Cancellable(Protocol):
+class TimerHandle(Protocol):
     """A timer that has been started."""
 
     def cancel(self) -> None:

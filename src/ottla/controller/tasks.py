@@ -14,6 +14,7 @@ from typing import Final, Protocol
 import structlog
 
 from ottla.base.errors import ErrorCode
+from ottla.base.timer import TimerHandle
 from ottla.controller.brokers.heartbeats import decide_fence
 from ottla.controller.brokers.liveness import Liveness
 from ottla.controller.controller import Controller
@@ -29,16 +30,12 @@ _LATE_S: Final = 0.3
 """A timer that is later than this shows that the event loop could not run: heartbeats may be waiting in sockets."""
 
 
-class Cancellable(Protocol):
-    def cancel(self) -> None: ...
-
-
 class Timers(Protocol):
     """The clock and the timers of the event loop."""
 
     def time(self) -> float: ...
 
-    def call_later(self, delay: float, callback: Callable[[], None], /) -> Cancellable: ...
+    def call_later(self, delay: float, callback: Callable[[], None], /) -> TimerHandle: ...
 
     def call_soon(self, callback: Callable[[], None], /) -> object: ...
 
@@ -69,7 +66,7 @@ class ControllerTasks:
         self._balances = config.bool("auto.leader.rebalance.enable")
         self._balance_interval = float(config.long("leader.imbalance.check.interval.seconds"))
         self._unclean_interval = config.long("unclean.leader.election.interval.ms") / 1000
-        self._handles: dict[str, Cancellable] = {}
+        self._handles: dict[str, TimerHandle] = {}
         self._due = 0.0
         self.liveness = Liveness(
             controller.node_id,

@@ -30,6 +30,7 @@ import structlog
 from ottla.base.errors import RemoteProtocolError
 from ottla.base.promise import Promise
 from ottla.base.rng import Random
+from ottla.base.timer import TimerHandle
 from ottla.peer.backoff import Backoff
 from ottla.peer.connect import Cancel, Connect
 from ottla.peer.errors import PeerError, Reason
@@ -49,10 +50,6 @@ R = TypeVar("R", bound=Message)
 _log = structlog.get_logger(__name__)
 _SESSION_SHARE: Final = (0.85, 0.95)
 """The share of a session after which this node re-authenticates; random, so that nodes do not do it together."""
-
-
-class TimerHandle(Protocol):
-    def cancel(self) -> None: ...
 
 
 class Timers(Protocol):

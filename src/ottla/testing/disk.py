@@ -115,7 +115,7 @@ class SimFile:
         self._disk.apply(Change("truncate", self.path, inode=self._open_inode.number, position=size))
 
     def release(self, kept_from: int, end: int) -> None:
-        """Do nothing: there is no cache that could forget anything."""
+        """Do nothing: the simulated disk has no page cache."""
         self._open_inode  # noqa: B018 - the file must be open
 
     def duplicate(self) -> SimFile:

@@ -38,7 +38,7 @@ from ottla.wire.produce import NodeEndpoint
 
 if TYPE_CHECKING:
     from ottla.base.executor import Executor
-    from ottla.base.timer import Cancellable
+    from ottla.base.timer import TimerHandle
     from ottla.broker.authorization import Authorization
     from ottla.broker.dependencies import MetadataCache
     from ottla.broker.net.connection import Connection
@@ -140,7 +140,7 @@ class PendingFetch(PendingResponse):
         self._by_id = call.api_version >= FIRST_TOPIC_IDS
         self._committed = request.isolation_level == _READ_COMMITTED
         self._rack = request.rack if services.rack_aware else ""
-        self._timer: Cancellable | None = None
+        self._timer: TimerHandle | None = None
         self._watched: dict[Partition, FetchPartition] = {}
         self._available: dict[Partition, int] = {}
         self._checking = False
@@ -167,7 +167,7 @@ class PendingFetch(PendingResponse):
         connection.on_close = self._stop_waiting
         connection.on_drain = self._expire
 
-    def _set_timer(self, seconds: float) -> Cancellable:
+    def _set_timer(self, seconds: float) -> TimerHandle:
         return self._services.purgatory.timer(seconds, self._expire)
 
     def finds_partitions(self) -> bool:

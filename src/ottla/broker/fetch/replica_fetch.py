@@ -20,7 +20,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.base.timer import Cancellable
+from ottla.base.timer import TimerHandle
 from ottla.broker.fetch.fetch_request import UNKNOWN, FetchServices, PendingFetch, Planned
 from ottla.broker.fetch.replica_sessions import ReplicaSession
 from ottla.broker.fetch.sessions import FetchContext, PartitionKey
@@ -97,7 +97,7 @@ class PendingReplicaFetch(PendingFetch):
                 session.caught_up(key)
         return session.awaits_nothing
 
-    def _set_timer(self, seconds: float) -> Cancellable:
+    def _set_timer(self, seconds: float) -> TimerHandle:
         if self._session is None:
             return super()._set_timer(seconds)
         timer = self._session.timer

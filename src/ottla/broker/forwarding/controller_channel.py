@@ -20,7 +20,8 @@ from typing import Any, Final, Protocol, TypeVar
 
 from ottla.base.errors import ErrorCode
 from ottla.base.promise import Promise
-from ottla.peer.connection import TimerHandle, Timers
+from ottla.base.timer import TimerHandle
+from ottla.peer.connection import Timers
 from ottla.peer.errors import PeerError, Reason
 from ottla.peer.peers import PeerRequests
 from ottla.wire.schema import Message

@@ -27,10 +27,9 @@ import structlog
 
 from ottla.base.errors import ErrorCode, RemoteProtocolError
 from ottla.base.ids import Uuid
-from ottla.base.timer import ReusedTimer
+from ottla.base.timer import ReusedTimer, TimerHandle
 from ottla.broker.replica.followed import FollowedPartition
 from ottla.broker.replica.ports import FetcherEnvironment
-from ottla.peer.connection import TimerHandle
 from ottla.peer.exchange import RawResponse
 from ottla.replication.follower import FetchPosition
 from ottla.wire import fetch
@@ -66,7 +65,7 @@ class LeaderFetcher:
         self._changed: dict[
             Key, FollowedPartition
         ] = {}  # partitions whose position in the session may be outdated
-        self._forgotten: dict[Key, FollowedPartition] = {}
+        self._forgotten: dict[Key, None] = {}
         self._in_session = 0
         self._broker_epoch = environment.broker_epoch()
         self._session_id = _NO_SESSION
@@ -253,7 +252,7 @@ class LeaderFetcher:
         if followed.sent is not None:
             followed.sent = None
             self._in_session -= 1
-            self._forgotten[followed.key] = followed
+            self._forgotten[followed.key] = None
 
     def _take_forgotten(self) -> list[ForgottenTopic]:
         forgotten, self._forgotten = self._forgotten, {}

@@ -8,8 +8,8 @@ from typing import NamedTuple, Protocol
 from ottla.base.clock import Clock
 from ottla.base.errors import StorageFault
 from ottla.base.promise import Promise
+from ottla.base.timer import TimerHandle
 from ottla.broker.replica.settings import ReplicaFetchSettings
-from ottla.peer.connection import TimerHandle
 from ottla.peer.exchange import RawResponse
 from ottla.peer.peers import PeerRequests
 from ottla.replication.partition import Partition

@@ -15,11 +15,12 @@ import structlog
 
 from ottla.base.errors import ErrorCode
 from ottla.base.rng import Random, random_uuid
+from ottla.base.timer import TimerHandle
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.features import SUPPORTED_FEATURES
 from ottla.metadata.image import Endpoint, MetadataImage
 from ottla.metadata.publisher import MetadataPublisher
-from ottla.peer.connection import TimerHandle, Timers
+from ottla.peer.connection import Timers
 from ottla.wire.messages.controller_registration import (
     ControllerRegistrationRequest,
     ControllerRegistrationResponse,

@@ -18,6 +18,7 @@ import structlog
 from ottla.base.errors import ErrorCode, LocalError
 from ottla.base.promise import Promise
 from ottla.base.rng import Random, random_uuid
+from ottla.base.timer import TimerHandle
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.features import SUPPORTED_FEATURES
 from ottla.metadata.image import BrokerImage, MetadataImage
@@ -29,7 +30,7 @@ from ottla.node.membership.broker_state import (
     LifecycleSettings,
     Step,
 )
-from ottla.peer.connection import TimerHandle, Timers
+from ottla.peer.connection import Timers
 from ottla.storage.log_dir import LogDir
 from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from ottla.wire.messages.broker_registration import (
