@@ -240,6 +240,8 @@ class PeerConnection:
             self._fail(Reason.PROTOCOL_ERROR, str(error))
         except SaslError as error:
             self._fail(Reason.AUTHENTICATION_FAILED, str(error))
+        if self._transport is transport:
+            transport.expect(reader.expected)
 
     def _take_frames(self) -> None:
         """Process every complete frame.

@@ -11,6 +11,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
+from ottla.base.low_water_mark import LowWaterMark
+
 Buffer = bytes | memoryview
 
 _IOV_MAX: Final = 512
@@ -27,6 +29,10 @@ class Transport(Protocol):
 
     def receive_into(self, target: memoryview) -> int:
         """Receive bytes; 0 at the end of the stream. Raise BlockingIOError if there are none, OSError on failure."""
+        ...
+
+    def expect(self, count: int) -> None:
+        """Allow the transport to call `on_readable` only when `count` bytes have arrived; 1 for any bytes."""
         ...
 
     def send(self, buffers: Sequence[Buffer]) -> None:
@@ -47,6 +53,7 @@ class SocketTransport:
         self._unsent: deque[Buffer] = deque()
         self._writing = False
         self._closed = False
+        self._mark = LowWaterMark(sock)
         self._on_failed: Callable[[OSError], None] = lambda _: None
 
     def start(self, on_readable: Callable[[], None], on_failed: Callable[[OSError], None]) -> None:
@@ -55,6 +62,9 @@ class SocketTransport:
 
     def receive_into(self, target: memoryview) -> int:
         return self._sock.recv_into(target)
+
+    def expect(self, count: int) -> None:
+        self._mark.set(count)
 
     def send(self, buffers: Sequence[Buffer]) -> None:
         if self._closed:

@@ -5,6 +5,9 @@ of the event loop share: a frame returned by `peek` is valid only until the curr
 saves incomplete frames before another connection uses the buffer. A frame above `LARGE_FRAME_BYTES` is received
 into separate memory, which grows with the bytes that arrive (at most fourfold, or to the size of a frame that this
 connection has completed before). That memory is not reused: its batches may be kept without a copy.
+
+After a large frame, another one is expected: only its first bytes are received into the shared buffer, so that the
+others need no copy. `expected` is the number of bytes that the receiver may wait for.
 """
 
 from __future__ import annotations
@@ -20,6 +23,8 @@ LARGE_FRAME_BYTES: Final = 128 * 1024
 """A larger frame does not fit the shared receive buffer and gets separate memory."""
 _GROWTH = 4
 _LARGE_BYTES_MIN = 4096
+_FIRST_BYTES: Final = 4096
+"""How much is received at first if a large frame is expected."""
 _NOTHING = memoryview(b"")
 
 
@@ -28,6 +33,7 @@ class FrameReader:
 
     __slots__ = (
         "_end",
+        "_expects_large",
         "_large",
         "_large_filled",
         "_large_seen",
@@ -50,6 +56,7 @@ class FrameReader:
         self._large_size = 0
         self._large_filled = 0
         self._large_seen = 0
+        self._expects_large = False
 
     @property
     def in_large_frame(self) -> bool:
@@ -59,6 +66,11 @@ class FrameReader:
     def in_frame(self) -> bool:
         """Whether an incomplete frame has been received."""
         return self._large is not None or self._position < self._end
+
+    @property
+    def expected(self) -> int:
+        """How many bytes to wait for: those that fill the memory of a large frame, otherwise any."""
+        return 1 if self._large is None else len(self._large) - self._large_filled or 1
 
     def target(self, shared: memoryview) -> memoryview:
         """The memory for the next bytes; report their number with `received`."""
@@ -70,7 +82,7 @@ class FrameReader:
         if kept:
             shared[:kept] = self._view[self._position : self._end]
         self._view, self._position, self._end = shared, 0, kept
-        return shared[kept:]
+        return shared[kept : kept + _FIRST_BYTES] if self._expects_large else shared[kept:]
 
     def received(self, count: int) -> None:
         if self._large is not None:
@@ -99,9 +111,11 @@ class FrameReader:
         """Remove the frame last returned by `peek`."""
         if self._large is not None:
             self._large = None
+            self._expects_large = True
             self._large_seen = max(self._large_seen, self._large_size)
             self._release()
         else:
+            self._expects_large = False
             self._position += 4 + len(frame)
 
     def received_frames(self) -> tuple[memoryview, int, int]:
@@ -110,6 +124,7 @@ class FrameReader:
 
     def advance(self, position: int) -> None:
         """Remove everything before `position` of `received_frames`."""
+        self._expects_large = False
         self._position = position
 
     def park(self) -> None:

@@ -108,6 +108,7 @@ class MemoryTransport:
         self.closed = False
         self.incoming = bytearray()
         self.ended = False
+        self.expected = 1
         self.on_readable: Callable[[], None] = lambda: None
         self.on_failed: Callable[[OSError], None] = lambda _: None
 
@@ -121,6 +122,9 @@ class MemoryTransport:
         target[:size] = self.incoming[:size]
         del self.incoming[:size]
         return size
+
+    def expect(self, count: int) -> None:
+        self.expected = count
 
     def send(self, buffers: Sequence[Buffer]) -> None:
         assert not self.closed

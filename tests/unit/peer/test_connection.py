@@ -287,6 +287,22 @@ def test_views_of_a_raw_response_may_be_kept(size: int) -> None:
     assert raw.frame == response[4:]
 
 
+def test_the_transport_waits_for_the_bytes_of_a_large_response() -> None:
+    test = Scenario()
+    promise = test.connection.request_raw(FetchRequest(), timeout_s=5.0, versions=range(4, 12))
+    transport = test.open()
+    (sent,) = transport.remote.requests()
+    partition = PartitionData(records=b"r" * 2 * LARGE_FRAME_BYTES)
+    response = response_to(
+        sent, FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=[partition])])
+    )
+    transport.deliver(response[:LARGE_FRAME_BYTES])
+    assert transport.expected == len(response) - LARGE_FRAME_BYTES
+    transport.deliver(response[LARGE_FRAME_BYTES:])
+    assert transport.expected == 1
+    assert promise.result().frame == response[4:]
+
+
 def test_close_fails_all_requests_and_notifies_no_one() -> None:
     test = Scenario()
     promise = test.request()

@@ -42,6 +42,9 @@ class Below:
         del self.incoming[:size]
         return size
 
+    def expect(self, count: int) -> None:
+        raise NotImplementedError
+
     def send(self, buffers: Sequence[Buffer]) -> None:
         for buffer in buffers:
             self.server.receive(memoryview(buffer))

@@ -101,6 +101,48 @@ def test_memory_of_earlier_large_frames_is_allocated_at_once() -> None:
     assert feed.held == 500_000
 
 
+def test_after_a_large_frame_the_next_one_is_received_without_a_copy() -> None:
+    feed = Feed()
+    assert len(feed.reader.target(feed.shared)) == len(feed.shared)
+    feed(framed(b"a" * 500_000))
+    first = feed.reader.target(feed.shared)
+    assert len(first) == 4096
+    first[:] = framed(b"b" * 500_000)[:4096]
+    feed.reader.received(4096)
+    assert feed.reader.peek() is None
+    feed.reader.park()
+    assert len(feed.reader.target(feed.shared)) == feed.reader.expected == 500_004 - 4096
+    feed(b"b" * (500_004 - 4096))
+    feed(framed(b"small"))
+    assert feed.frames == [b"a" * 500_000, b"b" * 500_000, b"small"]
+    assert len(feed.reader.target(feed.shared)) == len(feed.shared)
+
+
+def test_the_bulk_path_takes_small_frames_after_a_large_one() -> None:
+    feed = Feed()
+    feed(framed(b"a" * 500_000))
+    target = feed.reader.target(feed.shared)
+    target[:9] = framed(b"small")
+    feed.reader.received(9)
+    _, _, end = feed.reader.received_frames()
+    feed.reader.advance(end)
+    assert len(feed.reader.target(feed.shared)) == len(feed.shared)
+
+
+def test_only_the_bytes_of_a_large_frame_are_waited_for() -> None:
+    feed = Feed()
+    assert feed.reader.expected == 1
+    feed(framed(b"small")[:6])
+    assert feed.reader.expected == 1  # the rest of a small frame and the next frame may arrive together
+    feed(framed(b"small")[6:])
+    feed(framed(b"a" * 500_000)[:200_000])
+    assert feed.reader.expected == len(feed.reader.target(feed.shared))
+    target = feed.reader.target(feed.shared)
+    feed.reader.received(len(target))
+    assert feed.reader.peek() is not None
+    assert feed.reader.expected == 1  # complete, but not taken yet
+
+
 @pytest.mark.parametrize("size", [-1, -(2**31), FRAME_MAX + 1, 2**31 - 1, 0x47455420])
 def test_invalid_sizes_are_rejected(size: int) -> None:
     feed = Feed()

@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from ottla.base.errors import InvariantViolation, RemoteProtocolError
+from ottla.base.low_water_mark import LowWaterMark
 from ottla.broker.net.origin import Origin
 from ottla.broker.net.outbox import Buffer, Outbox, PendingResponse
 from ottla.wire.frame_reader import FrameReader
@@ -53,6 +54,7 @@ class Connection:
         "_handle",
         "_in_flight",
         "_last_active",
+        "_mark",
         "_next_waits",
         "_outbox",
         "_pending",
@@ -85,6 +87,7 @@ class Connection:
         self._edge = edge
         self._handle = edge.handlers[listener.type]
         self._sock = sock
+        self._mark = LowWaterMark(sock)
         self._receive = sock.recv_into
         self.listener = listener
         self.origin = Origin(listener, ip, port)
@@ -156,6 +159,12 @@ class Connection:
         self._take_frames()
         if not self.closed:
             reader.park()
+            if (expected := reader.expected) != self._mark.count:
+                self._expect(expected)
+
+    def _expect(self, count: int) -> None:
+        """Let the socket wait for so many bytes, if it can."""
+        self._mark.set(count)
 
     def _take_frames(self) -> None:
         """Handle the complete frames that may be taken now."""
@@ -365,6 +374,7 @@ class Connection:
             if now - self._last_active > limits.idle_seconds_max:
                 reason = "idle"
         else:
+            self._expect(1)  # what a slow client has sent is received and counted
             spent = now - self._frame_since - limits.frame_start_seconds_max
             rate = limits.frame_bytes_per_second_min
             if self._edge.exhausted:

@@ -4,7 +4,9 @@ A region has its own descriptor, so that it stays readable after its segment is 
 exists until the last descriptor is closed. Only bytes below the high watermark are sent, and those never change.
 
 `cached` probes the page cache at some positions: `sendfile` would block the event loop for every page that must be read
-from the disk. A page can be evicted after the probe; then one read blocks.
+from the disk. Old pages are evicted before newer ones, and pages are read ahead in order, so the first and the last
+page of a region are rarely different from those between them. A page can also be evicted after the probe; then one
+read blocks.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from ottla.base.files import File, OsFile
 SENDFILE_BYTES_MIN: Final = 128 * 1024
 """Below this, reading and sending take fewer system calls."""
 
-_PROBE_EVERY: Final = 128 * 1024
+_PROBE_EVERY: Final = 1 << 20
 _probe: Final = memoryview(bytearray(1))
 
 

@@ -297,6 +297,32 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.wait_for(asyncio.Event().wait(), 0.005)
 
 
+def test_a_large_frame_is_waited_for_but_what_a_slow_client_has_sent_is_counted() -> None:
+    limits = Limits(frame_start_seconds_max=10, frame_bytes_per_second_min=1000)
+
+    async def scenario(setup: Setup) -> None:
+        loop = asyncio.get_running_loop()
+        reader, writer = await setup.connect()
+        large = framed(OTHER + b"x" * 400_000)
+        writer.write(framed(OTHER + b"hi"))
+        await read_frame(reader)
+        connection = setup.handler.connections[0]
+        writer.write(large[:150_000])
+        await until(lambda: connection._frame_bytes == 150_000)
+        assert connection._sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT) > 50_000
+        writer.write(large[150_000:200_000])
+        connection.check(now := loop.time())
+        await until(lambda: connection._frame_bytes == 200_000)
+        connection.check(now + 10 + 199)
+        assert not connection.closed
+        writer.write(large[200_000:])
+        assert await read_frame(reader) == large[4:]
+        assert connection._sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT) == 1
+        writer.close()
+
+    run(scenario, limits)
+
+
 def test_one_connection_reads_and_the_others_wait_while_memory_is_exhausted() -> None:
     async def scenario(setup: Setup) -> None:
         handler = setup.handler
