@@ -343,6 +343,7 @@ class BrokerNode:
             self._tls.listeners(),
             sasl,
             self._turn,
+            self._machine.sends,
         )
 
     def _listed_apis(self, routes: list[Route]) -> ListedApis:

@@ -15,6 +15,7 @@ from ottla.base.clock import Clock, SystemClock
 from ottla.base.executor import Executor, ThreadExecutor
 from ottla.base.files import Disk, OsDisk
 from ottla.base.rng import Random, system_random
+from ottla.base.sends import Sends, make_sends
 from ottla.base.writer import Writer, make_writer
 from ottla.broker.net.listeners import Listener
 from ottla.broker.net.server import listening_socket
@@ -44,6 +45,8 @@ class Machine(NamedTuple):
     """Open a listening socket for that address; raises LocalError if this is not possible."""
     connect: Connect
     """Open a connection to another node, without blocking; `ottla.peer.connect` describes the contract."""
+    sends: Sends | None = None
+    """Sends responses to several sockets at once; None if they are sent one after the other."""
 
 
 def this_machine(loop: asyncio.AbstractEventLoop) -> Machine:
@@ -52,5 +55,12 @@ def this_machine(loop: asyncio.AbstractEventLoop) -> Machine:
     executor = ThreadExecutor(loop.call_soon_threadsafe, _DISK_THREADS)
     writer = make_writer(loop.add_reader, clock, executor, _DISK_THREADS)
     return Machine(
-        clock, system_random(), OsDisk(), executor, writer, listening_socket, SocketConnector(loop)
+        clock,
+        system_random(),
+        OsDisk(),
+        executor,
+        writer,
+        listening_socket,
+        SocketConnector(loop),
+        make_sends(),
     )

@@ -305,6 +305,19 @@ class Connection:
             self._dirty = True
             self._edge.schedule_flush(self)
 
+    def fileno(self) -> int:
+        """The descriptor of the socket."""
+        return self._sock.fileno()
+
+    def small_message(self) -> bytes | memoryview | None:
+        """Completed responses that can be sent together with those of other connections; see `message_sent`."""
+        return None if self.closed else self._outbox.small_message()
+
+    def message_sent(self, count: int) -> None:
+        """The kernel accepted so many bytes of `small_message`; a negative errno is met again by `flush`."""
+        if count > 0:
+            self._outbox.sent(count)
+
     def flush(self) -> None:
         """Send completed responses and continue to read; called once per loop iteration that completed some."""
         self._dirty = False

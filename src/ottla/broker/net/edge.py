@@ -7,7 +7,8 @@ So there is always progress, and never more than two frames above the limit. Sma
 portions, until they have added a quarter of the limit (`full`).
 
 Responses that are completed in one iteration of the loop are sent together at its end: `schedule_flush` records the
-connection, `_flush` sends for all of them.
+connection, `_flush` sends for all of them. Small responses to several connections are sent with one system call
+(`ottla.base.sends`), so that followers which wait for the same records receive them at the same time.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from ottla.base.buffers import lazy_buffer
+from ottla.base.sends import SENDS_MAX, Sends
 from ottla.broker.metrics.request_times import ResponseTimer
 from ottla.broker.net.limits import ConnectionCount, Limits
 from ottla.broker.turn import Turn
@@ -57,10 +59,12 @@ class Edge:
         tls: TlsListeners | None = None,
         sasl_listeners: Mapping[str, SaslListener] | None = None,
         turn: Turn | None = None,
+        sends: Sends | None = None,
     ) -> None:
         """`turn` is that of the writes which complete responses; without it the connections have their own."""
         self.loop = loop
         self._turn = turn or Turn(loop)
+        self._sends = sends
         self.sasl_listeners = sasl_listeners or {}
         """What the connections of listeners with SASL share, by the names of the listeners."""
         self._request_times = request_times
@@ -92,8 +96,24 @@ class Edge:
 
     def _flush(self) -> None:
         dirty, self._dirty = self._dirty, []
+        if self._sends is not None and len(dirty) > 1:
+            self._send_together(self._sends, dirty)
         for connection in dirty:
             connection.flush()
+
+    def _send_together(self, sends: Sends, connections: list[Connection]) -> None:
+        """Send the small responses of these connections; `flush` sends the others, and notices errors."""
+        small = [
+            (connection, message)
+            for connection in connections
+            if (message := connection.small_message()) is not None
+        ]
+        for start in range(0, len(small), SENDS_MAX):
+            chosen = small[start : start + SENDS_MAX]
+            descriptors = [connection.fileno() for connection, _ in chosen]
+            counts = sends.send(descriptors, [message for _, message in chosen])
+            for (connection, _), count in zip(chosen, counts, strict=True):
+                connection.message_sent(count)
 
     def account(self, count: int) -> None:
         """Count bytes that are now occupied (released, if negative)."""

@@ -66,8 +66,40 @@ class Outbox:
     def add(self, pending: PendingResponse) -> None:
         self._slots.append(pending)
 
+    def small_message(self) -> bytes | memoryview | None:
+        """The completed responses if they are small and nothing else is to be sent before them.
+
+        The caller sends them, and reports with `sent` how much the kernel accepted.
+        """
+        backlog = self._backlog
+        if backlog:
+            return None
+        self._take_completed()
+        if any(isinstance(each, FileRegion) for each in backlog) or sum(map(len, backlog)) > _JOIN_BYTES_MAX:
+            return None
+        if len(backlog) > 1:
+            joined = b"".join(backlog)  # type: ignore[arg-type] # no region of a file
+            backlog.clear()
+            backlog.append(joined)
+        return backlog[0] if backlog else None  # type: ignore[return-value]
+
+    def sent(self, count: int) -> None:
+        """Remove the first bytes, which the caller has sent."""
+        self._drop(count)
+
     def send(self) -> None:
         """Send the completed responses as far as the kernel accepts them; OSError if the connection is broken."""
+        self._take_completed()
+        backlog = self._backlog
+        try:
+            while backlog:
+                self._drop(self._send_some())
+        except (BlockingIOError, InterruptedError):
+            return
+        if self._callbacks:
+            self._run_callbacks()
+
+    def _take_completed(self) -> None:
         slots, backlog = self._slots, self._backlog
         while slots and (ready := slots[0].buffers) is not None:
             pending = slots.popleft()
@@ -76,13 +108,6 @@ class Outbox:
                 self._callbacks.append(pending.on_sent)
             if self.timer is not None:
                 self.timer.sent()
-        try:
-            while backlog:
-                self._drop(self._send_some())
-        except (BlockingIOError, InterruptedError):
-            return
-        if self._callbacks:
-            self._run_callbacks()
 
     def close(self) -> None:
         self._backlog.clear()

@@ -74,6 +74,9 @@ class TlsConnection(Connection):
         super()._on_readable()
         self._read_pending()
 
+    def small_message(self) -> None:
+        """Nothing: responses are encrypted when they are sent."""
+
     def _expect(self, count: int) -> None:
         """Nothing: received bytes are decrypted before they are counted."""
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import socket
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -12,6 +14,7 @@ import pytest
 import structlog
 
 from ottla.base.errors import RemoteProtocolError
+from ottla.base.sends import SENDS_MAX
 from ottla.broker.net.connection import Connection
 from ottla.broker.net.edge import Edge
 from ottla.broker.net.limits import Limits
@@ -64,13 +67,30 @@ class Handler:
             await asyncio.wait_for(self.arrived.wait(), TIMEOUT_S)
 
 
+class RecordedSends:
+    """Sends one message after the other; each accepts `limit` bytes at most, none if it is 0."""
+
+    def __init__(self) -> None:
+        self.calls: list[list[bytes]] = []
+        self.limit = 1 << 20
+
+    def send(self, descriptors: list[int], messages: list[bytes | memoryview]) -> list[int]:
+        self.calls.append([bytes(message) for message in messages])
+        if not self.limit:
+            return [-errno.EAGAIN] * len(messages)
+        return [
+            os.write(descriptor, bytes(message)[: self.limit])
+            for descriptor, message in zip(descriptors, messages, strict=True)
+        ]
+
+
 class Setup:
     def __init__(self, limits: Limits | None = None) -> None:
         self.handler = Handler()
+        self.sends = RecordedSends()
         loop = asyncio.get_running_loop()
-        self.edge = Edge(
-            loop, limits or Limits(), dict.fromkeys(ListenerType, self.handler), structlog.get_logger()
-        )
+        handlers = dict.fromkeys(ListenerType, self.handler)
+        self.edge = Edge(loop, limits or Limits(), handlers, structlog.get_logger(), sends=self.sends)
         self.server = Server(self.edge, listening_socket)
         (listener,) = self.server.bind([Listener("PLAINTEXT", "127.0.0.1", 0, "127.0.0.1", 0)])
         self.server.serve()
@@ -286,6 +306,49 @@ def test_an_idle_connection_and_a_dribbling_one_are_closed_but_a_waiting_one_is_
         assert await read_frame(wait_reader) == OTHER + b"poll"
         for each in (writer, slow_writer, wait_writer):
             each.close()
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("limit", [1 << 20, 3, 0])
+def test_small_responses_of_one_iteration_are_sent_together(limit: int) -> None:
+    async def scenario(setup: Setup) -> None:
+        handler = setup.handler
+        handler.later = True
+        setup.sends.limit = limit
+        streams = [await setup.connect() for _ in range(SENDS_MAX + 3)]
+        for index, (_, writer) in enumerate(streams):
+            writer.write(framed(PRODUCE + b"first of %d" % index) + framed(PRODUCE + b"second of %d" % index))
+            await handler.until_taken(2 * index + 2)
+        while handler.waiting:
+            handler.finish()
+        for index, (reader, writer) in enumerate(streams):
+            assert await read_frame(reader) == PRODUCE + b"first of %d" % index
+            assert await read_frame(reader) == PRODUCE + b"second of %d" % index
+            writer.close()
+        assert [len(messages) for messages in setup.sends.calls] == [SENDS_MAX, 3]
+
+    run(scenario)
+
+
+def test_large_responses_and_those_of_closed_connections_are_not_sent_together() -> None:
+    async def scenario(setup: Setup) -> None:
+        handler = setup.handler
+        handler.later = True
+        streams = [await setup.connect() for _ in range(4)]
+        for index, payload in enumerate((b"x" * 20_000, b"one", b"closed", b"two")):
+            streams[index][1].write(framed(PRODUCE + payload))
+            await handler.until_taken(index + 1)
+        closed = handler.connections[2]
+        while handler.waiting:
+            handler.finish()
+        closed.close()
+        assert await read_frame(streams[0][0]) == PRODUCE + b"x" * 20_000
+        assert await read_frame(streams[1][0]) == PRODUCE + b"one"
+        assert await read_frame(streams[3][0]) == PRODUCE + b"two"
+        assert setup.sends.calls == [[framed(PRODUCE + b"one"), framed(PRODUCE + b"two")]]
+        for _, writer in streams:
+            writer.close()
 
     run(scenario)
 
