@@ -3,6 +3,10 @@
     python -m bench.confluent_client produce BOOTSTRAP TOPIC RECORDS BYTES
     python -m bench.confluent_client consume BOOTSTRAP TOPIC RECORDS
     python -m bench.confluent_client latency BOOTSTRAP TOPIC RATE SECONDS
+    python -m bench.confluent_client busy-latency BOOTSTRAP TOPIC RATE SECONDS
+
+Between two records, the client of `latency` sleeps. That of `busy-latency` polls all the time and so takes a core from
+the brokers.
 
 The variable CLIENT_OPTIONS may contain further settings, as JSON.
 
@@ -15,7 +19,10 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
 
@@ -99,7 +106,25 @@ def consume(bootstrap: str, topic: str, records: int) -> dict[str, float]:
     return {"seconds": seconds, "records_per_s": seen / seconds, "mb_per_s": size / seconds / 1e6}
 
 
-def latency(bootstrap: str, topic: str, rate: int, seconds: float) -> dict[str, float]:
+@contextmanager
+def polling(producer: Producer) -> Iterator[None]:
+    """Deliver reports in a thread, which waits for them."""
+    ended = threading.Event()
+
+    def poll() -> None:
+        while not ended.is_set():
+            producer.poll(0.1)
+
+    thread = threading.Thread(target=poll)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def latency(bootstrap: str, topic: str, rate: int, seconds: float, *, busy: bool = False) -> dict[str, float]:
     """Open loop: each record is due at its time, and its latency counts from there."""
     producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "linger.ms": 0, **OPTIONS})
     producer.list_topics(topic)
@@ -121,11 +146,15 @@ def latency(bootstrap: str, topic: str, rate: int, seconds: float) -> dict[str, 
 
         producer.produce(topic, payload, on_delivery=delivered)
 
-    for number in range(warmup + int(rate * seconds)):
-        while (wait := due_at(number) - time.monotonic()) > 0:
-            producer.poll(min(wait, 0.0005))
-        send(number)
-    producer.flush(30)
+    with nullcontext() if busy else polling(producer):
+        for number in range(warmup + int(rate * seconds)):
+            while (wait := due_at(number) - time.monotonic()) > 0:
+                if busy:
+                    producer.poll(0)
+                else:
+                    time.sleep(wait)
+            send(number)
+        producer.flush(30)
     if failures:
         raise SystemExit(f"not acknowledged: {failures[0]}")
     samples.sort()
@@ -142,7 +171,8 @@ def main(action: str, bootstrap: str, topic: str, *numbers: str) -> None:
     elif action == "consume":
         result = consume(bootstrap, topic, int(numbers[0]))
     else:
-        result = latency(bootstrap, topic, int(numbers[0]), float(numbers[1]))
+        busy = action == "busy-latency"
+        result = latency(bootstrap, topic, int(numbers[0]), float(numbers[1]), busy=busy)
     print(json.dumps(result))
 
 

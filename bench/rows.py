@@ -109,7 +109,7 @@ def paced(session: Session) -> Metrics:
 
 def paced_confluent(session: Session) -> Metrics:
     topic = session.topic("paced-confluent", 1)
-    result = session.confluent("latency", topic, 1000, session.scale.seconds * 2)
+    result = session.confluent("busy-latency", topic, 1000, session.scale.seconds * 2)
     return {"p50 ms": result["p50_ms"], "p99 ms": result["p99_ms"], "p99.9 ms": result["p999_ms"]}
 
 
