@@ -197,8 +197,8 @@ def write_results(samples: Samples, began: datetime, rounds: int) -> None:
         f"Apache Kafka {KAFKA_VERSION}",
         f"- `python -m bench.cluster`; medians of {rounds} round(s); load average at the end {os.getloadavg()[0]:.0f}",
         "- load generators and brokers share the machine; CPU is that of the three brokers, memory that of the largest",
-        "- the client of the latency rows sleeps between two records, as a service does; a busy client polls all the time, "
-        "which leaves one core to the brokers (until 2026-11-18 the latency rows had this client)",
+        "- the client of the latency rows sleeps between two records, as a service does; a busy client polls all the "
+        "time, which leaves one core to the brokers (until 2026-11-18 the latency rows had this client)",
         "- “synced” is Ottla's default: every in-sync replica has synced a record before it is acknowledged",
         "",
         f"| row | {' | '.join(samples)} |",
