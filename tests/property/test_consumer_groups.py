@@ -43,10 +43,15 @@ class Client:
         self.wanted: set[tuple[str, int]] = set()
         self.sends_all_fields = True
         self.heard_ms = 0
+        self.assigned: set[tuple[str, int]] = set()
+        """Of the last response, also if it was lost."""
+        self.asked_ms: int | None = None
+        """Since when the coordinator waits until this member has revoked partitions."""
 
     def reset(self) -> None:
         """Revoke all partitions before the next join."""
         self.epoch, self.owned, self.wanted, self.sends_all_fields = 0, set(), set(), True
+        self.assigned, self.asked_ms = set(), None
 
     def fields(self) -> dict[str, Any]:
         """The fields of the next heartbeat."""
@@ -58,16 +63,25 @@ class Client:
             fields |= {"subscribed_topic_names": list(self.topics), "rebalance_timeout_ms": TIMEOUT_MS}
         return fields
 
-    def receive(self, response: ConsumerGroupHeartbeatResponse) -> None:
-        assert response.member_epoch >= self.epoch, "epochs never decrease"
-        self.epoch, self.sends_all_fields = response.member_epoch, False
+    def sent(self, response: ConsumerGroupHeartbeatResponse, now_ms: int) -> None:
+        """The coordinator has sent a response, which may be lost."""
         if response.assignment is not None:
             known = {topic_id_of(name): name for name in TOPICS}
-            self.wanted = {
+            self.assigned = {
                 (known[each.topic_id], partition)
                 for each in response.assignment.topic_partitions
                 for partition in each.partitions
             }
+        if self.owned <= self.assigned:
+            self.asked_ms = None
+        elif self.asked_ms is None:
+            self.asked_ms = now_ms
+
+    def receive(self, response: ConsumerGroupHeartbeatResponse) -> None:
+        assert response.member_epoch >= self.epoch, "epochs never decrease"
+        self.epoch, self.sends_all_fields = response.member_epoch, False
+        if response.assignment is not None:
+            self.wanted = set(self.assigned)
 
     def miss(self) -> None:
         """The response was lost. The request listed the owned partitions, so no other partition may be consumed."""
@@ -133,6 +147,7 @@ class Groups:
         response = self.ask(client, client.epoch, **client.fields())
         if not isinstance(response, ErrorCode):
             client.heard_ms = self.bench.clock.now
+            client.sent(response, self.bench.clock.now)
         if act == "lose":
             client.miss()
         elif response is ErrorCode.UNRELEASED_INSTANCE_ID:
@@ -174,10 +189,16 @@ class Groups:
     # Events
 
     def wait(self, _: str) -> None:
-        """Time passes. A client without a response for a session timeout stops to consume."""
+        """Time passes. A client without a response for a session timeout stops to consume.
+
+        So does one that has not revoked partitions within the rebalance timeout: the coordinator has removed it. With
+        Kafka too, a client may consume meanwhile, until its next heartbeat; this is not modelled.
+        """
         self.bench.advance(self.rng.choice([500, 500, 5_000, 5_000, 20_000, 50_000]))
         for client in self.clients.values():
-            if self.bench.clock.now - client.heard_ms >= min(self.session_ms, TIMEOUT_MS):
+            silent_ms = self.bench.clock.now - client.heard_ms
+            revoking_ms = 0 if client.asked_ms is None else self.bench.clock.now - client.asked_ms
+            if silent_ms >= min(self.session_ms, TIMEOUT_MS) or revoking_ms >= TIMEOUT_MS:
                 client.reset()
 
     def grow(self, _: str) -> None:
