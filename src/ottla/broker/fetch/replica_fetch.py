@@ -61,6 +61,8 @@ class PendingReplicaFetch(PendingFetch):
         """Whether all listed partitions were read or recorded before the current plan."""
 
     def start(self) -> None:
+        if self._session is not None:
+            self._session.confirm()
         if self._finds_nothing():
             self._was_planned = True
             self._connection.reserve(self, exclusive=True)

@@ -7,7 +7,9 @@ follower had all its records. A response contains the offsets of every partition
 the follower ignores what it receives of a partition after it has sent another position.
 
 A follower that has all records of a partition does not list it again. Its fetches still show that it is caught up:
-when the partition moves, its leader state gets the time of the last request (`Partition.fetched_before`).
+when the partition moves, its leader state gets the time of the last request (`Partition.fetched_before`). When records
+are deleted, the next request confirms the position that the session has (`confirm`): the leader state may have that of
+another request.
 
 Sessions of followers are not evicted by those of consumers. A follower has one session: an earlier one of the same
 broker is removed when it creates another, so that a request of the old session that arrives late has no effect. One
@@ -19,8 +21,10 @@ Concurrency: the event loop only.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, cast
 
+from ottla.base.errors import ApiError
 from ottla.broker.fetch.sessions import FetchSession, FetchSessions, PartitionKey
 from ottla.wire.fetch import FetchPartition, FetchRequest, PartitionData
 
@@ -43,6 +47,7 @@ class ReplicaSession(FetchSession):
         "_due",
         "_moves",
         "_planned",
+        "_unconfirmed",
         "_watched",
         "must_respond",
         "replica_epoch",
@@ -69,6 +74,8 @@ class ReplicaSession(FetchSession):
         self._planned: dict[PartitionKey, int] = {}
         self._behind: set[PartitionKey] = set()
         """Partitions of which the follower does not have all records, or that failed."""
+        self._unconfirmed: set[PartitionKey] = set()
+        """Partitions whose positions are recorded again with the next request."""
         self._watched: dict[Partition, PartitionKey] = {}
         self._by_key: dict[PartitionKey, Partition] = {}
 
@@ -85,6 +92,20 @@ class ReplicaSession(FetchSession):
         for key, indexes in request.forgotten:
             for index in indexes:
                 self._forget((key, index))
+
+    def confirm(self) -> None:
+        """A request has arrived: it confirms the positions of all partitions of the session, listed or not."""
+        unconfirmed, self._unconfirmed = self._unconfirmed, set()
+        for key in unconfirmed:
+            partition, known = self._by_key.get(key), self.partitions.get(key)
+            if partition is None or known is None:
+                continue
+            position = known.wanted
+            if position.current_leader_epoch == partition.leader_epoch:
+                with suppress(ApiError):  # the request is refused where the partition is read
+                    partition.fetched_by(
+                        self.replica_id, self.replica_epoch, position.fetch_offset, position.log_start_offset
+                    )
 
     def wanted(self) -> list[tuple[bytes, FetchPartition]]:
         """The due partitions, those first that have waited longest."""
@@ -158,6 +179,7 @@ class ReplicaSession(FetchSession):
         if key in self.partitions:
             self.partitions[key].log_start_offset = -1
             self.must_respond = True
+            self._unconfirmed.add(key)
             self._mark(key)
             if self.waiting is not None:
                 self.waiting.partition_moved(partition)

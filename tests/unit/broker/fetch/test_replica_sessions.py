@@ -74,3 +74,48 @@ def test_sessions_of_consumers_do_not_evict_those_of_followers() -> None:
     follower.connection.responses.clear()
     follower.fetch({0: 0}, wait_ms=0)
     assert not follower.waits
+
+
+def test_the_next_request_of_a_session_confirms_positions_that_it_does_not_list() -> None:
+    """Another request of the same replica has recorded a position without a log start."""
+    broker = Broker()
+    (partition,) = broker.partitions
+    two, three = Follower(broker, 2), Follower(broker, 3)
+    broker.append()
+    broker.write()
+    for follower in (two, three):
+        follower.fetch({0: 0})
+        follower.received()
+        follower.fetch({0: 1})
+    assert partition.low_watermark == 0
+    partition.fetched_by(2, -1, 1, -1)
+    deletion = partition.delete_records(0)
+    broker.turn()
+    assert not deletion.done
+    assert two.received()[0].log_start_offset == 0
+    two.fetch({})
+    assert deletion.result() == 0
+    assert two.waits
+
+
+def test_a_session_confirms_no_position_of_an_earlier_leader_epoch() -> None:
+    broker = Broker()
+    (partition,) = broker.partitions
+    two = Follower(broker, 2)
+    broker.append()
+    broker.write()
+    two.fetch({0: 0})
+    two.received()
+    two.fetch({0: 1})
+    partition.delete_records(0)
+    broker.turn()
+    two.connection.responses.clear()
+    partition.become(broker.image(epoch=2, partition_epoch=1))
+    broker.turn()
+    two.connection.responses.clear()
+    Follower(broker, 3).fetch({0: 1}, epoch=2, wait_ms=0)
+    two.fetch({})
+    assert partition.low_watermark == -1
+    two.connection.responses.clear()
+    two.fetch({0: 1}, epoch=2)
+    assert partition.low_watermark == 0
