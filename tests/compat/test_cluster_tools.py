@@ -98,6 +98,8 @@ def test_kafka_leader_election_elects_preferred_leaders(
     topic = make_topic(tools, at)
     cluster.stop(1)
     cluster.restart(1)
+    under = ("kafka-topics", *at, "--describe", "--under-replicated-partitions")
+    wait_until(lambda: topic not in tools.good(*under).out, "the broker to return to the ISR")
     elected = tools.run(
         "kafka-leader-election", *at, "--election-type", "preferred", "--topic", topic, "--partition", "1"
     )
