@@ -341,3 +341,16 @@ def _last_epoch(offset: int, last_epoch: int | None) -> int:
     if last_epoch is not None:
         return last_epoch
     return 0 if offset else -1
+
+
+def caught_up(broker: Broker, *others: Follower) -> Follower:
+    """A follower that has the only record of partition 0 and waits, as the `others` do."""
+    broker.append(0)
+    broker.write()
+    follower = Follower(broker)
+    for one in (*others, follower):
+        one.fetch({0: 0})
+        assert one.received()[0].records
+        one.fetch({0: 1})
+        assert one.waits
+    return follower

@@ -1,8 +1,8 @@
 """Small messages to several sockets, sent with one system call.
 
-With a call for each message, the first process that is woken up may take the processor from the sender, which sends
-the second message when that process has finished: processes that could run in parallel run one after the other. With
-one call, the kernel wakes up all of them before the sender can lose its processor.
+With a call for each message, the first receiver may preempt the sender, which then sends the second message when that
+receiver waits again: processes that could run in parallel run one after the other. With one call, the kernel wakes up
+all receivers before one of them can preempt the sender.
 
 This needs Linux's io_uring, which some containers forbid. Without it, messages are sent one after the other.
 """

@@ -5,20 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ottla.base.errors import ErrorCode
-from tests.support.replica_fetches import Broker, Follower
-
-
-def caught_up(broker: Broker, *others: Follower) -> Follower:
-    """A follower that has the only record of partition 0 and waits, as the `others` do."""
-    broker.append(0)
-    broker.write()
-    follower = Follower(broker)
-    for one in (*others, follower):
-        one.fetch({0: 0})
-        assert one.received()[0].records
-        one.fetch({0: 1})
-        assert one.waits
-    return follower
+from tests.support.replica_fetches import Broker, Follower, caught_up
 
 
 def test_a_request_at_the_end_of_the_log_returns_the_high_watermark_that_moved_before() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ottla.base.errors import ErrorCode
-from tests.support.replica_fetches import Broker, Follower
+from tests.support.replica_fetches import Broker, Follower, caught_up
 
 
 def test_a_follower_has_one_session() -> None:
@@ -37,13 +37,7 @@ def test_a_partition_that_is_listed_and_forgotten_is_not_in_the_session() -> Non
 def test_a_follower_gets_the_offsets_that_it_has_ignored() -> None:
     """It ignores what it receives of a partition after it has sent another position (simulation, seed 17)."""
     broker = Broker()
-    two, three = Follower(broker, 2), Follower(broker, 3)
-    broker.append()
-    broker.write()
-    for follower in (two, three):
-        follower.fetch({0: 0})
-        follower.received()
-        follower.fetch({0: 1})
+    two = caught_up(broker, Follower(broker, 3))
     assert two.connection.on_next_request is not None
     two.connection.on_next_request()  # the next request arrives: the one that waits ends
     assert two.received()[0].high_watermark == 1
@@ -80,13 +74,7 @@ def test_the_next_request_of_a_session_confirms_positions_that_it_does_not_list(
     """Another request of the same replica has recorded a position without a log start."""
     broker = Broker()
     (partition,) = broker.partitions
-    two, three = Follower(broker, 2), Follower(broker, 3)
-    broker.append()
-    broker.write()
-    for follower in (two, three):
-        follower.fetch({0: 0})
-        follower.received()
-        follower.fetch({0: 1})
+    two = caught_up(broker, Follower(broker, 3))
     assert partition.low_watermark == 0
     partition.fetched_by(2, -1, 1, -1)
     deletion = partition.delete_records(0)
@@ -101,12 +89,7 @@ def test_the_next_request_of_a_session_confirms_positions_that_it_does_not_list(
 def test_a_session_confirms_no_position_of_an_earlier_leader_epoch() -> None:
     broker = Broker()
     (partition,) = broker.partitions
-    two = Follower(broker, 2)
-    broker.append()
-    broker.write()
-    two.fetch({0: 0})
-    two.received()
-    two.fetch({0: 1})
+    two = caught_up(broker)
     partition.delete_records(0)
     broker.turn()
     two.connection.responses.clear()
