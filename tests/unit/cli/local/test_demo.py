@@ -11,7 +11,7 @@ from rich.console import Console
 
 from ottla.base.errors import LocalError
 from ottla.cli.local import demo
-from ottla.local.ports import free_port
+from ottla.local.cluster_directory import ClusterDescription, on_free_ports
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def console() -> Console:
 
 
 def test_the_cluster_of_the_demo_has_two_racks_and_the_given_port(tmp_path: Path) -> None:
-    port = free_port()
+    port = on_free_ports(ClusterDescription(3)).port
     cluster = demo._cluster(tmp_path / "cluster", port)
     assert list(cluster.brokers) == [0, 1, 2]
     assert cluster.racks == ("R1", "R2")

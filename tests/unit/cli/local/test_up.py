@@ -126,7 +126,7 @@ def run_until(prefix: str, *arguments: str) -> tuple[int, str]:
 
 
 def test_a_cluster_is_started_stopped_and_opened_again(tmp_path: Path) -> None:
-    data, port = str(tmp_path / "data"), str(free_port())
+    data, port = str(tmp_path / "data"), str(on_free_ports(ClusterDescription(1)).port)
     arguments = ("--brokers", "1", "--racks", "R1", "--port", port, "--data", data)
     code, output = run_until("active controller", *arguments)
     assert code == 0

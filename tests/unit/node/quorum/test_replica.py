@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 import structlog
 
+from ottla.local.ports import free_ports
 from ottla.node.build import Node
 from ottla.node.quorum import replica
 from ottla.node.settings.config import assemble
@@ -36,14 +36,6 @@ def count_lost_elections(quorum: RaftQuorum) -> Callable[[], int]:
 
     core._pre_vote_lost = counted  # type: ignore[method-assign]
     return lambda: losses
-
-
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
 
 
 async def until(condition: Callable[[], bool]) -> None:
