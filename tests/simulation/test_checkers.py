@@ -336,6 +336,23 @@ def test_an_expired_claim_does_not_conflict(checkers: Checkers) -> None:
     assert checkers.rule == ""
 
 
+def test_a_heartbeat_extends_a_claim(checkers: Checkers) -> None:
+    checkers.ownership.claim("g", "a", [PARTITION], 1000, None)
+    checkers.kernel.now_us = 999
+    checkers.ownership.extend("g", "a", [PARTITION], 2000)
+    checkers.kernel.now_us = 1001
+    checkers.ownership.claim("g", "b", [PARTITION], 3000, None)
+    assert checkers.rule == "G1 a partition has one owner at a time"
+
+
+def test_a_heartbeat_does_not_restore_a_claim_that_has_ended(checkers: Checkers) -> None:
+    checkers.ownership.claim("g", "a", [PARTITION], 1000, None)
+    checkers.kernel.now_us = 1000
+    checkers.ownership.extend("g", "a", [PARTITION], 2000)
+    checkers.ownership.claim("g", "b", [PARTITION], 3000, None)
+    assert checkers.rule == ""
+
+
 def test_two_owners_in_one_generation_are_reported(checkers: Checkers) -> None:
     checkers.ownership.claim("g", "a", [PARTITION], 1, (1, "a"))
     checkers.kernel.now_us = 10

@@ -14,6 +14,7 @@ import pytest
 import typer
 
 from ottla.testing.sim.command import simulate
+from ottla.testing.sim.kernel.pace import EVEN
 from ottla.testing.sim.run import Result, Run
 
 FAULT_MS = 8_000
@@ -83,7 +84,7 @@ def test_no_seed_of_a_cluster_violates_an_invariant_and_leaders_are_elected() ->
     ],
 )
 def test_a_seed_that_violated_an_invariant_does_not_any_more(seed: int) -> None:
-    assert Run(seed, fault_ms=LONG_FAULT_MS).finish().violation is None
+    assert Run(seed, fault_ms=LONG_FAULT_MS, pace=EVEN).finish().violation is None
 
 
 @pytest.mark.parametrize(
@@ -93,6 +94,11 @@ def test_a_seed_that_violated_an_invariant_does_not_any_more(seed: int) -> None:
 def test_a_fault_that_cannot_be_injected_is_refused(fault: str, nodes: int, message: str) -> None:
     with pytest.raises(typer.BadParameter, match=message):
         simulate(seeds=1, nodes=nodes, fault=[fault])
+
+
+def test_a_pace_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(typer.BadParameter, match="unknown pace: slow; known: even, busy"):
+        simulate(seeds=1, pace="slow")
 
 
 def test_a_seed_of_a_cluster_is_reproducible() -> None:

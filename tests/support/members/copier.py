@@ -16,7 +16,7 @@ import sys
 import time
 from pathlib import Path
 
-from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 EXIT_FENCED = 3
 TIMEOUT_S = 60.0
@@ -131,7 +131,9 @@ class Copier:
                 self.record("committed")
                 return
         except KafkaException as failure:
-            if not failure.args[0].txn_requires_abort():
+            error = failure.args[0]
+            # Until the abort, `produce` only reports that the state does not permit it.
+            if not error.txn_requires_abort() and error.code() != KafkaError._STATE:
                 raise
         self.again(lambda: self.producer.abort_transaction(TIMEOUT_S))
         self.record("aborted")

@@ -26,11 +26,13 @@ from ottla.testing.sim.kernel.events import Kernel, Owner, Trace
 from ottla.testing.sim.kernel.host import Host
 from ottla.testing.sim.kernel.links import Conditions
 from ottla.testing.sim.kernel.network import Network
+from ottla.testing.sim.kernel.pace import EVEN, PACES, Pace
 from ottla.testing.sim.node import SimNode
 from ottla.testing.sim.topology import ONE_NODE, NodeSpec, properties
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 TXN_TOPIC: Final = "__transaction_state"
+_UNEVEN_CHANCE: Final = 0.5
 
 
 class Cluster:
@@ -85,6 +87,14 @@ class Cluster:
         """The brokers that clients connect to first."""
 
     # Hosts
+
+    def set_paces(self, pace: Pace | None) -> None:
+        """Set the pace of all nodes; None: the seed chooses, for half of the runs one for each node."""
+        rng = self.stream("paces")
+        uneven = rng.random() < _UNEVEN_CHANCE
+        for node in self.nodes:
+            node.host.pace = pace or (rng.choice(PACES) if uneven else EVEN)
+            self.kernel.note(node.host.name, f"pace {node.host.pace.name}")
 
     def _add_node(self, spec: NodeSpec, settings: Mapping[str, str]) -> SimNode:
         node = SimNode(self.network, self.host(f"node{spec.node_id}"), spec, settings)

@@ -23,9 +23,11 @@ from rich.table import Table
 
 from ottla.testing.sim.disk_faults import DiskFaults
 from ottla.testing.sim.disk_losses import DiskLosses
-from ottla.testing.sim.run import FAULT_MS, Result, run_seed
+from ottla.testing.sim.kernel.pace import PACES, Pace
+from ottla.testing.sim.run import FAULT_MS, Result, Run
 
 _LINES_SHOWN: Final = 60
+_PACE_NAMES: Final = ", ".join(pace.name for pace in PACES)
 _REPEAT_COMMAND: Final = "make sim SEED={}"
 
 
@@ -36,15 +38,21 @@ def simulate(
     seconds: Annotated[int, typer.Option(help="Virtual seconds with faults in each run.")] = FAULT_MS // 1000,
     nodes: Annotated[int, typer.Option(help="Number of brokers in each run; 0: the seed chooses.")] = 0,
     fault: Annotated[list[str], typer.Option(help="Inject only faults of this kind; may be repeated.")] = [],  # noqa: B006
+    pace: Annotated[
+        str, typer.Option(help=f"Pace of all nodes: {_PACE_NAMES}; by default the seed chooses.")
+    ] = "",
     jobs: Annotated[int, typer.Option(help="Number of processes; 0: one for each processor.")] = 0,
     first_only: Annotated[bool, typer.Option(help="Stop at the first violation.")] = False,
     trace: Annotated[bool, typer.Option(help="Show the last lines of the trace.")] = False,
 ) -> None:
     """Run the broker with simulated clients, network, disk and clock, and inject faults."""
     _check_faults(fault, nodes)
+    work = partial(
+        _run_quietly, fault_ms=seconds * 1000, brokers=nodes or None, only=fault, pace=_pace_of(pace)
+    )
     console = Console()
     if seed is not None:
-        result = run_seed(seed, seconds * 1000, nodes or None, fault)
+        result = work(seed)
         console.print(_table([result]))
         if trace:
             _show_lines(console, result)
@@ -55,9 +63,8 @@ def simulate(
     else:
         numbers = range(first, first + seeds)
         if first_only:
-            results = _run_until_violated(numbers, seconds * 1000, nodes or None, fault)
+            results = _run_until_violated(numbers, work)
         else:
-            work = partial(_run_quietly, fault_ms=seconds * 1000, brokers=nodes or None, only=fault)
             results = _run_many(console, numbers, work, jobs or os.cpu_count() or 1)
         console.print(_table(results))
     console.print(_summary(results), highlight=False)
@@ -81,21 +88,29 @@ def _check_faults(kinds: Sequence[str], nodes: int) -> None:
         raise typer.BadParameter(f"{', '.join(of_clusters)}: only with several brokers, such as --nodes 3")
 
 
-def _run_until_violated(
-    seeds: range, fault_ms: int, brokers: int | None, only: Sequence[str]
-) -> list[Result]:
+def _pace_of(name: str) -> Pace | None:
+    """The pace of that name; None if the seed chooses."""
+    found = {pace.name: pace for pace in PACES}.get(name)
+    if name and found is None:
+        raise typer.BadParameter(f"unknown pace: {name}; known: {_PACE_NAMES}")
+    return found
+
+
+def _run_until_violated(seeds: range, work: Callable[[int], Result]) -> list[Result]:
     results = []
     for seed in seeds:
-        results.append(run_seed(seed, fault_ms, brokers, only))
+        results.append(work(seed))
         if results[-1].violation is not None:
             break
     return results
 
 
-def _run_quietly(seed: int, fault_ms: int, brokers: int | None, only: Sequence[str]) -> Result:
+def _run_quietly(
+    seed: int, fault_ms: int, brokers: int | None, only: Sequence[str], pace: Pace | None
+) -> Result:
     """Run a seed without Python's warnings about coroutines of killed processes, which are never awaited."""
     warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
-    return run_seed(seed, fault_ms, brokers, only)
+    return Run(seed, fault_ms=fault_ms, brokers=brokers, only=only, pace=pace).finish()
 
 
 def _run_many(console: Console, seeds: range, work: Callable[[int], Result], jobs: int) -> list[Result]:

@@ -167,7 +167,8 @@ class Faults:
 
         def repair() -> None:
             node.host.disk.fail_at(-1)
-            self._kill(node)
+            node.kill()  # unless it has ended by itself
+            self._restart(node)
 
         self._kernel.after_ms(self._rng.uniform(500, 3000), self._cluster.owner, repair)
 

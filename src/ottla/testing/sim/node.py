@@ -6,8 +6,10 @@ Only the host below it is simulated. Each start is a new incarnation, which find
 
 from __future__ import annotations
 
+import asyncio
 import traceback
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, cast
 
 from ottla.base.errors import InvariantViolation
@@ -176,6 +178,7 @@ class SimNode:
                 raise
             self.kernel.note(loop.name, f"cannot start on a failed disk: {error!r}")
             return
+        self.node.failed.add_done_callback(partial(self._failed, loop))
         task = loop.create_task(self.node.start())
         task.add_done_callback(lambda done: self._booted(loop, done))
 
@@ -200,6 +203,19 @@ class SimNode:
             self.on_power_lost()
 
     # End
+
+    def _failed(self, loop: SimLoop, failed: asyncio.Future[str]) -> None:
+        """The node cannot continue: its process ends, as in `node.main`."""
+        if not loop.alive:
+            return
+        self.kernel.note(loop.name, f"fails: {failed.result()}")
+        self.kernel.count("nodes failed")
+        if not self.disk.failures:
+            self.kernel.violated("no node fails while its disk works", f"{loop.name}: {failed.result()}")
+        if self.ready:
+            self.stop(lambda: None)
+        else:
+            self.kill()
 
     def kill(self) -> None:
         """Kill the process; its writes survive, because the operating system still runs."""

@@ -12,6 +12,7 @@ import structlog
 from ottla.testing.sim.cluster import Cluster
 from ottla.testing.sim.kernel.events import Kernel, Violation
 from ottla.testing.sim.kernel.network import Network
+from ottla.testing.sim.kernel.pace import EVEN, Pace
 from ottla.testing.sim.scenario import Scenario
 from ottla.testing.sim.topology import choose_nodes, cluster_settings, topic_settings
 
@@ -58,13 +59,18 @@ class Simulation:
         name: str = "",
         settings: Mapping[str, str] | None = None,
         brokers: int | None = 1,
+        pace: Pace | None = EVEN,
     ) -> Cluster:
-        """Add a cluster with that many brokers; None: the seed chooses. Several clusters have different names."""
+        """Add a cluster with that many brokers, which work at that pace; None: the seed chooses.
+
+        Several clusters have different names.
+        """
         rng = self.kernel.stream(f"{name}: topology")
         specs = choose_nodes(rng, brokers)
         shared = {**SETTINGS, **cluster_settings(rng, specs), **(settings or {})}
         cluster = Cluster(self.network, name, shared, specs)
         cluster.topic_settings = topic_settings(rng, specs)
+        cluster.set_paces(pace)
         self.clusters.append(cluster)
         return cluster
 
@@ -102,7 +108,7 @@ class Run:
     """The standard scenario under one seed, on one cluster, or on several independent ones.
 
     `faulty` restricts faults to the clusters of these names. `brokers` is the number of brokers of a cluster; None: the
-    seed chooses. `only` restricts faults to these kinds.
+    seed chooses. `only` restricts faults to these kinds. `pace` is that of all nodes; None: the seed chooses.
     """
 
     def __init__(
@@ -115,11 +121,12 @@ class Run:
         faulty: Sequence[str] | None = None,
         brokers: int | None = 1,
         only: Sequence[str] = (),
+        pace: Pace | None = None,
     ) -> None:
         self.simulation = Simulation(seed)
         self.scenarios = [
             Scenario(
-                self.simulation.add_cluster(name, settings, brokers),
+                self.simulation.add_cluster(name, settings, brokers, pace),
                 fault_ms,
                 faults=faulty is None or name in faulty,
                 only=only,
@@ -152,10 +159,3 @@ class Run:
         """End the cluster of a scenario, so that its traces do not depend on how long other clusters run."""
         scenario.cluster.shut_down()
         self._running -= 1
-
-
-def run_seed(
-    seed: int, fault_ms: int = FAULT_MS, brokers: int | None = 1, only: Sequence[str] = ()
-) -> Result:
-    """Run one seed to its end."""
-    return Run(seed, fault_ms=fault_ms, brokers=brokers, only=only).finish()

@@ -54,10 +54,14 @@ class OwnershipChecker:
             ownership[member] = until_us
 
     def extend(self, group: str, member: str, partitions: list[TopicPartition], until_us: int) -> None:
-        """Extend the claims of a member whose heartbeat succeeded."""
+        """Extend the claims of a member whose heartbeat succeeded.
+
+        Claims that have ended stay so: while a coordinator loads its log, it confirms all heartbeats, as Kafka's
+        does, also those of a member that an earlier coordinator has removed after the end of its session.
+        """
         for tp in partitions:
             ownership = self._owned.get((group, tp), {})
-            if member in ownership:
+            if self._kernel.now_us < ownership.get(member, 0):
                 ownership[member] = max(ownership[member], until_us)
 
     def release(self, group: str, member: str, partitions: list[TopicPartition]) -> None:

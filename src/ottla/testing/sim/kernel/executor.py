@@ -1,4 +1,7 @@
-"""Executor of a simulated process: work is run after a delay, and its completion is reported in a later event."""
+"""Executor of a simulated process: work is run after a delay, and its completion is reported in a later event.
+
+Completions may be reported in another order than that of the work, as with several threads.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ class SimExecutor:
         self._rng = host.stream(f"executor of {loop.name}")
 
     def submit(self, work: Work, done: Done) -> None:
-        delay_ms = self._rng.uniform(0.05, 0.6)
+        delay_ms = self._rng.uniform(*self._host.pace.work_ms)
         if self._host.slow_chance and self._rng.random() < self._host.slow_chance:
             delay_ms += self._rng.uniform(0, self._host.slow_ms_max)
         self._loop.call_later(delay_ms / 1000, self._work, work, done)
@@ -33,4 +36,8 @@ class SimExecutor:
             return
         except Exception as error:  # noqa: BLE001 - reported to the submitter, which handles it
             failure = error
-        self._loop.call_soon(done, failure)
+        notice_ms_max = self._host.pace.notice_ms_max
+        if notice_ms_max:
+            self._loop.call_later(self._rng.uniform(0, notice_ms_max) / 1000, done, failure)
+        else:
+            self._loop.call_soon(done, failure)

@@ -14,6 +14,7 @@ from ottla.testing.disk import Survival
 from ottla.testing.sim.kernel.disk import PowerLossDisk
 from ottla.testing.sim.kernel.events import START_MS, US_PER_SECOND, Kernel, Owner
 from ottla.testing.sim.kernel.loop import SimLoop
+from ottla.testing.sim.kernel.pace import EVEN
 
 if TYPE_CHECKING:
     from ottla.testing.sim.kernel.sockets import ListeningSocket, Socket
@@ -45,6 +46,7 @@ class Host(Owner):
         self.kernel = kernel
         self.clock = HostClock(kernel)
         self.disk = PowerLossDisk(self.stream("disk"))
+        self.pace = EVEN
         self.slow_chance = 0.0
         self.slow_ms_max = 0.0
         """How often work of an executor is slow, and how much longer it then takes."""
@@ -62,7 +64,7 @@ class Host(Owner):
         """Start a process; the host must be switched on."""
         if not self.alive:
             raise RuntimeError(f"{self.name} is switched off: switch it on before you start {name}")
-        loop = SimLoop(self.kernel, name, self.trace)
+        loop = SimLoop(self.kernel, name, self.trace, self.pace)
         self._processes[loop] = {}
         return loop
 

@@ -17,6 +17,7 @@ from math import ceil
 from typing import Any, Protocol, cast
 
 from ottla.testing.sim.kernel.events import US_PER_MS, US_PER_SECOND, Kernel, Owner, Trace
+from ottla.testing.sim.kernel.pace import EVEN, Pace
 
 
 class Pollable(Protocol):
@@ -33,9 +34,11 @@ class Pollable(Protocol):
 class SimLoop(Owner):
     """One simulated process with its event loop."""
 
-    def __init__(self, kernel: Kernel, name: str, trace: Trace) -> None:
+    def __init__(self, kernel: Kernel, name: str, trace: Trace, pace: Pace = EVEN) -> None:
         super().__init__(name, trace)
         self.kernel = kernel
+        self._pace = None if pace is EVEN else pace
+        self._pace_rng = kernel.stream(f"pace of {name}")
         self.asyncio = cast(asyncio.AbstractEventLoop, self)
         """The same object, for code that is written for asyncio."""
         self.on_error: Callable[[dict[str, Any]], None] = self._unexpected
@@ -95,6 +98,9 @@ class SimLoop(Owner):
             handle._run()
         finally:
             asyncio._set_running_loop(None)
+        if self._pace is not None:
+            busy_until_us = self.kernel.now_us + self._pace.event_us(self._pace_rng)
+            self.paused_until_us = max(self.paused_until_us, busy_until_us)
 
     # Futures and tasks
 
