@@ -345,12 +345,25 @@ def test_a_heartbeat_extends_a_claim(checkers: Checkers) -> None:
     assert checkers.rule == "G1 a partition has one owner at a time"
 
 
-def test_a_heartbeat_does_not_restore_a_claim_that_has_ended(checkers: Checkers) -> None:
+@pytest.mark.parametrize("unverified", [False, True])
+def test_an_unverified_heartbeat_does_not_make_a_claim_that_has_ended_exclusive(
+    checkers: Checkers, unverified: bool
+) -> None:
     checkers.ownership.claim("g", "a", [PARTITION], 1000, None)
     checkers.kernel.now_us = 1000
-    checkers.ownership.extend("g", "a", [PARTITION], 2000)
+    checkers.ownership.extend("g", "a", [PARTITION], 2000, unverified=unverified)
+    assert checkers.ownership.owners("g", PARTITION) == ["a"]
     checkers.ownership.claim("g", "b", [PARTITION], 3000, None)
-    assert checkers.rule == ""
+    assert bool(checkers.rule) is not unverified
+
+
+def test_a_claim_is_exclusive_again_when_it_is_renewed(checkers: Checkers) -> None:
+    checkers.ownership.claim("g", "a", [PARTITION], 1000, None)
+    checkers.kernel.now_us = 1000
+    checkers.ownership.extend("g", "a", [PARTITION], 2000, unverified=True)
+    checkers.ownership.claim("g", "a", [PARTITION], 2500, None)
+    checkers.ownership.claim("g", "b", [PARTITION], 3000, None)
+    assert checkers.rule.startswith("G1")
 
 
 def test_two_owners_in_one_generation_are_reported(checkers: Checkers) -> None:

@@ -19,6 +19,8 @@ class OwnershipChecker:
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
         self._owned: dict[tuple[str, TopicPartition], dict[str, int]] = {}  # -> member -> end of its claim
+        self._shared: set[tuple[str, TopicPartition, str]] = set()
+        """Claims that are not exclusive."""
         self._by_generation: dict[tuple[str, int, TopicPartition], str] = {}
 
     def claim(
@@ -45,23 +47,36 @@ class OwnershipChecker:
                 )
             ownership = self._owned.setdefault((group, tp), {})
             for other, other_until_us in ownership.items():
-                if other != member and other_until_us > now_us < until_us:
+                is_exclusive = (group, tp, other) not in self._shared
+                if other != member and is_exclusive and other_until_us > now_us < until_us:
                     self._kernel.violated(
                         "G1 a partition has one owner at a time",
                         f"{group} {tp}: {member} claims it, {other} owns it until "
                         f"{other_until_us / US_PER_MS:.3f}",
                     )
             ownership[member] = until_us
+            self._shared.discard((group, tp, member))
 
-    def extend(self, group: str, member: str, partitions: list[TopicPartition], until_us: int) -> None:
+    def extend(
+        self,
+        group: str,
+        member: str,
+        partitions: list[TopicPartition],
+        until_us: int,
+        *,
+        unverified: bool = False,
+    ) -> None:
         """Extend the claims of a member whose heartbeat succeeded.
 
-        Claims that have ended stay so: while a coordinator loads its log, it confirms all heartbeats, as Kafka's
-        does, also those of a member that an earlier coordinator has removed after the end of its session.
+        `unverified`: the coordinator of a classic group confirms all heartbeats while it loads its log, as Kafka's
+        does, also those of a member that an earlier coordinator has removed after the end of its session. So a claim
+        that had ended is not exclusive any more, until the member claims the partition again.
         """
         for tp in partitions:
             ownership = self._owned.get((group, tp), {})
-            if self._kernel.now_us < ownership.get(member, 0):
+            if member in ownership:
+                if unverified and ownership[member] <= self._kernel.now_us:
+                    self._shared.add((group, tp, member))
                 ownership[member] = max(ownership[member], until_us)
 
     def release(self, group: str, member: str, partitions: list[TopicPartition]) -> None:

@@ -37,6 +37,7 @@ _ASSIGNOR = "range"
 class ClassicMember(Member):
     """A member that uses JoinGroup, SyncGroup, Heartbeat and LeaveGroup."""
 
+    unverified_heartbeats = True
     heartbeat_ms = 700
 
     def __init__(

@@ -58,6 +58,8 @@ _LATE_MS: Final = 30_000
 class Member(Client):
     """A member of `group` that reads `topics`. Subclasses implement a group protocol."""
 
+    unverified_heartbeats = False
+    """Whether a heartbeat may succeed although the coordinator does not know the member (`OwnershipChecker.extend`)."""
     session_ms = 4000
     rebalance_ms = 5000
 
@@ -112,7 +114,13 @@ class Member(Client):
 
     def heartbeat_succeeded(self, sent_us: int) -> None:
         """Extend the claims: the heartbeat that was sent at `sent_us` succeeded."""
-        self.cluster.ownership.extend(self.group, self.name, list(self.positions), self.until_us(sent_us))
+        self.cluster.ownership.extend(
+            self.group,
+            self.name,
+            list(self.positions),
+            self.until_us(sent_us),
+            unverified=self.unverified_heartbeats,
+        )
 
     def until_us(self, sent_us: int) -> int:
         """The end of claims after a heartbeat that was sent at `sent_us`."""
