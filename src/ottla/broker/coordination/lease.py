@@ -7,8 +7,9 @@ heartbeat. An acknowledged heartbeat therefore guarantees leaderships for that t
 sent. The lease ends earlier: clocks run at different rates, and a new controller waits for the end of the leases that
 the former one has granted, so a shorter lease is a shorter failover.
 
-Failed disks are an exception. A replica in a failed directory leaves the ISR while its broker is alive, so that a shard
-also checks its log. A broker whose metadata log has failed does not follow the metadata, and has no lease.
+There are exceptions. A replica in a failed directory leaves the ISR while its broker is alive, so that a shard also
+checks its log. A broker whose metadata log has failed does not follow the metadata, and a broker in a controlled
+shutdown leaves all ISRs before it has followed: neither has a lease.
 
 One window remains: the controller also fences a broker on evidence (a connection that was lost and refused again). If
 the broker is alive, it may return old state until its next heartbeat is answered.

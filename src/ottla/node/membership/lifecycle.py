@@ -78,8 +78,8 @@ class BrokerLifecycle:
         self._on_fenced = on_fenced
         self._machine = BrokerStateMachine(settings)
         self.acknowledged_at: float | None = None
-        """When the last heartbeat was sent that the controller acknowledged; None if it showed this broker fenced, and
-        when this broker no longer follows the metadata."""
+        """When the last heartbeat was sent that the controller acknowledged; None if it showed this broker fenced, in
+        a controlled shutdown, and when this broker no longer follows the metadata."""
         self._metadata_failed = False
         self._timer: TimerHandle | None = None
         self._epoch = publisher.image.epoch
@@ -131,7 +131,12 @@ class BrokerLifecycle:
         self.acknowledged_at = None
 
     def controlled_shutdown(self) -> Promise[None]:
-        """Move the leaderships to other brokers; the promise is kept when this broker may stop."""
+        """Move the leaderships to other brokers; the promise is kept when this broker may stop.
+
+        The controller removes this broker from all ISRs at once, so that new leaders do not wait for it: from now on
+        no acknowledgement shows that it keeps its leaderships.
+        """
+        self.acknowledged_at = None
         self._machine.begin_controlled_shutdown(self._timers.time())
         self._pump()
         return self._stopped
@@ -236,7 +241,8 @@ class BrokerLifecycle:
     ) -> None:
         now = self._timers.time()
         if response is not None and response.error_code == ErrorCode.NONE:
-            self.acknowledged_at = None if response.is_fenced or self._metadata_failed else sent_at
+            may_lose_leaderships = self._machine.want_shut_down or self._metadata_failed
+            self.acknowledged_at = None if response.is_fenced or may_lose_leaderships else sent_at
             self._machine.heartbeat_succeeded(
                 now,
                 is_caught_up=response.is_caught_up,

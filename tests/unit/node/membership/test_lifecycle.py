@@ -178,6 +178,20 @@ def test_no_heartbeat_counts_after_the_metadata_log_has_failed() -> None:
     assert test.lifecycle.acknowledged_at is None
 
 
+def test_no_heartbeat_counts_in_a_controlled_shutdown() -> None:
+    test = running()
+    test.timers.advance(1.0)
+    test.heartbeat()
+    assert test.lifecycle.acknowledged_at is not None
+    test.timers.advance(1.0)
+    test.lifecycle.controlled_shutdown()  # while a heartbeat is in flight
+    assert test.lifecycle.acknowledged_at is None
+    test.heartbeat()
+    assert test.lifecycle.acknowledged_at is None
+    test.heartbeat()
+    assert test.lifecycle.acknowledged_at is None
+
+
 def test_fencing_is_reported_and_a_heartbeat_is_sent_at_once() -> None:
     test = running()
     test.commit_fencing(22, 20, fenced=True)
