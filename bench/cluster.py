@@ -4,7 +4,8 @@
 
 The raw rows use the compiled load generator, one process for each broker, with a topic that this broker leads. The
 client rows use confluent-kafka. CPU is that of the three brokers together; memory is that of the largest broker. A cold
-start ends when every broker lists all brokers. Before each row free memory is touched (`bench/memory.py`). The client
+start ends when every broker lists all brokers. The first GB is written right after it; before the other rows a JVM has
+compiled for a minute more. Before each of these rows free memory is touched (`bench/memory.py`). The client
 rows come first: they send the same bytes to each broker. The raw rows take the same time, so that a faster broker has
 more data to write to the disk during the rows after them.
 """
@@ -21,6 +22,7 @@ import sys
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from functools import partial
+from math import ceil
 from statistics import median
 from typing import NamedTuple
 
@@ -29,7 +31,14 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
 from rich.table import Table
 
-from bench.clusters import cpu_seconds, idle_percent, make_cluster, rss_bytes, timed_start
+from bench.clusters import (
+    cpu_seconds,
+    idle_percent,
+    kernel_seconds,
+    make_cluster,
+    rss_bytes,
+    timed_start,
+)
 from bench.kafka_jars import KAFKA_VERSION
 from bench.memory import warm_memory
 from bench.places import LOAD, RESULTS, ROOT, build_loads
@@ -58,6 +67,8 @@ ROWS = {
     "produce 100 B, raw": Row("requests/s"),
     "produce 1 KB, confluent-kafka": Row("MB/s", 1.0, 0.7),
     "produce 1 KB, confluent-kafka: CPU": Row("s/GB", 0.5, 0.5, at_most=True),
+    "produce 1 KB, confluent-kafka: CPU of the kernel": Row("s/GB"),
+    "produce 1 KB, confluent-kafka, first GB after the start: CPU": Row("s/GB", 0.5, 0.5, at_most=True),
     "latency at 500/s, p50": Row("ms", 1.0, 1.5, at_most=True),
     "latency at 500/s, p99": Row("ms", 1.0, 1.5, at_most=True),
     "latency at 500/s, p50, busy client": Row("ms"),
@@ -108,9 +119,13 @@ def raw(cluster: LocalCluster, name: str, seconds: float, **options: float) -> F
 
 def client(cluster: LocalCluster, action: str, topic: str, *numbers: float) -> Figures:
     command = [sys.executable, "-m", "bench.confluent_client", action, cluster.bootstrap, topic]
-    before = cpu_seconds(cluster)
+    before, kernel_before = cpu_seconds(cluster), kernel_seconds(cluster)
     run = subprocess.run([*command, *map(str, numbers)], cwd=ROOT, capture_output=True, text=True, check=True)
-    return {**json.loads(run.stdout.splitlines()[-1]), "cpu_s": cpu_seconds(cluster) - before}
+    return {
+        **json.loads(run.stdout.splitlines()[-1]),
+        "cpu_s": cpu_seconds(cluster) - before,
+        "kernel_s": kernel_seconds(cluster) - kernel_before,
+    }
 
 
 def measure(broker: str, quick: bool, report: Callable[[str], None]) -> Figures:
@@ -118,6 +133,7 @@ def measure(broker: str, quick: bool, report: Callable[[str], None]) -> Figures:
     cluster = make_cluster(broker)
     found: Figures = {}
     seconds, records = (2.0, 100_000) if quick else (5.0, 400_000)
+    gigabytes = records * 1000 / 1e9
 
     def large() -> None:
         figures = raw(
@@ -132,7 +148,13 @@ def measure(broker: str, quick: bool, report: Callable[[str], None]) -> Figures:
     def produce() -> None:
         figures = client(cluster, "produce", "bench", records, 1000)
         found["produce 1 KB, confluent-kafka"] = figures["mb_per_s"]
-        found["produce 1 KB, confluent-kafka: CPU"] = figures["cpu_s"] / (records * 1000 / 1e9)
+        found["produce 1 KB, confluent-kafka: CPU"] = figures["cpu_s"] / gigabytes
+        found["produce 1 KB, confluent-kafka: CPU of the kernel"] = figures["kernel_s"] / gigabytes
+
+    def first_gigabyte() -> None:
+        runs = [client(cluster, "produce", "bench", records, 1000) for _ in range(ceil(1 / gigabytes))]
+        name = "produce 1 KB, confluent-kafka, first GB after the start: CPU"
+        found[name] = sum(run["cpu_s"] for run in runs) / (gigabytes * len(runs))
 
     def latency() -> None:
         figures = client(cluster, "latency", "bench", 500, seconds)
@@ -147,7 +169,7 @@ def measure(broker: str, quick: bool, report: Callable[[str], None]) -> Figures:
         found["CPU of the busiest broker, idle"] = idle_percent(cluster, IDLE_S)
         found["memory, idle"] = rss_bytes(cluster) / 1e6
         create(cluster, "bench", [replicas_led_by(number % 3) for number in range(6)])
-        client(cluster, "produce", "bench", records, 1000)
+        first_gigabyte()
         # The JVM compiles during the first minute: until then Kafka's latency is hundreds of times as large.
         client(cluster, "latency", "bench", 500, seconds * (10 if broker == KAFKA else 1))
         for row in (produce, latency, large, small):

@@ -118,6 +118,11 @@ def cpu_seconds(cluster: LocalCluster, *, without: int | None = None) -> float:
     )
 
 
+def kernel_seconds(cluster: LocalCluster) -> float:
+    """The part of the processor time of all running brokers that the kernel used."""
+    return sum(process.kernel_seconds(broker.pid) for broker in cluster.brokers.values() if broker.running)
+
+
 def idle_percent(cluster: LocalCluster, seconds: float = 10.0) -> float:
     """The processor time of the busiest broker while no client is connected, in percent of a core."""
     before = {broker.pid: process.cpu_seconds(broker.pid) for broker in cluster.brokers.values()}

@@ -22,16 +22,26 @@ def family(pid: int) -> list[int]:
 
 def cpu_seconds(pid: int) -> float:
     """User and system time of all threads, living descendants and ended children."""
+    return _ticks(pid, (0, 1, 2, 3)) / TICKS
+
+
+def kernel_seconds(pid: int) -> float:
+    """The system time alone."""
+    return _ticks(pid, (1, 3)) / TICKS
+
+
+def _ticks(pid: int, chosen: tuple[int, ...]) -> int:
+    """The sum of the chosen times of all members: 0 utime, 1 stime, 2 cutime, 3 cstime."""
     total = 0
     for member in family(pid):
         try:
             stat = Path(f"/proc/{member}/stat").read_text()
         except OSError:
             continue
-        # Fields are counted after the command's closing parenthesis; utime, stime, cutime, cstime are 14 to
-        # 17.
-        total += sum(int(field) for field in stat.rpartition(")")[2].split()[11:15])
-    return total / TICKS
+        # Fields are counted after the command's closing parenthesis; the times are 14 to 17.
+        times = stat.rpartition(")")[2].split()[11:15]
+        total += sum(int(times[index]) for index in chosen)
+    return total
 
 
 def rss_bytes(pid: int) -> int:
