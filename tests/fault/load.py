@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
 from aiokafka import AIOKafkaProducer
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaError, KafkaTimeoutError
 from confluent_kafka import Message, Producer
 
 from ottla.base.ids import TopicPartition
@@ -26,6 +26,7 @@ GIVE_UP_S = 120
 PAUSE_S = 0.01
 LOG_DEBUG = 7
 _AIOKAFKA_REQUEST_S = 10
+_AIOKAFKA_STALL_S = 30
 
 
 class Load(ABC):
@@ -158,6 +159,15 @@ def _awaited(waiting: object) -> Iterator[str]:
     yield repr(waiting)[:200]
 
 
+async def _close(producer: AIOKafkaProducer) -> None:
+    """Stop a producer, also if it cannot send what it has accepted."""
+    try:
+        await asyncio.wait_for(producer.stop(), _AIOKAFKA_REQUEST_S)
+    except TimeoutError:
+        await producer._sender.close()
+        await producer.client.close()
+
+
 class AiokafkaLoad(Load):
     """aiokafka, idempotent; one record a partition at a time in a window.
 
@@ -165,6 +175,10 @@ class AiokafkaLoad(Load):
     and with it the futures of its requests, if another request looks for a connection before the end is processed. The
     request then ends with its timeout, after which the producer may end with an error (KeyError in `client.send`). So
     the timeout is short, and the producer is replaced.
+
+    A producer is also replaced if a record is not acknowledged for `_AIOKAFKA_STALL_S`. After a failure of all brokers
+    it may have metadata that list only the first one that serves clients again. If that one is killed next, aiokafka
+    knows no other broker, and does not return to its bootstrap servers.
     """
 
     def run(self) -> None:
@@ -197,7 +211,8 @@ class AiokafkaLoad(Load):
                 await asyncio.sleep(PAUSE_S)
 
     async def _produce_with(self, producer: AIOKafkaProducer) -> None:
-        async with producer:
+        await producer.start()
+        try:
             while not self._stop.is_set():
                 window = [self.next_value() for _ in range(self.burst(200))]
                 futures = [
@@ -208,10 +223,15 @@ class AiokafkaLoad(Load):
                     await self._wait_for(value, future)
                 if self.rate is not None:
                     await asyncio.sleep(PAUSE_S)
+        finally:
+            await _close(producer)
 
     async def _wait_for(self, value: bytes, future: asyncio.Future[object]) -> None:
+        done, _ = await asyncio.wait([future], timeout=_AIOKAFKA_STALL_S)
+        if not done:
+            raise KafkaTimeoutError(f"{value!r} was not acknowledged in time")
         try:
-            place = await future
+            place = future.result()
         except KafkaError:
             return
         self.keep(value, place.partition, place.offset)  # type: ignore[attr-defined]
