@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from ottla.storage.commit.group_commit import GroupCommit
     from ottla.storage.log_dirs import LogDirs
 
+_FIRST_CHECKPOINT_MS: Final = 3000
+"""After an unclean stop this much later a recovery point above the recovered records is written: a process that is
+killed again and again does not recover the same records each time."""
 _REMOVAL_MS: Final = 1000
 _FLUSH_CHECK_MS: Final = 1000
 _INTERVAL_MS_MAX: Final = 24 * 60 * 60 * 1000
@@ -62,6 +65,7 @@ class Housekeeping:
             "checkpoint",
             lambda: setting("log.flush.offset.checkpoint.interval.ms"),
             self._log_dirs.checkpoint,
+            first_ms=_FIRST_CHECKPOINT_MS,
         )
         self._repeat(
             "producers",
@@ -77,8 +81,14 @@ class Housekeeping:
         self._timers.clear()
 
     def _repeat(
-        self, name: str, interval_ms: Callable[[], int], task: Callable[[], Promise[Any] | None]
+        self,
+        name: str,
+        interval_ms: Callable[[], int],
+        task: Callable[[], Promise[Any] | None],
+        first_ms: int = _INTERVAL_MS_MAX,
     ) -> None:
+        """Run a task after each interval, for the first time after `first_ms` if that is shorter."""
+
         def run() -> None:
             try:
                 promise = task()
@@ -97,13 +107,13 @@ class Housekeeping:
                 self._log.error("task failed", task=name, exc_info=error)
             schedule()
 
-        def schedule() -> None:
+        def schedule(delay_ms_max: int = _INTERVAL_MS_MAX) -> None:
             if self._stopped:
                 return
-            seconds = min(interval_ms(), _INTERVAL_MS_MAX) / 1000
+            seconds = min(interval_ms(), delay_ms_max) / 1000
             self._timers[name] = self._loop.call_later(seconds, run)
 
-        schedule()
+        schedule(first_ms)
 
     def _retain(self) -> Promise[int]:
         return self._log_dirs.enforce_retention(self._clock.now_ms())

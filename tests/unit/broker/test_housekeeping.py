@@ -77,3 +77,21 @@ def test_deleted_files_are_looked_for_each_second() -> None:
 
 def test_a_removal_that_fails_is_repeated() -> None:
     assert removal_delays([10, OSError("disk"), 3]) == [1.0, 1.0, 1.0, 1.0]
+
+
+def test_the_first_checkpoint_is_written_soon_after_the_start() -> None:
+    loop, dirs = Loop(), Dirs([])
+    written = 0
+
+    def checkpoint() -> None:
+        nonlocal written
+        written += 1
+
+    dirs.checkpoint = checkpoint  # type: ignore[method-assign]
+    parts = cast("Any", (loop, Clock(), Settings(), dirs, None, Replicas(), structlog.get_logger()))
+    Housekeeping(*parts).start()
+    soon = [task for seconds, task in loop.due if seconds == 3.0]
+    assert len(soon) == 1
+    soon[0]()
+    assert written == 1
+    assert loop.due[-1][0] == 600.0

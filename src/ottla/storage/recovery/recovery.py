@@ -33,7 +33,7 @@ from ottla.base.rng import Random
 from ottla.storage.checkpoints import CorruptCheckpoint
 from ottla.storage.commit.write_job import LogLocation
 from ottla.storage.index.epoch_cache import LEADER_EPOCH_FILE, EpochCache
-from ottla.storage.index.sparse_index import INT32_MAX, CorruptIndex
+from ottla.storage.index.sparse_index import CorruptIndex
 from ottla.storage.index.txn_index import AbortedTxn
 from ottla.storage.log import log_files
 from ottla.storage.log.log import Log
@@ -44,8 +44,9 @@ from ottla.storage.producers.producer_replay import load_producers, replay_store
 from ottla.storage.producers.producer_snapshot import ProducerSnapshots
 from ottla.storage.producers.producer_state import ProducerState
 from ottla.storage.recovery import damage
-from ottla.storage.recovery.batch_scan import walk, walk_verified
+from ottla.storage.recovery.batch_scan import walk
 from ottla.storage.recovery.leftovers import clear_leftovers
+from ottla.storage.recovery.sound_scan import SoundScan, learn_epoch
 
 PRODUCER_EXPIRATION_MS = 24 * 60 * 60 * 1000
 _EVERYTHING = 2**63 - 1
@@ -181,7 +182,7 @@ class _Recovery:
         # Without epochs a follower would not notice that its records are not those of the leader.
         for segment in self._segments:
             for _, header in walk(segment.file, 0, segment.written_size):
-                _learn_epoch(epochs, header.partition_leader_epoch, header.base_offset)
+                learn_epoch(epochs, header.partition_leader_epoch, header.base_offset)
         return epochs
 
     def _start_anew(self) -> None:
@@ -252,16 +253,9 @@ class _Recovery:
 
     def _scan(self, segment: Segment, position: int) -> tuple[int, int]:
         """Note the sound batches from `position` on; the offset and the position after the last of them."""
-        expected = segment.base_offset
-        for at, header in walk_verified(segment.file, position, segment.written_size):
-            if header.base_offset < expected or header.last_offset - segment.base_offset > INT32_MAX:
-                break
-            segment.size = at
-            segment.note_batch(header.last_offset, header.max_timestamp, header.size_in_bytes)
-            _learn_epoch(self._epochs, header.partition_leader_epoch, header.base_offset)
-            expected = header.last_offset + 1
-            position = at + header.size_in_bytes
-        return expected, position
+        scan = SoundScan(segment, self._config, self._epochs)
+        position = scan.run(position)
+        return scan.next_offset, position
 
     def _cut_segments(self, segments: list[Segment], end_offset: int) -> None:
         """Remove the last segments: the log ends before them."""
@@ -333,10 +327,3 @@ class _Recovery:
         self._unsynced_indexes.sort(key=lambda segment: segment.base_offset)
         sealed = self._segments[:-1]
         self._unsynced_indexes = [segment for segment in self._unsynced_indexes if segment in sealed]
-
-
-def _learn_epoch(epochs: EpochCache, epoch: int, base_offset: int) -> None:
-    """Record the epoch of a batch, unless the checkpoint has it already."""
-    latest = epochs.latest_epoch
-    if epoch >= 0 and (latest is None or epoch > latest):
-        epochs.assign(epoch, base_offset)
