@@ -41,8 +41,8 @@ from ottla.storage.log.retention import RetentionRules, deletable_count
 from ottla.storage.log.segment import Segment
 from ottla.storage.producers.producer_replay import load_producers, replay_segments
 
-REREAD_BYTES_MAX: Final = 16 * 1024 * 1024
-"""About so much of a segment below the recovery point may have to be read again by recovery."""
+REREAD_BYTES_MAX: Final = 2 * 1024 * 1024
+"""About so much of a segment below the recovery point may have to be read again by recovery: 20,000 small batches."""
 _NEVER_SAVED: Final = -1
 
 
