@@ -15,7 +15,7 @@ from ottla.quorum.raft.messages import (
     SnapshotInstalled,
 )
 from ottla.quorum.raft.roles import Role
-from ottla.testing.cores.memory_log import Image, pack
+from ottla.testing.cores.memory_log import Image
 from tests.unit.quorum.raft.test_core import Node, batches, elected, following, key
 
 WANTED = OffsetAndEpoch(40, 4)
