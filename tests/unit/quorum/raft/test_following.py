@@ -13,9 +13,10 @@ from ottla.quorum.raft.messages import (
     FetchSnapshotResponse,
     OffsetAndEpoch,
     SnapshotInstalled,
+    Vote,
 )
 from ottla.quorum.raft.roles import Role
-from ottla.testing.cores.memory_log import Image
+from ottla.testing.cores.memory_log import Image, pack
 from tests.unit.quorum.raft.test_core import Node, batches, elected, following, key
 
 WANTED = OffsetAndEpoch(40, 4)
@@ -124,7 +125,23 @@ def test_a_snapshot_of_one_part_is_installed_at_once_and_the_log_continues_behin
     assert node.sent() == [(1, Fetch(key(0), 5, 40, 4, 40, 500))]
 
 
+def test_a_vote_is_refused_to_a_log_without_the_records_that_are_not_durable_yet() -> None:
+    node = following()
+    respond(node, FetchResponse(ErrorCode.NONE, 5, 1, 0, pack(batches(5, 5))))
+    assert not node.ask(Vote(key(2), key(0), 6, OffsetAndEpoch(1, 5), False)).granted  # type: ignore[union-attr]
+    assert node.ask(Vote(key(2), key(0), 6, OffsetAndEpoch(2, 5), False)).granted  # type: ignore[union-attr]
+
+
 # The leader's side
+
+
+def test_a_leader_wakes_for_notifications_and_for_the_fetches_that_wait() -> None:
+    node = elected()
+    node.flush()
+    assert node.core.wake_at_ms() == node.now + 1000
+    node.core.receive(node.now, "moves", Fetch(key(1), 1, 1, 1, -1, 0))
+    node.core.receive(node.now, "waits", Fetch(key(1), 1, 1, 1, 1, 400))
+    assert node.core.wake_at_ms() == node.now + 400
 
 
 @pytest.mark.parametrize(

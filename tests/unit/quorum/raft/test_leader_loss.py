@@ -166,6 +166,14 @@ def test_the_second_successor_gives_the_first_one_its_turn() -> None:
     assert granted.granted  # type: ignore[union-attr]
 
 
+def test_the_turn_of_a_late_successor_does_not_extend_the_fetch_timeout() -> None:
+    node = following()
+    node.take()
+    node.pass_time(1900)
+    node.ask(EndEpoch(1, 5, (key(2), key(0))))
+    assert node.core.wake_at_ms() == 2000
+
+
 def test_a_leader_that_has_resigned_is_suspected_although_it_has_just_responded() -> None:
     node = following()
     ((_, fetch),) = node.sent()
