@@ -207,6 +207,8 @@ def test_the_end_of_another_epoch(request_: EndEpoch, error: ErrorCode, state: t
     assert response.error is error
     assert (response.epoch, response.leader_id) == state
     assert (node.core.epoch, node.core.leader_id) == state
+    assert node.core.role is (Role.FOLLOWER if error else Role.PROSPECTIVE)
+    assert not error or node.core.wake_at_ms() == 2000
 
 
 def test_an_announcement_for_another_replica_is_refused_but_names_the_leader() -> None:

@@ -8,9 +8,11 @@ from ottla.base.errors import ErrorCode
 from ottla.quorum.raft.messages import (
     BeginEpoch,
     BeginEpochResponse,
+    ElectionState,
     Fetch,
     FetchResponse,
     OffsetAndEpoch,
+    Persist,
     Vote,
     VoteResponse,
 )
@@ -164,3 +166,77 @@ def test_a_fetch_from_a_replica_that_does_not_lead_names_the_leader() -> None:
     node.take()
     response = node.ask(Fetch(key(2), 5, 0, 0, -1, 0))
     assert response == FetchResponse(ErrorCode.NOT_LEADER_OR_FOLLOWER, 5, 1)
+
+
+# Epochs and leaders that others name
+
+
+def test_a_follower_takes_over_a_later_epoch_without_a_leader_from_a_response() -> None:
+    node = following()
+    ((_, fetch),) = node.sent()
+    node.core.responded(node.now, 1, fetch, FetchResponse(ErrorCode.FENCED_LEADER_EPOCH, 7, -1))
+    assert (node.core.role, node.core.state) == (Role.UNATTACHED, ElectionState(7, -1, None))
+    assert Persist(ElectionState(7, -1, None)) in node.take()
+
+
+@pytest.mark.parametrize("leader_id", [-1, 2])
+def test_a_nominee_takes_over_a_later_epoch_from_a_vote(leader_id: int) -> None:
+    node = started(0)
+    node.pass_time(LONG_MS)
+    votes = dict(node.sent())
+    node.core.responded(node.now, 1, votes[1], VoteResponse(ErrorCode.FENCED_LEADER_EPOCH, 7, leader_id))
+    role = Role.UNATTACHED if leader_id < 0 else Role.FOLLOWER
+    assert (node.core.role, node.core.state) == (role, ElectionState(7, leader_id, None))
+
+
+def test_a_leader_takes_over_a_later_epoch_from_a_response() -> None:
+    node = elected()
+    begun = {node_id: one for node_id, one in node.sent() if isinstance(one, BeginEpoch)}
+    refused = BeginEpochResponse(ErrorCode.FENCED_LEADER_EPOCH, 3, -1)
+    node.core.responded(node.now, 1, begun[1], refused)
+    assert (node.core.role, node.core.state) == (Role.UNATTACHED, ElectionState(3, -1, None))
+
+
+def test_a_response_to_a_probe_names_the_leader_and_changes_nothing_else() -> None:
+    node = started(0)
+    node.core.receive(node.now, "vote", Vote(key(2), key(0), 5, OffsetAndEpoch(0, 0), False))
+    ((asked, probe),) = node.sent()
+    response = FetchResponse(ErrorCode.NONE, 5, 1, 1, pack(batches(5)))
+    node.core.responded(node.now, asked, probe, response)
+    assert (node.core.role, node.core.leader_id) == (Role.FOLLOWER, 1)
+    assert (node.core.log_end, node.core.high_watermark) == (OffsetAndEpoch(0, 0), -1)
+    assert node.sent() == [(1, Fetch(key(0), 5, 0, 0, -1, 500))]
+
+
+def test_a_response_of_an_earlier_epoch_is_ignored() -> None:
+    node = following()
+    ((_, fetch),) = node.sent()
+    node.core.responded(node.now, 1, fetch, FetchResponse(ErrorCode.NONE, 4, 2, 1, pack(batches(4))))
+    assert (node.core.epoch, node.core.leader_id) == (5, 1)
+    assert (node.core.log_end, node.core.high_watermark) == (OffsetAndEpoch(0, 0), -1)
+
+
+def test_a_response_that_names_the_requesting_replica_as_leader_is_no_news() -> None:
+    node = started(0)
+    node.pass_time(LONG_MS)
+    votes = dict(node.sent())
+    node.core.responded(node.now, 1, votes[1], VoteResponse(ErrorCode.NONE, 0, 0, True))
+    assert (node.core.role, node.core.epoch, node.core.leader_id) == (Role.CANDIDATE, 1, -1)
+
+
+@pytest.mark.parametrize(
+    ("request_", "error"),
+    [
+        (BeginEpoch(1, key(0), 5), ErrorCode.NONE),
+        (BeginEpoch(1, key(2), 5), ErrorCode.INVALID_VOTER_KEY),
+        (BeginEpoch(1, key(0), 4), ErrorCode.FENCED_LEADER_EPOCH),
+        (BeginEpoch(1, key(2), 4), ErrorCode.FENCED_LEADER_EPOCH),
+        (BeginEpoch(-1, key(2), 5), ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_an_announcement_is_answered_with_the_leader_of_the_epoch(
+    request_: BeginEpoch, error: ErrorCode
+) -> None:
+    node = following()
+    node.take()
+    assert node.ask(request_) == BeginEpochResponse(error, 5, 1)
