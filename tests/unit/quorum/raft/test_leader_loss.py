@@ -95,6 +95,19 @@ def test_a_response_of_the_leader_ends_the_series_of_losses() -> None:
     assert node.core.role is Role.PROSPECTIVE
 
 
+def test_an_election_ends_the_series_of_losses() -> None:
+    node = following()
+    node.take()
+    node.core.peer_lost(node.now, 1)
+    for epoch in (5, 6):
+        votes = dict(node.sent())
+        node.core.responded(node.now, 2, votes[2], VoteResponse(ErrorCode.NONE, epoch, -1, True))
+    assert node.core.role is Role.LEADER
+    node.core.receive(node.now, "begin", BeginEpoch(1, key(0), 7))
+    node.core.peer_lost(node.now, 1)
+    assert node.core.role is Role.PROSPECTIVE
+
+
 @pytest.mark.parametrize("bootstrap", [(), (-2,)])
 def test_an_observer_asks_nobody_for_a_while_when_the_lost_leader_is_named_again(
     bootstrap: tuple[int, ...],
