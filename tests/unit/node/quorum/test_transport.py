@@ -41,6 +41,7 @@ def fail(transport: PeerTransport, reason: Reason) -> None:
         ([Reason.CLOSED], []),
         ([Reason.CLOSED, Reason.REFUSED], [2]),
         ([Reason.CLOSED, Reason.CLOSED], [2]),
+        ([Reason.CLOSED, Reason.TIMED_OUT], []),
         ([Reason.REFUSED], [2]),
         ([Reason.TIMED_OUT, Reason.UNREACHABLE], []),
     ],

@@ -19,7 +19,7 @@ from ottla.quorum.raft.messages import (
     VoteResponse,
 )
 from ottla.quorum.raft.roles import Role
-from ottla.testing.cores.memory_log import Image
+from ottla.testing.cores.memory_log import Image, pack
 from tests.unit.quorum.raft.test_core import LONG_MS, Node, batches, elected, following, key, make, started
 
 
@@ -164,8 +164,26 @@ def test_a_new_leader_persists_and_reports_where_its_epoch_starts() -> None:
     assert LeaderChanged(1, 0, 0) in effects
     assert node.ask(Fetch(key(1), 0, 0, 0, -1, 0)).leader_id == 0
     (change,) = node.log.batches[0].controls
+    assert change.leader_id == 0  # type: ignore[attr-defined]
     assert [each.voter_id for each in change.voters] == [0, 1, 2]  # type: ignore[attr-defined]
     assert [each.voter_id for each in change.granting_voters] == [0, 1]  # type: ignore[attr-defined]
+
+
+def test_an_epoch_starts_behind_records_that_are_not_durable_yet() -> None:
+    """They are of an earlier epoch, so that a majority for them alone commits nothing."""
+    node = following()
+    ((_, fetch),) = node.sent()
+    records = FetchResponse(ErrorCode.NONE, 5, 1, 0, pack(batches(5, 5)))
+    node.core.responded(node.now, 1, fetch, records)
+    node.core.peer_lost(node.now, 1)
+    vote(node, 2, granted=True)
+    vote(node, 2, granted=True)
+    assert (node.core.role, node.log.durable_offset) == (Role.LEADER, 0)
+    node.flush()
+    node.core.receive(node.now, "fetch", Fetch(key(2), 6, 2, 5, -1, 0))
+    assert node.core.high_watermark == -1
+    node.core.receive(node.now, "fetch", Fetch(key(2), 6, 3, 6, -1, 0))
+    assert node.core.high_watermark == 3
 
 
 def test_a_candidate_that_has_lost_waits_for_a_random_time_below_the_backoff() -> None:
