@@ -68,6 +68,8 @@ def test_the_version_says_whether_the_voters_are_in_the_log(tmp_path: Path) -> N
     prepare_replica(OsDisk(), str(tmp_path), 1)
     assert is_dynamic_state(OsDisk(), path)
     assert read_quorum_state(OsDisk(), path) == QuorumState(0)
+    Path(path).write_text('{"leaderEpoch":3}')
+    assert not is_dynamic_state(OsDisk(), path)
     Path(path).write_text("7")
     with pytest.raises(LocalError, match="quorum-state"):
         is_dynamic_state(OsDisk(), path)
