@@ -233,3 +233,48 @@ def test_a_follower_that_loses_a_leader_asks_the_voters_in_force() -> None:
             node.core.failed(node.now, node_id, request)
         node.pass_time(100)
     assert asked == {1, 2, 3, 7}
+
+
+def test_a_replica_that_is_no_voter_is_not_removed() -> None:
+    """Also if others could be: the set would be recorded again."""
+    node = leading(0, 1, 2)
+    end_offset = node.log.end_offset
+    for other in (key(3), key(1, disk=2)):
+        remove(node, other)
+    assert node.results() == [("remove", ErrorCode.VOTER_NOT_FOUND)] * 2
+    assert node.log.end_offset == end_offset
+
+
+def test_the_result_of_a_removal_says_why_it_is_refused() -> None:
+    node = leading(0)
+    remove(node, key(0))
+    remove(node, key(1))
+    last, unknown = [each.message for each in node.take() if isinstance(each, Changed)]
+    assert "last voter" in last
+    assert "no voter has this" in unknown
+
+
+def test_the_replica_wakes_for_the_timeout_of_a_change() -> None:
+    node = leading(0, 1, 2)
+    node.pass_time(10)
+    assert node.core.wake_at_ms() > node.now + 300
+    node.core.remove_voter(node.now, "remove", key(2), 300)
+    assert node.core.wake_at_ms() == node.now + 300
+
+
+def test_a_voter_that_supports_only_the_level_of_the_cluster_is_updated() -> None:
+    node = leading(0, 1, 2)
+    only = Voter(key(1), kraft_versions=(1, 1))
+    node.core.update_voter(node.now, "update", only)
+    assert node.results() == [("update", ErrorCode.NONE)]
+    assert node.core.voters.get(1) == only
+
+
+def test_a_request_that_did_not_wait_has_no_second_result() -> None:
+    node = leading(0, 1, 2)
+    add(node, key(3), wait=False)
+    node.probe_answered(key(3))
+    node.fetched_by(key(3))
+    assert node.results() == [("add", ErrorCode.NONE)]
+    node.core.resign(node.now)
+    assert node.results() == [("add", ErrorCode.NONE)]
