@@ -156,6 +156,28 @@ def test_the_probe_of_another_replica_does_not_count() -> None:
     assert node.ids == (0, 1)
 
 
+def test_a_late_probe_of_an_earlier_request_does_not_end_a_later_one() -> None:
+    node = leading(0)
+    add(node, key(1))
+    node.pass_time(1000)
+    add(node, key(1))
+    node.probe_answered(key(1))
+    node.core.probed(node.now, key(1), None)
+    assert node.results() == [("add", ErrorCode.REQUEST_TIMED_OUT)]
+    node.fetched_by(key(1))
+    assert node.ids == (0, 1)
+
+
+def test_a_late_probe_changes_nothing_while_a_voter_is_removed() -> None:
+    node = leading(0, 1, 2)
+    add(node, key(3))
+    node.pass_time(1000)
+    remove(node, key(2))
+    node.core.probed(node.now, key(3), (0, 1))
+    node.fetched_by(key(3))
+    assert node.ids == (0, 1)
+
+
 def test_an_added_voter_is_recorded_with_its_addresses_and_versions() -> None:
     node = leading(0)
     at = (ListenerAddress("CONTROLLER", "new", 9),)
