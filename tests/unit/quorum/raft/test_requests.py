@@ -34,6 +34,15 @@ def test_a_fetch_that_failed_is_sent_again_after_a_pause() -> None:
     assert (leader_id, again) == (1, fetch)
 
 
+def test_another_node_is_asked_at_once_if_one_does_not_respond() -> None:
+    node = started(0)
+    node.core.receive(node.now, "vote", Vote(key(2), key(0), 8, OffsetAndEpoch(0, 0), False))
+    ((asked, probe),) = node.sent()
+    node.core.failed(node.now, asked, probe)
+    ((other, _),) = node.sent()
+    assert {asked, other} == {1, 2}
+
+
 def test_a_fetch_with_an_error_is_sent_again_after_a_pause() -> None:
     node = following()
     ((_, fetch),) = node.sent()
