@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.base.errors import ErrorCode
+from ottla.base.errors import ErrorCode, InvariantViolation
+from ottla.quorum.quorum import NotLeader
 from ottla.quorum.raft.messages import (
     BeginEpoch,
     ElectionState,
@@ -89,6 +90,15 @@ def test_only_a_vote_that_is_given_postpones_the_own_election(granted: bool) -> 
     assert 1100 <= wake_at_ms < 2100 if granted else wake_at_ms == 125
 
 
+def test_a_vote_that_is_given_late_postpones_the_own_election() -> None:
+    node = started(0, state=ElectionState(3, -1, None))
+    node.pass_time(LONG_MS)
+    lose_pre_vote(node)
+    node.pass_time(900)
+    node.ask(Vote(key(1), key(0), 3, OffsetAndEpoch(0, 0), False))
+    assert node.now + 1000 <= node.core.wake_at_ms() < node.now + 2000
+
+
 def test_a_pre_vote_does_not_postpone_the_own_election() -> None:
     node = started(0)
     assert node.ask(Vote(key(1), key(0), 0, OffsetAndEpoch(0, 0), True)).granted  # type: ignore[union-attr]
@@ -103,6 +113,22 @@ def test_a_higher_epoch_ends_the_knowledge_of_the_leader() -> None:
     assert LeaderChanged(6, -1) in effects
     assert Persist(ElectionState(6, -1, None)) in effects
     assert node.core.state == ElectionState(6, -1, key(2))
+
+
+def test_a_higher_epoch_is_reported_also_if_no_leader_was_known() -> None:
+    node = started(0)
+    node.core.receive(node.now, "vote", Vote(key(2), key(0), 6, OffsetAndEpoch(0, 0), False))
+    assert LeaderChanged(6, -1) in node.take()
+
+
+def test_a_replica_that_has_left_its_leader_for_a_higher_epoch_gives_pre_votes() -> None:
+    node = following()
+    ((_, fetch),) = node.sent()
+    records = FetchResponse(ErrorCode.NONE, 5, 1, 0, pack(batches(5)))
+    node.core.responded(node.now, 1, fetch, records)
+    assert not node.ask(Vote(key(2), key(0), 6, OffsetAndEpoch(0, 0), False)).granted  # type: ignore[union-attr]
+    assert node.core.role is Role.UNATTACHED
+    assert node.ask(Vote(key(2), key(0), 6, OffsetAndEpoch(1, 5), True)).granted  # type: ignore[union-attr]
 
 
 def test_the_loss_of_the_leader_is_reported_by_an_observer() -> None:
@@ -203,7 +229,8 @@ def test_a_candidate_that_has_lost_waits_for_a_random_time_below_the_backoff() -
 def test_a_nominee_without_responses_waits_for_the_election_timeout(role: Role) -> None:
     node = started(0)
     node.pass_time(LONG_MS)
-    if role is Role.CANDIDATE:
+    if role is Role.CANDIDATE:  # at the end of the time for the pre-vote
+        node.pass_time(node.core.wake_at_ms() - node.now - 1)
         vote(node, 1, granted=True)
     assert node.core.role is role
     node.pass_time(999)
@@ -275,6 +302,23 @@ def test_the_end_of_an_epoch_is_sent_until_the_voters_have_acknowledged_it() -> 
     node.core.failed(node.now, 2, requests[2])
     node.pass_time(20)
     assert node.sent() == [(2, EndEpoch(0, 1, (key(1), key(2))))]
+
+
+def test_a_replica_that_does_not_lead_appends_nothing() -> None:
+    node = following()
+    with pytest.raises(NotLeader):
+        node.core.append(node.now, 5, [b"value"])
+    resigned_node = resigned()
+    end_offset = resigned_node.log.end_offset
+    with pytest.raises(NotLeader):
+        resigned_node.core.append(resigned_node.now, 1, [b"value"])
+    assert (node.log.end_offset, resigned_node.log.end_offset) == (0, end_offset)
+
+
+def test_a_follower_cannot_become_the_leader_without_an_election() -> None:
+    node = following()
+    with pytest.raises(InvariantViolation):
+        node.core._become_leader(node.now)
 
 
 def test_a_replica_that_does_not_lead_does_not_resign() -> None:
