@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ottla.base.errors import ErrorCode
-from ottla.quorum.raft.leader import Leadership, snapshot_part
+from ottla.quorum.raft.leader import Leadership, leader_change, snapshot_part
 from ottla.quorum.raft.messages import Fetch, FetchSnapshot, FetchSnapshotResponse, OffsetAndEpoch
 from ottla.quorum.raft.voters import ReplicaKey, Voter, VoterSet
 from ottla.testing.cores.memory_log import Batch, Image, MemoryLog
@@ -151,3 +151,18 @@ def test_a_part_of_a_snapshot(snapshot: OffsetAndEpoch, position: int, error: Er
     assert response.error is error
     if not error:
         assert (response.snapshot, response.position, response.size) == (snapshot, position, 2)
+
+
+def test_a_voter_is_notified_when_it_has_not_fetched_for_half_of_the_fetch_timeout() -> None:
+    leadership = leading()
+    leadership.unnotified(0.0, VOTERS)
+    leadership.progress.fetched(ReplicaKey(1), 0.0, 43, 43)
+    leadership.progress.fetched(ReplicaKey(2), 1.0, 43, 43)
+    assert leadership.unnotified(1000.0, VOTERS) == [1]
+
+
+def test_the_first_record_of_an_epoch_names_the_leader_the_voters_and_who_voted_for_it() -> None:
+    change = leader_change(2, VOTERS, [0, 2])
+    assert change.leader_id == 2
+    assert [each.voter_id for each in change.voters] == [0, 1, 2]
+    assert [each.voter_id for each in change.granting_voters] == [0, 2]
