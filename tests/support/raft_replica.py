@@ -52,6 +52,7 @@ class Sent:
     response: type[Any]
     timeout_s: float
     versions: range | None
+    message: Any
     promise: Promise[Any] = field(default_factory=Promise)
 
 
@@ -136,7 +137,7 @@ class Replica:
     ) -> Promise[Any]:
         is_quorum = not isinstance(message, ApiVersionsRequest | AddRaftVoterRequest)
         request: Any = decode_request(message, CLUSTER) if is_quorum else message
-        sent = Sent(node_id, request, response, timeout_s, versions)
+        sent = Sent(node_id, request, response, timeout_s, versions, message)
         self.sent.append(sent)
         return sent.promise
 

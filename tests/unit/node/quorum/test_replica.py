@@ -14,6 +14,7 @@ from ottla.local.ports import free_ports
 from ottla.node.build import Node
 from ottla.node.quorum import replica
 from ottla.node.settings.config import assemble
+from ottla.quorum.raft.timeouts import Timeouts
 from ottla.quorum.runtime.driver import RaftQuorum
 
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
@@ -241,3 +242,18 @@ def test_voters_in_the_directory_replace_those_of_the_settings(tmp_path: Path) -
         assert nodes.quorum(1).kraft_version == 1
 
     run(tmp_path, play)
+
+
+def test_the_timeouts_and_addresses_of_the_settings_are_those_of_the_replica(tmp_path: Path) -> None:
+    async def play(nodes: Nodes) -> None:
+        await nodes.start(1)
+        settings = nodes.quorum(1)._settings
+        assert settings.timeouts == Timeouts(100, 400, 1000, 500, 20)
+        assert (settings.request_timeout_s, settings.snapshot_interval_bytes) == (2.0, 20 << 20)
+        (voter,) = settings.voters
+        (listener,) = settings.listeners
+        assert (voter.key.node_id, voter.listeners) == (1, (listener,))
+        assert (settings.static, settings.dynamic, settings.recovering) == (True, False, False)
+        assert (settings.bootstrap, settings.auto_join, settings.listener) == ((), False, "CONTROLLER")
+
+    run(tmp_path, play, count=1)

@@ -231,7 +231,11 @@ def test_a_replica_of_the_node_in_another_directory_is_not_added() -> None:
 
 @pytest.mark.parametrize(
     ("versions", "error"),
-    [(None, ErrorCode.REQUEST_TIMED_OUT), ((0, 0), ErrorCode.INVALID_REQUEST)],
+    [
+        (None, ErrorCode.REQUEST_TIMED_OUT),
+        ((0, 0), ErrorCode.INVALID_REQUEST),
+        ((2, 3), ErrorCode.INVALID_REQUEST),
+    ],
 )
 def test_a_node_that_does_not_respond_or_is_too_old_is_not_added(
     versions: tuple[int, int] | None, error: ErrorCode
@@ -431,6 +435,7 @@ def test_an_update_replaces_the_addresses_of_a_voter() -> None:
         (Voter(key(3)), ErrorCode.VOTER_NOT_FOUND),
         (Voter(key(1, disk=2)), ErrorCode.VOTER_NOT_FOUND),
         (Voter(key(1), kraft_versions=(0, 0)), ErrorCode.INVALID_REQUEST),
+        (Voter(key(1), kraft_versions=(2, 3)), ErrorCode.INVALID_REQUEST),
     ],
 )
 def test_other_updates_are_refused(voter: Voter, error: ErrorCode) -> None:

@@ -103,6 +103,7 @@ def test_a_leader_gives_no_vote_in_its_epoch() -> None:
         ((1, 3), OffsetAndEpoch(5, 3), 2),
         ((1, 1, 1, 4), OffsetAndEpoch(2, 3), 3),
         ((1, 1, 4), OffsetAndEpoch(9, 3), 2),
+        ((1, 3, 4, 4), OffsetAndEpoch(3, 3), 2),
     ],
 )
 def test_a_follower_truncates_to_the_end_of_the_last_common_epoch(

@@ -9,6 +9,7 @@ import pytest
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import ZERO_UUID
+from ottla.quorum.control_records import control_batch
 from ottla.quorum.quorum import ListenerAddress, VoterChange
 from ottla.quorum.raft.messages import BeginEpoch, FetchResponse
 from ottla.quorum.raft.voters import ReplicaKey, Voter, VoterSet
@@ -162,3 +163,99 @@ def test_an_observer_joins_by_itself_and_tries_again() -> None:
     count = len(node.sent)
     node.advance(10)
     assert len(node.sent) == count
+
+
+def test_the_addresses_of_the_voters_in_the_log_are_known_from_the_start() -> None:
+    disk = SimDisk(random.Random(1))
+    disk.makedirs(DIRECTORY)
+    one, two = Voter(ReplicaKey(1), ONE.listeners), Voter(ReplicaKey(0), OWN)
+    controls = [KRaftVersionRecord(kraft_version=1), VoterSet([one, two]).record()]
+    data = encode_snapshot((), epoch=0, last_timestamp_ms=0, controls=controls, now_ms=0)
+    SnapshotStore(disk, DIRECTORY).write(SnapshotId(0, 0), data)
+    node = Replica(disk, voters=0, static=False, dynamic=True, own=OWN).start()
+    assert node.addresses == {1: ("one", 9001)}
+
+
+def test_the_addresses_of_new_voters_are_learned_from_the_log() -> None:
+    node = replica(0, 1, 2)
+    node.follow()
+    three = Voter(
+        ReplicaKey(3), (ListenerAddress("OTHER", "no", 1), ListenerAddress("controller", "three", 9003))
+    )
+    record = VoterSet([Voter(ReplicaKey(0)), Voter(ReplicaKey(1)), three]).record()
+    node.respond(0, control_batch([record], base_offset=0, epoch=5, now_ms=0))
+    assert node.addresses == {3: ("three", 9003)}
+    node.run()
+    assert [one.node_id for one in node.quorum.describe().voters] == [0, 1, 3]
+
+
+def test_a_response_has_the_address_of_the_leader_that_it_names() -> None:
+    node = Replica(listeners=ONE.listeners).start()
+    node.follow()
+    response: Any = node.fetch(0).result()
+    assert [(at.node_id, at.host, at.port) for at in response.node_endpoints] == [(1, "one", 9001)]
+    stale: Any = Replica(listeners=ONE.listeners).start().fetch(0).result()
+    assert stale.node_endpoints == []
+
+
+def test_the_announcement_of_a_leader_has_its_addresses() -> None:
+    leader = replica(0, 1, 2)
+    leader.elect()
+    begun = [one for one in leader.sent if isinstance(one.request, BeginEpoch)]
+    assert [one.node_id for one in begun] == [1, 2]
+    assert begun[0].message.leader_endpoints[0].host == "zero"
+
+
+def test_a_voter_is_removed_when_its_removal_is_committed() -> None:
+    leader = replica(0, 1, 2)
+    leader.lead()
+    result = leader.quorum.remove_voter(2, ZERO_UUID)
+    leader.run()
+    assert not result.done
+    assert [one.node_id for one in leader.quorum.describe().voters] == [0, 1]
+    leader.fetch(leader.log.end_offset)
+    leader.run()
+    assert result.result().error is ErrorCode.NONE
+
+
+def test_a_removal_that_is_not_committed_ends_with_the_request_timeout() -> None:
+    leader = replica(0, 1, 2)
+    leader.lead()
+    result = leader.quorum.remove_voter(2, ZERO_UUID)
+    leader.advance(1.9)
+    assert not result.done
+    leader.advance(0.2)
+    assert result.result().error is ErrorCode.REQUEST_TIMED_OUT
+
+
+def test_a_request_that_does_not_wait_for_the_commit_ends_when_the_voter_is_in_the_log() -> None:
+    leader = replica(0)
+    result = leader.quorum.add_voter(ONE, 1000, wait_for_commit=False)
+    probe(leader).promise.keep(SUPPORTED)
+    assert not result.done
+    leader.fetch(leader.log.end_offset)
+    assert result.result().error is ErrorCode.NONE
+    assert leader.quorum.describe().voters[1].listeners == ONE.listeners
+
+
+def test_a_closed_replica_does_not_try_to_join_again() -> None:
+    node = replica(1, auto_join=True)
+    node.follow()
+    node.advance(1.0)
+    node.respond(0)
+    node.advance(1.1)
+    (sent,) = [one for one in node.sent if isinstance(one.request, AddRaftVoterRequest)]
+    assert (sent.node_id, sent.timeout_s, sent.versions) == (1, 4.0, None)
+    node.quorum.close()
+    sent.promise.fail(Unreachable())
+    assert node.armed == []
+
+
+def test_static_voters_do_not_try_to_join() -> None:
+    node = Replica(own=OWN, auto_join=True).start()
+    node.follow()
+    node.advance(1.0)
+    node.respond(0)
+    node.advance(1.5)
+    assert not [one for one in node.sent if isinstance(one.request, AddRaftVoterRequest)]
+    assert len(node.armed) == 1

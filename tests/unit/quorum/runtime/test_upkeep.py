@@ -69,7 +69,7 @@ def test_the_voter_of_a_former_directory_is_removed_first() -> None:
     assert due(core) is None
     request = due(core, auto_join=True)
     assert isinstance(request, RemoveRaftVoterRequest)
-    assert (request.voter_id, request.voter_directory_id) == (2, FORMER)
+    assert (request.cluster_id, request.voter_id, request.voter_directory_id) == ("cluster", 2, FORMER)
 
 
 def test_static_voters_and_nodes_without_a_leader_or_listener_request_nothing() -> None:
