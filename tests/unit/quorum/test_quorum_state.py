@@ -124,7 +124,7 @@ def test_a_voter_with_an_election_state_has_the_mark_of_its_recovery(survival: S
     assert states == {False, True}
 
 
-def test_a_replica_is_prepared_with_a_state_that_names_nobody() -> None:
+def test_a_replica_is_prepared_with_a_state_that_names_no_leader() -> None:
     disk = SimDisk(random.Random(1))
     prepare_replica(disk, "/m", 1)
     found = disk.crash(Survival.NONE)

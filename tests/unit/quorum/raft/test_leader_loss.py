@@ -109,7 +109,7 @@ def test_an_election_ends_the_series_of_losses() -> None:
 
 
 @pytest.mark.parametrize("bootstrap", [(), (-2,)])
-def test_an_observer_asks_nobody_for_a_while_when_the_lost_leader_is_named_again(
+def test_an_observer_asks_no_node_for_a_while_when_the_lost_leader_is_named_again(
     bootstrap: tuple[int, ...],
 ) -> None:
     node = observing(bootstrap)
