@@ -117,6 +117,24 @@ def test_the_last_known_leader_is_elected_when_no_replica_is_eligible() -> None:
     )
 
 
+def test_a_last_known_leader_that_is_no_replica_any_more_is_not_elected() -> None:
+    image = partition(isr=(), leader=NO_LEADER, last_known=(4,))
+    assert change(image).build() is None
+    made = change(image)
+    made.election = Election.UNCLEAN
+    record = made.build()
+    assert record is not None
+    assert record.leader == 1
+
+
+def test_a_leader_that_is_no_replica_any_more_is_not_stored_as_the_last_known_one() -> None:
+    made = change(partition(isr=(4,), leader=4, replicas=(4, 1, 2), adding=(4,)), alive=())
+    made.replicas, made.isr, made.adding = (1, 2), (), ()
+    record = made.build()
+    assert record is not None
+    assert (record.leader, record.last_known_elr) == (NO_LEADER, None)
+
+
 def test_an_unclean_election_takes_any_replica_and_marks_it_as_recovering() -> None:
     made = change(partition(isr=(1,), elr=()), alive=(3,), min_isr=1)
     made.isr = ()

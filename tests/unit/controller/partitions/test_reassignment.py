@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ottla.base.errors import ErrorCode
+from ottla.controller.partitions.partition_change import RECOVERED, RECOVERING
 from ottla.controller.partitions.reassignment import decide_reassign, list_reassignments
 from ottla.metadata.image import NO_LEADER
 from ottla.wire.messages.alter_partition_reassignments import (
@@ -117,6 +118,39 @@ def test_cancelling_that_needs_an_unclean_election(enabled: str, code: int) -> N
     assert bench.partition().isr == (3,)
     assert bench.reassign(None) == code
     assert bench.partition().isr == ((3,) if code else (2,))
+
+
+def test_cancelling_without_any_active_broker_puts_no_fenced_replica_into_the_isr() -> None:
+    """Those that are eligible have all committed records; the first replica may lack some."""
+    bench = cluster(
+        3, [[1, 2, 3]], min_insync_replicas="2", configs={"unclean.leader.election.enable": "true"}
+    )
+    bench.alter_partition([1, 2])
+    bench.reassign([2, 3])
+    bench.fence(1)
+    bench.fence(2, 3)
+    assert (bench.partition().leader, bench.partition().isr) == (NO_LEADER, ())
+    eligible = bench.partition().eligible_leader_replicas
+    assert set(eligible) == {1, 2}
+    assert bench.reassign(None) == 0
+    assert (bench.partition().leader, bench.partition().isr) == (NO_LEADER, ())
+    assert bench.partition().eligible_leader_replicas == eligible
+    bench.heartbeat(2)
+    assert (bench.partition().leader, bench.partition().leader_recovery_state) == (2, RECOVERED)
+
+
+def test_cancelling_elects_uncleanly_if_only_added_replicas_are_in_sync() -> None:
+    bench = cluster(4, [[1, 2]], configs={"unclean.leader.election.enable": "true"})
+    bench.alter_partition([1])
+    bench.reassign([3, 4])
+    bench.alter_partition([1, 3])
+    bench.fence(1)
+    bench.fence(2)
+    assert bench.reassign(None) == 0
+    partition = bench.partition()
+    assert (partition.leader, partition.isr, partition.last_known_elr) == (NO_LEADER, (), ())
+    bench.heartbeat(2)
+    assert (bench.partition().leader, bench.partition().leader_recovery_state) == (2, RECOVERING)
 
 
 def test_an_assignment_that_only_removes_replicas_is_in_progress_until_the_others_are_in_sync() -> None:
