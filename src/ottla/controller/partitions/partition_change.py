@@ -29,7 +29,6 @@ from ottla.metadata.records import PartitionChangeRecord
 RECOVERED: Final = 0
 RECOVERING: Final = 1
 _UNCHANGED_LEADER: Final = -2
-_UNCHANGED_RECOVERY: Final = -1
 
 
 class Election(Enum):

@@ -253,9 +253,17 @@ def test_a_new_active_controller_gets_a_heartbeat_at_once() -> None:
 def test_nothing_is_sent_after_close() -> None:
     test = running()
     test.lifecycle.close()
+    assert test.timers.pending == 0
     test.timers.advance(5.0)
     assert test.sent == []
-    assert test.timers.pending == 0
+
+
+def test_a_close_ends_the_wait_for_a_controlled_shutdown() -> None:
+    test = running()
+    stopped = test.lifecycle.controlled_shutdown()
+    assert not stopped.done
+    test.lifecycle.close()
+    assert stopped.done
 
 
 @pytest.mark.parametrize(
