@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.base.errors import ErrorCode
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.controller import decision
 from ottla.controller.partitions.partition_change import RECOVERED, RECOVERING
 from ottla.controller.partitions.reassignment import decide_reassign, list_reassignments
 from ottla.metadata.image import NO_LEADER
@@ -106,6 +107,27 @@ def test_factor_is_that_of_the_target_in_progress() -> None:
     assert (
         bench.reassign([1, 4], allow_replication_factor_change=False) == ErrorCode.INVALID_REPLICATION_FACTOR
     )
+
+
+def test_replicas_that_are_being_removed_do_not_count_for_the_factor() -> None:
+    bench = two()
+    bench.reassign([3, 2])
+    assert state(bench) == ((3, 2, 1), (3,), (1,))
+    assert bench.reassign([1, 4], allow_replication_factor_change=False) == 0
+
+
+def test_a_request_with_too_many_reassignments_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decision, "RECORDS_PER_REQUEST_MAX", 1)
+    bench = cluster(4, [[1, 2], [1, 2]])
+    targets = [ReassignablePartition(partition_index=index, replicas=[1, 3]) for index in (0, 1)]
+    requests = [
+        AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name="t", partitions=targets[:count])])
+        for count in (1, 2)
+    ]
+    assert len(decide_reassign(bench.view, requests[0]).records) == 1
+    with pytest.raises(ApiError) as refused:
+        decide_reassign(bench.view, requests[1])
+    assert refused.value.code is ErrorCode.POLICY_VIOLATION
 
 
 @pytest.mark.parametrize(("enabled", "code"), [("false", ErrorCode.INVALID_REPLICA_ASSIGNMENT), ("true", 0)])
