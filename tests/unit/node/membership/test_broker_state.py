@@ -80,6 +80,12 @@ def test_a_registration_that_fails_is_repeated_until_it_takes_too_long() -> None
     assert machine.registration_expired(60.0)
 
 
+def test_the_time_for_a_registration_ends_with_it() -> None:
+    machine = registered()
+    assert not machine.registration_expired(1000.0)
+    assert machine.next_due() == 2.0
+
+
 def test_a_broker_wants_to_be_fenced_until_it_has_caught_up_and_is_ready() -> None:
     machine = registered()
     assert machine.want_fence
