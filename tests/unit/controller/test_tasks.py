@@ -111,7 +111,7 @@ def test_time_in_which_no_heartbeat_was_acknowledged_counts() -> None:
 def test_a_broker_that_is_unfenced_later_is_fenced_without_heartbeats() -> None:
     bench = Bench(cluster())
     bench.tasks.brokers_lost([1, 2, 3])
-    bench.timers.run(1.6)
+    bench.timers.run(2.5)
     bench.heartbeat(2)
     assert bench.fenced() == [1, 3]
     bench.timers.run(2.9)

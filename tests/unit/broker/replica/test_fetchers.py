@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import errno
+from typing import Any
 
 import pytest
 
 from ottla.base.errors import ErrorCode, StorageFault
+from ottla.base.promise import Promise
 from ottla.metadata.records import PartitionRecord
 from ottla.records.builder import NewRecord, build_batch
 from ottla.replication.partition import Partition
 from ottla.storage.log.log import Log
-from ottla.wire.messages.fetch import ForgottenTopic
+from ottla.wire.messages.fetch import FetchRequest, ForgottenTopic
 from ottla.wire.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
@@ -164,22 +166,48 @@ def test_a_truncation_waits_for_the_write_under_way(broker: FollowingBroker) -> 
     assert broker.positions(OTHER) == [(0, 1, 3, 0)]
 
 
+def lookups(broker: FollowingBroker) -> list[Promise[Any]]:
+    """The fetch offset is out of range: the requests for the offsets of the leader."""
+    broker.respond(data(0, error=ErrorCode.OFFSET_OUT_OF_RANGE))
+    broker.settle()
+    return [
+        promise for _, message, promise in broker.peers.waiting if isinstance(message, ListOffsetsRequest)
+    ]
+
+
 @pytest.mark.parametrize("leader", [NODE, OTHER, LEADER])
 def test_a_truncation_that_waits_has_no_effect_in_the_next_epoch(
     broker: FollowingBroker, leader: int
 ) -> None:
     broker.respond(data(0, raw(0, 0) + raw(1, 0)))
     broker.settle()
+    earliest, latest = lookups(broker)
     log = broker.log()
     log.append_raw(raw(2, 0), 0)
     broker.group_commit.schedule(log)
     broker.turn()
-    broker.respond(data(0, diverging=(0, 1)))
+    earliest.keep(offsets_response(0))
+    latest.keep(offsets_response(1))
     broker.turn()
     assert not log.truncating, "a write is under way"
     broker.lead(leader)
     broker.settle()
     assert (log.log_end_offset, log.committable_offset) == (3, 3)
+
+
+@pytest.mark.parametrize("leader", [NODE, OTHER, LEADER])
+def test_offsets_that_were_looked_up_have_no_effect_in_the_next_epoch(
+    broker: FollowingBroker, leader: int
+) -> None:
+    broker.respond(data(0, raw(0, 0) + raw(1, 0)))
+    broker.settle()
+    earliest, latest = lookups(broker)
+    broker.lead(leader)
+    broker.settle()
+    earliest.keep(offsets_response(0))
+    latest.keep(offsets_response(1))
+    broker.settle()
+    assert broker.log().log_end_offset == 2
 
 
 def test_a_response_of_an_old_term_has_no_effect(broker: FollowingBroker) -> None:
@@ -318,6 +346,8 @@ def test_a_failed_lookup_is_repeated(broker: FollowingBroker, offset: int) -> No
     broker.settle()
     broker.complete(offsets_response(offset, ErrorCode.NOT_LEADER_OR_FOLLOWER))
     broker.complete(offsets_response(7))
+    broker.settle()
+    assert [type(message) for _, message, _ in broker.peers.waiting] == [FetchRequest]
     broker.loop.advance(1)
     broker.respond()
     broker.settle()
