@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ottla.base.errors import ApiError
@@ -205,6 +205,15 @@ STEPS = st.one_of(
 )
 
 
+# A reassignment is cancelled while no broker is active.
+@example(
+    steps=[
+        ("fence", (2, 3)),
+        ("heartbeat", 1, True),
+        ("reassign", "risky", (1, 2)),
+        ("reassign", "risky", None),
+    ]
+)
 @settings(max_examples=150)
 @given(steps=st.lists(STEPS, min_size=5, max_size=60))
 def test_invariants_of_partitions(steps: list[tuple[Any, ...]]) -> None:

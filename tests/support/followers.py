@@ -99,6 +99,7 @@ class FakePeers:
 
     def __init__(self) -> None:
         self.waiting: deque[tuple[int, Any, Promise[Any]]] = deque()
+        self.timeouts: list[float] = []
 
     def request(
         self,
@@ -111,6 +112,7 @@ class FakePeers:
     ) -> Promise[Any]:
         promise: Promise[Any] = Promise()
         self.waiting.append((node_id, message, promise))
+        self.timeouts.append(timeout_s)
         return promise
 
     def request_raw(

@@ -91,7 +91,8 @@ class ControllerRuntime:
         self.submit(lambda _: Decision(records, None), lambda _: self._on_active(), self._start_refused)
 
     def _start_refused(self, code: ErrorCode, message: str | None) -> None:
-        if self._fault is None:
+        """Another node may have been elected before the first records were applied: that is no fault."""
+        if self._fault is None and code is not ErrorCode.NOT_CONTROLLER:
             self._on_fault(ApiError(code, message))
 
     def resigned(self, epoch: int) -> None:

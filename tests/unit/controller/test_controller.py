@@ -1,14 +1,17 @@
 from __future__ import annotations
 
 import random
+import uuid
 
 from ottla.config.broker import BrokerConfig
 from ottla.controller.controller import Controller
 from ottla.controller.settings.features import initial_records
 from ottla.metadata.records import (
     AbortTransactionRecord,
+    AccessControlEntryRecord,
     ConfigRecord,
     FeatureLevelRecord,
+    RemoveAccessControlEntryRecord,
 )
 from tests.support.metadata import broker_record, features, replayed, topic_records
 
@@ -47,3 +50,26 @@ def test_open_transaction_is_aborted_first() -> None:
     assert list(image.topics.by_name) == ["whole"]
     assert (image.offset, image.epoch) == (12, 2)
     assert loaded.image.topics.by_name == {}, "the image moves when the runtime appends"
+
+
+def test_rights_are_those_of_the_image() -> None:
+    """Entries that are committed when a leadership begins, and those that are added and removed later."""
+    first, second = (
+        AccessControlEntryRecord(
+            id=uuid.UUID(int=number),
+            resource_type=2,
+            resource_name=f"t{number}",
+            pattern_type=3,
+            principal="User:a",
+            host="*",
+            operation=3,
+            permission_type=3,
+        )
+        for number in (1, 2)
+    )
+    made = controller()
+    made.reset(replayed([first]))
+    assert [made.acls.contains(each) for each in (first, second)] == [True, False]
+    for record in (second, RemoveAccessControlEntryRecord(id=first.id)):
+        made.advance(made.replayed([record], made.image.offset + 1, 1))
+    assert [made.acls.contains(each) for each in (first, second)] == [False, True]

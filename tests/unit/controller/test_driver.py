@@ -20,13 +20,18 @@ from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.publisher import MetadataPublisher
 from ottla.metadata.record_codec import decode_record
-from ottla.metadata.records import NoOpRecord
+from ottla.metadata.records import NoOpRecord, RegisterBrokerRecord
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from ottla.wire.messages.alter_configs import AlterConfigsRequest
 from ottla.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from ottla.wire.messages.broker_registration import BrokerRegistrationRequest
 from ottla.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from ottla.wire.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest
 from ottla.wire.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -45,12 +50,13 @@ NODE = registration(1, uuid.UUID(int=5), uuid.UUID(int=6))
 class Bench:
     """A driver on a fake quorum, started and with a broker. `quorum.auto = False` holds commits back."""
 
-    def __init__(self, quorum: FakeQuorum | None = None) -> None:
+    def __init__(self, quorum: FakeQuorum | None = None, **settings: str) -> None:
         self.quorum = quorum or FakeQuorum(auto=True)
         self.faults: list[BaseException] = []
         self.seen: list[tuple[MetadataDelta, MetadataImage]] = []
         self.publisher = MetadataPublisher(self.quorum)
-        self.controller = Controller(BrokerConfig({"node.id": "1"}), 1, random.Random(1))
+        values = {key.replace("_", "."): value for key, value in settings.items()}
+        self.controller = Controller(BrokerConfig({"node.id": "1", **values}), 1, random.Random(1))
         self.driver = ControllerDriver(
             self.controller,
             self.quorum,
@@ -354,6 +360,84 @@ def test_lost_broker_is_fenced_and_leaves_the_isr() -> None:
         assert [each.isr for each in bench.image.topics.by_name["t"].partitions.values()] == [(1,), (1,)]
         bench.quorum.resign()
         assert watch.watched == []
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("voters", "silence_ms", "seconds"),
+    [
+        ((1, 2, 3), 0.0, 16.0),
+        ((1, 2, 3), 1000.0, 15.5),
+        ((1, 2, 3), 60_000.0, 14.5),  # heartbeats may have been acknowledged until the fetch timeout began
+        ((1,), 60_000.0, 16.0),
+    ],
+)
+def test_the_silence_of_the_former_leader_counts_for_the_first_sessions(
+    voters: tuple[int, ...], silence_ms: float, seconds: float
+) -> None:
+    async def main() -> None:
+        settings = {"broker_session_timeout_ms": "20000", "metadata_max_idle_interval_ms": "500"}
+        bench = await Bench(**settings, controller_quorum_fetch_timeout_ms="2000").ready()
+        bench.quorum.voters, bench.quorum.silence_ms = voters, silence_ms
+        bench.quorum.resign()
+        loop = asyncio.get_running_loop()
+        before = loop.time()
+        bench.quorum.elect()
+        deadline = bench.controller.sessions.next_deadline(bench.image)
+        assert deadline is not None
+        assert before + seconds <= deadline + 1e-6
+        assert deadline <= loop.time() + seconds + 1e-6
+
+    asyncio.run(main())
+
+
+def test_offsets_of_decisions_follow_those_that_are_not_committed() -> None:
+    async def scenario(bench: Bench) -> None:
+        bench.quorum.auto = False
+        before = bench.driver.applied_offset
+        tasks = [asyncio.ensure_future(each) for each in (bench.create("a"), bench.create("b"))]
+        broker = registration(2, uuid.UUID(int=7), uuid.UUID(int=8))
+        registering = asyncio.ensure_future(bench.port.register_broker(broker))
+        stop = BrokerHeartbeatRequest(broker_id=1, broker_epoch=bench.epoch, want_shut_down=True)
+        stopping = asyncio.ensure_future(bench.port.broker_heartbeat(stop))
+        await asyncio.sleep(0)
+        assert bench.driver.applied_offset == before, "nothing is committed"
+        session = bench.controller.sessions.heartbeat(1, bench.epoch, 0.0)
+        assert session.shutdown_offset == bench.controller.image.offset == bench.quorum.log_end_offset - 1
+        bench.quorum.commit()
+        await asyncio.gather(*tasks, stopping)
+        records = [record for batch in bench.quorum.log for record in map(decode_record, batch.values)]
+        (epoch,) = [
+            each.broker_epoch
+            for each in records
+            if isinstance(each, RegisterBrokerRecord) and each.broker_id == 2
+        ]
+        assert (await registering).broker_epoch == epoch == bench.image.brokers[2].epoch
+        offsets = [
+            batch.last_offset - len(batch.values) + 1 + at
+            for batch in bench.quorum.log
+            for at, value in enumerate(batch.values)
+            if getattr(decode_record(value), "broker_epoch", -1) == epoch
+        ]
+        assert offsets == [epoch]
+
+    run(scenario)
+
+
+def test_new_topics_are_led_by_the_brokers_that_lead_the_fewest_partitions() -> None:
+    async def scenario(bench: Bench) -> None:
+        await register(bench.port, registration(2, uuid.UUID(int=7), uuid.UUID(int=8)))
+        assignments = [
+            CreatableReplicaAssignment(partition_index=index, broker_ids=[leader])
+            for index, leader in enumerate((1, 1, 2))
+        ]
+        topic = CreatableTopic(
+            name="manual", num_partitions=-1, replication_factor=-1, assignments=assignments
+        )
+        await bench.port.create_topics(CreateTopicsRequest(topics=[topic]))
+        await bench.create("placed")
+        assert bench.image.topics.by_name["placed"].partitions[0].leader == 2
 
     run(scenario)
 

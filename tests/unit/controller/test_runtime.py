@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.config.broker import BrokerConfig
+from ottla.controller import runtime
 from ottla.controller.controller import Controller
-from ottla.controller.decision import Decision
+from ottla.controller.decision import Decision, SplittableDecision
 from ottla.controller.producer_ids import decide_allocate
 from ottla.controller.runtime import ControllerRuntime
 from ottla.controller.settings.features import initial_records
@@ -30,7 +32,7 @@ STORAGE = ErrorCode.KAFKA_STORAGE_ERROR
 class Bench:
     """A runtime on a fake quorum. Results are responses or error codes, under the name of the request."""
 
-    def __init__(self, quorum: FakeQuorum | None = None) -> None:
+    def __init__(self, quorum: FakeQuorum | None = None, bootstrap: Sequence[Message] | None = None) -> None:
         self.quorum = quorum or FakeQuorum()
         self.publisher = MetadataPublisher(self.quorum)
         self.controller = Controller(BrokerConfig({"node.id": "1"}), 1, random.Random(1))
@@ -40,7 +42,7 @@ class Bench:
             self.controller,
             self.quorum,
             self.publisher,
-            bootstrap=initial_records(),
+            bootstrap=initial_records() if bootstrap is None else bootstrap,
             on_leading=lambda: None,
             on_resigned=lambda: None,
             on_active=lambda: self.events.append("active"),
@@ -135,6 +137,17 @@ def test_each_decision_is_one_append() -> None:
     assert names == [["TopicRecord", "PartitionRecord"]] * 2
 
 
+def test_only_a_decision_that_may_be_split_is_several_appends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runtime, "RECORDS_PER_REQUEST_MAX", 3)
+    for kind, sizes in ((Decision, [4]), (SplittableDecision, [3, 1])):
+        bench = Bench().start()
+        records = [*topic_records("a"), *topic_records("b")]
+        bench.submit("both", lambda _, kind=kind, records=records: kind(records, "created"))
+        assert [len(batch.values) for batch in bench.quorum.appends] == sizes
+        bench.quorum.commit()
+        assert (bench.results, bench.topics()) == ({"both": "created"}, ["a", "b"])
+
+
 def test_producer_ids_are_never_allocated_twice() -> None:
     bench = Bench().start()
     bench.submit("broker", lambda image: Decision([broker_record(1)], None))
@@ -156,6 +169,40 @@ def test_loss_of_leadership_fails_what_is_outstanding() -> None:
     bench.create("later")
     assert bench.results["later"] == NOT_CONTROLLER
     assert bench.quorum.appends == []
+
+
+def test_loss_of_leadership_before_the_first_records_are_applied_is_no_fault() -> None:
+    bench = Bench()
+    bench.quorum.start(bench.publisher, bench.runtime)
+    bench.quorum.resign()
+    assert bench.events == []
+    bench.quorum.elect()
+    bench.quorum.commit()
+    assert bench.events == ["active"]
+
+
+def test_leader_of_an_ended_epoch_that_cannot_append_its_first_records_is_no_fault() -> None:
+    """The quorum has a new epoch already; its notification is still to come."""
+    bench = Bench()
+    bench.quorum.commits, bench.quorum.leadership = bench.publisher, bench.runtime
+    bench.runtime.leading(bench.quorum.epoch)
+    assert (bench.events, bench.quorum.appends) == ([], [])
+
+
+def test_first_records_that_cannot_be_written_are_a_fault() -> None:
+    bench = Bench(bootstrap=topic_records("orphan")[1:])
+    bench.quorum.start(bench.publisher, bench.runtime)
+    (fault,) = bench.events
+    assert isinstance(fault, ApiError)
+    assert fault.code is ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def test_log_that_fails_before_the_first_records_are_applied_is_one_fault() -> None:
+    bench = Bench()
+    bench.quorum.start(bench.publisher, bench.runtime)
+    error = OSError("disk")
+    bench.quorum.fail(error)
+    assert bench.events == [error]
 
 
 def test_new_leadership_starts_from_the_committed_image() -> None:

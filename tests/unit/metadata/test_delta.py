@@ -77,6 +77,17 @@ def test_topic_made_and_deleted_in_one_delta_leaves_no_trace() -> None:
     assert delta.changed_partitions(T1) == frozenset()
 
 
+def test_topic_that_is_changed_and_deleted_in_one_delta_is_only_deleted() -> None:
+    delta = MetadataDelta(one_node("t1"))
+    for record in [
+        rec.PartitionChangeRecord(topic_id=T1, partition_id=0, leader=-1),
+        rec.RemoveTopicRecord(topic_id=T1),
+    ]:
+        delta.replay(record)
+    assert delta.apply(1, 1).topics.by_id == {}
+    assert (delta.changed_topics, delta.deleted_topic_ids) == (set(), {T1})
+
+
 def test_deleted_name_can_be_used_again() -> None:
     base = one_node("t1")
     again = uuid.UUID(int=99)
@@ -137,6 +148,12 @@ def test_clear_elr_of_one_topic_and_of_all() -> None:
     assert elrs(rec.ClearElrRecord(topic_name="")) == [(1,), ()]
 
 
+def test_clear_elr_clears_the_last_known_leader() -> None:
+    known = rec.PartitionChangeRecord(topic_id=T1, partition_id=0, last_known_elr=[1])
+    image = replayed([known, rec.ClearElrRecord(topic_name="t1")], one_node("t1"))
+    assert image.topics.by_name["t1"].partitions[0].last_known_elr == ()
+
+
 @pytest.mark.parametrize(
     ("record", "expected"),
     [
@@ -147,6 +164,18 @@ def test_clear_elr_of_one_topic_and_of_all() -> None:
         (
             rec.BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=5, in_controlled_shutdown=1),
             {"in_controlled_shutdown": True, "active": False},
+        ),
+        (
+            rec.BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=5, in_controlled_shutdown=-1),
+            {"in_controlled_shutdown": False, "active": True},
+        ),
+        (
+            rec.BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=5, log_dirs=[T1]),
+            {"log_dirs": (T1,), "active": True},
+        ),
+        (
+            rec.RegisterBrokerRecord(broker_id=1, broker_epoch=9, fenced=False, in_controlled_shutdown=True),
+            {"epoch": 9, "in_controlled_shutdown": True, "active": False},
         ),
         (
             rec.BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=5, cordoned_log_dirs=[]),
@@ -163,7 +192,10 @@ def test_broker_changes(record: Message, expected: dict[str, Any]) -> None:
 
 
 def test_an_unregistered_broker_is_removed() -> None:
-    assert replayed([rec.UnregisterBrokerRecord(broker_id=1, broker_epoch=5)], one_node()).brokers == {}
+    delta = MetadataDelta(one_node())
+    delta.replay(rec.UnregisterBrokerRecord(broker_id=1, broker_epoch=5))
+    assert delta.apply(9, 1).brokers == {}
+    assert delta.changed_brokers == {1}
 
 
 def test_directory_of_a_new_replica_is_known_only_without_choice() -> None:

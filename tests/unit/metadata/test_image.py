@@ -2,7 +2,13 @@ from __future__ import annotations
 
 import uuid
 
-from ottla.metadata.image import DIRECTORY_UNASSIGNED, EMPTY_IMAGE, PartitionImage
+from ottla.metadata.image import (
+    DIRECTORY_LOST,
+    DIRECTORY_MIGRATING,
+    DIRECTORY_UNASSIGNED,
+    EMPTY_IMAGE,
+    PartitionImage,
+)
 from tests.support.metadata import one_node, replayed, topic_records
 
 
@@ -23,6 +29,19 @@ def test_directory_of_a_replica() -> None:
     partition = PartitionImage(replicas=(1, 2), directories=(uuid.UUID(int=8), at), isr=(1,), leader=1)
     assert partition.directory_of(2) == at
     assert partition.directory_of(3) == DIRECTORY_UNASSIGNED
+
+
+def test_a_replica_is_online_in_a_registered_directory_or_in_one_that_is_not_known() -> None:
+    at, other = uuid.UUID(int=8), uuid.UUID(int=9)
+    for directory_id, online in (
+        (at, True),
+        (other, False),
+        (DIRECTORY_UNASSIGNED, True),
+        (DIRECTORY_MIGRATING, True),
+        (DIRECTORY_LOST, False),
+    ):
+        partition = PartitionImage(replicas=(1,), directories=(directory_id,), isr=(1,), leader=1)
+        assert partition.is_online(1, (at,)) is online
 
 
 def test_equal_records_make_equal_images() -> None:

@@ -14,6 +14,7 @@ from ottla.metadata.placement import (
     place_partitions,
     preferred_leaders,
 )
+from ottla.metadata.records import BrokerRegistrationChangeRecord
 from tests.support.metadata import broker_record, replayed, topic_records
 
 
@@ -80,6 +81,18 @@ def test_fenced_broker_follows_only_if_needed_and_never_leads() -> None:
     image = cluster((1, None), (2, None), (3, None), fenced=(1,))
     assert place_partitions(image, 2, 2, Leaders(Counter())) == [[2, 3], [3, 2]]
     assert place_partitions(image, 2, 3, Leaders(Counter())) == [[2, 3, 1], [3, 2, 1]]
+
+
+def test_broker_in_a_controlled_shutdown_follows_only_if_needed_and_never_leads() -> None:
+    stops = BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=5, in_controlled_shutdown=1)
+    image = replayed([stops], cluster((1, None), (2, None), (3, None)))
+    assert place_partitions(image, 2, 2, Leaders(Counter())) == [[2, 3], [3, 2]]
+    assert place_partitions(image, 2, 3, Leaders(Counter())) == [[2, 3, 1], [3, 2, 1]]
+
+
+def test_several_fenced_brokers_follow_if_needed() -> None:
+    image = cluster((1, "a"), (2, "b"), (3, "b"), fenced=(2, 3))
+    assert place_partitions(image, 1, 3, Leaders(Counter())) == [[1, 2, 3]]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+from msgspec.structs import replace
 
 from ottla.base.errors import InvariantViolation, LocalError
 from ottla.base.promise import Promise
@@ -45,6 +46,7 @@ def test_committed_batches_become_one_change() -> None:
     assert image is bench.publisher.image
     assert (image.offset, image.epoch) == (bench.offset, 1)
     assert delta.base is EMPTY_IMAGE
+    assert bench.publisher.caught_up
     assert delta.changed_topics == {topic_id_of("a"), topic_id_of("b")}
 
 
@@ -195,6 +197,21 @@ def test_newer_features_are_refused() -> None:
     with pytest.raises(LocalError, match=r"metadata\.version 99"):
         bench.commit([FeatureLevelRecord(name="metadata.version", feature_level=99)])
     assert bench.publisher.image is EMPTY_IMAGE
+
+
+def test_a_snapshot_with_newer_features_is_refused() -> None:
+    bench = Bench()
+    image = replayed(features())
+    newer = replace(image, features={**image.features, "group.version": 9})
+    with pytest.raises(LocalError, match=r"group\.version 9"):
+        bench.publisher.load_snapshot(CommittedSnapshot(700, 9, image_values(newer)))
+    assert bench.publisher.image is EMPTY_IMAGE
+
+
+def test_a_snapshot_alone_may_be_older_than_the_log() -> None:
+    bench = Bench()
+    bench.publisher.load_snapshot(CommittedSnapshot(700, 9, image_values(replayed(features()))))
+    assert not bench.publisher.caught_up
 
 
 def test_records_that_contradict_the_image_raise_and_change_nothing() -> None:

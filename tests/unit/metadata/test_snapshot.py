@@ -53,6 +53,22 @@ def test_every_field_of_a_partition_is_in_a_snapshot() -> None:
     assert restored(replace(before, topics=topics)).topics.by_id[changed.topic_id].partitions == {0: state}
 
 
+def test_the_state_of_a_broker_is_in_a_snapshot() -> None:
+    for fenced, stops in ((False, False), (False, True), (True, False), (True, True)):
+        record = rec.RegisterBrokerRecord(
+            broker_id=1,
+            broker_epoch=8,
+            rack="r",
+            fenced=fenced,
+            in_controlled_shutdown=stops,
+            log_dirs=[UUID(int=7), UUID(int=8)],
+            cordoned_log_dirs=[UUID(int=8)],
+        )
+        image = replayed([record], one_node())
+        assert restored(image).brokers == image.brokers
+        assert image.brokers[1].in_controlled_shutdown is stops
+
+
 def test_order_of_topics_is_kept() -> None:
     image = one_node("z", "a", "m")
     assert list(restored(image).topics.by_id) == list(image.topics.by_id)

@@ -29,7 +29,6 @@ from ottla.metadata.records import PartitionChangeRecord
 RECOVERED: Final = 0
 RECOVERING: Final = 1
 _UNCHANGED_LEADER: Final = -2
-_UNCHANGED_RECOVERY: Final = -1
 
 
 class Election(Enum):
@@ -142,7 +141,7 @@ class PartitionChange:
         """The last known leader, or in an unclean election any acceptable replica."""
         last_known = self._partition.last_known_elr
         knows_leader = self._elr_enabled and not self._elr and not self.isr and len(last_known) == 1
-        candidates = list(last_known) if knows_leader else []
+        candidates = [one for one in last_known if knows_leader and one in self.replicas]
         if self.election is Election.UNCLEAN:
             candidates += self.replicas
         leader = next((one for one in candidates if self._is_acceptable(one)), NO_LEADER)
@@ -161,7 +160,8 @@ class PartitionChange:
             if last_known:
                 record.last_known_elr = []
         elif record.leader == NO_LEADER and not last_known:
-            record.last_known_elr = [self._partition.leader]
+            if self._partition.leader in self.replicas:
+                record.last_known_elr = [self._partition.leader]
         elif record.leader >= 0 and last_known:
             record.last_known_elr = []
 

@@ -108,7 +108,8 @@ def _cancelled(view: ClusterView, topic: TopicImage, partition: PartitionImage) 
             raise ApiError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT, "cancelling would require an unclean leader election"
             )
-        change.isr = change.replicas[:1]
+        if not view.image.elr_enabled:  # an empty ISR cannot be stored
+            change.isr = change.replicas[:1]
     return change
 
 

@@ -2,9 +2,10 @@
 
 A replica whose directory differs from the metadata is reported when it is created or opened; one that replaces a lost
 one, when the leader has accepted a fetch of it. From the report on it may join the ISR, so that the leader must not
-take the offsets of the lost log for those of the new one. One request is in flight;
-reports that arrive meanwhile are sent with the next one. A request that no controller completes is repeated. A report
-that is refused is logged and not repeated: the next change of the partition, or the next start, reports it again.
+take the offsets of the lost log for those of the new one. One request is in flight; reports that arrive meanwhile are
+sent with the next one. A request that no controller completes, or that is refused as a whole, is repeated: the broker
+may have registered again meanwhile, or the controller may have failed. A report that is refused for its partition is
+not: the next change of the partition, or the next start, reports it again.
 """
 
 from __future__ import annotations
@@ -95,16 +96,16 @@ class DirectoryReports:
         error: BaseException | None,
     ) -> None:
         self._in_flight = False
-        if response is None:
-            self._waiting = {**assignments, **self._waiting}
-            if not self._closed:
-                self._timers.call_later(_RETRY_S, self._send)
-            return
-        if response.error_code:
+        if response is not None and response.error_code:
             self._log.warning(
                 "the controller refused a report about log directories",
                 reason=ErrorCode(response.error_code).name,
             )
+        if response is None or response.error_code:
+            self._waiting = {**assignments, **self._waiting}
+            if not self._closed:
+                self._timers.call_later(_RETRY_S, self._send)
+            return
         self._send()
 
 

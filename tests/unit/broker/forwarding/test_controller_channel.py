@@ -26,6 +26,7 @@ class Controllers:
         self.leader_id = leader_id
         self.timers = FakeTimers()
         self.attempts: list[tuple[int, Promise[Any]]] = []
+        self.timeouts: list[float] = []
         self.closed = False
         self.channel = ControllerChannel(1, lambda: self.leader_id, self._local, self, self.timers)
 
@@ -37,6 +38,7 @@ class Controllers:
     ) -> Promise[Any]:
         promise: Promise[Any] = Promise()
         self.attempts.append((node_id, promise))
+        self.timeouts.append(timeout_s)
         return promise
 
     def close(self) -> None:
@@ -78,7 +80,9 @@ def test_a_node_that_is_not_the_controller_is_tried_again_after_a_backoff() -> N
     assert not promise.done
     assert test.nodes() == [2]
     test.leader_id = 3
-    test.timers.advance(0.1)
+    test.timers.advance(0.04)
+    assert test.nodes() == [2], "the back-off has not passed"
+    test.timers.advance(0.06)
     assert test.nodes() == [2, 3]
     test.attempts[1][1].keep(RESPONSE)
     assert promise.result() is RESPONSE
@@ -118,6 +122,23 @@ def test_a_request_fails_after_its_timeout() -> None:
     error = error_of(promise)
     assert (error.reason, error.sent) == (Reason.TIMED_OUT, True)
     assert "not the active controller" in str(error)
+
+
+def test_an_attempt_has_the_time_that_is_left() -> None:
+    test = Controllers(2)
+    test.send(timeout_s=5.0)
+    test.timers.advance(1.0)
+    test.attempts[0][1].keep(NOT_CONTROLLER)
+    test.timers.advance(1.0)
+    assert test.timeouts[0] == 5.0
+    assert 3.0 <= test.timeouts[1] < 4.0
+
+
+def test_a_request_for_which_no_controller_was_known_was_not_sent() -> None:
+    test = Controllers(-1)
+    promise = test.send(timeout_s=0.5)
+    test.timers.advance(0.6)
+    assert (error_of(promise).reason, error_of(promise).sent) == (Reason.TIMED_OUT, False)
 
 
 def test_other_errors_are_not_retried() -> None:

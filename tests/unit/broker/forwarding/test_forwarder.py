@@ -148,6 +148,33 @@ def test_a_version_that_the_controller_does_not_serve_closes_the_connection() ->
         wrong.result()
 
 
+def test_the_result_is_applied_when_all_parts_of_the_node_have_followed_it() -> None:
+    test = Scenario()
+    following: Promise[None] = Promise()
+    test.publisher.add_listener(lambda delta, image: following)
+    test.apply(12)
+    promise = test.forward()
+    test.respond(applied_offset=12)
+    assert not promise.done
+    following.keep(None)
+    assert promise.done
+
+
+def test_a_created_topic_is_used_when_this_node_has_applied_it() -> None:
+    async def scenario() -> None:
+        test = Scenario()
+        creation = asyncio.ensure_future(test.forwarder.create_topics(REQUEST))
+        await asyncio.sleep(0)
+        test.respond(12, correlation_id=0)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert not creation.done()
+        test.apply(12)
+        assert await creation == RESPONSE
+
+    asyncio.run(scenario())
+
+
 async def created(test: Scenario, *, applied_offset: int) -> CreateTopicsResponse:
     creation = asyncio.ensure_future(test.forwarder.create_topics(REQUEST))
     await asyncio.sleep(0)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import errno
+from typing import Any
 
 import pytest
 
-from ottla.base.errors import ErrorCode
+from ottla.base.errors import ErrorCode, StorageFault
+from ottla.base.promise import Promise
 from ottla.metadata.records import PartitionRecord
 from ottla.records.builder import NewRecord, build_batch
 from ottla.replication.partition import Partition
-from ottla.wire.messages.fetch import ForgottenTopic
+from ottla.storage.log.log import Log
+from ottla.wire.messages.fetch import FetchRequest, ForgottenTopic
 from ottla.wire.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
@@ -163,6 +166,50 @@ def test_a_truncation_waits_for_the_write_under_way(broker: FollowingBroker) -> 
     assert broker.positions(OTHER) == [(0, 1, 3, 0)]
 
 
+def lookups(broker: FollowingBroker) -> list[Promise[Any]]:
+    """The fetch offset is out of range: the requests for the offsets of the leader."""
+    broker.respond(data(0, error=ErrorCode.OFFSET_OUT_OF_RANGE))
+    broker.settle()
+    return [
+        promise for _, message, promise in broker.peers.waiting if isinstance(message, ListOffsetsRequest)
+    ]
+
+
+@pytest.mark.parametrize("leader", [NODE, OTHER, LEADER])
+def test_a_truncation_that_waits_has_no_effect_in_the_next_epoch(
+    broker: FollowingBroker, leader: int
+) -> None:
+    broker.respond(data(0, raw(0, 0) + raw(1, 0)))
+    broker.settle()
+    earliest, latest = lookups(broker)
+    log = broker.log()
+    log.append_raw(raw(2, 0), 0)
+    broker.group_commit.schedule(log)
+    broker.turn()
+    earliest.keep(offsets_response(0))
+    latest.keep(offsets_response(1))
+    broker.turn()
+    assert not log.truncating, "a write is under way"
+    broker.lead(leader)
+    broker.settle()
+    assert (log.log_end_offset, log.committable_offset) == (3, 3)
+
+
+@pytest.mark.parametrize("leader", [NODE, OTHER, LEADER])
+def test_offsets_that_were_looked_up_have_no_effect_in_the_next_epoch(
+    broker: FollowingBroker, leader: int
+) -> None:
+    broker.respond(data(0, raw(0, 0) + raw(1, 0)))
+    broker.settle()
+    earliest, latest = lookups(broker)
+    broker.lead(leader)
+    broker.settle()
+    earliest.keep(offsets_response(0))
+    latest.keep(offsets_response(1))
+    broker.settle()
+    assert broker.log().log_end_offset == 2
+
+
 def test_a_response_of_an_old_term_has_no_effect(broker: FollowingBroker) -> None:
     broker.respond(data(0, raw(0, 0)))
     broker.settle()
@@ -271,6 +318,8 @@ def test_a_log_that_ends_below_the_leaders_is_restarted(broker: FollowingBroker)
     assert all(
         isinstance(one, ListOffsetsRequest) and one.replica_id == NODE for one in (fetch, *lookups)[:2]
     )
+    wanted = [one.topics[0].partitions[0] for one in (fetch, *lookups)[:2]]
+    assert [(one.timestamp, one.current_leader_epoch) for one in wanted] == [(-2, 0), (-1, 0)]
     broker.complete(offsets_response(100))
     broker.complete(offsets_response(150))
     broker.settle()
@@ -291,11 +340,14 @@ def test_an_offset_above_the_end_of_the_leader_is_truncated(broker: FollowingBro
     assert broker.log().log_end_offset == 1
 
 
-def test_a_failed_lookup_is_repeated(broker: FollowingBroker) -> None:
+@pytest.mark.parametrize("offset", [-1, 0])
+def test_a_failed_lookup_is_repeated(broker: FollowingBroker, offset: int) -> None:
     broker.respond(data(0, error=ErrorCode.OFFSET_OUT_OF_RANGE))
     broker.settle()
-    broker.complete(offsets_response(-1, ErrorCode.NOT_LEADER_OR_FOLLOWER))
+    broker.complete(offsets_response(offset, ErrorCode.NOT_LEADER_OR_FOLLOWER))
     broker.complete(offsets_response(7))
+    broker.settle()
+    assert [type(message) for _, message, _ in broker.peers.waiting] == [FetchRequest]
     broker.loop.advance(1)
     broker.respond()
     broker.settle()
@@ -331,6 +383,16 @@ def test_a_lost_connection_starts_a_new_session(broker: FollowingBroker) -> None
     request = broker.next_request()
     assert (request.session_id, request.session_epoch) == (0, 0)
     assert sorted(broker.positions()) == [(0, 0, 1, 0), (1, 0, 0, -1), (2, 0, 0, -1)]
+
+
+def test_nothing_is_sent_in_the_pause_after_a_lost_connection(broker: FollowingBroker) -> None:
+    broker.disconnect()
+    broker.settle()
+    broker.lead(LEADER)
+    broker.settle()
+    assert not broker.peers.waiting
+    broker.loop.advance(0.051)
+    assert len(broker.positions()) == 3
 
 
 @pytest.mark.parametrize(
@@ -384,6 +446,50 @@ def test_a_failed_disk_stops_its_partitions(broker: FollowingBroker) -> None:
     assert broker.faults
     broker.loop.advance(1)
     assert not broker.peers.waiting or not broker.positions()
+
+
+def test_an_append_that_fails_takes_the_directory_offline(
+    broker: FollowingBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise StorageFault("/d", OSError(errno.EIO, "disk"))
+
+    monkeypatch.setattr(Log, "append_raw", fail)
+    broker.respond(data(0, raw(0, 0)))
+    broker.settle()
+    assert broker.log().offline
+
+
+def test_the_high_watermark_of_a_follower_does_not_decrease(broker: FollowingBroker) -> None:
+    """A new leader has a lower one until its followers have fetched."""
+    broker.respond(data(0, raw(0, 0, 3), high_watermark=3))
+    broker.settle()
+    broker.lead(OTHER)
+    broker.settle()
+    broker.peers.waiting.popleft()
+    broker.respond(data(0, high_watermark=1))
+    broker.settle()
+    assert broker.log().high_watermark == 3
+
+
+def test_a_log_that_replaces_a_lost_one_is_reported_once_when_the_leader_has_accepted_a_fetch(
+    broker: FollowingBroker,
+) -> None:
+    partition = broker.partition()
+    partition.replaces_lost = True
+    broker.respond(data(0, error=ErrorCode.UNKNOWN_LEADER_EPOCH))
+    broker.settle()
+    assert (broker.replaced, partition.replaces_lost) == ([], True)
+    broker.loop.advance(0.1)
+    broker.respond()
+    broker.settle()
+    assert broker.positions() == [(0, 0, 0, -1)]
+    broker.respond(data(0))
+    broker.settle()
+    assert (broker.replaced, partition.replaces_lost) == ([partition], False)
+    broker.respond(data(0, raw(0, 0)))
+    broker.settle()
+    assert broker.replaced == [partition]
 
 
 def test_nothing_is_sent_after_close(broker: FollowingBroker) -> None:

@@ -116,6 +116,19 @@ def test_controlled_shutdown_moves_leaders_first() -> None:
     assert bench.heartbeat(1, want_shut_down=True).should_shut_down
 
 
+def test_a_shutdown_waits_only_for_the_offset_at_which_the_leaderships_moved() -> None:
+    bench = cluster()
+    for broker_id in (1, 2, 3):
+        bench.heartbeat(broker_id)
+    bench.heartbeat(1, want_shut_down=True)
+    moved_at = bench.image.offset
+    bench.replay(*topic_records("other", [[2, 3]]))
+    assert not bench.heartbeat(1, want_shut_down=True).should_shut_down
+    for broker_id in (2, 3):
+        bench.heartbeat(broker_id, current_metadata_offset=moved_at)
+    assert bench.heartbeat(1, want_shut_down=True).should_shut_down
+
+
 def test_broker_that_shuts_down_is_not_elected_and_not_added() -> None:
     bench = cluster()
     for broker_id in (1, 2, 3):

@@ -67,6 +67,25 @@ def test_a_watch_that_is_attached_later_starts_then() -> None:
     assert bench.watch.calls == [(2, "b", 9092), (3, "b", 9092)]
 
 
+def test_a_watch_that_is_attached_after_the_leadership_watches_nothing() -> None:
+    bench = Bench()
+    bench.liveness.activate(bench.image)
+    bench.liveness.deactivate()
+    late = Watch()
+    bench.liveness.attach(late)
+    assert late.calls == []
+
+
+def test_evidence_of_an_earlier_leadership_is_dropped() -> None:
+    bench = Bench()
+    bench.liveness.activate(bench.image)
+    bench.liveness.broker_lost(2)
+    bench.liveness.deactivate()
+    bench.liveness.activate(bench.image)
+    bench.run()
+    assert bench.lost == []
+
+
 def test_registrations_are_followed() -> None:
     bench = Bench()
     bench.liveness.activate(bench.image)

@@ -125,6 +125,20 @@ def test_the_registration_is_the_last_record_of_its_batch() -> None:
             },
             ErrorCode.UNSUPPORTED_VERSION,  # it does not support the finalized level of eligible leader replicas
         ),
+        (
+            {
+                "features": [
+                    Feature(name="metadata.version", min_supported_version=7, max_supported_version=30),
+                    Feature(
+                        name="eligible.leader.replicas.version",
+                        min_supported_version=0,
+                        max_supported_version=1,
+                    ),
+                    Feature(name="group.version", min_supported_version=1, max_supported_version=1),
+                ]
+            },
+            ErrorCode.UNSUPPORTED_VERSION,  # it needs a feature that the cluster has not enabled
+        ),
     ],
 )
 def test_invalid_registrations(changes: dict[str, Any], code: ErrorCode) -> None:
@@ -175,6 +189,23 @@ def test_other_listeners_are_another_place() -> None:
     bench.now += 2.9
     assert refused_as_duplicate(bench, listeners=[Listener(name="PLAINTEXT", host="h", port=1)])
     assert not refused_as_duplicate(bench)
+
+
+def test_other_directories_are_another_place() -> None:
+    bench = cluster()
+    bench.register(1)
+    bench.heartbeat(1)
+    bench.now += 2.9
+    assert refused_as_duplicate(bench, **ELSEWHERE)
+    assert not refused_as_duplicate(bench)
+
+
+def test_a_live_broker_that_is_fenced_is_not_replaced() -> None:
+    bench = cluster()
+    bench.register(1)
+    for _ in range(2):
+        assert bench.heartbeat(1, want_fence=True).is_fenced
+        assert refused_as_duplicate(bench, **ELSEWHERE)
 
 
 def test_a_broker_that_has_shut_down_is_replaced_at_once() -> None:
@@ -229,6 +260,16 @@ def test_unclean_stop_stays_eligible_if_records_are_synced(
     bench.register(1, previous_broker_epoch=-1)
     partition = bench.partition()
     assert (partition.leader, partition.isr, partition.eligible_leader_replicas) == (2, (2, 3), eligible)
+
+
+def test_the_marker_of_an_earlier_clean_stop_does_not_make_a_stop_clean() -> None:
+    bench = cluster(min_insync_replicas="3", configs=UNSYNCED)
+    earlier = bench.image.brokers[1].epoch
+    bench.restart(1, clean=True)
+    assert bench.alter_partition([2, 3, 1]).error_code == 0
+    bench.sessions.end(1)
+    bench.register(1, previous_broker_epoch=earlier)
+    assert bench.partition().eligible_leader_replicas == ()
 
 
 def test_unclean_stop_of_an_eligible_replica() -> None:

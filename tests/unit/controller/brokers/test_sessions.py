@@ -55,6 +55,15 @@ def test_session_of_an_earlier_registration_does_not_expire() -> None:
     assert made.expired(image, 99.0) == []
 
 
+def test_the_session_of_a_new_registration_has_nothing_of_the_earlier_one() -> None:
+    image, made = brokers(), sessions()
+    earlier = made.heartbeat(1, 0, 10.0)
+    earlier.metadata_offset, earlier.shutdown_offset = 9, 9
+    session = made.heartbeat(1, 1, 11.0)
+    assert (session.metadata_offset, session.shutdown_offset) == (-1, None)
+    assert made.expired(image, 14.0) == [1]
+
+
 def test_time_in_which_the_controller_could_not_run_does_not_count() -> None:
     image, made = brokers(), sessions()
     made.heartbeat(1, 1, 10.0)

@@ -99,6 +99,16 @@ def test_only_the_registered_process_of_the_leader_may_change_the_isr() -> None:
     assert refused.value.code is ErrorCode.STALE_BROKER_EPOCH
 
 
+def test_results_are_those_of_the_partitions_that_were_requested() -> None:
+    bench = cluster(4, [[1, 2, 3], [1, 2, 3]])
+    assert bench.alter_partition([1, 3], index=1).partition_index == 1
+    assert (bench.partition(index=0).isr, bench.partition(index=1).isr) == ((1, 2, 3), (1, 3))
+    assert bench.alter_partition([2, 3], index=1).partition_index == 1
+    bench.reassign([2, 3, 4], index=1)
+    elected = bench.alter_partition([1, 2, 3, 4], index=1)
+    assert (elected.partition_index, elected.error_code) == (1, ErrorCode.NEW_LEADER_ELECTED)
+
+
 def test_unknown_partitions_and_old_versions() -> None:
     bench = cluster()
     old = PartitionData(partition_index=0, new_isr=[1, 2])
@@ -106,13 +116,21 @@ def test_unknown_partitions_and_old_versions() -> None:
         broker_id=1,
         broker_epoch=1,
         topics=[
-            TopicData(topic_id=uuid.UUID(int=9), partitions=[PartitionData(partition_index=0)]),
+            TopicData(topic_id=uuid.UUID(int=9), partitions=[PartitionData(partition_index=3)]),
             TopicData(topic_id=TOPIC_ID, partitions=[PartitionData(partition_index=8), old]),
         ],
     )
     response = bench.apply(decide_alter_partition(bench.view, request, 2))
-    codes = [[each.error_code for each in topic.partitions] for topic in response.topics]
-    assert codes == [[ErrorCode.UNKNOWN_TOPIC_ID], [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0]]
+    results = [
+        (topic.topic_id, each.partition_index, each.error_code)
+        for topic in response.topics
+        for each in topic.partitions
+    ]
+    assert results == [
+        (uuid.UUID(int=9), 3, ErrorCode.UNKNOWN_TOPIC_ID),
+        (TOPIC_ID, 8, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (TOPIC_ID, 0, ErrorCode.NONE),
+    ]
     assert bench.partition().isr == (1, 2)
 
 

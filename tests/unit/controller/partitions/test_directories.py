@@ -34,12 +34,13 @@ def assign(
     directory_id: uuid.UUID,
     *indexes: int,
     topic_id: uuid.UUID = TOPIC_ID,
+    broker_id: int = 1,
     epoch: int = 1,
 ) -> list[int]:
     """Report a directory; the error code of each partition."""
     partitions = [PartitionData(partition_index=index) for index in indexes]
     request = AssignReplicasToDirsRequest(
-        broker_id=1,
+        broker_id=broker_id,
         broker_epoch=epoch,
         directories=[
             DirectoryData(id=directory_id, topics=[TopicData(topic_id=topic_id, partitions=partitions)])
@@ -74,6 +75,18 @@ def test_a_replica_that_lost_its_directory_starts_again_outside_the_isr() -> Non
     assert assign(bench, SECOND, 0) == [0]
     partition = bench.partition()
     assert (partition.leader, partition.isr, partition.eligible_leader_replicas) == (2, (2, 3), ())
+    assert partition.directory_of(1) == SECOND
+
+
+def test_a_replica_outside_the_isr_reports_its_directory() -> None:
+    """Its directory has failed and it is copied to another one, with which it can join the ISR."""
+    bench = cluster()
+    assert bench.alter_partition([1, 3]).error_code == 0
+    bench.replay(BrokerRegistrationChangeRecord(broker_id=2, broker_epoch=2, log_dirs=[SECOND]))
+    assert bench.alter_partition([1, 2, 3]).error_code == ErrorCode.INELIGIBLE_REPLICA
+    assert assign(bench, SECOND, 0, broker_id=2, epoch=2) == [0]
+    assert bench.partition().directory_of(2) == SECOND
+    assert bench.alter_partition([1, 2, 3]).error_code == 0
 
 
 def test_a_replica_in_a_directory_that_is_not_registered_does_not_lead() -> None:

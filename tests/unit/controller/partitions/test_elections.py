@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.controller import decision
 from ottla.controller.partitions import elections
 from ottla.controller.partitions.elections import decide_balance, decide_elect, decide_unclean
 from ottla.metadata.image import NO_LEADER
@@ -51,6 +52,16 @@ def test_preferred_leaders() -> None:
 
 def test_all_partitions_lists_only_those_that_need_an_election() -> None:
     assert elect(returned(), PREFERRED) == {0: 0, 2: ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE}
+
+
+def test_a_request_for_too_many_elections_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decision, "RECORDS_PER_REQUEST_MAX", 1)
+    bench = returned()
+    bench.alter_partition([3, 1, 2], index=2)
+    with pytest.raises(ApiError) as refused:
+        elect(bench, PREFERRED)
+    assert refused.value.code is ErrorCode.POLICY_VIOLATION
+    assert elect(bench, PREFERRED, 0) == {0: 0}
 
 
 def test_preferred_election_is_never_unclean() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable
 
 import pytest
+from msgspec import structs
 
 from ottla.controller.partitions.partition_change import RECOVERED, RECOVERING, Election, PartitionChange
 from ottla.metadata.image import DIRECTORY_UNASSIGNED, PartitionImage
@@ -117,6 +119,24 @@ def test_the_last_known_leader_is_elected_when_no_replica_is_eligible() -> None:
     )
 
 
+def test_a_last_known_leader_that_is_no_replica_any_more_is_not_elected() -> None:
+    image = partition(isr=(), leader=NO_LEADER, last_known=(4,))
+    assert change(image).build() is None
+    made = change(image)
+    made.election = Election.UNCLEAN
+    record = made.build()
+    assert record is not None
+    assert record.leader == 1
+
+
+def test_a_leader_that_is_no_replica_any_more_is_not_stored_as_the_last_known_one() -> None:
+    made = change(partition(isr=(4,), leader=4, replicas=(4, 1, 2), adding=(4,)), alive=())
+    made.replicas, made.isr, made.adding = (1, 2), (), ()
+    record = made.build()
+    assert record is not None
+    assert (record.leader, record.last_known_elr) == (NO_LEADER, None)
+
+
 def test_an_unclean_election_takes_any_replica_and_marks_it_as_recovering() -> None:
     made = change(partition(isr=(1,), elr=()), alive=(3,), min_isr=1)
     made.isr = ()
@@ -154,6 +174,38 @@ def test_a_reassignment_is_completed_when_all_new_replicas_are_in_sync() -> None
         removing_replicas=[],
         adding_replicas=[],
     )
+
+
+def test_a_reassignment_that_only_adds_replicas_is_completed() -> None:
+    image = partition(isr=(1, 2, 3, 4), replicas=(1, 2, 3, 4), adding=(4,))
+    assert change(image).build() == PartitionChangeRecord(adding_replicas=[])
+
+
+def test_a_reassignment_does_not_wait_for_replicas_that_it_does_not_add() -> None:
+    image = partition(isr=(1, 4), replicas=(1, 2, 4, 3), adding=(4,), removing=(3,))
+    record = change(image).build()
+    assert record is not None
+    assert (record.replicas, record.adding_replicas, record.removing_replicas) == ([1, 2, 4], [], [])
+
+
+def test_a_reassignment_that_makes_a_partition_smaller_waits_for_all_replicas_that_stay() -> None:
+    image = partition(isr=(1, 3), replicas=(1, 2, 3), removing=(3,))
+    assert change(image).build() is None
+
+
+def test_replicas_that_stay_keep_their_directories() -> None:
+    directories = (uuid.UUID(int=11), uuid.UUID(int=12), uuid.UUID(int=13))
+    made = change(structs.replace(partition(), directories=directories))
+    made.replicas, made.adding = (1, 2, 3, 4), (4,)
+    made.directories[2] = uuid.UUID(int=99)
+    record = made.build(lambda broker_id: uuid.UUID(int=1000 + broker_id))
+    assert record is not None
+    assert record.directories == [
+        directories[0],
+        uuid.UUID(int=99),
+        directories[2],
+        uuid.UUID(int=1004),
+    ]
 
 
 def test_a_reassignment_waits_for_its_new_replicas() -> None:

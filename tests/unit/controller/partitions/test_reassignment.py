@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.base.errors import ErrorCode
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.controller import decision
+from ottla.controller.partitions.partition_change import RECOVERED, RECOVERING
 from ottla.controller.partitions.reassignment import decide_reassign, list_reassignments
 from ottla.metadata.image import NO_LEADER
 from ottla.wire.messages.alter_partition_reassignments import (
@@ -107,6 +109,27 @@ def test_factor_is_that_of_the_target_in_progress() -> None:
     )
 
 
+def test_replicas_that_are_being_removed_do_not_count_for_the_factor() -> None:
+    bench = two()
+    bench.reassign([3, 2])
+    assert state(bench) == ((3, 2, 1), (3,), (1,))
+    assert bench.reassign([1, 4], allow_replication_factor_change=False) == 0
+
+
+def test_a_request_with_too_many_reassignments_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decision, "RECORDS_PER_REQUEST_MAX", 1)
+    bench = cluster(4, [[1, 2], [1, 2]])
+    targets = [ReassignablePartition(partition_index=index, replicas=[1, 3]) for index in (0, 1)]
+    requests = [
+        AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name="t", partitions=targets[:count])])
+        for count in (1, 2)
+    ]
+    assert len(decide_reassign(bench.view, requests[0]).records) == 1
+    with pytest.raises(ApiError) as refused:
+        decide_reassign(bench.view, requests[1])
+    assert refused.value.code is ErrorCode.POLICY_VIOLATION
+
+
 @pytest.mark.parametrize(("enabled", "code"), [("false", ErrorCode.INVALID_REPLICA_ASSIGNMENT), ("true", 0)])
 def test_cancelling_that_needs_an_unclean_election(enabled: str, code: int) -> None:
     bench = cluster(4, [[1, 2]], configs={"unclean.leader.election.enable": enabled})
@@ -117,6 +140,39 @@ def test_cancelling_that_needs_an_unclean_election(enabled: str, code: int) -> N
     assert bench.partition().isr == (3,)
     assert bench.reassign(None) == code
     assert bench.partition().isr == ((3,) if code else (2,))
+
+
+def test_cancelling_without_any_active_broker_puts_no_fenced_replica_into_the_isr() -> None:
+    """Those that are eligible have all committed records; the first replica may lack some."""
+    bench = cluster(
+        3, [[1, 2, 3]], min_insync_replicas="2", configs={"unclean.leader.election.enable": "true"}
+    )
+    bench.alter_partition([1, 2])
+    bench.reassign([2, 3])
+    bench.fence(1)
+    bench.fence(2, 3)
+    assert (bench.partition().leader, bench.partition().isr) == (NO_LEADER, ())
+    eligible = bench.partition().eligible_leader_replicas
+    assert set(eligible) == {1, 2}
+    assert bench.reassign(None) == 0
+    assert (bench.partition().leader, bench.partition().isr) == (NO_LEADER, ())
+    assert bench.partition().eligible_leader_replicas == eligible
+    bench.heartbeat(2)
+    assert (bench.partition().leader, bench.partition().leader_recovery_state) == (2, RECOVERED)
+
+
+def test_cancelling_elects_uncleanly_if_only_added_replicas_are_in_sync() -> None:
+    bench = cluster(4, [[1, 2]], configs={"unclean.leader.election.enable": "true"})
+    bench.alter_partition([1])
+    bench.reassign([3, 4])
+    bench.alter_partition([1, 3])
+    bench.fence(1)
+    bench.fence(2)
+    assert bench.reassign(None) == 0
+    partition = bench.partition()
+    assert (partition.leader, partition.isr, partition.last_known_elr) == (NO_LEADER, (), ())
+    bench.heartbeat(2)
+    assert (bench.partition().leader, bench.partition().leader_recovery_state) == (2, RECOVERING)
 
 
 def test_an_assignment_that_only_removes_replicas_is_in_progress_until_the_others_are_in_sync() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import uuid
 
+import pytest
+
 from ottla.base.errors import ErrorCode
 from ottla.config.broker import BrokerConfig
 from ottla.node.membership.broker_state import (
@@ -76,6 +78,12 @@ def test_a_registration_that_fails_is_repeated_until_it_takes_too_long() -> None
     assert machine.next_due() == 60.0
     assert not machine.registration_expired(59.9)
     assert machine.registration_expired(60.0)
+
+
+def test_the_time_for_a_registration_ends_with_it() -> None:
+    machine = registered()
+    assert not machine.registration_expired(1000.0)
+    assert machine.next_due() == 2.0
 
 
 def test_a_broker_wants_to_be_fenced_until_it_has_caught_up_and_is_ready() -> None:
@@ -225,14 +233,20 @@ def test_a_broker_that_never_ran_stops_at_once() -> None:
     assert machine.next_step(0.6) is None
 
 
-def test_a_session_has_room_for_several_heartbeats() -> None:
-    config = BrokerConfig(
-        {
-            "node.id": "1",
-            "process.roles": "broker,controller",
-            "broker.session.timeout.ms": "3000",
-            "broker.heartbeat.interval.ms": "2000",
-        }
+def settings_of(**values: int) -> LifecycleSettings:
+    texts = {key.replace("_", "."): str(value) for key, value in values.items()}
+    return LifecycleSettings.from_config(
+        BrokerConfig({"node.id": "1", "process.roles": "broker,controller", **texts})
     )
-    settings = LifecycleSettings.from_config(config)
-    assert (settings.heartbeat_interval_s, settings.request_timeout_s) == (1.0, 1.5)
+
+
+def test_a_session_has_room_for_several_heartbeats() -> None:
+    short = settings_of(broker_session_timeout_ms=2400, broker_heartbeat_interval_ms=2000)
+    assert short.heartbeat_interval_s == pytest.approx(0.8)
+    assert short.request_timeout_s == 1.2, "a request without a response leaves time for another one"
+    long = settings_of(broker_session_timeout_ms=9000, broker_heartbeat_interval_ms=2000)
+    assert (long.heartbeat_interval_s, long.request_timeout_s) == (2.0, 1.5)
+
+
+def test_the_time_for_a_registration_is_a_setting() -> None:
+    assert settings_of(initial_broker_registration_timeout_ms=45_000).registration_timeout_s == 45.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import uuid
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -12,6 +13,8 @@ import structlog
 from ottla.base.errors import ErrorCode, LocalError
 from ottla.base.promise import Promise
 from ottla.broker.forwarding.controller_channel import ControllerChannel
+from ottla.metadata.delta import MetadataDelta
+from ottla.metadata.image import MetadataImage
 from ottla.metadata.publisher import MetadataPublisher
 from ottla.metadata.record_codec import encode_record
 from ottla.metadata.records import BrokerRegistrationChangeRecord
@@ -102,14 +105,64 @@ def running() -> Scenario:
 
 def test_a_start_waits_until_this_node_has_applied_its_registration() -> None:
     test = Scenario()
-    test.commit_registration(10)  # of an earlier process
+    test.commit_registration(10)  # of an earlier process, which is not fenced
+    assert test.lifecycle.fenced
     test.register(20)
+    assert test.lifecycle.fenced
     assert not test.registered.done
     test.commit_registration(20)
     assert test.registered.done
     assert test.lifecycle.broker_epoch == 20
     request = test.heartbeat(is_fenced=True)
     assert (request.broker_epoch, request.current_metadata_offset, request.want_fence) == (20, 20, True)
+
+
+def test_a_registration_may_be_applied_before_its_response_arrives() -> None:
+    test = Scenario()
+    test.commit_registration(20)
+    assert test.lifecycle.fenced
+    test.register(20)
+    assert test.registered.done
+    assert not test.lifecycle.fenced
+    assert test.fencing == [False]
+
+
+def test_a_broker_follows_the_state_that_the_controller_reports() -> None:
+    test = Scenario()
+    test.register(20)
+    test.commit_registration(20)
+    test.heartbeat(is_caught_up=False, is_fenced=True)
+    assert test.lifecycle.state is BrokerState.STARTING
+    test.timers.advance(1.0)
+    test.heartbeat(is_fenced=True)
+    assert test.lifecycle.state is BrokerState.RECOVERY
+
+
+def test_an_image_counts_when_all_parts_of_the_node_have_followed_it() -> None:
+    test = Scenario()
+    following: list[Promise[None]] = []
+
+    def follow(delta: MetadataDelta, image: MetadataImage) -> Promise[None]:
+        following.append(Promise())
+        return following[-1]
+
+    test.publisher.add_listener(follow)
+    test.register(20)
+    test.commit(20, *features(), broker_record(1, epoch=20, fenced=True))
+    assert not test.registered.done
+    following[0].keep(None)
+    assert test.registered.done
+    assert test.heartbeat(is_fenced=True).current_metadata_offset == 20
+    unfenced = test.lifecycle.ready()
+    test.heartbeat()
+    test.commit_fencing(21, 20, fenced=False)
+    assert not unfenced.done
+    test.timers.advance(1.0)
+    assert test.heartbeat().current_metadata_offset == 20
+    following[1].keep(None)
+    assert unfenced.done
+    test.timers.advance(1.0)
+    assert test.heartbeat().current_metadata_offset == 21
 
 
 def test_a_broker_is_unfenced_when_it_is_ready() -> None:
@@ -217,6 +270,8 @@ def test_failed_directories_are_reported() -> None:
     test = running()
     test.lifecycle.directory_failed(uuid.UUID(int=9))
     assert test.heartbeat().offline_log_dirs == [uuid.UUID(int=9)]
+    test.timers.advance(1.0)
+    assert test.heartbeat().offline_log_dirs == [uuid.UUID(int=9)], "another controller may be active"
 
 
 def test_a_stop_waits_until_the_controller_allows_it() -> None:
@@ -240,6 +295,10 @@ def test_the_controlled_shutdown_of_another_broker_is_followed_by_a_heartbeat() 
         BrokerRegistrationChangeRecord(broker_id=2, broker_epoch=22, fenced=-1, in_controlled_shutdown=1),
     )
     assert test.heartbeat().current_metadata_offset == 23
+    test.commit(24, BrokerRegistrationChangeRecord(broker_id=2, broker_epoch=22, fenced=1))
+    assert test.sent == [], "it has stopped"
+    test.commit(25, BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=20, in_controlled_shutdown=1))
+    assert test.sent == [], "this broker does not wait for itself"
 
 
 def test_a_new_active_controller_gets_a_heartbeat_at_once() -> None:
@@ -253,9 +312,17 @@ def test_a_new_active_controller_gets_a_heartbeat_at_once() -> None:
 def test_nothing_is_sent_after_close() -> None:
     test = running()
     test.lifecycle.close()
+    assert test.timers.pending == 0
     test.timers.advance(5.0)
     assert test.sent == []
-    assert test.timers.pending == 0
+
+
+def test_a_close_ends_the_wait_for_a_controlled_shutdown() -> None:
+    test = running()
+    stopped = test.lifecycle.controlled_shutdown()
+    assert not stopped.done
+    test.lifecycle.close()
+    assert stopped.done
 
 
 @pytest.mark.parametrize(
@@ -274,6 +341,18 @@ def test_a_registration_without_a_response_is_sent_again_before_the_registration
     promise.fail(PeerError(Reason.TIMED_OUT, "no response"))
     test.timers.advance(SETTINGS.request_timeout_s)
     assert isinstance(test.sent[-1][0], BrokerRegistrationRequest)
+
+
+def test_a_registration_has_the_rack_and_the_directories_that_are_online() -> None:
+    log_dirs = [
+        SimpleNamespace(online=online, directory_id=uuid.UUID(int=number), previous_broker_epoch=epoch)
+        for number, online, epoch in ((3, True, 7), (2, False, -1), (1, True, 7))
+    ]
+    config = assemble({"broker.rack": "r1"}, {})
+    request = registration(config, "cluster", [], cast(Any, log_dirs), random.Random(1))
+    assert request.rack == "r1"
+    assert request.log_dirs == [uuid.UUID(int=1), uuid.UUID(int=3)]
+    assert request.previous_broker_epoch == 7
 
 
 def test_a_registration_has_the_protocols_of_the_listeners() -> None:
