@@ -191,6 +191,36 @@ def test_broker_changes(record: Message, expected: dict[str, Any]) -> None:
     assert delta.changed_brokers == {1}
 
 
+@pytest.mark.parametrize("fenced", [True, False])
+@pytest.mark.parametrize("stops", [True, False])
+def test_a_change_of_a_broker_keeps_what_it_does_not_name(fenced: bool, stops: bool) -> None:
+    registered = rec.RegisterBrokerRecord(
+        broker_id=1,
+        broker_epoch=5,
+        fenced=fenced,
+        in_controlled_shutdown=stops,
+        log_dirs=[T1],
+        cordoned_log_dirs=[T1],
+    )
+    base = replayed([registered])
+    image = replayed([rec.BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=5)], base)
+    assert image.brokers == base.brokers
+
+
+def test_a_controller_is_registered_and_replaced() -> None:
+    records = [
+        rec.RegisterControllerRecord(
+            controller_id=3,
+            incarnation_id=uuid.UUID(int=number),
+            end_points=[rec.ControllerEndpoint(name="C", host="h", port=number)],
+        )
+        for number in (1, 2)
+    ]
+    controller = replayed(records).controllers[3]
+    assert controller.incarnation_id == uuid.UUID(int=2)
+    assert [(each.name, each.host, each.port) for each in controller.endpoints] == [("C", "h", 2)]
+
+
 def test_an_unregistered_broker_is_removed() -> None:
     delta = MetadataDelta(one_node())
     delta.replay(rec.UnregisterBrokerRecord(broker_id=1, broker_epoch=5))

@@ -19,6 +19,7 @@ from ottla.replication.quota import ReplicationQuota
 from ottla.storage.log_move import MoveEnvironment
 from ottla.testing.disk import Survival
 from tests.support.logs import append, batch
+from tests.support.metadata import replayed
 from tests.support.replica_fetches import FakeClock
 from tests.unit.replication.test_replicas import NODE, TOPIC_ID, FixedClock, Setup
 
@@ -163,6 +164,15 @@ def test_an_exchange_waits_until_the_metadata_names_the_directory() -> None:
     setup.report(0)
     setup.run()
     assert setup.where() == B
+
+
+def test_a_log_that_is_reassigned_to_another_broker_is_not_exchanged(setup: Moves) -> None:
+    assert setup.alter(B) is NONE
+    (move,) = setup.moves
+    assert setup.moves.may_exchange(move)
+    change = PartitionChangeRecord(topic_id=TOPIC_ID, partition_id=0, replicas=[2], isr=[2], leader=2)
+    setup.image = replayed([change], setup.image)
+    assert not setup.moves.may_exchange(move)
 
 
 def test_two_logs_are_copied_at_a_time() -> None:

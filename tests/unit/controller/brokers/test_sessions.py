@@ -83,6 +83,13 @@ def test_life_after_silence(same_place: bool, silence: float, alive: bool) -> No
     assert not made.is_alive(1, 6, 10.0, is_same_place=same_place)
 
 
+def test_no_time_is_set_for_fenced_brokers() -> None:
+    made = sessions()
+    made.heartbeat(3, 3, 10.0)
+    assert made.next_deadline(brokers(3)) is None
+    assert made.next_deadline(brokers()) == 13.0
+
+
 def test_only_a_heartbeat_confirms_a_session() -> None:
     image, made = brokers(), sessions()
     made.start(image.brokers.values(), 10.0)

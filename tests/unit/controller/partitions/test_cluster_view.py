@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.metadata.records import BrokerRegistrationChangeRecord, ConfigRecord
+from ottla.metadata.image import NO_LEADER
+from ottla.metadata.records import BrokerRegistrationChangeRecord, ConfigRecord, UnregisterBrokerRecord
 from tests.support.controller import cluster, directory_of
 
 
@@ -27,6 +28,16 @@ def test_settings_of_the_topic_of_all_brokers_and_of_the_file() -> None:
 def test_minimum_is_at_most_the_replication_factor(setting: str, effective: int) -> None:
     bench = cluster(min_insync_replicas=setting)
     assert bench.view.min_insync_replicas(bench.image.topics.by_name["t"]) == effective
+
+
+def test_an_unregistered_broker_does_not_lead() -> None:
+    """It is still in the assignment."""
+    bench = cluster(configs={"unclean.leader.election.enable": "true"})
+    bench.replay(UnregisterBrokerRecord(broker_id=1, broker_epoch=1))
+    bench.fence(2, 3)
+    assert bench.partition().leader == NO_LEADER
+    bench.heartbeat(3)
+    assert bench.partition().leader == 3
 
 
 def test_replica_in_a_directory_that_is_not_registered_does_not_lead() -> None:

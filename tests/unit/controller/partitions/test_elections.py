@@ -7,7 +7,12 @@ import pytest
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.controller import decision
 from ottla.controller.partitions import elections
-from ottla.controller.partitions.elections import decide_balance, decide_elect, decide_unclean
+from ottla.controller.partitions.elections import (
+    decide_balance,
+    decide_elect,
+    decide_unclean,
+    refuse_elect,
+)
 from ottla.metadata.image import NO_LEADER
 from ottla.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from tests.support.controller import ControllerBench, cluster
@@ -62,6 +67,19 @@ def test_a_request_for_too_many_elections_changes_nothing(monkeypatch: pytest.Mo
         elect(bench, PREFERRED)
     assert refused.value.code is ErrorCode.POLICY_VIOLATION
     assert elect(bench, PREFERRED, 0) == {0: 0}
+
+
+def test_an_error_of_the_request_is_that_of_each_named_partition() -> None:
+    named = [TopicPartitions(topic="t", partitions=[0, 2])]
+    for wanted, expected in ((named, [("t", 0), ("t", 2)]), (None, [])):
+        response = refuse_elect(ElectLeadersRequest(topic_partitions=wanted), ErrorCode.NOT_CONTROLLER, "no")
+        found = [
+            (topic.topic, each.partition_id, each.error_code, each.error_message)
+            for topic in response.replica_election_results
+            for each in topic.partition_result
+        ]
+        assert response.error_code == ErrorCode.NOT_CONTROLLER
+        assert found == [(*each, ErrorCode.NOT_CONTROLLER, "no") for each in expected]
 
 
 def test_preferred_election_is_never_unclean() -> None:

@@ -9,6 +9,7 @@ from ottla.controller import decision
 from ottla.controller.partitions.partition_change import RECOVERED, RECOVERING
 from ottla.controller.partitions.reassignment import decide_reassign, list_reassignments
 from ottla.metadata.image import NO_LEADER
+from ottla.metadata.records import PartitionChangeRecord
 from ottla.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
@@ -18,7 +19,8 @@ from ottla.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
 )
-from tests.support.controller import ControllerBench, cluster, directory_of
+from tests.support.controller import TOPIC_ID, ControllerBench, cluster, directory_of
+from tests.support.metadata import broker_record, features, topic_records
 
 
 def two(count: int = 4) -> ControllerBench:
@@ -161,6 +163,25 @@ def test_cancelling_without_any_active_broker_puts_no_fenced_replica_into_the_is
     assert (bench.partition().leader, bench.partition().leader_recovery_state) == (2, RECOVERED)
 
 
+def test_cancelling_without_eligible_leader_replicas_keeps_an_isr() -> None:
+    """Without them an empty ISR cannot be stored."""
+    levels = features(**{"eligible.leader.replicas.version": 0})
+    bench = ControllerBench(
+        [
+            *levels,
+            *(broker_record(each, epoch=each) for each in (1, 2, 3)),
+            *topic_records("t", [[1, 2]], {"unclean.leader.election.enable": "true"}),
+        ]
+    )
+    bench.alter_partition([1])
+    bench.reassign([3])
+    bench.replay(PartitionChangeRecord(topic_id=TOPIC_ID, partition_id=0, isr=[3], leader=3))
+    bench.fence(1, 2)
+    bench.fence(3)
+    assert bench.reassign(None) == 0
+    assert (bench.partition().leader, bench.partition().isr) == (NO_LEADER, (1,))
+
+
 def test_cancelling_elects_uncleanly_if_only_added_replicas_are_in_sync() -> None:
     bench = cluster(4, [[1, 2]], configs={"unclean.leader.election.enable": "true"})
     bench.alter_partition([1])
@@ -194,6 +215,9 @@ def test_a_request_without_topics() -> None:
     request.topics = [ReassignableTopic(name="t", partitions=[target])]
     _, response = decide_reassign(two().view, request)
     assert (response.allow_replication_factor_change, response.error_message) == (False, None)
+    request.allow_replication_factor_change = True
+    _, response = decide_reassign(two().view, request)
+    assert response.allow_replication_factor_change
 
 
 def test_unknown_partitions() -> None:

@@ -11,6 +11,8 @@ import pytest
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import ZERO_UUID
 from ottla.config.broker import BrokerConfig
+from ottla.controller import decision
+from ottla.controller.partitions import topics
 from ottla.controller.partitions.topics import (
     TopicManager,
     refuse_create,
@@ -403,3 +405,51 @@ def test_added_partitions_continue_their_topic_on_the_least_loaded_brokers() -> 
     request = CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="t", count=4, assignments=None)])
     records, _ = manager().decide_create_partitions(image, request)
     assert [each.replicas[0] for each in records if isinstance(each, PartitionRecord)] == [4, 3]
+
+
+def test_partitions_that_are_created_and_deleted_are_charged() -> None:
+    image = replayed(topic_records("three", [[1]] * 3), one_node("one"))
+    charged: list[int] = []
+    made = manager()
+    made.decide_create(image, CreateTopicsRequest(topics=[topic("new", 4)]), charge=charged.append)
+    grown = CreatePartitionsTopic(name="one", count=3, assignments=None)
+    made.decide_create_partitions(image, CreatePartitionsRequest(topics=[grown]), charged.append)
+    named = [DeleteTopicState(name=name) for name in ("three", "one")]
+    made.decide_delete(image, DeleteTopicsRequest(topics=named), 6, charged.append)
+    assert charged == [4, 2, 3, 1]
+
+
+def test_topics_whose_deletion_the_quota_does_not_allow_are_refused() -> None:
+    def charge(count: int) -> None:
+        if count > 1:
+            raise ApiError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+
+    image = replayed(topic_records("three", [[1]] * 3), one_node("one"))
+    named = [DeleteTopicState(name=name) for name in ("three", "one")]
+    records, response = manager().decide_delete(image, DeleteTopicsRequest(topics=named), 6, charge)
+    assert records == [RemoveTopicRecord(topic_id=topic_id_of("one"))]
+    assert {each.name: each.error_code for each in response.responses} == {
+        "three": ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+        "one": ErrorCode.NONE,
+    }
+
+
+def test_the_default_replication_factor() -> None:
+    image = replayed([*features(), *(broker_record(each) for each in (1, 2, 3))])
+    request = CreateTopicsRequest(topics=[topic("new", 1, -1)])
+    records = manager(default_replication_factor="3").decide_create(image, request).records
+    assert [len(each.replicas) for each in records if isinstance(each, PartitionRecord)] == [3]
+
+
+def test_all_topics_of_a_request_together_may_not_add_too_many_partitions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for module in (topics, decision):
+        monkeypatch.setattr(module, "RECORDS_PER_REQUEST_MAX", 5)
+    image = one_node("a", "b")
+    grown = [CreatePartitionsTopic(name=name, count=4, assignments=None) for name in ("a", "b")]
+    request = CreatePartitionsRequest(topics=grown[:1])
+    assert len(manager().decide_create_partitions(image, request).records) == 3
+    with pytest.raises(ApiError) as refused:
+        manager().decide_create_partitions(image, CreatePartitionsRequest(topics=grown))
+    assert refused.value.code is ErrorCode.POLICY_VIOLATION

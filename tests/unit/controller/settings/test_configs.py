@@ -277,3 +277,18 @@ def test_a_new_minimum_clears_the_eligible_leaders(
     without = replayed([FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=0)], IMAGE)
     records, _ = manager().decide_incremental_alter(without, request)
     assert not any(isinstance(each, ClearElrRecord) for each in records)
+
+
+def test_values_are_appended_to_and_removed_from_the_stored_list() -> None:
+    stored = ConfigRecord(resource_type=TOPIC, resource_name="c1", name="cleanup.policy", value="compact")
+    image = replayed([stored], IMAGE)
+    for operation, value, expected in (
+        (APPEND, "delete", "compact,delete"),
+        (APPEND, "compact", None),
+        (SUBTRACT, "delete", None),
+    ):
+        request = incremental((TOPIC, "c1", [("cleanup.policy", operation, value)]))
+        records = manager().decide_incremental_alter(image, request).records
+        assert [each.value for each in records if isinstance(each, ConfigRecord)] == (
+            [] if expected is None else [expected]
+        )
