@@ -162,6 +162,17 @@ def test_a_lost_connection_ends_all_requests(broker: FollowingBroker) -> None:
     assert (broker.next_request().session_id, broker.next_request().session_epoch) == (7, 1)
 
 
+def test_a_refused_request_starts_a_new_session_after_a_pause(broker: FollowingBroker) -> None:
+    in_session(broker)
+    broker.respond(data(0, raw(0, 0)), error=ErrorCode.UNKNOWN_SERVER_ERROR)
+    broker.settle()
+    assert broker.log().log_end_offset == 0
+    assert not broker.peers.waiting
+    broker.loop.advance(0.051)
+    assert (broker.next_request().session_id, broker.next_request().session_epoch) == (0, 0)
+    assert len(broker.positions()) == 3
+
+
 # The partitions
 
 
