@@ -229,7 +229,6 @@ COVERED_BY = {
     "spark/source/spark_readers.py": "tests/unit/spark/test_data_source.py",
     "spark/updates.py": "tests/spark/test_pipelines.py",
     "spark/version.py": "tests/unit/spark/test_data_source.py",
-    "replication/readable_partition.py": "tests/unit/replication/test_partition.py",
     "storage/cleaning/cleaner_filter.py": "tests/unit/storage/cleaning/test_cleaner.py",
     "storage/cleaning/cleaner_job.py": "tests/unit/storage/cleaning/test_cleaner.py",
     "storage/commit/write_job.py": "tests/unit/storage/log/test_log.py",

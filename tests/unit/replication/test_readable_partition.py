@@ -93,6 +93,8 @@ def test_a_follower_does_not_refuse_offsets_that_it_has_not_copied(
         for replica_id in (2, 3):
             Follower(broker, replica_id).fetch({0: 2}, epoch=5, wait_ms=0)
     assert code_of(lambda: partition.read(offset, 1000, committed=False)) is code
+    if leader == 2:
+        assert code_of(lambda: partition.read(offset, 1000, committed=False, last_fetched_epoch=0)) is code
 
 
 @pytest.mark.parametrize(
