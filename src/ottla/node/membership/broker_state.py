@@ -20,7 +20,6 @@ Time is given by the caller, in seconds of a monotonic clock.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection
 from enum import Enum
 from typing import Final
 
@@ -97,7 +96,7 @@ class BrokerStateMachine:
         """Send the next heartbeat as soon as the request in flight is complete."""
         self._registration_deadline: float | None = None
         self._shutdown_deadline = 0.0
-        self._offline_dirs: dict[uuid.UUID, bool] = {}
+        self._offline_dirs: set[uuid.UUID] = set()
         """Failed log directories, and whether a controller knows of them."""
 
     # Requests
@@ -114,11 +113,6 @@ class BrokerStateMachine:
     @property
     def offline_dirs(self) -> list[uuid.UUID]:
         return sorted(self._offline_dirs)
-
-    @property
-    def unreported_dirs(self) -> list[uuid.UUID]:
-        """Failed directories of which no controller has been notified."""
-        return sorted(each for each, reported in self._offline_dirs.items() if not reported)
 
     def next_step(self, now: float) -> Step | None:
         """The request to send now, which is in flight from then on."""
@@ -182,7 +176,7 @@ class BrokerStateMachine:
 
     def directory_failed(self, now: float, directory_id: uuid.UUID) -> None:
         if directory_id not in self._offline_dirs:
-            self._offline_dirs[directory_id] = False
+            self._offline_dirs.add(directory_id)
             self._heartbeat_at_once(now)
 
     def heartbeat_succeeded(
@@ -192,10 +186,8 @@ class BrokerStateMachine:
         is_caught_up: bool,
         is_fenced: bool,
         should_shut_down: bool,
-        reported_dirs: Collection[uuid.UUID],
     ) -> None:
         self._in_flight = False
-        self._offline_dirs.update(dict.fromkeys(reported_dirs, True))
         if self.state is BrokerState.STARTING and is_caught_up:
             self.state = BrokerState.RECOVERY
         if self.state is BrokerState.RECOVERY and not is_fenced:

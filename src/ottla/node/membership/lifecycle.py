@@ -230,11 +230,10 @@ class BrokerLifecycle:
         sent = self._channel.request(
             request, BrokerHeartbeatResponse, timeout_s=self._settings.request_timeout_s
         )
-        sent.when_done(lambda response, error: self._heartbeat_done(request, sent_at, response, error))
+        sent.when_done(lambda response, error: self._heartbeat_done(sent_at, response, error))
 
     def _heartbeat_done(
         self,
-        request: BrokerHeartbeatRequest,
         sent_at: float,
         response: BrokerHeartbeatResponse | None,
         error: BaseException | None,
@@ -248,7 +247,6 @@ class BrokerLifecycle:
                 is_caught_up=response.is_caught_up,
                 is_fenced=response.is_fenced,
                 should_shut_down=response.should_shut_down,
-                reported_dirs=request.offline_log_dirs,
             )
         else:
             code = None if response is None else ErrorCode(response.error_code)

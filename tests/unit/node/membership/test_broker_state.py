@@ -27,14 +27,12 @@ def respond(
     caught_up: bool = True,
     fenced: bool = False,
     should_shut_down: bool = False,
-    dirs: tuple[uuid.UUID, ...] = (),
 ) -> None:
     machine.heartbeat_succeeded(
         now,
         is_caught_up=caught_up,
         is_fenced=fenced,
         should_shut_down=should_shut_down,
-        reported_dirs=dirs,
     )
 
 
@@ -159,11 +157,9 @@ def test_an_event_during_a_heartbeat_is_reported_right_after_it() -> None:
     machine.directory_failed(2.1, DIR)
     assert machine.next_step(2.1) is None
     respond(machine, 2.2)
-    assert machine.unreported_dirs == [DIR]
     assert machine.next_step(2.2) is Step.HEARTBEAT
     assert machine.offline_dirs == [DIR]
-    respond(machine, 2.3, dirs=(DIR,))
-    assert machine.unreported_dirs == []
+    respond(machine, 2.3)
     assert machine.offline_dirs == [DIR]
     machine.directory_failed(2.4, DIR)
     assert machine.next_step(2.4) is None
