@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from ottla.storage.log_dirs import LogDirs
 
 _FIRST_CHECKPOINT_MS: Final = 3000
-"""After an unclean stop this much later a recovery point above the recovered records is written: a process that is
-killed again and again does not recover the same records each time."""
+"""How long after the start the first checkpoint is written. It covers the records that were recovered: a process that
+is killed repeatedly does not recover the same records each time."""
 _REMOVAL_MS: Final = 1000
 _FLUSH_CHECK_MS: Final = 1000
 _INTERVAL_MS_MAX: Final = 24 * 60 * 60 * 1000

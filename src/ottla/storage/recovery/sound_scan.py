@@ -1,8 +1,8 @@
 """The scan of a segment beyond the recovery point: where its sound batches end, and the index entries that they need.
 
 The segment is read in chunks. Consecutive batches of one leader epoch are checked and noted together, as a follower
-appends them (`log.raw_append`). A batch that begins a segment or an epoch, and one that is longer than a chunk, is
-noted singly. Nothing is changed on the disk.
+appends them (`log.raw_append`). The first batch of a segment, one that is longer than a chunk, and those behind the
+limits of a segment (size, time, full indexes) are noted singly. Nothing is changed on the disk.
 """
 
 from __future__ import annotations
