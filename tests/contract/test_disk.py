@@ -103,6 +103,20 @@ def test_releasing_changes_neither_content_nor_size(disk: Disk, root: str) -> No
         file.release(4096, 8192)
 
 
+def test_reserving_changes_neither_content_nor_size(disk: Disk, root: str) -> None:
+    file = disk.open(f"{root}/a", create=True)
+    file.pwritev([b"some content"], 0)
+    for start, end in ((4096, 1 << 20), (0, 8192), (12, 13), (8192, 4096), (4096, 4096), (4096, 1 << 62)):
+        file.reserve(start, end)
+    assert file.size() == 12
+    assert file.pread(100, 0) == b"some content"
+    file.pwritev([b"more"], 4096)
+    assert file.pread(5000, 0) == b"some content" + bytes(4084) + b"more"
+    file.close()
+    with pytest.raises(OSError, match=r".*"):
+        file.reserve(0, 4096)
+
+
 def test_a_duplicate_outlives_the_file_and_its_name(disk: Disk, root: str) -> None:
     file = disk.open(f"{root}/a", create=True)
     file.pwritev([b"here"], 0)

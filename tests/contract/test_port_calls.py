@@ -24,6 +24,7 @@ EXACT: dict[str, list[str]] = {
     "sync": ["sync file"],
     "truncate": ["truncate file"],
     "release": [],
+    "reserve": [],
     "make directories": ["mkdir a", "sync .", "mkdir a/b", "sync a"],
     "make a directory": ["mkdir c"],
     "sync a directory": ["sync a"],

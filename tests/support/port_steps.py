@@ -88,6 +88,7 @@ STEPS: dict[str, Callable[[str], None]] = {
     "sync": on_file(OsFile.datasync),
     "truncate": on_file(lambda file: file.truncate(1)),
     "release": on_file(lambda file: file.release(1, 2)),
+    "reserve": on_file(lambda file: file.reserve(4096, 1 << 20)),
     "make directories": lambda folder: OsDisk().makedirs(f"{folder}/a/b"),
     "make a directory": lambda folder: OsDisk().mkdir(f"{folder}/c"),
     "sync a directory": lambda folder: OsDisk().sync_dir(f"{folder}/a"),

@@ -10,12 +10,13 @@ Rules of the port:
 - Positions are explicit: a `File` has no cursor, so that readers and the writer never disturb each other.
 - What `pwritev` wrote is durable after `datasync`, not before. A created, renamed or removed *name* is
   durable after `sync_dir` of its directory, not before. `replace` does all of it and is atomic.
-- `release` is a hint for the page cache: it changes neither the content of a file nor what is durable.
+- `release` and `reserve` are hints for the page cache and the file system: they change neither the content of a file
+  nor its size nor what is durable.
 - Failures are `OSError`. Nothing here retries a failed sync: the kernel marks the pages clean when it reports
   the error, so that a second sync would succeed without the data.
 
-Concurrency: `pwritev`, `datasync`, `pread` and `release` of one file may run in a worker thread beside each other;
-everything else belongs to the owner of the path.
+Concurrency: `pwritev`, `datasync`, `pread`, `release` and `reserve` of one file may run in a worker thread beside each
+other; everything else belongs to the owner of the path.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ _DIRECTORY_MODE: Final = 0o700
 _READ_BYTES = 1 << 20
 _libc = ctypes.CDLL(None, use_errno=True)
 _SYNC_FILE_RANGE_WRITE: Final = 2
+_KEEP_SIZE: Final = 1  # FALLOC_FL_KEEP_SIZE
 _NO_WAIT_UNSUPPORTED = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
 _HINT_UNSUPPORTED = _NO_WAIT_UNSUPPORTED | {errno.EPERM, errno.ESPIPE}
 
@@ -79,6 +81,10 @@ class File(Protocol):
         Only what is on the disk already is dropped. May block while the disk has too much to write. An error means
         that bytes could not be written; the next sync may succeed without them.
         """
+        ...
+
+    def reserve(self, start: int, end: int) -> None:
+        """Allocate space on the disk for bytes that will be written from `start` to `end`, if the file system can."""
         ...
 
     def duplicate(self) -> File:
@@ -245,6 +251,13 @@ class OsFile:
         if kept_from > 0:
             with suppress(OSError):  # nothing was to be written any more
                 os.posix_fadvise(self._fd, 0, kept_from, os.POSIX_FADV_DONTNEED)
+
+    def reserve(self, start: int, end: int) -> None:
+        # Without the flag, or with `os.posix_fallocate`, the size of the file would change.
+        if _libc.fallocate(self._fd, _KEEP_SIZE, ctypes.c_int64(start), ctypes.c_int64(end - start)):
+            code = ctypes.get_errno()
+            if code == errno.EBADF:
+                raise OSError(code, os.strerror(code), self.path)
 
     def duplicate(self) -> OsFile:
         return OsFile(self.path, os.dup(self._fd))

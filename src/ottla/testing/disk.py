@@ -118,6 +118,10 @@ class SimFile:
         """Do nothing: the simulated disk has no page cache."""
         self._open_inode  # noqa: B018 - the file must be open
 
+    def reserve(self, start: int, end: int) -> None:
+        """Do nothing: the simulated disk has no blocks."""
+        self._open_inode  # noqa: B018 - the file must be open
+
     def duplicate(self) -> SimFile:
         return SimFile(self._disk, self._open_inode, self.path)
 

@@ -25,6 +25,7 @@ from ottla.base.errors import StorageFault
 from ottla.base.executor import Executor
 from ottla.base.writer import ExecutorWriter, Writer
 from ottla.storage.commit.cache_release import CacheRelease
+from ottla.storage.commit.space_reservation import SpaceReservation
 from ottla.storage.commit.write_job import FlushJob, WriteJob
 from ottla.storage.log.log import Log
 
@@ -54,6 +55,7 @@ class GroupCommit:
         self._on_fault = on_fault
         self._on_start = on_start
         self._cache_release = cache_release
+        self._space_reservation = SpaceReservation(executor)
         self._scheduled: dict[int, Log] = {}
         self._jobs = 0
         self._when_idle: list[Callable[[], None]] = []
@@ -112,6 +114,7 @@ class GroupCommit:
                     self._start(log)
                     if not job.sync:
                         self.flush(log, sealed_only=True)
+                    self._space_reservation.written(log)
                     if log.is_copy and self._cache_release is not None:
                         self._cache_release.written(log)
                     self._on_progress(log)

@@ -6,7 +6,8 @@ layouts in `offset_index`, `time_index` and `txn_index`.
 Two sizes: `size` counts every batch appended, `written_size` those that are in the file. Between the two lie
 bytes that are staged in memory or being written by a worker; readers are limited to `written_size`. Up to
 `released_size` the page cache has been asked to write the file to the disk, if the log is only followed; the first
-window counts as released from the beginning, so that small segments stay in the cache.
+window counts as released from the beginning, so that small segments stay in the cache. Up to `reserved_size` there is
+space on the disk for what will be written (`commit.space_reservation`).
 
 A segment is active (the last one, appended to) or sealed (never changed again, except that compaction
 replaces it). The log file is opened when first needed, the indexes are read when first needed, so that a
@@ -99,6 +100,7 @@ class Segment:
         "name_durable",
         "offset_index",
         "released_size",
+        "reserved_size",
         "size",
         "suffix",
         "time_index",
@@ -125,6 +127,7 @@ class Segment:
         self.size = 0
         self.written_size = 0
         self.released_size = WINDOW_BYTES
+        self.reserved_size = 0
         self._created_ms = created_ms
         self.jitter_ms = jitter_ms
         self.name_durable = True
@@ -476,7 +479,7 @@ class Segment:
         cut = self.written_size - found.position
         self.file.truncate(found.position)
         self.file.datasync()
-        self.written_size = self.size = found.position
+        self.written_size = self.size = self.reserved_size = found.position
         self.released_size = max(
             WINDOW_BYTES, min(self.released_size, self.size // WINDOW_BYTES * WINDOW_BYTES)
         )
