@@ -18,29 +18,32 @@ LEFT := ottla-pipelines spark-warehouse metastore_db derby.log
 WORKERS ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check format test spark wheel lock audit reproducible docs demo compat bench torture spark-torture fuzz soak sim cores mutants chaos declarative kcat kerberos maven browser clean
+.PHONY: help setup compile check format test spark wheel lock audit reproducible docs demo compat bench torture spark-torture fuzz soak sim cores mutants chaos declarative kcat kerberos maven browser clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 15
 
-setup: $(INSTALLED) $(COMPILED) ## make .venv, install Ottla editable with its tools, compile the kernels
+setup: $(INSTALLED) $(COMPILED) ## make .venv, install Ottla editable with its tools, compile what brokers run compiled
 
 $(INSTALLED): pyproject.toml setup.py requirements/dev.txt
 	@echo "setup: virtual environment in $(VENV) with $$($(PYTHON) --version)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "setup: installing Ottla (editable) and its development tools"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements/dev.txt
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
+	@OTTLA_PURE=1 $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
 	@touch $@
 
 $(COMPILED): $(INSTALLED) $(KERNELS)
 	@if command -v "$${CC:-cc}" >/dev/null || command -v gcc >/dev/null; then \
-		echo "setup: compiling the kernels"; \
+		echo "setup: compiling the kernels and the modules of the request path (about a minute)"; \
 		$(BIN)/python setup.py --quiet build_ext --inplace; \
 	else \
 		echo "setup: no C compiler found; Ottla runs on its plain-Python references, slower"; \
 	fi
 	@touch $@
+
+compile: setup ## compile again what has changed: kernels, modules of the request path
+	$(BIN)/python setup.py --quiet build_ext --inplace
 
 check: setup ## static checks: ruff, formatting, mypy strict, layers
 	$(BIN)/ruff check $(wildcard $(CHECKED))
@@ -85,7 +88,7 @@ compat: setup kcat kerberos maven declarative ## Apache Kafka's tools, files and
 	$(BIN)/python -m tests.compat.clients.build
 	$(BIN)/python -m pytest -m compat -o faulthandler_timeout=600 $(ARGS)
 
-bench: setup maven ## Ottla beside Apache Kafka on this machine (ARGS=--spark: its Spark connectors); the table goes to bench/results
+bench: compile maven ## Ottla beside Apache Kafka on this machine (ARGS=--spark: its Spark connectors); the table goes to bench/results
 	$(BIN)/python -m bench.run $(ARGS)
 
 torture: setup ## 100 kills of the broker under load, histories checked
@@ -157,4 +160,5 @@ clean: ## remove everything that was built, fetched or left behind
 	rm -rf examples/declarative_pipelines/{storage,spark-pipeline.yml}
 	find src tests bench -name '__pycache__' -prune -exec rm -rf {} +
 	find src -name '*.so' -delete
+	rm -rf src/ottla/_compiled
 	find src -name '*.pyx' -printf '%p\n' | sed 's/\.pyx$$/.c/' | xargs -r rm -f

@@ -93,6 +93,9 @@ def main(arguments: Sequence[str]) -> int:
         _hide(arguments, chosen.add_scram)
     if chosen.log_format is not None:
         os.environ["OTTLA_LOG_FORMAT"] = chosen.log_format
+    from ottla.base import compiled
+
+    compiled.use()  # before anything of the node is imported
     from ottla.node.main import run  # configures the log
 
     if chosen.metrics_port is not None:

@@ -23,7 +23,7 @@ import ssl
 from collections.abc import Callable
 from enum import Enum
 from math import inf
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import structlog
 
@@ -64,18 +64,29 @@ class Timers(Protocol):
         ...
 
 
-class Environment(NamedTuple):
+class Environment:
     """Ports that all connections of a node share."""
 
-    timers: Timers
-    connect: Connect
-    open_transport: Callable[[socket.socket, str], Transport]
-    """Open the transport of a connected socket; the second argument is the name of the host."""
-    rng: Random
-    receive_buffer: memoryview
-    """Where responses of up to `LARGE_FRAME_BYTES` are received; at least twice that size."""
-    login: Login | None = None
-    """The login by SASL; None without one."""
+    __slots__ = ("connect", "login", "open_transport", "receive_buffer", "rng", "timers")
+
+    def __init__(
+        self,
+        timers: Timers,
+        connect: Connect,
+        open_transport: Callable[[socket.socket, str], Transport],
+        rng: Random,
+        receive_buffer: memoryview,
+        login: Login | None = None,
+    ) -> None:
+        self.timers = timers
+        self.connect = connect
+        self.open_transport = open_transport
+        """Open the transport of a connected socket; the second argument is the name of the host."""
+        self.rng = rng
+        self.receive_buffer = receive_buffer
+        """Where responses of up to `LARGE_FRAME_BYTES` are received; at least twice that size."""
+        self.login = login
+        """The login by SASL; None without one."""
 
 
 class ConnectionListener(Protocol):

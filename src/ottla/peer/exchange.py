@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Callable
 from enum import Enum
 from math import inf
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ottla.base.errors import RemoteProtocolError, invariant
 from ottla.base.promise import Promise
@@ -47,12 +47,15 @@ _JOINED_BYTES_MAX = 16 * 1024
 """The parts of a request up to this size are sent as one buffer: an encoded message has many parts."""
 
 
-class RawResponse(NamedTuple):
+class RawResponse:
     """A response that is not decoded. The frame has its own memory: views of it may be kept."""
 
-    version: int
-    frame: memoryview
-    body_start: int
+    __slots__ = ("body_start", "frame", "version")
+
+    def __init__(self, version: int, frame: memoryview, body_start: int) -> None:
+        self.version = version
+        self.frame = frame
+        self.body_start = body_start
 
 
 class Request:

@@ -6,7 +6,6 @@ Tests compare it with `wire.messages.fetch`. The encoder is in `wire.fetch`.
 from __future__ import annotations
 
 from struct import Struct, error
-from typing import NamedTuple
 
 from ottla.base.errors import RemoteProtocolError
 from ottla.base.varint import read_uvarint
@@ -27,21 +26,48 @@ _PREFERRED_REPLICA_BYTES = 4
 _UUID_BYTES = 16
 
 
-class FetchedPartition(NamedTuple):
-    topic_id: bytes
-    partition: int
-    error_code: int
-    high_watermark: int
-    log_start_offset: int
-    diverging: tuple[int, int] | None
-    """(epoch, end offset) if the log of the follower diverges."""
-    records: memoryview
+class FetchedPartition:
+    """What a response has for one partition."""
+
+    __slots__ = (
+        "diverging",
+        "error_code",
+        "high_watermark",
+        "log_start_offset",
+        "partition",
+        "records",
+        "topic_id",
+    )
+
+    def __init__(
+        self,
+        topic_id: bytes,
+        partition: int,
+        error_code: int,
+        high_watermark: int,
+        log_start_offset: int,
+        diverging: tuple[int, int] | None,
+        records: memoryview,
+    ) -> None:
+        self.topic_id = topic_id
+        self.partition = partition
+        self.error_code = error_code
+        self.high_watermark = high_watermark
+        self.log_start_offset = log_start_offset
+        self.diverging = diverging
+        """(epoch, end offset) if the log of the follower diverges."""
+        self.records = records
 
 
-class FetchedResponse(NamedTuple):
-    error_code: int
-    session_id: int
-    partitions: list[FetchedPartition]
+class FetchedResponse:
+    """A decoded response."""
+
+    __slots__ = ("error_code", "partitions", "session_id")
+
+    def __init__(self, error_code: int, session_id: int, partitions: list[FetchedPartition]) -> None:
+        self.error_code = error_code
+        self.session_id = session_id
+        self.partitions = partitions
 
 
 def parse_response(frame: memoryview, position: int) -> FetchedResponse:

@@ -13,6 +13,7 @@ from ottla.peer.errors import PeerError
 from ottla.peer.exchange import Request
 from ottla.peer.settings import PeerSettings
 from ottla.peer.transport import Buffer
+from ottla.security.sasl.login import Login
 from ottla.wire.frame_reader import LARGE_FRAME_BYTES
 from ottla.wire.frames import parse_request_header, response_frame, take_frame
 from ottla.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
@@ -194,13 +195,14 @@ class RecordingListener:
         self.events.append(error.reason.value)
 
 
-def environment(timers: FakeTimers, network: FakeNetwork) -> Environment:
+def environment(timers: FakeTimers, network: FakeNetwork, login: Login | None = None) -> Environment:
     return Environment(
         timers,
         network,
         cast(Any, lambda transport, host: transport),
         random.Random(1),
         memoryview(bytearray(2 * LARGE_FRAME_BYTES)),
+        login,
     )
 
 

@@ -360,7 +360,7 @@ class TestAuthentication:
             "host",
             9092,
             SETTINGS,
-            environment(scenario.timers, scenario.network)._replace(login=PlainLogin()),
+            environment(scenario.timers, scenario.network, PlainLogin()),
             scenario.listener,
         )
         return scenario

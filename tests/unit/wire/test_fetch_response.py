@@ -10,7 +10,7 @@ import pytest
 
 from ottla.base.errors import RemoteProtocolError
 from ottla.wire import codec, fetch_response
-from ottla.wire.fetch_response import parse_response
+from ottla.wire.fetch_response import FetchedResponse, parse_response
 from ottla.wire.messages.fetch import (
     AbortedTransaction,
     EpochEndOffset,
@@ -22,6 +22,23 @@ from ottla.wire.messages.fetch import (
 )
 
 VERSIONS = (16, 17, 18)
+
+
+def fields_of(response: FetchedResponse) -> tuple[object, ...]:
+    """All that was decoded, to be compared."""
+    partitions = [
+        (
+            one.topic_id,
+            one.partition,
+            one.error_code,
+            one.high_watermark,
+            one.log_start_offset,
+            one.diverging,
+            one.records,
+        )
+        for one in response.partitions
+    ]
+    return response.error_code, response.session_id, partitions
 
 
 def random_response(rng: random.Random) -> FetchResponse:
@@ -65,7 +82,6 @@ def test_all_fields_agree_with_the_declared_message(version: int) -> None:
         message = random_response(rng)
         encoded = b"header" + bytes(codec.encode(message, version))
         parsed = parse_response(memoryview(encoded), 6)
-        assert (parsed.error_code, parsed.session_id) == (message.error_code, message.session_id)
         expected = [
             (
                 topic.topic_id.bytes,
@@ -81,7 +97,7 @@ def test_all_fields_agree_with_the_declared_message(version: int) -> None:
             for topic in message.responses
             for one in topic.partitions
         ]
-        assert [tuple(one) for one in parsed.partitions] == expected
+        assert fields_of(parsed) == (message.error_code, message.session_id, expected)
 
 
 def test_a_response_that_ends_too_early_is_refused() -> None:
@@ -94,7 +110,7 @@ def test_a_response_that_ends_too_early_is_refused() -> None:
                 cut = parse_response(memoryview(encoded[:end]), 0)
             except RemoteProtocolError:
                 continue
-            assert cut == whole, "only the tagged fields at the end may be missing"
+            assert fields_of(cut) == fields_of(whole), "only the tagged fields at the end may be missing"
 
 
 def test_a_response_with_one_partition_is_read_as_any_other() -> None:
@@ -113,6 +129,6 @@ def test_a_response_with_one_partition_is_read_as_any_other() -> None:
         except (RemoteProtocolError, IndexError, struct.error):
             assert found is None
             continue
-        assert found is None or found == whole
+        assert found is None or fields_of(found) == fields_of(whole)
         quick += found is not None
     assert quick > 30

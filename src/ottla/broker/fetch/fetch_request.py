@@ -14,7 +14,7 @@ its preferred read replica if `replica.selector.class` enables that. Fetches of 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from ottla.base.errors import ApiError, ErrorCode, StorageFault
 from ottla.base.files import OsFile
@@ -61,22 +61,50 @@ UNKNOWN: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_
 DENIED: Final = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED})
 
 
-class FetchServices(NamedTuple):
+class FetchServices:
     """The parts of the node that fetch requests use."""
 
-    executor: Executor
-    metadata: MetadataCache
-    replicas: Replicas
-    purgatory: Purgatory
-    bytes_max: int
-    read_buffers: ReadBuffers
-    on_fault: Callable[[StorageFault], None]
-    rack_aware: bool
-    """Whether consumers are sent to followers in their racks."""
-    quotas: Quotas
-    discard_session: Callable[[FetchContext], int]
-    """Undo the changes of a session for a response without partitions; returns the session id of the response."""
-    authorization: Authorization
+    __slots__ = (
+        "authorization",
+        "bytes_max",
+        "discard_session",
+        "executor",
+        "metadata",
+        "on_fault",
+        "purgatory",
+        "quotas",
+        "rack_aware",
+        "read_buffers",
+        "replicas",
+    )
+
+    def __init__(
+        self,
+        executor: Executor,
+        metadata: MetadataCache,
+        replicas: Replicas,
+        purgatory: Purgatory,
+        bytes_max: int,
+        read_buffers: ReadBuffers,
+        on_fault: Callable[[StorageFault], None],
+        rack_aware: bool,
+        quotas: Quotas,
+        discard_session: Callable[[FetchContext], int],
+        authorization: Authorization,
+    ) -> None:
+        self.executor = executor
+        self.metadata = metadata
+        self.replicas = replicas
+        self.purgatory = purgatory
+        self.bytes_max = bytes_max
+        self.read_buffers = read_buffers
+        self.on_fault = on_fault
+        self.rack_aware = rack_aware
+        """Whether consumers are sent to followers in their racks."""
+        self.quotas = quotas
+        self.discard_session = discard_session
+        """Undo the changes of a session for a response without partitions; returns the session id of the response."""
+        self.authorization = authorization
 
 
 class Planned:

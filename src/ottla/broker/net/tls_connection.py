@@ -47,7 +47,6 @@ class TlsConnection(Connection):
     )
 
     sends_files: ClassVar[bool] = False
-    _outbox: TlsOutbox
 
     def __init__(
         self, edge: Edge, sock: socket.socket, listener: Listener, ip: str, port: int, tls: TlsListeners
