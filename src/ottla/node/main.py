@@ -128,6 +128,7 @@ async def _serve(config: NodeConfig) -> int | NodeConfig:
         raise
     _tune_garbage_collector()
     _tune_memory_allocator()
+    _release_code()
     _print_ready(listeners)
     await asyncio.wait({*ends, node.disk_full}, return_when=asyncio.FIRST_COMPLETED)
     if not any(end.done() for end in ends) and await _space_found(node.disk_full.result(), ends):
@@ -200,6 +201,21 @@ def _tune_memory_allocator() -> None:
         libc.mallopt(_M_TRIM_THRESHOLD, 2 * _FRAME_BYTES_KEPT)
 
 
+def _release_code() -> None:
+    """Return the pages of machine code to the system: most were needed for the start only. Others are mapped again.
+
+    The mappings are private and never written, so that their content is that of the files.
+    """
+    with suppress(AttributeError, OSError, ValueError):
+        madvise = ctypes.CDLL(None).madvise
+        with open("/proc/self/maps", encoding="utf-8") as file:  # noqa: PTH123 - no file of a disk
+            mappings = [line.split() for line in file]
+        for place, permissions, _, _, inode, *_ in mappings:
+            if permissions == "r-xp" and inode != "0":
+                start, end = (int(bound, 16) for bound in place.split("-"))
+                madvise(ctypes.c_void_p(start), ctypes.c_size_t(end - start), _MADV_DONTNEED)
+
+
 def _print_ready(listeners: Sequence[Listener]) -> None:
     addresses = " ".join(
         f"{each.name}://{_host(each.advertised_host)}:{each.advertised_port}" for each in listeners
@@ -218,5 +234,6 @@ def _host(host: str) -> str:
 _LEVELS = {"info": 20, "warning": 30}
 _M_TRIM_THRESHOLD: Final = -1
 _M_MMAP_THRESHOLD: Final = -3
+_MADV_DONTNEED: Final = 4
 _FRAME_BYTES_KEPT: Final = 16 << 20
 """Memory of frames up to this size is used again. Of free memory, the process keeps about twice that."""
