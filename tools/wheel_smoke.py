@@ -1,6 +1,6 @@
 """The smoke test of an installed wheel, run by the Python of its environment: a broker, a record, the help.
 
-The argument is 1 if the wheel has compiled kernels. Only what `pip install ottla` brings is used.
+The argument is 1 if the wheel has compiled kernels and modules. Only what `pip install ottla` brings is used.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, Producer
 
+from ottla.base import compiled
 from ottla.records import kernel
 
 OTTLA = str(Path(sys.executable).parent / "ottla")
@@ -20,6 +21,8 @@ TIMEOUT_S = 60
 
 def main(kernels: str) -> None:
     assert kernel.COMPILED is (kernels == "1"), f"compiled kernels: {kernel.COMPILED}"
+    extensions = compiled.current_extensions(compiled.PACKAGE)
+    assert bool(extensions) is (kernels == "1"), f"compiled modules: {sorted(extensions)}"
     assert "broker" in subprocess.run([OTTLA, "--help"], capture_output=True, text=True, check=True).stdout
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
