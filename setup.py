@@ -72,7 +72,9 @@ def compile_modules(target: Path) -> None:
 
     shutil.rmtree(target, ignore_errors=True)
     with TemporaryDirectory() as folder:
+        # What `make check` finds is no reason not to compile, in particular where packages without types are missing.
         options = ["--config-file", "pyproject.toml", "--cache-dir", os.devnull]
+        options += ["--no-warn-return-any", "--no-warn-unused-ignores", "--allow-subclassing-any"]
         extensions = mypycify(
             [*options, *map(str, paths)],
             opt_level="1",  # higher levels take twice as long, and the result is not faster
