@@ -68,6 +68,7 @@ def compile_modules(target: Path) -> None:
     names = {module_name(path) for path in paths} | {LIBRARY}
     if compiled.current_extensions(str(target.parent)).keys() == names:
         return
+    import mypyc
     from mypyc.build import mypycify
 
     shutil.rmtree(target, ignore_errors=True)
@@ -82,6 +83,10 @@ def compile_modules(target: Path) -> None:
             group_name="ottla",
             target_dir=str(Path(folder, "c")),
         )
+        # The library has the names of its C files: they must not depend on the folders of the build.
+        for extension in extensions:
+            for directory in (folder, str(Path(mypyc.__file__).parent)):
+                extension.extra_compile_args.append(f"-ffile-prefix-map={directory}=.")
         command = build_ext(Distribution({"ext_modules": extensions}))
         command.build_lib = str(Path(folder, "lib"))
         command.build_temp = str(Path(folder, "temp"))
