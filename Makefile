@@ -23,7 +23,7 @@ WORKERS ?= 3
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 15
 
-setup: $(INSTALLED) $(COMPILED) ## make .venv, install Ottla editable with its tools, compile what brokers run compiled
+setup: $(INSTALLED) $(COMPILED) ## make .venv, install Ottla editable with its tools, compile the kernels and the request path
 
 $(INSTALLED): pyproject.toml setup.py requirements/dev.txt
 	@echo "setup: virtual environment in $(VENV) with $$($(PYTHON) --version)"

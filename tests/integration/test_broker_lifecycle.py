@@ -10,6 +10,7 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient
 
+from ottla.base import compiled
 from ottla.local.broker_process import BrokerProcess
 from ottla.local.ports import free_port
 from tests.support.clients import Publisher, Reader, create_topic
@@ -30,6 +31,11 @@ def test_a_clean_stop_leaves_a_marker_and_nothing_is_lost(make_broker: MakeBroke
     with Reader(broker.bootstrap, topic, range(2)) as reader:
         got = {(one.partition(), one.offset()): one.value() for one in reader.take(100)}
     assert got == {(one.partition, one.offset): one.value for one in sent}
+
+
+def test_a_broker_runs_the_compiled_modules_that_belong_to_the_sources(make_broker: MakeBroker) -> None:
+    mapped = Path(f"/proc/{make_broker().pid}/maps").read_text()
+    assert (f"/{compiled.FOLDER}/" in mapped) is bool(compiled.current_extensions(compiled.PACKAGE))
 
 
 def test_a_killed_broker_has_all_acknowledged_records_after_a_restart(make_broker: MakeBroker) -> None:

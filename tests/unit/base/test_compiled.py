@@ -22,7 +22,7 @@ import ottla
 from ottla.wire import frames
 if sys.argv[1:] == ["all"]:
     for module in pkgutil.walk_packages(ottla.__path__, "ottla."):
-        if not module.name.startswith("ottla._compiled") and not module.name.endswith("__main__"):
+        if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
 print(json.dumps([used, frames.__file__]))
 """
