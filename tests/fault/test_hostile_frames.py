@@ -195,6 +195,28 @@ def test_every_version_of_requests_of_the_quorum_gets_a_response(
     assert cluster.failures == []
 
 
+@pytest.mark.parametrize("messages", [begin_quorum_epoch, end_quorum_epoch], ids=["begin", "end"])
+def test_a_node_survives_a_request_that_names_another_leader_of_the_quorum(
+    cluster: Target, messages: ModuleType
+) -> None:
+    """Seed 7 of the fuzzer: each node is told that another one leads the current epoch."""
+    name = "BeginQuorumEpoch" if messages is begin_quorum_epoch else "EndQuorumEpoch"
+    voted = vote.TopicData(topic_name=METADATA_TOPIC, partitions=[vote.PartitionData(replica_id=99)])
+    controllers = [each for each in cluster.endpoints if each.type is ListenerType.CONTROLLER]
+    for controller in controllers:
+        known = cluster.exchange(vote.VoteRequest(topics=[voted]), 0, vote.VoteResponse, controller)
+        current = known.topics[0].partitions[0]
+        named = messages.PartitionData(
+            leader_id=(current.leader_id + 1) % 3, leader_epoch=current.leader_epoch
+        )
+        topic = messages.TopicData(topic_name=METADATA_TOPIC, partitions=[named])
+        request = getattr(messages, f"{name}Request")(topics=[topic])
+        response = cluster.exchange(request, 0, getattr(messages, f"{name}Response"), controller)
+        assert response.topics[0].partitions[0].error_code == ErrorCode.INVALID_REQUEST
+    assert len(controllers) == 3
+    assert cluster.failures == []
+
+
 def test_the_memory_of_a_large_request_is_limited() -> None:
     """Handlers need many times the memory of a request: 100 MiB of names would become gigabytes."""
     names = [f"a group with a name of forty characters {number:07}" for number in range(160_000)]

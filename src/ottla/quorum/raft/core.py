@@ -447,8 +447,6 @@ class Core(Replica):
     def _heard_of(self, now_ms: float, epoch: int, leader_id: int) -> bool:
         """Another replica named a leader, or a higher epoch; True if that changed the role."""
         if leader_id not in (NO_LEADER, self.local.node_id):
-            if epoch == self.epoch and self.leader_id not in (NO_LEADER, leader_id):
-                violated(f"nodes {self.leader_id} and {leader_id} both lead epoch {epoch} of the quorum")
             if self.role is not Role.FOLLOWER or epoch > self.epoch:
                 self._become_follower(now_ms, epoch, leader_id)
                 return True
@@ -478,6 +476,8 @@ class Core(Replica):
             return ErrorCode.INVALID_REQUEST
         if epoch < self.epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
+        if epoch == self.epoch and self.leader_id not in (NO_LEADER, leader_id):
+            return ErrorCode.INVALID_REQUEST
         self._contact.heard(now_ms)
         self._heard_of(now_ms, epoch, leader_id)
         return ErrorCode.NONE
