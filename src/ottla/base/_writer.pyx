@@ -216,8 +216,9 @@ cdef class WriterThreads:
         cdef Job* job = make_job(fd, buffers, position, sync, done)
         pthread_mutex_lock(&self._shared.lock)
         push(&self._shared.waiting, job)
-        pthread_cond_signal(&self._shared.work)
         pthread_mutex_unlock(&self._shared.lock)
+        # After the unlock: a thread that wakes up earlier would have to wait for the lock.
+        pthread_cond_signal(&self._shared.work)
 
     def take(self):
         """All finished jobs as (done, errno), in the order in which they ended; errno 0 is success."""
