@@ -181,6 +181,7 @@ class ControllerDriver:
             cluster_id=self._cluster_id,
             now=self._now(),
             next_offset=self._quorum.log_end_offset,
+            kraft_version=self._quorum.kraft_version,
         )
 
     async def broker_heartbeat(self, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
