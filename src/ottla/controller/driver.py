@@ -299,7 +299,13 @@ class ControllerDriver:
     ) -> UpdateFeaturesResponse:
         kraft_version = self._quorum.kraft_version
         return await self._submit(
-            lambda image: features.decide_update(image, request, api_version, kraft_version),
+            lambda image: features.decide_update(
+                image,
+                request,
+                api_version,
+                kraft_version=kraft_version,
+                min_insync_replicas=str(self._controller.config.int("min.insync.replicas")),
+            ),
             features.refuse_update,
         )
 
