@@ -206,6 +206,8 @@ class ControllerDriver:
     async def alter_partition(
         self, request: AlterPartitionRequest, api_version: int
     ) -> AlterPartitionResponse:
+        if not request.topics:
+            return AlterPartitionResponse()
         return await self._submit(
             lambda _: decide_alter_partition(self._controller.view(), request, api_version),
             lambda code, _: AlterPartitionResponse(error_code=code),
