@@ -99,7 +99,7 @@ class Core(Replica):
             case Fetch():
                 self._on_fetch(now_ms, token, request)
             case FetchSnapshot():
-                self._respond(token, self._on_fetch_snapshot(request))
+                self._respond(token, self._on_fetch_snapshot(now_ms, request))
         self._poll(now_ms)
 
     def responded(self, now_ms: float, node_id: int, request: Request, response: Response) -> None:
@@ -525,9 +525,14 @@ class Core(Replica):
             self._respond_all(self.leadership.completed(now_ms, self.voters))
             self._publish_high_watermark(now_ms)
 
-    def _on_fetch_snapshot(self, request: FetchSnapshot) -> FetchSnapshotResponse:
+    def _on_fetch_snapshot(self, now_ms: float, request: FetchSnapshot) -> FetchSnapshotResponse:
         response = FetchSnapshotResponse(self._check_fetch_epoch(request.epoch), self.epoch, self.leader_id)
-        return response if response.error else snapshot_part(self._log, request, response)
+        if response.error or self.leadership is None:
+            return response
+        response = snapshot_part(self._log, request, response)
+        if not response.error and request.replica in self.voters:
+            self.leadership.progress.contacted(self.voters[request.replica], now_ms)
+        return response
 
     def _on_fetch_response(self, now_ms: float, response: FetchResponse) -> None:
         if self._following is None:
