@@ -93,7 +93,9 @@ def test_a_request_of_an_earlier_version_names_no_voter() -> None:
 @pytest.mark.parametrize(
     ("epoch", "error"), [(6, ErrorCode.FENCED_LEADER_EPOCH), (7, ErrorCode.INVALID_REQUEST)]
 )
-def test_a_vote_for_no_candidate_is_refused_after_the_check_of_its_epoch(epoch: int, error: ErrorCode) -> None:
+def test_a_vote_for_no_candidate_is_refused_after_the_check_of_its_epoch(
+    epoch: int, error: ErrorCode
+) -> None:
     node = started(0, state=ElectionState(7, -1, None))
     assert node.ask(Vote(key(-1), key(0), epoch, OffsetAndEpoch(0, 0), False)).error is error
 
