@@ -180,11 +180,12 @@ class ClusterView:
         for key in keys:
             topic, partition = self.partition(key)
             in_sync = not leaving.isdisjoint(partition.isr) or partition.leader in leaving
-            if not in_sync and leaving.isdisjoint(partition.eligible_leader_replicas):
-                continue
+            is_lost = not keep_eligible(topic)
+            if not in_sync and (not is_lost or leaving.isdisjoint(partition.eligible_leader_replicas)):
+                continue  # an eligible replica stays so; an election here could be an unclean one
             change = self.change(topic, partition, leaving=leaving, offline=offline)
             change.isr = tuple(one for one in partition.isr if one not in leaving)
-            if not keep_eligible(topic):
+            if is_lost:
                 change.unclean_replicas = leaving
             record = self.build(key, change)
             if record is not None:

@@ -15,8 +15,8 @@ from ottla.controller.brokers.registration import (
     decide_unregister,
 )
 from ottla.metadata.features import SUPPORTED_FEATURES
-from ottla.metadata.image import NO_LEADER, Endpoint
-from ottla.metadata.records import RegisterBrokerRecord
+from ottla.metadata.image import NO_LEADER, Endpoint, ResourceType
+from ottla.metadata.records import ConfigRecord, RegisterBrokerRecord
 from ottla.wire.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
 from ottla.wire.messages.controller_registration import (
     ControllerRegistrationRequest,
@@ -266,6 +266,21 @@ def test_a_broker_that_was_lost_is_replaced() -> None:
 
 
 # What the predecessor had
+
+
+def test_no_other_leader_is_elected_when_an_eligible_broker_returns() -> None:
+    """The leader of an unclean election would not have the records that the returning broker has."""
+    bench = cluster(min_insync_replicas="2")
+    for broker_id in (3, 2, 1):
+        bench.fence(broker_id)
+    bench.heartbeat(3)
+    unclean = {"name": "unclean.leader.election.enable", "value": "true"}
+    bench.replay(ConfigRecord(resource_type=ResourceType.TOPIC, resource_name="t", **unclean))
+    bench.sessions.end(1)
+    bench.register(1)
+    assert (bench.partition().leader, bench.partition().eligible_leader_replicas) == (NO_LEADER, (2, 1))
+    bench.heartbeat(1)
+    assert (bench.partition().leader, bench.partition().leader_recovery_state) == (1, 0)
 
 
 def test_clean_stop_leaves_the_isr_and_stays_eligible() -> None:
