@@ -12,6 +12,7 @@ from bench.clusters import KafkaCluster
 from ottla.local.cluster import LocalCluster
 from tests.compat.differential import (
     broker_requests,
+    brokers_by_chance,
     changes,
     controller_settings,
     controllers,
@@ -111,6 +112,17 @@ def test_controllers_respond_to_nodes_as_kafka(kafka_jars: None, tmp_path: Path)
         feature_levels.play(player)
 
     compare(tmp_path, "nodes", steps, NODES, 400)
+
+
+def test_brokers_by_chance_lead_what_they_lead_in_kafka(kafka_jars: None, tmp_path: Path) -> None:
+    compare(
+        tmp_path,
+        "brokers-by-chance",
+        lambda player: brokers_by_chance.play(player, seed=3, steps=80),
+        [],
+        120,
+        settings=brokers_by_chance.SETTINGS,
+    )
 
 
 def test_five_nodes_lose_and_elect_leaders_as_five_nodes_of_kafka(kafka_jars: None, tmp_path: Path) -> None:
