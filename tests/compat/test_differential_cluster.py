@@ -10,11 +10,21 @@ import pytest
 
 from bench.clusters import KafkaCluster
 from ottla.local.cluster import LocalCluster
-from tests.compat.differential import changes, controllers, every_node, five_nodes
+from tests.compat.differential import (
+    broker_requests,
+    brokers_by_chance,
+    changes,
+    controller_settings,
+    controllers,
+    every_node,
+    feature_levels,
+    five_nodes,
+    quorum_requests,
+)
 from tests.compat.differential.catalog import Scenario
 from tests.compat.differential.comparison import Deliberate, Difference, differences
 from tests.compat.differential.three_nodes import ClusterPlayer, play
-from tests.compat.differential.three_nodes_deliberate import DELIBERATE, EVERY_NODE, FIVE_NODES
+from tests.compat.differential.three_nodes_deliberate import DELIBERATE, EVERY_NODE, FIVE_NODES, NODES
 
 pytestmark = pytest.mark.compat
 
@@ -91,6 +101,27 @@ def test_every_node_responds_as_kafka_to_what_others_handle(kafka_jars: None, tm
         4_000,
         racks=("r0", "r1", "r2"),
         settings={"replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector"},
+    )
+
+
+def test_controllers_respond_to_nodes_as_kafka(kafka_jars: None, tmp_path: Path) -> None:
+    def steps(player: ClusterPlayer) -> None:
+        quorum_requests.play(player)
+        controller_settings.play(player)
+        broker_requests.play(player)
+        feature_levels.play(player)
+
+    compare(tmp_path, "nodes", steps, NODES, 400)
+
+
+def test_brokers_by_chance_lead_what_they_lead_in_kafka(kafka_jars: None, tmp_path: Path) -> None:
+    compare(
+        tmp_path,
+        "brokers-by-chance",
+        lambda player: brokers_by_chance.play(player, seed=3, steps=80),
+        [],
+        120,
+        settings=brokers_by_chance.SETTINGS,
     )
 
 

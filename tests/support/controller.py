@@ -55,6 +55,7 @@ class ControllerBench:
         self.controller.reset(replayed(records))
         self.sessions = self.controller.sessions
         self.now = 100.0
+        self.kraft_version = 0
 
     @property
     def image(self) -> MetadataImage:
@@ -115,6 +116,7 @@ class ControllerBench:
             cluster_id=CLUSTER_ID,
             now=self.now,
             next_offset=self.image.offset + 1,
+            kraft_version=self.kraft_version,
         )
         return self.apply(decision)
 

@@ -181,6 +181,7 @@ class ControllerDriver:
             cluster_id=self._cluster_id,
             now=self._now(),
             next_offset=self._quorum.log_end_offset,
+            kraft_version=self._quorum.kraft_version,
         )
 
     async def broker_heartbeat(self, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
@@ -205,6 +206,8 @@ class ControllerDriver:
     async def alter_partition(
         self, request: AlterPartitionRequest, api_version: int
     ) -> AlterPartitionResponse:
+        if not request.topics:
+            return AlterPartitionResponse()
         return await self._submit(
             lambda _: decide_alter_partition(self._controller.view(), request, api_version),
             lambda code, _: AlterPartitionResponse(error_code=code),
@@ -298,7 +301,13 @@ class ControllerDriver:
     ) -> UpdateFeaturesResponse:
         kraft_version = self._quorum.kraft_version
         return await self._submit(
-            lambda image: features.decide_update(image, request, api_version, kraft_version),
+            lambda image: features.decide_update(
+                image,
+                request,
+                api_version,
+                kraft_version=kraft_version,
+                min_insync_replicas=str(self._controller.config.int("min.insync.replicas")),
+            ),
             features.refuse_update,
         )
 

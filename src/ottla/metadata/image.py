@@ -29,6 +29,8 @@ DIRECTORY_UNASSIGNED: Final = ZERO_UUID
 DIRECTORY_LOST: Final = uuid.UUID(int=1)
 DIRECTORY_MIGRATING: Final = uuid.UUID(int=2)
 RESERVED_DIRECTORIES: Final = frozenset({DIRECTORY_UNASSIGNED, DIRECTORY_LOST, DIRECTORY_MIGRATING})
+DIRECTORY_IDS_MIN: Final = 100
+"""The lowest number that the id of a directory can have. Those below it are reserved."""
 
 METADATA_VERSION: Final = "metadata.version"
 

@@ -7,7 +7,8 @@ responses, and fields that name the leader are replaced.
 from __future__ import annotations
 
 import uuid
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, TypeVar
 
 from ottla.wire.messages import update_raft_voter
 from ottla.wire.messages.add_raft_voter import AddRaftVoterRequest, Listener
@@ -48,12 +49,15 @@ class ControllerPlayer(NodePlayer):
         return super().plain(value, of, name)
 
 
+Listening = TypeVar("Listening", bound=ControllerPlayer)
+
+
 def play(player: ClusterPlayer) -> None:
     """All steps. The quorum is the same before and after them."""
     quorum(player)
     active = player.cluster.controller()
     assert active is not None
-    listeners = controllers(player, active)
+    listeners = controllers(player, active, ControllerPlayer)
     for label, one in listeners.items():
         versions(one, label)
         one.ask(f"controllers, {label}", DescribeClusterRequest(endpoint_type=2), 1)
@@ -69,17 +73,17 @@ def play(player: ClusterPlayer) -> None:
     quorum(player)
 
 
-def controllers(player: ClusterPlayer, active: int) -> dict[str, NodePlayer]:
+def controllers(player: ClusterPlayer, active: int, kind: type[Listening]) -> dict[str, Listening]:
     """The listener of the active controller, and of another one."""
     voters = list(player.cluster.voters)
     addresses = {node: Address.parse(player.cluster.controller_address(node)) for node in voters}
     ports = {address.port: f"controller port of {node}" for node, address in addresses.items()}
-    found: dict[str, NodePlayer] = {}
+    found: dict[str, Listening] = {}
     for label, node in {
         "active controller": active,
         "another controller": (active + 1) % len(voters),
     }.items():
-        one = ControllerPlayer(addresses[node], "three", 0, player.asked, player.names)
+        one = kind(addresses[node], "three", 0, player.asked, player.names)
         one.ports = player.ports | ports
         found[label] = one
     return found
@@ -139,7 +143,7 @@ def feature(low: int, high: int) -> KRaftVersionFeature:
     return KRaftVersionFeature(min_supported_version=low, max_supported_version=high)
 
 
-def update_errors(listeners: dict[str, NodePlayer], cluster_id: str, voter_id: int) -> None:
+def update_errors(listeners: Mapping[str, NodePlayer], cluster_id: str, voter_id: int) -> None:
     """Updates that change nothing. An update of the leader ends a node of Apache Kafka 4.3.1."""
     described: Any = listeners["active controller"].quietly(
         DescribeQuorumRequest(

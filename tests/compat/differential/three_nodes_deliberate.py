@@ -42,3 +42,30 @@ FIVE_NODES = [
         "a broker that is unregistered is not eligible any more: a later one of its id may have an empty disk",
     ),
 ]
+
+NODES = [
+    Deliberate(
+        "nodes",
+        "snapshot(?!, another cluster)",
+        r".*",
+        "Apache Kafka fails to encode a response with an error",
+    ),
+    Deliberate(
+        "nodes",
+        "(change|alter) (unknown type|type 0|topic t|setting twice|no value)",
+        r".*",
+        "a controller checks the form of a request as a broker does",
+    ),
+    Deliberate(
+        "nodes",
+        "(change|alter) .* min.insync.replicas, active controller",
+        r".*\.error_code$",
+        "values and nulls are checked first, as by a broker",
+    ),
+    Deliberate(
+        "nodes",
+        "create while it stops",
+        r".*",
+        "a broker that stops gets replicas if there are too few others",
+    ),
+]

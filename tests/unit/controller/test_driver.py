@@ -44,7 +44,7 @@ from tests.support.fake_quorum import FakeQuorum
 from tests.support.registration import register, registration
 
 T = TypeVar("T")
-NODE = registration(1, uuid.UUID(int=5), uuid.UUID(int=6))
+NODE = registration(1, uuid.UUID(int=5), uuid.UUID(int=1006))
 
 
 class Bench:
@@ -307,7 +307,7 @@ def test_the_other_requests() -> None:
 
 def test_broker_registers_and_is_unfenced_by_wire_messages() -> None:
     async def scenario(bench: Bench) -> None:
-        registered = await bench.port.register_broker(registration(2, uuid.UUID(int=7), uuid.UUID(int=8)))
+        registered = await bench.port.register_broker(registration(2, uuid.UUID(int=7), uuid.UUID(int=1008)))
         assert registered.error_code == 0
         assert bench.image.brokers[2].epoch == registered.broker_epoch == bench.driver.applied_offset
         heartbeat = BrokerHeartbeatRequest(
@@ -349,7 +349,7 @@ def test_lost_broker_is_fenced_and_leaves_the_isr() -> None:
     async def scenario(bench: Bench) -> None:
         watch = Watch()
         bench.driver.watch_brokers(watch)
-        await register(bench.port, registration(2, uuid.UUID(int=7), uuid.UUID(int=8)))
+        await register(bench.port, registration(2, uuid.UUID(int=7), uuid.UUID(int=1008)))
         assert watch.watched == [2]
         topic = CreatableTopic(name="t", num_partitions=2, replication_factor=2)
         await bench.port.create_topics(CreateTopicsRequest(topics=[topic]))
@@ -397,7 +397,7 @@ def test_offsets_of_decisions_follow_those_that_are_not_committed() -> None:
         bench.quorum.auto = False
         before = bench.driver.applied_offset
         tasks = [asyncio.ensure_future(each) for each in (bench.create("a"), bench.create("b"))]
-        broker = registration(2, uuid.UUID(int=7), uuid.UUID(int=8))
+        broker = registration(2, uuid.UUID(int=7), uuid.UUID(int=1008))
         registering = asyncio.ensure_future(bench.port.register_broker(broker))
         stop = BrokerHeartbeatRequest(broker_id=1, broker_epoch=bench.epoch, want_shut_down=True)
         stopping = asyncio.ensure_future(bench.port.broker_heartbeat(stop))
@@ -427,7 +427,7 @@ def test_offsets_of_decisions_follow_those_that_are_not_committed() -> None:
 
 def test_new_topics_are_led_by_the_brokers_that_lead_the_fewest_partitions() -> None:
     async def scenario(bench: Bench) -> None:
-        await register(bench.port, registration(2, uuid.UUID(int=7), uuid.UUID(int=8)))
+        await register(bench.port, registration(2, uuid.UUID(int=7), uuid.UUID(int=1008)))
         assignments = [
             CreatableReplicaAssignment(partition_index=index, broker_ids=[leader])
             for index, leader in enumerate((1, 1, 2))

@@ -16,7 +16,7 @@ from ottla.wire.messages.fetch import EpochEndOffset, FetchRequest, LeaderIdAndE
 from ottla.wire.schema import Message
 
 _FIRST_TAGS: Final = 12
-_FIRST_ENDPOINTS: Final = 16
+_FIRST_ENDPOINTS: Final = 17
 
 
 @handles(

@@ -12,15 +12,17 @@ replica still has every acknowledged record; for other topics it loses eligibili
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.controller.brokers.sessions import Sessions
 from ottla.controller.decision import Decision, SplittableDecision
 from ottla.controller.partitions.cluster_view import ClusterView
+from ottla.metadata.features import KRAFT_VERSION
 from ottla.metadata.image import (
+    DIRECTORY_IDS_MIN,
     METADATA_VERSION,
-    RESERVED_DIRECTORIES,
     BrokerImage,
     MetadataImage,
     TopicImage,
@@ -34,7 +36,12 @@ from ottla.metadata.records import (
     RegisterControllerRecord,
     UnregisterBrokerRecord,
 )
-from ottla.wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
+from ottla.security.protocol import SecurityProtocol
+from ottla.wire.messages.broker_registration import (
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+    Feature,
+)
 from ottla.wire.messages.controller_registration import (
     ControllerRegistrationRequest,
     ControllerRegistrationResponse,
@@ -54,6 +61,7 @@ def decide_register_broker(
     cluster_id: str,
     now: float,
     next_offset: int,
+    kraft_version: int,
 ) -> Decision[BrokerRegistrationResponse]:
     """Register a broker, fenced; the response has its broker epoch."""
     if cluster_id not in (ANY_CLUSTER, request.cluster_id):
@@ -70,8 +78,11 @@ def decide_register_broker(
                 ErrorCode.DUPLICATE_BROKER_REGISTRATION,
                 f"another process is registered as broker {request.broker_id}; its session has not ended",
             )
+    if request.is_migrating_zk_broker:
+        raise ApiError(ErrorCode.BROKER_ID_NOT_REGISTERED, "brokers with ZooKeeper cannot be registered")
     _check_directories(view.image, request)
-    _check_features(view.image, request)
+    _check_protocols(each.security_protocol for each in request.listeners)
+    _check_features(view.image, request, kraft_version)
     record = _registration(request)
     records: list[Message] = []
     if is_new:
@@ -114,7 +125,7 @@ def _check_directories(image: MetadataImage, request: BrokerRegistrationRequest)
     directories = request.log_dirs
     if not directories:
         raise _invalid("the registration names no log directory")
-    if not RESERVED_DIRECTORIES.isdisjoint(directories):
+    if any(each.int < DIRECTORY_IDS_MIN for each in directories):
         raise _invalid("the registration names a reserved directory id")
     if len(set(directories)) != len(directories):
         raise _invalid("the registration names a directory id twice")
@@ -123,22 +134,32 @@ def _check_directories(image: MetadataImage, request: BrokerRegistrationRequest)
             raise _invalid(f"broker {broker.broker_id} has registered one of the directories")
 
 
-def _check_features(image: MetadataImage, request: BrokerRegistrationRequest) -> None:
+def _check_protocols(protocols: Iterable[int]) -> None:
+    """Refuse a protocol that this release does not know: every later controller would have to connect with it."""
+    for protocol in protocols:
+        if protocol not in tuple(SecurityProtocol):
+            raise _invalid(f"the registration has the unknown security protocol {protocol}")
+
+
+def _check_features(image: MetadataImage, request: BrokerRegistrationRequest, kraft_version: int) -> None:
     """Refuse a broker that does not support a finalized feature level."""
-    supported = {each.name: each for each in request.features}
-    if METADATA_VERSION not in supported:
+    levels = {**image.features, KRAFT_VERSION: kraft_version}
+    for feature in request.features:
+        _check_range(feature, levels.get(feature.name, 0))
+    absent = levels.keys() - {feature.name for feature in request.features}
+    if METADATA_VERSION in absent:
         raise _invalid(f"the registration does not name the feature {METADATA_VERSION}")
-    for name in image.features.keys() | supported.keys():
-        level = image.features.get(name, 0)
-        feature = supported.get(name)
-        lowest, highest = (
-            (0, 0) if feature is None else (feature.min_supported_version, feature.max_supported_version)
+    for name in absent:
+        _check_range(Feature(name=name), levels[name])
+
+
+def _check_range(feature: Feature, level: int) -> None:
+    lowest, highest = feature.min_supported_version, feature.max_supported_version
+    if not lowest <= level <= highest:
+        raise ApiError(
+            ErrorCode.UNSUPPORTED_VERSION,
+            f"the cluster uses level {level} of {feature.name}; the broker supports {lowest} to {highest}",
         )
-        if not lowest <= level <= highest:
-            raise ApiError(
-                ErrorCode.UNSUPPORTED_VERSION,
-                f"the cluster uses level {level} of {name}; the broker supports {lowest} to {highest}",
-            )
 
 
 def _registration(request: BrokerRegistrationRequest) -> RegisterBrokerRecord:
@@ -178,6 +199,7 @@ def decide_register_controller(
     image: MetadataImage, request: ControllerRegistrationRequest
 ) -> Decision[ControllerRegistrationResponse]:
     """Register a controller. A registration replaces the earlier one of the same controller."""
+    _check_protocols(each.security_protocol for each in request.listeners)
     record = RegisterControllerRecord(
         controller_id=request.controller_id,
         incarnation_id=request.incarnation_id,

@@ -112,6 +112,8 @@ def _check(
     is_valid = len(set(members)) == len(members) and set(members) <= set(partition.replicas)
     if not is_valid or partition.leader not in members:
         return ErrorCode.INVALID_REQUEST
+    if data.leader_recovery_state not in (RECOVERED, RECOVERING):
+        return ErrorCode.INVALID_REQUEST
     if data.leader_recovery_state == RECOVERING and (
         len(members) > 1 or partition.leader_recovery_state == RECOVERED
     ):

@@ -180,11 +180,12 @@ class ClusterView:
         for key in keys:
             topic, partition = self.partition(key)
             in_sync = not leaving.isdisjoint(partition.isr) or partition.leader in leaving
-            if not in_sync and leaving.isdisjoint(partition.eligible_leader_replicas):
-                continue
+            is_lost = not keep_eligible(topic)
+            if not in_sync and (not is_lost or leaving.isdisjoint(partition.eligible_leader_replicas)):
+                continue  # an eligible replica stays so; an election here could be an unclean one
             change = self.change(topic, partition, leaving=leaving, offline=offline)
             change.isr = tuple(one for one in partition.isr if one not in leaving)
-            if not keep_eligible(topic):
+            if is_lost:
                 change.unclean_replicas = leaving
             record = self.build(key, change)
             if record is not None:
@@ -192,11 +193,15 @@ class ClusterView:
         return records
 
     def elect_returned(self, broker_id: int, offline: Collection[uuid.UUID] = ()) -> list[Message]:
-        """Elect leaders for partitions without one that a broker may lead after it is unfenced."""
+        """Elect leaders for partitions without one after a broker is unfenced.
+
+        The broker may lead those that it is eligible for. Where unclean elections have been enabled meanwhile, any
+        active replica may lead, as in the periodic check.
+        """
         records: list[Message] = []
         for key in self.index.leaderless:
             topic, partition = self.partition(key)
-            if broker_id in partition.replicas:
+            if broker_id in partition.replicas or self.allows_unclean_election(topic):
                 change = self.change(topic, partition, returning=(broker_id,), offline=offline)
                 record = self.build(key, change)
                 if record is not None:

@@ -238,9 +238,7 @@ class TopicManager:
             if times[topic.name] > 1:
                 continue
             try:
-                added = self._extend(image, topic, RECORDS_PER_REQUEST_MAX - len(records))
-                charge(len(added))
-                records += added
+                records += self._extend(image, topic, RECORDS_PER_REQUEST_MAX - len(records), charge)
             except ApiError as error:
                 if error.code is ErrorCode.POLICY_VIOLATION:
                     raise
@@ -249,7 +247,9 @@ class TopicManager:
                 results.append(CreatePartitionsTopicResult(name=topic.name, error_message=None))
         return Decision([] if request.validate_only else records, CreatePartitionsResponse(results=results))
 
-    def _extend(self, image: MetadataImage, request: CreatePartitionsTopic, room: int) -> list[Message]:
+    def _extend(
+        self, image: MetadataImage, request: CreatePartitionsTopic, room: int, charge: Charge
+    ) -> list[Message]:
         topic = image.topics.by_name.get(request.name)
         if topic is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -266,6 +266,7 @@ class TopicManager:
                 f"{additional} partitions are added, but replicas are assigned for {len(request.assignments)}",
             )
         check_record_count(RECORDS_PER_REQUEST_MAX - room + additional)
+        charge(additional)
         factor = len(topic.partitions[0].replicas)
         assignments: list[Sequence[int]]
         if request.assignments is not None:

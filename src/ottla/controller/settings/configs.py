@@ -41,6 +41,7 @@ from ottla.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from ottla.wire.primitives import STRING_BYTES_MAX
 from ottla.wire.schema import Message
 
 _Resource = TypeVar("_Resource", AlterConfigsResource, IncrementalResource)
@@ -145,8 +146,14 @@ class ConfigManager:
         changes: Mapping[str, str | None],
     ) -> None:
         """Refuse a resource that cannot have these settings, or that does not exist."""
+        for key, value in changes.items():
+            if value is not None and len(value.encode()) > STRING_BYTES_MAX:
+                text = f"the value of {key} has {len(value.encode())} bytes; allowed: {STRING_BYTES_MAX}"
+                raise ApiError(ErrorCode.INVALID_CONFIG, text)
         if kind == ResourceType.BROKER:
             self._rules.check_broker(image, name, configs, changes)
+            if name and int(name) not in image.brokers and int(name) not in image.controllers:
+                raise ApiError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"node {name} is not registered")
         elif kind == ResourceType.CLIENT_METRICS:
             self._rules.check_client_metrics(name, configs)
         elif not name:

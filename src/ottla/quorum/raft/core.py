@@ -99,7 +99,7 @@ class Core(Replica):
             case Fetch():
                 self._on_fetch(now_ms, token, request)
             case FetchSnapshot():
-                self._respond(token, self._on_fetch_snapshot(request))
+                self._respond(token, self._on_fetch_snapshot(now_ms, request))
         self._poll(now_ms)
 
     def responded(self, now_ms: float, node_id: int, request: Request, response: Response) -> None:
@@ -380,9 +380,11 @@ class Core(Replica):
             return VoteResponse(ErrorCode.INVALID_REQUEST, self.epoch, self.leader_id)
         if vote.epoch < self.epoch:
             return VoteResponse(ErrorCode.FENCED_LEADER_EPOCH, self.epoch, self.leader_id)
+        if vote.candidate.node_id < 0:
+            return VoteResponse(ErrorCode.INVALID_REQUEST, self.epoch, self.leader_id)
         if vote.epoch > self.epoch:
             self._become_unattached(now_ms, vote.epoch)
-        if not vote.voter.matches(self.local):
+        if not self._is_addressed(vote.voter):
             return VoteResponse(ErrorCode.INVALID_VOTER_KEY, self.epoch, self.leader_id)
         granted = self._may_grant(vote, now_ms)
         if granted and not vote.pre_vote and self.voted is None:
@@ -390,6 +392,10 @@ class Core(Replica):
             self._deadline_ms = now_ms + self._election_timeout()
             self._effects.append(Persist(self.state))
         return VoteResponse(ErrorCode.NONE, self.epoch, self.leader_id, granted)
+
+    def _is_addressed(self, voter: ReplicaKey) -> bool:
+        """Whether a request is for this replica. Earlier versions of requests do not name the voter."""
+        return voter.node_id < 0 or voter.matches(self.local)
 
     def _may_grant(self, vote: Vote, now_ms: float) -> bool:
         if self._recovery is not None:
@@ -457,7 +463,7 @@ class Core(Replica):
 
     def _on_begin_epoch(self, now_ms: float, request: BeginEpoch) -> BeginEpochResponse:
         error = self._check_leader_request(now_ms, request.epoch, request.leader_id)
-        if not error and not request.voter.matches(self.local):
+        if not error and not self._is_addressed(request.voter):
             error = ErrorCode.INVALID_VOTER_KEY
         return BeginEpochResponse(error, self.epoch, self.leader_id)
 
@@ -472,10 +478,12 @@ class Core(Replica):
         return EndEpochResponse(error, self.epoch, self.leader_id)
 
     def _check_leader_request(self, now_ms: float, epoch: int, leader_id: int) -> ErrorCode:
-        if leader_id < 0 or (leader_id == self.local.node_id and epoch >= self.epoch):
-            return ErrorCode.INVALID_REQUEST
         if epoch < self.epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
+        if leader_id == self.leader_id == self.local.node_id and epoch == self.epoch:
+            return ErrorCode.NONE
+        if leader_id < 0 or leader_id == self.local.node_id:
+            return ErrorCode.INVALID_REQUEST
         if epoch == self.epoch and self.leader_id not in (NO_LEADER, leader_id):
             return ErrorCode.INVALID_REQUEST
         self._contact.heard(now_ms)
@@ -517,9 +525,14 @@ class Core(Replica):
             self._respond_all(self.leadership.completed(now_ms, self.voters))
             self._publish_high_watermark(now_ms)
 
-    def _on_fetch_snapshot(self, request: FetchSnapshot) -> FetchSnapshotResponse:
+    def _on_fetch_snapshot(self, now_ms: float, request: FetchSnapshot) -> FetchSnapshotResponse:
         response = FetchSnapshotResponse(self._check_fetch_epoch(request.epoch), self.epoch, self.leader_id)
-        return response if response.error else snapshot_part(self._log, request, response)
+        if response.error or self.leadership is None:
+            return response
+        response = snapshot_part(self._log, request, response)
+        if not response.error and request.replica in self.voters:
+            self.leadership.progress.contacted(self.voters[request.replica], now_ms)
+        return response
 
     def _on_fetch_response(self, now_ms: float, response: FetchResponse) -> None:
         if self._following is None:

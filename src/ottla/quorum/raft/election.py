@@ -35,4 +35,4 @@ class Election:
 def is_valid(vote: Vote) -> bool:
     """Whether the fields fit together: only a pre-vote is made in the epoch of the last record."""
     last_epoch_max = vote.epoch if vote.pre_vote else vote.epoch - 1
-    return vote.last.offset >= 0 and 0 <= vote.last.epoch <= last_epoch_max and vote.candidate.node_id >= 0
+    return vote.last.offset >= 0 and 0 <= vote.last.epoch <= last_epoch_max

@@ -80,8 +80,9 @@ class Leadership:
         is_empty = fetch.offset == 0 and fetch.last_epoch == 0
         if not is_empty and (end.epoch != fetch.last_epoch or end.offset < fetch.offset):
             return response._replace(high_watermark=self.high_watermark, diverging=end)
-        self.progress.fetched(fetch.replica, now_ms, fetch.offset, log.end_offset)
-        self.advance(voters)
+        if fetch.replica.node_id >= 0:
+            self.progress.fetched(fetch.replica, now_ms, fetch.offset, log.end_offset)
+            self.advance(voters)
         return response._replace(high_watermark=self.high_watermark, records=log.read(fetch.offset))
 
     def _snapshot_needed(self, offset: int, last_epoch: int) -> OffsetAndEpoch | None:

@@ -6,7 +6,12 @@ Invariants: the high watermark never moves back, and moves only over records of 
 
 from __future__ import annotations
 
+from typing import Final
+
 from ottla.quorum.raft.voters import ReplicaKey, Voter, VoterSet
+
+_OBSERVER_SESSION_MS: Final = 300_000
+"""How long an observer is remembered after its last fetch; Kafka's time."""
 
 
 class ReplicaProgress:
@@ -39,6 +44,7 @@ class LeaderProgress:
         self._local = local
         self._since_ms = now_ms
         self._replicas: dict[ReplicaKey, ReplicaProgress] = {}
+        self._contacts: dict[ReplicaKey, float] = {}
 
     def fetched(self, key: ReplicaKey, now_ms: float, offset: int, leader_end: int) -> None:
         """A replica fetches from `offset` on, so it has everything below on stable storage."""
@@ -46,6 +52,18 @@ class LeaderProgress:
         if replica is None:
             replica = self._replicas[key] = ReplicaProgress(key)
         replica.fetched(now_ms, offset, leader_end)
+
+    def contacted(self, voter: Voter, now_ms: float) -> None:
+        """A voter fetches a snapshot: it follows this leader, and has nothing of the log yet."""
+        self._contacts[voter.key] = now_ms
+
+    def forget_inactive(self, voters: VoterSet, now_ms: float) -> None:
+        """Forget the observers that have not fetched for too long."""
+        self._replicas = {
+            key: replica
+            for key, replica in self._replicas.items()
+            if key in voters or now_ms - replica.last_fetch_ms < _OBSERVER_SESSION_MS
+        }
 
     def voter(self, voter: Voter) -> ReplicaProgress | None:
         """The latest replica that is this voter and has fetched in this epoch."""
@@ -80,7 +98,8 @@ class LeaderProgress:
             if voter.has(self._local):
                 return now_ms
             replica = self.voter(voter)
-            return self._since_ms if replica is None else replica.last_fetch_ms
+            fetched_ms = self._since_ms if replica is None else replica.last_fetch_ms
+            return max(fetched_ms, self._contacts.get(voter.key, self._since_ms))
 
         return voters.majority_value(contact_of)
 

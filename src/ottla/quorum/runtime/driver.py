@@ -232,7 +232,10 @@ class RaftQuorum:
         """The state of the quorum on this replica; only the leader has the progress of the others."""
         now_ms, elapsed_ms = self._clock.now_ms(), self._now_ms()
         return describe(
-            self._core, now_ms, lambda at_ms: -1 if at_ms < 0 else int(now_ms - (elapsed_ms - at_ms))
+            self._core,
+            now_ms,
+            elapsed_ms,
+            lambda at_ms: -1 if at_ms < 0 else int(now_ms - (elapsed_ms - at_ms)),
         )
 
     # Voters

@@ -9,12 +9,14 @@ from ottla.quorum.raft.core import Core
 from ottla.quorum.raft.progress import ReplicaProgress
 
 
-def describe(core: Core, now_ms: int, wall_ms: Callable[[float], int]) -> QuorumStatus:
+def describe(core: Core, now_ms: int, elapsed_ms: float, wall_ms: Callable[[float], int]) -> QuorumStatus:
     """The voters and observers; only the leader has the progress of the others.
 
-    `wall_ms` turns a time of the core into milliseconds of the wall clock. The directories of static voters are not
-    known, as in Kafka.
+    `elapsed_ms` is the time of the core; `wall_ms` turns such a time into milliseconds of the wall clock. The
+    directories of static voters are not known, as in Kafka.
     """
+    if core.leadership is not None:
+        core.leadership.progress.forget_inactive(core.voters, elapsed_ms)
     replicas = [] if core.leadership is None else core.leadership.progress.replicas
     voters = []
     for voter in core.voters:

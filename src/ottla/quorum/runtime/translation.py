@@ -180,7 +180,7 @@ def decode_request(message: Message, cluster_id: str) -> raft.Request:
             successors = [
                 ReplicaKey(one.candidate_id, one.candidate_directory_id)
                 for one in partition.preferred_candidates
-            ]
+            ] or [ReplicaKey(node_id) for node_id in partition.preferred_successors]
             return raft.EndEpoch(partition.leader_id, partition.leader_epoch, tuple(successors))
         case fetch.FetchRequest():
             replica_id = max(message.replica_state.replica_id, message.replica_id)
@@ -206,8 +206,9 @@ def decode_request(message: Message, cluster_id: str) -> raft.Request:
 def _is_metadata_log(topic: Any) -> bool:
     partition = topic.partitions[0]
     index = getattr(partition, "partition_index", getattr(partition, "partition", 0))
-    name = getattr(topic, "topic_name", getattr(topic, "name", getattr(topic, "topic", "")))
-    return index == 0 and (name == METADATA_TOPIC or getattr(topic, "topic_id", None) == METADATA_TOPIC_ID)
+    if isinstance(topic, fetch.FetchTopic):
+        return index == 0 and topic.topic_id == METADATA_TOPIC_ID
+    return index == 0 and getattr(topic, "topic_name", getattr(topic, "name", "")) == METADATA_TOPIC
 
 
 def encode_error(message: Message, error: ErrorCode) -> Message:

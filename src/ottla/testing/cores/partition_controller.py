@@ -93,6 +93,7 @@ class PartitionController:
                 cluster_id=ANY_CLUSTER,
                 now=now,
                 next_offset=core.image.offset + 1,
+                kraft_version=0,
             )
         except ApiError:
             return -1

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.metadata.image import DIRECTORY_UNASSIGNED, NO_LEADER
-from ottla.metadata.records import PartitionChangeRecord
+from ottla.metadata.image import DIRECTORY_UNASSIGNED, NO_LEADER, ResourceType
+from ottla.metadata.records import ConfigRecord, PartitionChangeRecord
 from tests.support.controller import TOPIC_ID, ControllerBench, cluster, directory_of
 from tests.support.metadata import broker_record, features, topic_records
 
@@ -92,6 +92,20 @@ def test_unclean_election_only_where_it_is_enabled(enabled: str, leader: int) ->
     bench.heartbeat(1)
     assert bench.partition().leader == leader
     assert bench.partition().leader_recovery_state == (leader == 1)
+
+
+@pytest.mark.parametrize(("enabled", "leader"), [("false", NO_LEADER), ("true", 1)])
+def test_any_unfenced_broker_lets_unclean_elections_happen(enabled: str, leader: int) -> None:
+    """They have been enabled since the partition lost its leader. The elected broker was active before."""
+    bench = cluster(assignments=[[1, 2]])
+    for broker_id in (3, 1, 2):
+        bench.fence(broker_id)
+    bench.heartbeat(1)
+    unclean = {"name": "unclean.leader.election.enable", "value": enabled}
+    bench.replay(ConfigRecord(resource_type=ResourceType.TOPIC, resource_name="t", **unclean))
+    assert bench.partition().leader == NO_LEADER
+    bench.heartbeat(3)
+    assert bench.partition().leader == leader
 
 
 # Controlled shutdown

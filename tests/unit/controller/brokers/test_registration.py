@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 from typing import Any
 
@@ -13,8 +14,9 @@ from ottla.controller.brokers.registration import (
     decide_register_controller,
     decide_unregister,
 )
-from ottla.metadata.image import NO_LEADER, Endpoint
-from ottla.metadata.records import RegisterBrokerRecord
+from ottla.metadata.features import SUPPORTED_FEATURES
+from ottla.metadata.image import NO_LEADER, Endpoint, ResourceType
+from ottla.metadata.records import ConfigRecord, RegisterBrokerRecord
 from ottla.wire.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
 from ottla.wire.messages.controller_registration import (
     ControllerRegistrationRequest,
@@ -106,9 +108,19 @@ def test_the_registration_is_the_last_record_of_its_batch() -> None:
         ({"cluster_id": "another"}, ErrorCode.INCONSISTENT_CLUSTER_ID),
         ({"log_dirs": []}, ErrorCode.INVALID_REGISTRATION),
         ({"log_dirs": [uuid.UUID(int=1)]}, ErrorCode.INVALID_REGISTRATION),
+        ({"log_dirs": [uuid.UUID(int=99)]}, ErrorCode.INVALID_REGISTRATION),
         ({"log_dirs": [directory_of(9), directory_of(9)]}, ErrorCode.INVALID_REGISTRATION),
         ({"log_dirs": [directory_of(2)]}, ErrorCode.INVALID_REGISTRATION),
         ({"features": []}, ErrorCode.INVALID_REGISTRATION),
+        ({"is_migrating_zk_broker": True}, ErrorCode.BROKER_ID_NOT_REGISTERED),
+        (
+            {"listeners": [Listener(name="PLAINTEXT", host="h", port=1, security_protocol=4)]},
+            ErrorCode.INVALID_REGISTRATION,
+        ),
+        (
+            {"features": [Feature(name="group.version", min_supported_version=1, max_supported_version=1)]},
+            ErrorCode.UNSUPPORTED_VERSION,  # what the broker names is checked before what is missing
+        ),
         (
             {
                 "features": [
@@ -147,6 +159,24 @@ def test_invalid_registrations(changes: dict[str, Any], code: ErrorCode) -> None
         bench.register(4, **changes)
     assert refused.value.code is code
     assert 4 not in bench.image.brokers
+
+
+@pytest.mark.parametrize(
+    ("highest", "level", "is_accepted"), [(0, 0, True), (1, 0, True), (1, 1, True), (0, 1, False)]
+)
+def test_a_broker_must_support_the_version_of_the_quorum(highest: int, level: int, is_accepted: bool) -> None:
+    bench = cluster()
+    bench.kraft_version = level
+    named = {each.name: (each.min_version, each.max_version) for each in SUPPORTED_FEATURES}
+    named["kraft.version"] = (0, highest)
+    listed = [
+        Feature(name=name, min_supported_version=low, max_supported_version=high)
+        for name, (low, high) in named.items()
+    ]
+    refusal = contextlib.nullcontext() if is_accepted else pytest.raises(ApiError, match=r"kraft\.version")
+    with refusal:
+        bench.register(4, features=listed)
+    assert (4 in bench.image.brokers) == is_accepted
 
 
 # Two processes with one id
@@ -236,6 +266,21 @@ def test_a_broker_that_was_lost_is_replaced() -> None:
 
 
 # What the predecessor had
+
+
+def test_no_other_leader_is_elected_when_an_eligible_broker_returns() -> None:
+    """The leader of an unclean election would not have the records that the returning broker has."""
+    bench = cluster(min_insync_replicas="2")
+    for broker_id in (3, 2, 1):
+        bench.fence(broker_id)
+    bench.heartbeat(3)
+    unclean = {"name": "unclean.leader.election.enable", "value": "true"}
+    bench.replay(ConfigRecord(resource_type=ResourceType.TOPIC, resource_name="t", **unclean))
+    bench.sessions.end(1)
+    bench.register(1)
+    assert (bench.partition().leader, bench.partition().eligible_leader_replicas) == (NO_LEADER, (2, 1))
+    bench.heartbeat(1)
+    assert (bench.partition().leader, bench.partition().leader_recovery_state) == (1, 0)
 
 
 def test_clean_stop_leaves_the_isr_and_stays_eligible() -> None:
@@ -346,6 +391,15 @@ def test_controllers_register() -> None:
     assert image.controllers[3].endpoints == (Endpoint("CONTROLLER", "h", 9093),)
 
 
+def test_a_controller_with_an_unknown_security_protocol_is_refused() -> None:
+    listener = ControllerListener(name="CONTROLLER", host="h", port=9093, security_protocol=4)
+    with pytest.raises(ApiError) as refused:
+        decide_register_controller(
+            replayed(features()), ControllerRegistrationRequest(controller_id=3, listeners=[listener])
+        )
+    assert refused.value.code is ErrorCode.INVALID_REGISTRATION
+
+
 def test_unregistered_broker_leaves_every_isr_and_elr() -> None:
     bench = cluster(min_insync_replicas="3", assignments=[[1, 2, 3], [2, 1, 3]])
     bench.fence(2)
@@ -377,7 +431,7 @@ def test_records_of_a_registration_end_with_it() -> None:
         ],
     )
     records, _ = decide_register_broker(
-        bench.view, bench.sessions, request, cluster_id="", now=0.0, next_offset=50
+        bench.view, bench.sessions, request, cluster_id="", now=0.0, next_offset=50, kraft_version=0
     )
     assert isinstance(records[-1], RegisterBrokerRecord)
     assert records[-1].broker_epoch == 50 + len(records) - 1

@@ -50,6 +50,8 @@ def test_members_that_leave_below_the_minimum_become_eligible() -> None:
         ([], {}, ErrorCode.INVALID_REQUEST),
         ([1, 2], {"leader_recovery_state": 1}, ErrorCode.INVALID_REQUEST),
         ([1], {"leader_recovery_state": 1}, ErrorCode.INVALID_REQUEST),
+        ([1], {"leader_recovery_state": 2}, ErrorCode.INVALID_REQUEST),
+        ([1], {"leader_recovery_state": -1}, ErrorCode.INVALID_REQUEST),
         ([1, (2, 1)], {}, ErrorCode.INELIGIBLE_REPLICA),
     ],
 )

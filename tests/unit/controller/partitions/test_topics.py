@@ -419,6 +419,17 @@ def test_partitions_that_are_created_and_deleted_are_charged() -> None:
     assert charged == [4, 2, 3, 1]
 
 
+def test_partitions_are_charged_before_their_assignment_is_checked() -> None:
+    charged: list[int] = []
+    grown = CreatePartitionsTopic(
+        name="one", count=3, assignments=[CreatePartitionsAssignment(broker_ids=[77])] * 2
+    )
+    _, response = manager().decide_create_partitions(
+        one_node("one"), CreatePartitionsRequest(topics=[grown]), charged.append
+    )
+    assert (response.results[0].error_code, charged) == (ErrorCode.INVALID_REPLICA_ASSIGNMENT, [2])
+
+
 def test_topics_whose_deletion_the_quota_does_not_allow_are_refused() -> None:
     def charge(count: int) -> None:
         if count > 1:

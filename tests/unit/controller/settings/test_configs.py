@@ -11,7 +11,12 @@ from ottla.config.broker import BrokerConfig
 from ottla.controller.settings.config_rules import ConfigRules
 from ottla.controller.settings.configs import ConfigManager, refuse_alter, refuse_incremental_alter
 from ottla.metadata.image import MetadataImage
-from ottla.metadata.records import ClearElrRecord, ConfigRecord, FeatureLevelRecord
+from ottla.metadata.records import (
+    ClearElrRecord,
+    ConfigRecord,
+    FeatureLevelRecord,
+    RegisterControllerRecord,
+)
 from ottla.wire.messages import alter_configs as old
 from ottla.wire.messages import incremental_alter_configs as inc
 from tests.support.metadata import one_node, replayed, topic_records
@@ -292,3 +297,23 @@ def test_values_are_appended_to_and_removed_from_the_stored_list() -> None:
         assert [each.value for each in records if isinstance(each, ConfigRecord)] == (
             [] if expected is None else [expected]
         )
+
+
+def test_a_value_does_not_grow_beyond_the_length_of_a_string() -> None:
+    key = "leader.replication.throttled.replicas"
+    stored = ConfigRecord(resource_type=TOPIC, resource_name="c1", name=key, value="1:1," * 8000 + "2:1")
+    image = replayed([stored], IMAGE)
+    for added, code in (("3:1," * 190 + "3:1", ErrorCode.NONE), ("3" * 800 + ":1", ErrorCode.INVALID_CONFIG)):
+        request = incremental((TOPIC, "c1", [(key, APPEND, added)]))
+        assert manager().decide_incremental_alter(image, request).response.responses[0].error_code == code
+
+
+def test_settings_of_a_node_that_is_not_registered_are_refused() -> None:
+    controller = RegisterControllerRecord(controller_id=7)
+    image = replayed([controller], IMAGE)
+    for name, code in (("1", 0), ("7", 0), ("8", 102), ("", 0)):
+        request = incremental((BROKER, name, [("log.retention.ms", SET, "100000")]))
+        records, response = manager().decide_incremental_alter(image, request)
+        assert (response.responses[0].error_code, len(records)) == (code, 0 if code else 1)
+        (replaced,) = manager().decide_alter(image, replacing((BROKER, name, []))).response.responses
+        assert replaced.error_code == (code or (40 if not name else 0))

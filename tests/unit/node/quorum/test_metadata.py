@@ -21,7 +21,7 @@ from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsReques
 from tests.support.quorum import FixedClock
 from tests.support.registration import register, registration
 
-DIRECTORY_ID = uuid.UUID(int=12)
+DIRECTORY_ID = uuid.UUID(int=1012)
 
 
 def opened(root: Path, life: int = 1, **settings: str) -> MetadataNode:

@@ -8,7 +8,9 @@ from ottla.base.errors import ErrorCode
 from ottla.quorum.raft.messages import (
     EPOCH_MAX,
     BeginEpoch,
+    BeginEpochResponse,
     ElectionState,
+    EndEpoch,
     FetchResponse,
     OffsetAndEpoch,
     Persist,
@@ -68,6 +70,7 @@ def test_a_follower_takes_over_the_leader_of_a_later_epoch_from_a_response() -> 
         (0, 5, ErrorCode.INVALID_REQUEST),
         (0, 6, ErrorCode.INVALID_REQUEST),
         (-1, 6, ErrorCode.INVALID_REQUEST),
+        (-1, 4, ErrorCode.FENCED_LEADER_EPOCH),
         (0, 4, ErrorCode.FENCED_LEADER_EPOCH),
         (2, 4, ErrorCode.FENCED_LEADER_EPOCH),
     ],
@@ -77,6 +80,33 @@ def test_a_replica_does_not_accept_itself_as_leader(leader_id: int, epoch: int, 
     node.take()
     assert node.ask(BeginEpoch(leader_id, key(0), epoch)).error is error
     assert (node.core.role, node.core.epoch, node.core.leader_id) == (Role.FOLLOWER, 5, 1)
+
+
+def test_a_request_of_an_earlier_version_names_no_voter() -> None:
+    node = started(0)
+    assert node.ask(Vote(key(1), key(-1), 6, OffsetAndEpoch(0, 0), False)) == VoteResponse(
+        ErrorCode.NONE, 6, -1, True
+    )
+    assert node.ask(BeginEpoch(1, key(-1), 6)) == BeginEpochResponse(ErrorCode.NONE, 6, 1)
+
+
+@pytest.mark.parametrize(
+    ("epoch", "error"), [(6, ErrorCode.FENCED_LEADER_EPOCH), (7, ErrorCode.INVALID_REQUEST)]
+)
+def test_a_vote_for_no_candidate_is_refused_after_the_check_of_its_epoch(
+    epoch: int, error: ErrorCode
+) -> None:
+    node = started(0, state=ElectionState(7, -1, None))
+    assert node.ask(Vote(key(-1), key(0), epoch, OffsetAndEpoch(0, 0), False)).error is error
+
+
+@pytest.mark.parametrize("request_", [BeginEpoch(0, key(0), 1), EndEpoch(0, 1, ())])
+def test_a_leader_that_is_named_as_the_leader_stays(request_: BeginEpoch | EndEpoch) -> None:
+    node = elected()
+    node.take()
+    response = node.ask(request_)
+    assert (response.error, response.epoch, response.leader_id) == (ErrorCode.NONE, 1, 0)
+    assert node.core.role is Role.LEADER
 
 
 def test_a_lost_pre_vote_without_a_leader_is_repeated_later() -> None:

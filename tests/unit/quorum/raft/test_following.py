@@ -12,6 +12,7 @@ from ottla.quorum.raft.messages import (
     FetchSnapshot,
     FetchSnapshotResponse,
     OffsetAndEpoch,
+    Request,
     SnapshotInstalled,
     Vote,
 )
@@ -163,6 +164,35 @@ def test_a_leader_sends_parts_of_its_snapshot(request_: FetchSnapshot, error: Er
     assert isinstance(response, FetchSnapshotResponse)
     assert (response.error, response.epoch, response.leader_id) == (error, 1, 0)
     assert response.data == (b"" if error else b"x")
+
+
+def test_a_leader_that_a_majority_fetches_a_snapshot_from_stays() -> None:
+    node = elected()
+    node.flush()
+    node.log.take_snapshot(1)
+    for _ in range(10):
+        node.pass_time(1000)
+        node.core.receive(node.now, "token", FetchSnapshot(key(2), 1, OffsetAndEpoch(1, 1), 0))
+    assert node.core.role is Role.LEADER
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        FetchSnapshot(key(2), 1, OffsetAndEpoch(2, 1), 0),
+        FetchSnapshot(key(9), 1, OffsetAndEpoch(1, 1), 0),
+        Fetch(key(-1), 1, 0, 0, -1, 0),
+    ],
+    ids=["another snapshot", "not a voter", "no replica"],
+)
+def test_a_leader_that_no_voter_fetches_from_resigns(request_: Request) -> None:
+    node = elected()
+    node.flush()
+    node.log.take_snapshot(1)
+    for _ in range(10):
+        node.pass_time(1000)
+        node.core.receive(node.now, "token", request_)
+    assert node.core.role is not Role.LEADER
 
 
 def test_a_follower_sends_no_snapshot() -> None:

@@ -113,3 +113,14 @@ def test_voters_that_have_not_fetched_are_the_last_successors() -> None:
     made.fetched(ReplicaKey(3), 100.0, 12, 20)
     made.fetched(ReplicaKey(2), 100.0, 11, 20)
     assert [each.node_id for each in made.successors(voters)] == [3, 2, 1]
+
+
+def test_observers_that_have_not_fetched_for_five_minutes_are_forgotten() -> None:
+    voters = VoterSet([Voter(LOCAL), Voter(ReplicaKey(1))])
+    made = progress()
+    for node_id, at_ms in ((1, 0.0), (7, 0.0), (8, 1.0)):
+        made.fetched(ReplicaKey(node_id), at_ms, 12, 12)
+    made.forget_inactive(voters, 299_999.0)
+    assert [each.key.node_id for each in made.replicas] == [1, 7, 8]
+    made.forget_inactive(voters, 300_000.0)
+    assert [each.key.node_id for each in made.replicas] == [1, 8]

@@ -283,11 +283,21 @@ def test_a_fetch_of_another_topic_or_partition_is_refused() -> None:
         assert refused.value.code is ErrorCode.INVALID_REQUEST
 
 
-def test_a_fetch_names_the_topic_by_its_name_or_its_id() -> None:
+def test_a_fetch_names_the_topic_by_its_id() -> None:
     by_name, by_id = message_of(FETCH), message_of(FETCH)
     by_name.topics[0].topic_id = uuid.UUID(int=0)
     by_id.topics[0].topic = ""
-    assert decode_request(by_name, CLUSTER) == decode_request(by_id, CLUSTER) == FETCH
+    assert decode_request(by_id, CLUSTER) == FETCH
+    with pytest.raises(ApiError) as refused:
+        decode_request(by_name, CLUSTER)
+    assert refused.value.code is ErrorCode.INVALID_REQUEST
+
+
+def test_the_end_of_an_epoch_in_version_0_names_successors_without_directories() -> None:
+    message = message_of(END_EPOCH)
+    partition = message.topics[0].partitions[0]
+    partition.preferred_candidates, partition.preferred_successors = [], [3, 2]
+    assert decode_request(message, CLUSTER) == raft.EndEpoch(1, 7, (ReplicaKey(3), ReplicaKey(2)))
 
 
 def test_a_fetch_of_an_earlier_version_names_its_replica_in_another_field() -> None:
