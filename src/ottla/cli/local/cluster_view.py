@@ -66,30 +66,32 @@ class Snapshot:
 
 
 def draw(snapshot: Snapshot, selected: int | None, note: str) -> RenderableType:
-    """The tables of brokers and topics, and the keys."""
-    parts: list[RenderableType] = [_Brokers(snapshot, selected)]
-    if snapshot.partitions:
-        parts.append(_topics(snapshot))
-    parts += [Text(KEYS, style="dim"), Text(note)]
-    return Group(*parts)
+    """The tables of brokers and partitions, and the keys."""
+    return _Screen(snapshot, selected, note)
 
 
 @dataclass(frozen=True)
-class _Brokers:
-    """One line per broker; without addresses on a narrow terminal."""
+class _Screen:
+    """One line per broker, the keys, and as many partitions as fit between them."""
 
     snapshot: Snapshot
     selected: int | None
+    note: str
 
-    def __rich_console__(self, _: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
-        yield self._table(narrow=options.max_width < NARROW)
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        narrow = options.max_width < NARROW
+        brokers = self._brokers(narrow=narrow)
+        keys = Group(Text(KEYS, style="dim"), Text(self.note))
+        free = options.max_height - sum(len(console.render_lines(each)) for each in (brokers, keys))
+        around = len(console.render_lines(_topics(self.snapshot, 0, narrow=narrow)))
+        yield brokers
+        if self.snapshot.partitions and free > around:
+            yield _topics(self.snapshot, min(free - around, TOPICS_SHOWN), narrow=narrow)
+        yield keys
 
-    def _table(self, *, narrow: bool) -> Table:
+    def _brokers(self, *, narrow: bool) -> Table:
         snapshot = self.snapshot
-        table = Table(title="Brokers", title_justify="left", box=None if narrow else HEAVY_HEAD)
-        if narrow:
-            table.padding = (0, 1, 0, 0)
-            table.pad_edge = False
+        table = _table("Brokers", narrow=narrow)
         racks = any(broker.rack for broker in snapshot.brokers)
         for name in ("id", *(() if narrow else ("address",)), *(("rack",) if racks else ()), "state"):
             table.add_column(name, min_width=len("controller") if name == "state" else None)
@@ -115,15 +117,25 @@ class _Brokers:
         return table
 
 
-def _topics(snapshot: Snapshot) -> Table:
-    """One line per partition, those with missing replicas first."""
-    table = Table(title="Partitions", title_justify="left")
+def _table(title: str, *, narrow: bool) -> Table:
+    """A table, without lines on a narrow terminal."""
+    table = Table(title=title, title_justify="left", box=None if narrow else HEAVY_HEAD)
+    if narrow:
+        table.padding = (0, 1, 0, 0)
+        table.pad_edge = False
+    return table
+
+
+def _topics(snapshot: Snapshot, shown: int, *, narrow: bool) -> Table:
+    """One line per partition: those with missing replicas first, those of internal topics last."""
+    table = _table("Partitions", narrow=narrow)
     for name in ("partition", "leader", "replicas", "in sync"):
-        table.add_column(name)
+        table.add_column(name, no_wrap=True)
     ordered = sorted(
-        snapshot.partitions.items(), key=lambda item: (not item[1].under_replicated, str(item[0]))
+        snapshot.partitions.items(),
+        key=lambda item: (not item[1].under_replicated, item[0].topic.startswith("__"), item[0]),
     )
-    for tp, one in ordered[:TOPICS_SHOWN]:
+    for tp, one in ordered[:shown]:
         leader = "none" if one.leader == NO_LEADER else str(one.leader)
         table.add_row(
             f"{tp.topic}-{tp.partition}",
@@ -131,8 +143,8 @@ def _topics(snapshot: Snapshot) -> Table:
             " ".join(map(str, one.replicas)),
             Text(" ".join(map(str, one.in_sync)), style="red" if one.under_replicated else ""),
         )
-    if len(ordered) > TOPICS_SHOWN:
-        table.caption = f"and {len(ordered) - TOPICS_SHOWN} more"
+    if len(ordered) > shown:
+        table.caption = f"and {len(ordered) - shown} more"
     return table
 
 
