@@ -126,6 +126,7 @@ def test_a_node_that_finds_no_controller_names_the_cause(processes: Processes) -
         wait_until(lambda: "waiting to join a cluster" in lost.output(), "the reason")
         assert "a listener for clients; the address of a controller listener is needed" in lost.output()
         assert "127.0.0.1:1: [Errno 111] Connection refused" in lost.output()
+        assert "; start the controllers, or correct their addresses" in lost.output()
     finally:
         lost.kill()
 
