@@ -12,8 +12,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from ottla.base.errors import LocalError
+from ottla.base.files import OsLock
 from ottla.local.cluster import BrokerPorts
 from ottla.local.ports import free_port, is_free
+from ottla.storage.log_dir import LOCK_FILE
 
 NAME = "cluster.json"
 PORT = 9092
@@ -105,6 +107,18 @@ def check_ports(description: ClusterDescription) -> None:
         )
 
 
+def check_unused(data: Path) -> None:
+    """Raise LocalError if a broker runs with data of this directory."""
+    for path in sorted(data.glob(f"*/{LOCK_FILE}")):
+        try:
+            OsLock(str(path)).release()
+        except LocalError as error:
+            raise LocalError(
+                f"--data: a broker runs with {path.parent}; stop the command that has started it, or use another"
+                " directory"
+            ) from error
+
+
 def _taken(description: ClusterDescription) -> list[int]:
     ports = [
         port for each in description.ports() for port in (each.client, each.controller, each.nodes) if port
@@ -113,8 +127,13 @@ def _taken(description: ClusterDescription) -> list[int]:
 
 
 def save(data: Path, description: ClusterDescription) -> None:
-    """Record a description in the directory."""
-    (data / NAME).write_text(json.dumps(asdict(description)) + "\n")
+    """Record a description in the directory; LocalError if it cannot be written."""
+    made = data / f"{NAME}.new"
+    try:
+        made.write_text(json.dumps(asdict(description)) + "\n")
+        made.replace(data / NAME)
+    except OSError as error:
+        raise LocalError(f"--data: cannot write {data / NAME}: {error.strerror}") from error
 
 
 def _read(data: Path) -> ClusterDescription | None:

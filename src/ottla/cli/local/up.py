@@ -72,12 +72,13 @@ def up(
     ] = False,
 ) -> None:
     """Start a cluster on this machine, show its state, and kill, pause and restart its brokers by keys."""
-    from ottla.local.cluster_directory import check_ports, describe, save
+    from ottla.local.cluster_directory import check_ports, check_unused, describe, save
 
     with report_errors() as console:
         names = None if racks is None else [name.strip() for name in racks.split(",") if name.strip()]
         make_folder("--data", data)
         description = describe(data, brokers, names, port, secure=secure)
+        check_unused(data)
         check_ports(description)
         save(data, description)
         stop = threading.Event()
