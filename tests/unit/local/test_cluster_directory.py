@@ -22,13 +22,22 @@ from ottla.local.ports import free_port
 
 
 def test_an_empty_directory_gets_the_defaults(tmp_path: Path) -> None:
-    assert describe(tmp_path, None, None, None) == ClusterDescription(3, (), 9092)
+    assert describe(tmp_path, None, None, None) == ClusterDescription(3, (), 9092, voters=(0, 1, 2))
 
 
 def test_the_next_start_opens_the_same_cluster(tmp_path: Path) -> None:
     save(tmp_path, describe(tmp_path, 6, ["R1", "R2"], 20_000))
-    assert describe(tmp_path, None, None, None) == ClusterDescription(6, ("R1", "R2"), 20_000)
-    assert describe(tmp_path, 6, ["A"], 9092) == ClusterDescription(6, ("A",), 9092)
+    voters = (0, 1, 2, 3, 4)
+    expected = ClusterDescription(6, ("R1", "R2"), 20_000, voters=voters)
+    assert describe(tmp_path, None, None, None) == expected
+    assert describe(tmp_path, 6, ["A"], 9092) == ClusterDescription(6, ("A",), 9092, voters=voters)
+
+
+def test_the_controllers_of_a_directory_cannot_change(tmp_path: Path) -> None:
+    save(tmp_path, describe(tmp_path, 4, ["R1", "R2", "R3"], None))
+    assert describe(tmp_path, None, ["R1"], None).voters == (0, 2, 3)
+    (tmp_path / NAME).write_text('{"brokers": 4, "racks": ["R1", "R2", "R3"], "port": 9092}')
+    assert describe(tmp_path, None, None, None).voters == (0, 1, 2), "as before they were recorded"
 
 
 def test_the_number_of_brokers_of_a_directory_cannot_change(tmp_path: Path) -> None:

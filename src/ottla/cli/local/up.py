@@ -95,7 +95,12 @@ def _run(
 
     secure = SecureFolder(data / "secure") if description.secure else None
     cluster = LocalCluster(
-        data, description.brokers, racks=description.racks, ports=description.ports(), secure=secure
+        data,
+        description.brokers,
+        racks=description.racks,
+        ports=description.ports(),
+        secure=secure,
+        voters=description.voters,
     )
     _print(console, f"Starting the brokers {cluster.bootstrap}; data in {data}")
     with started(cluster, stop):
