@@ -93,8 +93,12 @@ class _Screen:
         snapshot = self.snapshot
         table = _table("Brokers", narrow=narrow)
         racks = any(broker.rack for broker in snapshot.brokers)
+        widths = {
+            "state": len("controller"),
+            "address": max((len(each.address) for each in snapshot.brokers), default=0),
+        }
         for name in ("id", *(() if narrow else ("address",)), *(("rack",) if racks else ()), "state"):
-            table.add_column(name, min_width=len("controller") if name == "state" else None)
+            table.add_column(name, min_width=widths.get(name))
         for name in ("leads", "follows in sync", "out of sync", "offsets/s"):
             table.add_column(name, justify="right", min_width=max(map(len, name.split())))
         for broker in snapshot.brokers:

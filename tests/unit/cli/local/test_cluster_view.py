@@ -81,6 +81,14 @@ def test_states_and_headers_are_readable_on_a_narrow_terminal() -> None:
     assert max(map(len, text.splitlines())) <= 60
 
 
+@pytest.mark.parametrize("width", [90, 100, 120])
+def test_addresses_are_complete(width: int) -> None:
+    console = Console(file=io.StringIO(), width=width, record=True)
+    console.print(draw(HEALTHY, 1, ""))
+    text = console.export_text()
+    assert all(each.address in text for each in HEALTHY.brokers)
+
+
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (120, 24), (60, 20), (40, 12)])
 def test_the_keys_and_the_last_action_are_visible_however_many_partitions_exist(
     width: int, height: int
