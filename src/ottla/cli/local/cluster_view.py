@@ -17,8 +17,8 @@ from ottla.base.ids import TopicPartition
 
 NO_LEADER = -1
 TOPICS_SHOWN = 12
-NARROW = 90
-"""Columns below which a terminal is narrow."""
+WIDE = 240
+"""More columns than any table of brokers needs."""
 KEYS = "0-9 select a broker   k kill   p pause or resume   s stop   r restart   q quit"
 _STYLES = {"running": "green", "starting": "yellow", "fenced": "yellow", "paused": "magenta"}
 
@@ -79,8 +79,10 @@ class _Screen:
     note: str
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
-        narrow = options.max_width < NARROW
-        brokers = self._brokers(narrow=narrow)
+        brokers = self._brokers(narrow=False)
+        narrow = console.measure(brokers, options=options.update(width=WIDE)).maximum > options.max_width
+        if narrow:
+            brokers = self._brokers(narrow=True)
         keys = Group(Text(KEYS, style="dim"), Text(self.note))
         free = options.max_height - sum(len(console.render_lines(each)) for each in (brokers, keys))
         around = len(console.render_lines(_topics(self.snapshot, 0, narrow=narrow)))
@@ -93,12 +95,8 @@ class _Screen:
         snapshot = self.snapshot
         table = _table("Brokers", narrow=narrow)
         racks = any(broker.rack for broker in snapshot.brokers)
-        widths = {
-            "state": len("controller"),
-            "address": max((len(each.address) for each in snapshot.brokers), default=0),
-        }
         for name in ("id", *(() if narrow else ("address",)), *(("rack",) if racks else ()), "state"):
-            table.add_column(name, min_width=widths.get(name))
+            table.add_column(name, min_width=len("controller") if name == "state" else None)
         for name in ("leads", "follows in sync", "out of sync", "offsets/s"):
             table.add_column(name, justify="right", min_width=max(map(len, name.split())))
         for broker in snapshot.brokers:

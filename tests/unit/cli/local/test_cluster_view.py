@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -81,12 +82,20 @@ def test_states_and_headers_are_readable_on_a_narrow_terminal() -> None:
     assert max(map(len, text.splitlines())) <= 60
 
 
-@pytest.mark.parametrize("width", [90, 100, 120])
-def test_addresses_are_complete(width: int) -> None:
+@pytest.mark.parametrize("width", range(90, 125, 5))
+def test_the_table_of_brokers_fits_and_its_addresses_are_complete(width: int) -> None:
+    brokers = tuple(replace(each, address=f"127.0.0.1:{24_592 + each.node_id}") for each in HEALTHY.brokers)
     console = Console(file=io.StringIO(), width=width, record=True)
-    console.print(draw(HEALTHY, 1, ""))
-    text = console.export_text()
-    assert all(each.address in text for each in HEALTHY.brokers)
+    console.print(draw(Snapshot(brokers, {}, 0), 1, ""))
+    lines = console.export_text().splitlines()
+    assert "offsets/s" in " ".join(lines)
+    rows = [line.rstrip() for line in lines if "1,234" in line]
+    assert len(rows) == 3
+    addresses = [each.address for each in brokers if each.address in "".join(rows)]
+    assert addresses in ([], [each.address for each in brokers]), "all of them, or none on a narrow terminal"
+    assert not any("…" in line for line in lines)
+    assert all(row.endswith(("│", "1,234")) for row in rows)
+    assert bool(addresses) == rows[0].endswith("│")
 
 
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (120, 24), (60, 20), (40, 12)])
