@@ -151,6 +151,7 @@ def test_two_replaced_disks_do_not_found_a_cluster(processes: Processes) -> None
     for node_id in (1, 2):
         node = processes.nodes[node_id]
         wait_until(lambda: "not reachable: 3" in node.output(), "a notice that node 3 is needed")  # noqa: B023
+        assert f"127.0.0.1:{processes.ports[2]}: [Errno 111] Connection refused" in node.output()
         assert not (processes.data(node_id) / "meta.properties").exists()
     processes.nodes[3].launch()
     for node_id in (1, 2):

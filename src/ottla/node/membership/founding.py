@@ -120,6 +120,8 @@ class Founding:
         self._voters = config.quorum.voters
         self._rng = rng
         self._log = log
+        self._failures: dict[int, str] = {}
+        """Why the voters that do not respond do not."""
         self._peers = _peers(config.node_id, environment)
         for voter in self._voters:
             if voter.node_id != config.node_id:
@@ -166,7 +168,7 @@ class Founding:
                     case Refuse(reason):
                         raise LocalError(f"{reason}; check controller.quorum.voters, log.dirs and CLUSTER_ID")
                     case Wait(reason):
-                        notices.waiting(reason)
+                        notices.waiting(reason, "; ".join(self._failures.values()))
                 await _pause()
         finally:
             self._peers.close()
@@ -175,7 +177,9 @@ class Founding:
         """The state of a voter; None if it does not respond."""
         described = await _describe(self._peers, node_id)
         if isinstance(described, str):
+            self._failures[node_id] = described
             return None
+        self._failures.pop(node_id, None)
         self._check_voters(node_id, described)
         partition = PartitionData(replica_id=self._node_id, pre_vote=True)
         topics = [TopicData(topic_name=METADATA_TOPIC, partitions=[partition])]
