@@ -12,6 +12,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 KEYS: dict[str, Action] = {"k": "kill", "p": "pause", "s": "stop", "r": "restart"}
 CONSOLE_PORT = 8080
 REFRESH_S = 0.1
+REDRAWN_AFTER = 10
+"""The tables are drawn again after so many refreshes without a change: another program may have written over them."""
 BROKERS_MAX = 10
 _NOT_RUNNING = "does not run"
 EXAMPLES = examples(
@@ -266,8 +269,24 @@ def _view(console: Console, watch: ClusterWatch, commands: Commands) -> Iterator
     if console.is_terminal:
         from rich.live import Live
 
-        with Live(console=console, refresh_per_second=10) as live:
-            yield lambda: live.update(draw(watch.snapshot, commands.selected, commands.note))
+        shown: object = None
+        calls = count()
+
+        def redraw() -> None:
+            nonlocal shown
+            state = (
+                watch.snapshot,
+                commands.selected,
+                commands.note,
+                console.size,
+                next(calls) // REDRAWN_AFTER,
+            )
+            if state != shown:
+                shown = state
+                live.update(draw(watch.snapshot, commands.selected, commands.note), refresh=True)
+
+        with Live(console=console, auto_refresh=False) as live:
+            yield redraw
         return
     before = Snapshot()
 

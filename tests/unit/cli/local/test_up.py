@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import signal
@@ -13,8 +14,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from rich.console import Console
 
-from ottla.cli.local.up import Commands
+from ottla.cli.local.cluster_view import Snapshot
+from ottla.cli.local.up import REDRAWN_AFTER, Commands, _view
 from ottla.local.cluster_directory import ClusterDescription, on_free_ports
 from ottla.local.ports import free_port
 
@@ -108,6 +111,22 @@ def test_commands_of_other_processes(commands: Commands, brokers: dict[int, Brok
         ("there is no action format", False),
     ]
     assert brokers[1].calls == ["pause", "resume", "kill", "launch"]
+
+
+def test_the_tables_are_drawn_when_something_has_changed() -> None:
+    console = Console(file=io.StringIO(), force_terminal=True)
+    shown = SimpleNamespace(selected=0, note="")
+    with _view(console, SimpleNamespace(snapshot=Snapshot()), shown) as refresh:  # type: ignore[arg-type]
+        refresh()
+        drawn = console.file.tell()
+        for _ in range(REDRAWN_AFTER - 1):
+            refresh()
+        assert console.file.tell() == drawn
+        refresh()
+        assert console.file.tell() > drawn, "another program may have written over them"
+        shown.note = "broker 0: killed"
+        refresh()
+        assert "broker 0: killed" in console.file.getvalue()  # type: ignore[attr-defined]
 
 
 def run_until(prefix: str, *arguments: str) -> tuple[int, str]:
