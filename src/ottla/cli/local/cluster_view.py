@@ -20,6 +20,7 @@ TOPICS_SHOWN = 12
 WIDE = 240
 """More columns than any table of brokers needs."""
 KEYS = "0-9 select a broker   k kill   p pause or resume   s stop   r restart   q quit"
+_CONTROLLER = ", active controller"
 _STYLES = {"running": "green", "starting": "yellow", "fenced": "yellow", "paused": "magenta"}
 
 
@@ -96,7 +97,9 @@ class _Screen:
         table = _table("Brokers", narrow=narrow)
         racks = any(broker.rack for broker in snapshot.brokers)
         for name in ("id", *(() if narrow else ("address",)), *(("rack",) if racks else ()), "state"):
-            table.add_column(name, min_width=len("controller") if name == "state" else None)
+            # The layout must not change when another broker becomes the controller.
+            widest = "controller" if narrow else f"running{_CONTROLLER}"
+            table.add_column(name, min_width=len(widest) if name == "state" else None)
         for name in ("leads", "follows in sync", "out of sync", "offsets/s"):
             table.add_column(name, justify="right", min_width=max(map(len, name.split())))
         for broker in snapshot.brokers:
@@ -107,7 +110,7 @@ class _Screen:
                 *([] if narrow else [broker.address]),
                 *([broker.rack or ""] if racks else []),
                 Text(
-                    broker.state + (", active controller" if is_controller else ""),
+                    broker.state + (_CONTROLLER if is_controller else ""),
                     style=_STYLES.get(broker.state, "red"),
                 ),
                 str(snapshot.leads(broker.node_id)),

@@ -98,6 +98,16 @@ def test_the_table_of_brokers_fits_and_its_addresses_are_complete(width: int) ->
     assert bool(addresses) == rows[0].endswith("│")
 
 
+@pytest.mark.parametrize("width", range(80, 125, 5))
+def test_whether_a_terminal_is_narrow_does_not_depend_on_the_controller(width: int) -> None:
+    narrow = set()
+    for controller in (0, None):
+        console = Console(file=io.StringIO(), width=width, record=True)
+        console.print(draw(Snapshot(HEALTHY.brokers, {}, controller), 1, ""))
+        narrow.add(HEALTHY.brokers[0].address not in console.export_text())
+    assert len(narrow) == 1
+
+
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (120, 24), (60, 20), (40, 12)])
 def test_the_keys_and_the_last_action_are_visible_however_many_partitions_exist(
     width: int, height: int
