@@ -9,6 +9,7 @@ same directory opens the same cluster.
 from __future__ import annotations
 
 import os
+import shlex
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -109,10 +110,8 @@ def _run(
     with started(cluster, stop):
         if not stop.is_set():
             _operate(console, cluster, secure, stop, console_port)
-    _print(
-        console,
-        f"Stopped all brokers. The data are in {data}; `{program()} up --data {data}` starts them again.",
-    )
+    again = f"{program()} up --data {shlex.quote(str(data))}"
+    _print(console, f"Stopped all brokers. The data are in {data}; `{again}` starts them again.")
 
 
 def _operate(

@@ -145,14 +145,15 @@ def run_until(prefix: str, *arguments: str) -> tuple[int, str]:
 
 
 def test_a_cluster_is_started_stopped_and_opened_again(tmp_path: Path) -> None:
-    data, port = str(tmp_path / "data"), str(on_free_ports(ClusterDescription(1)).port)
+    data, port = str(tmp_path / "my data"), str(on_free_ports(ClusterDescription(1)).port)
     arguments = ("--brokers", "1", "--racks", "R1", "--port", port, "--data", data)
     code, output = run_until("active controller", *arguments)
     assert code == 0
     assert f"Ready: bootstrap.servers=127.0.0.1:{port}\n" in output
     assert "broker 0: running\n" in output
     assert output.splitlines()[-1].startswith("Stopped all brokers.")
-    assert (tmp_path / "data" / "broker-0" / ".kafka_cleanshutdown").exists()
+    assert f" up --data '{data}'` starts them again." in output
+    assert (tmp_path / "my data" / "broker-0" / ".kafka_cleanshutdown").exists()
     code, output = run_until("active controller", "--data", data)
     assert code == 0
     assert f"Ready: bootstrap.servers=127.0.0.1:{port}\n" in output, "port and size are kept"
